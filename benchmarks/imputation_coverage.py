@@ -54,9 +54,7 @@ from imputation_quality import (
     split,
     uncertain_pairs,
 )
-from sfumato.operators.imputation.imputed import Imputed
-from sfumato.operators.imputation.imputer import Imputer
-from sfumato.operators.imputation.imputer_settings import METHODS
+from sfumato.operators.imputation.imputer import METHODS, Imputed, Imputer
 
 DESIGN = {
     **SETS,

@@ -7,9 +7,8 @@ import numpy as np
 from operator_laws import Subject, exactly
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.joins.arrivals import Arrivals
+from sfumato.operators.joins.arrivals import Arrivals, Task
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.joins.task import Task
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate

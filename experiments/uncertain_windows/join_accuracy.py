@@ -17,7 +17,7 @@ from experiments.uncertain_windows.perturbed_streams import (
     distance_of_selectivity,
     uncertain_pair,
 )
-from sfumato.kernels.windows.position import positions
+from sfumato.kernels.windows.count.count_boundary import positions
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 from sfumato.operators.windows.uncertain_window import UncertainWindow

@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_pairs, sort_slots
 from sfumato.kernels.compile import compiled, lean_inline
-from sfumato.kernels.joins.grid_index import (
+from sfumato.kernels.joins.grid import (
     AXES,
     cells_around,
     empty_indexed,
@@ -16,12 +16,12 @@ from sfumato.kernels.joins.grid_index import (
     rebuild_all,
     search,
 )
-from sfumato.kernels.joins.match_probability import SLACK, defining_sum
+from sfumato.kernels.joins.match_probability import defining_sum
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter_behind, opposite
 from sfumato.kernels.joins.tuple_store import Batch, Store, first_in_time, padded, widest_window
+from sfumato.kernels.tolerances import SIFT_SLACK
 from sfumato.operators.arrays import Ints, Records
-from sfumato.operators.joins.join_strategy import Nested
-from sfumato.operators.joins.similarity_join import SimilarityJoin
+from sfumato.operators.joins.similarity_join import NestedStrategy, SimilarityJoin
 
 MOST_SAMPLES = 50  # per tuple, the most of A's Table 2
 # Columns of a tuple's summary. The first four are those that the grid reads.
@@ -85,7 +85,7 @@ def balls_prune(tuples: Any, u: Any, v: Any, criterion: Any) -> Any:
     summary = tuples.summary
     apart = abs(summary[u, CENTRE] - summary[v, CENTRE]) - criterion.within
     radii = summary[u, RADIUS] + summary[v, RADIUS]
-    slack = SLACK * (abs(apart) + criterion.within + radii)
+    slack = SIFT_SLACK * (abs(apart) + criterion.within + radii)
     pruned = apart > radii + slack
     if not pruned:
         x, x_last, y = 0, tuples.samples[u] - 1, tuples.samples[v] - 1
@@ -145,13 +145,13 @@ def join_by_balls(store: Any, grid: Any, batch: Any, criterion: Any, counts: Any
     return found[:n]
 
 
-class _Plain(Nested):
+class _Plain(NestedStrategy):
     def join(self, store: Store, batch: Batch, counts: Records) -> Records:
         found: Records = join_plainly(store, batch, self.criterion, counts)
         return found
 
 
-class _Balls(Nested):
+class _Balls(NestedStrategy):
     columns = MASSES + MOST_SAMPLES
 
     def __init__(self, criterion: Any) -> None:

@@ -206,10 +206,10 @@ def test_nothing_is_written_beside_the_sources(place, package):
 
 @pytest.mark.slow
 def test_files_of_earlier_texts_do_not_pile_up(place, package):
-    for step in range(compile_store.KEPT + 3):
+    for step in range(compile_store.FILES_PER_SIGNATURE + 3):
         (package / "tiny" / "constants.py").write_text(f"STEP = {step}\n")
         assert called(fresh())[0] == 2 * step
-    assert len(list(place.iterdir())) == 2 * compile_store.KEPT
+    assert len(list(place.iterdir())) == 2 * compile_store.FILES_PER_SIGNATURE
     assert called(fresh())[1:] == (1, 0)
 
 

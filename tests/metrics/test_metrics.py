@@ -19,7 +19,7 @@ from sfumato.metrics.history import MAX_POINTS, QUANTILES, RecentWaits, quantile
 from sfumato.metrics.progress import QueryProgress
 from sfumato.metrics.samples import ELSEWHERE
 from sfumato.metrics.serve import served
-from sfumato.operators.disorder.waits import BINS, bins
+from sfumato.operators.disorder.statistics import BINS, bins
 from sfumato.tables.operator import TableConfig
 from spark_reports import part, reorder, report
 

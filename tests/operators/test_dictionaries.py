@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sfumato.operators.dictionaries import fitted
+from sfumato.operators.arrays import fitted
 
 
 def test_a_dictionary_that_lost_most_of_its_keys_gives_their_room_back():

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 import sfumato as sf
-from sfumato.operators.joins.join_window import pair_of
+from sfumato.operators.joins.arrivals import pair_of
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.windows import JoinWindow
 

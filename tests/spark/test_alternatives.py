@@ -15,7 +15,7 @@ from scipy import stats
 
 import sfumato as sf
 from seeds import examples
-from sfumato.kernels.laws.existence import existences
+from sfumato.kernels.laws.tuples import existences
 from worlds import law_over, moments_of, quantile_of, worlds
 
 pytestmark = pytest.mark.spark

@@ -21,7 +21,7 @@ from sfumato.language.parse import GRAMMAR, Word, fragment, parse
 from sfumato.language.planner import VOCABULARY, parsed
 from sfumato.language.steps import size, span
 from sfumato.language.syntax import Clause, FromClause, Relation, SimilarityJoin, references, stars
-from sfumato.operators.windows.expected_size import expected_tuples
+from sfumato.operators.windows.uncertain_window import expected_tuples
 from sfumato.windows import Range, Rows
 from sql.plain_frame import plain_frame
 

@@ -11,7 +11,7 @@ from typing import Any
 from sfumato.api.calls import public
 from sfumato.api.frames import frame_of, in_memory, run
 from sfumato.api.imputation import Imputation
-from sfumato.operators.joins.join_window import Window, require_one
+from sfumato.operators.joins.arrivals import Window, require_one
 from sfumato.tables.joins.query import JoinQuery
 from sfumato.tables.joins.sharing import tasks_of
 from sfumato.tables.joins.streams import STREAMS, check_alike, check_streams
@@ -116,18 +116,17 @@ def similarity_join(
     an earlier micro-batch's; they are processed as they come) and overflow (tuples evicted by
     `max_tuples`).
 
-    With `impute` the answers are those of ``sf.impute`` on both frames and then this function, but
-    only rows that come within reach of another one are imputed in full. `on` are the attributes
-    imputed, both frames have the determinants as well, and distances are of the values; those of
-    values scaled as in the imputation are `within` as a dict, epsilon times each attribute's extent
-    in the repository. Imputed rows exist for sure, so that a window by count holds its newest
-    `window.rows` rows, whatever its confidence; `strategy` does not apply. Rows that cannot be
-    imputed take no part: they are the invalid rows of ``sf.split_invalid(sf.impute(...))``.
+    With `impute` the answers are those of ``sf.impute`` on both frames and then this function. `on`
+    are the attributes imputed, both frames have the determinants as well, and distances are of the
+    values; those of values scaled as in the imputation are `within` as a dict, epsilon times each
+    attribute's extent in the repository. Imputed rows exist for sure, so that a window by count
+    holds its newest `window.rows` rows, whatever its confidence; `strategy` does not apply. Rows
+    that cannot be imputed take no part: they are the invalid rows of
+    ``sf.split_invalid(sf.impute(...))``.
     ``sfumato_join_N`` counts rows, late, unaligned, pairs, out_of_order, and what was done:
-    complete, imputed and unimputable rows, completed (rows imputed in full) and refined (pairs
-    whose alternatives were compared). The repository is read when this is called, as by
-    ``sf.impute``; it is part of what the query is: a checkpoint written with another one is
-    refused.
+    complete, imputed and unimputable rows, completed (rows imputed) and refined (pairs whose
+    alternatives were compared). The repository is read when this is called, as by ``sf.impute``; it
+    is part of what the query is: a checkpoint written with another one is refused.
 
     Cost: one shuffle by key, of `tasks` copies of the rows; state: the windows' tuples (and with
     changes the current pairs), and the rows that wait for the other side.

@@ -99,3 +99,13 @@ def kth_smallest(values, n, k):
         else:
             break
     return values[k]
+
+
+@compiled
+def with_room(array, size):
+    """`array`, or where it has fewer than `size` entries a longer copy of it, zero at the end."""
+    if array.size >= size:
+        return array
+    longer = np.zeros(size * 5 // 4, array.dtype)
+    longer[: array.size] = array
+    return longer

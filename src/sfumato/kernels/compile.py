@@ -94,7 +94,7 @@ def lean_dot(function: Callable[..., Any]) -> Any:
     return _compiled(function, error_model="numpy", _nrt=False, fastmath={"reassoc", "contract"})
 
 
-class Done(NamedTuple):
+class CompileCounts(NamedTuple):
     """What this process did for its kernels so far: names, one for each signature, in order."""
 
     compiled: tuple[str, ...]
@@ -105,9 +105,9 @@ _compiled_here: list[str] = []
 _loaded_here: list[str] = []
 
 
-def done() -> Done:
+def done() -> CompileCounts:
     """The kernels that this process compiled, and those that it read from disk."""
-    return Done(tuple(_compiled_here), tuple(_loaded_here))
+    return CompileCounts(tuple(_compiled_here), tuple(_loaded_here))
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:

@@ -27,7 +27,7 @@ from platformdirs import user_cache_path
 
 VARIABLE = "SFUMATO_KERNEL_CACHE"
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
-KEPT = 8  # files of one kernel and signature: texts, versions and settings used last
+FILES_PER_SIGNATURE = 8  # files of one kernel and signature: texts, versions and settings used last
 HOUR, DAY = 3_600.0, 86_400.0  # seconds
 UNUSED = 90 * DAY  # then a file goes: its kernel may have another name by now, or none
 _DIGEST = 32  # bytes in front of a file's content: a file cut short by a crash is not read
@@ -197,7 +197,7 @@ def _drop_old(folder: Path, kernel: str) -> None:
             Path(entry).unlink(missing_ok=True)
         elif entry.name.startswith(f"{kernel}-"):
             forms.append((used, entry.name))
-    for _, name in sorted(forms, reverse=True)[KEPT:]:
+    for _, name in sorted(forms, reverse=True)[FILES_PER_SIGNATURE:]:
         Path(folder, name).unlink(missing_ok=True)
 
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 from sfumato.limits import alternatives_bound_in_memory, check_alternatives
 from sfumato.memory.columns import array_of, field_of, folded, lists_of
 from sfumato.memory.frame import frame_of
+from sfumato.operators.arguments import EXCESS, ROUNDED
 from sfumato.operators.arrays import offsets_of
 from sfumato.operators.laws.error_points import standard_points
-from sfumato.operators.laws.poisson_binomial import EXCESS, ROUNDED
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import found
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples

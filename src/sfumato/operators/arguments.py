@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 
 OUTPUTS = ("append", "changes")
+# What rounding may make of a probability, or of the sum of a tuple's alternatives, beyond 1; and
+# what single precision's rounding may, where such a sum is scaled.
+EXCESS = 1e-9
+ROUNDED = 1e-6
 NO_LIMIT = 2**62  # above every count
 
 

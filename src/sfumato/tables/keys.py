@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import Floats, Ints, longer, numbered
-from sfumato.operators.dictionaries import fitted
+from sfumato.operators.arrays import Floats, Ints, fitted, longer, numbered
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.declared import Table

@@ -10,19 +10,18 @@ from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.donor_index import DonorIndex
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.imputation.imputer import Imputer
-from sfumato.operators.imputation.imputer_settings import LEAST_DONORS
+from sfumato.operators.imputation.imputer import LEAST_DONORS, Imputer
+from sfumato.operators.joins.answers import SampledTuples, pair_matches
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
-from sfumato.operators.joins.pair_matches import Tuples, pair_matches
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import FUNCTIONS, Aggregate
 from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
 from sfumato.operators.ranking import top_k
-from sfumato.operators.ranking.event_clocks import judged
 from sfumato.operators.ranking.semantics import SEMANTICS, Semantics
 from sfumato.operators.ranking.timetable import PLANS, timetable
 from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.ranking.window_answers import judged
 from sfumato.operators.row_hash import add_bytes, add_words, begun
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -158,7 +157,7 @@ def join_by(strategy: str, dimensions: int) -> None:
     for begin in range(ROWS):  # one by one: a window then grows alone, in room that is left
         join.process(arrivals.part(begin, begin + 1))
     join.live(0)
-    tuples = Tuples(arrivals.offsets, arrivals.prob, arrivals.points)
+    tuples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
     pair_matches(tuples, tuples, (np.arange(ROWS), np.arange(ROWS)), 0.3, 0.1)
     join = SimilarityJoin.restore(join.snapshot())
     join.process(arrivals)

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from seeds import seeds
-from sfumato.kernels.joins.match_probability import MANY_PAIRS, criterion, match_probabilities
+from sfumato.kernels.joins.match_probability import (
+    MANY_PAIRS,
+    criterion,
+    match_probabilities,
+    sorted_sum,
+)
 from sfumato.kernels.joins.matching_pairs import Match, Pairs, _pairs_by_sorting, _pairs_of_numbers
-from sfumato.kernels.joins.near_sums import sorted_sum
 from sfumato.kernels.joins.tuple_store import lone_tuples
 from sfumato.operators.arrays import offsets_of
 

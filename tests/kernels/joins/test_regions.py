@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples
-from sfumato.kernels.joins.arrival_groups import enclose
-from sfumato.kernels.joins.match_probability import SLACK
 from sfumato.kernels.joins.regions import (
-    FEW,
+    FEW_SAMPLES,
     prunes,
     sample_level_prunes,
     summarise,
     summary_columns,
 )
 from sfumato.kernels.joins.tuple_store import lone_tuples
-from sfumato.kernels.laws.existence import existences
+from sfumato.kernels.laws.tuples import existences
+from sfumato.kernels.tolerances import SIFT_SLACK
 
 
 def tuples_of(lists, d):
@@ -56,14 +54,14 @@ def random_tuples(seed, d, most):
 @given(
     st.integers(0, 10**6),
     st.integers(1, 3),
-    st.sampled_from([4, FEW + 8, 60]),
+    st.sampled_from([4, FEW_SAMPLES + 8, 60]),
     st.floats(0.01, 1.0),
     st.sampled_from([0.5, 1.5, 4.0]),
 )
 def test_a_pruned_pair_is_below_the_threshold(seed, d, most, probability, within):
     lists = random_tuples(seed, d, most)
     tuples = tuples_of(lists, d)
-    summarise(tuples, np.arange(len(lists)), d, probability * (1 - SLACK))
+    summarise(tuples, np.arange(len(lists)), d, probability * (1 - SIFT_SLACK))
     for x in range(6):
         for y in range(6, 12):
             cut = prunes(tuples.summary, x, y, d, within)
@@ -86,7 +84,7 @@ def test_the_sample_level_lemma_never_prunes_an_answer(seed, d, probability, wit
         for y in range(6, 12):
             (a, *ball), (b, *other) = summaries[x], summaries[y]
             distance = float(np.sqrt(((a - b) ** 2).sum()))
-            least = probability * (1 - SLACK)
+            least = probability * (1 - SIFT_SLACK)
             if sample_level_prunes(distance, *ball, *other, within, least):
                 assert pr_match(lists[x], lists[y], within) < probability
 
@@ -107,18 +105,8 @@ def test_far_samples_of_little_mass_do_not_keep_a_pair():
     share = np.full(10, 0.1)
     for probability, cut in ((0.5, True), (0.05, False)):
         tuples = tuples_of([(share, near), (share, far)], 1)
-        summarise(tuples, np.arange(2), 1, probability * (1 - SLACK))
+        summarise(tuples, np.arange(2), 1, probability * (1 - SIFT_SLACK))
         assert prunes(tuples.summary, 0, 1, 1, 15.0) == cut
-
-
-@given(st.lists(st.floats(-10, 10), min_size=6, max_size=6), st.floats(0, 5), st.floats(0, 5))
-def test_the_ball_around_two_balls_holds_both(coordinates, radius, other_radius):
-    a, b, around = np.array(coordinates[:3]), np.array(coordinates[3:]), np.empty(3)
-    whole = enclose(a, radius, b, other_radius, 3, around)
-    assert math.dist(a, around) + radius <= whole * (1 + 1e-12) + 1e-12
-    assert math.dist(b, around) + other_radius <= whole * (1 + 1e-12) + 1e-12
-    larger = max(radius, other_radius, (math.dist(a, b) + radius + other_radius) / 2)
-    assert whole == pytest.approx(larger, abs=1e-9)
 
 
 def test_thirds_make_a_certain_tuple_and_less_does_not():

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels.windows.position import positions
+from sfumato.kernels.windows.count.count_boundary import positions
 from worlds import at_least
 
 PROBABILITIES = st.sampled_from([0.0, 1.0, 0.5, 0.25, 1e-12, 0.3, 0.95]) | st.floats(0.0, 1.0)

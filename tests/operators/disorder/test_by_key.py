@@ -6,22 +6,21 @@ import numpy as np
 import pytest
 
 from seeds import seeds
-from sfumato.operators.disorder.by_key import ByKey
-from sfumato.operators.disorder.rows import Waiting
+from sfumato.operators.disorder.rows import ByKey, WaitingRows
 
 
 @pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("keys", [1, 50, 3_000, 10**12])
 def test_rows_held_are_found_by_their_keys(keys, seed):
     rng = np.random.default_rng(seed)
-    held, plain, number = ByKey(Waiting), {}, 0
+    held, plain, number = ByKey(WaitingRows), {}, 0
     for _ in range(30):
         n = int(rng.integers(0, 400))
         low = int(rng.integers(0, keys))  # chunks begin at other keys
         key = rng.integers(low, keys, n)
         numbers = number + np.cumsum(rng.integers(1, 4, n))
         number += 4 * n
-        held.add(Waiting(numbers, key, key, numbers * 10, numbers, np.zeros(n, bool)))
+        held.add(WaitingRows(numbers, key, key, numbers * 10, numbers, np.zeros(n, bool)))
         plain.update(zip(numbers.tolist(), key.tolist(), strict=True))
         some = np.concatenate(
             [rng.choice(list(plain.values()) or [0], 50), rng.integers(0, keys, 9)]

@@ -14,8 +14,13 @@ from calibrated_reference import (
 )
 from seeds import seeds
 from sfumato.kernels.imputation.calibration import curve_of
-from sfumato.kernels.imputation.dependency_choice import MARGINAL
+from sfumato.kernels.imputation.dependency_choice import (
+    MARGINAL,
+    donor_nodes,
+    interval_of_nodes,
+)
 from sfumato.kernels.imputation.imputation import held_out_ranks
+from sfumato.kernels.imputation.repository import new_scratch, scale
 from sfumato.operators.imputation.imputer import Imputer
 
 NAMES = ("a", "b", "c", "d")
@@ -51,16 +56,24 @@ def imputer_of(seed, **options):
     return Imputer(rows(seed), DEPENDENCIES, names=NAMES, **{"least_donors": 8, **options})
 
 
+def interval(imputer, one, t, chosen):
+    """Between what an attribute's values stay, from the index nodes of its choice."""
+    scratch = new_scratch(imputer.prepared)
+    scale(imputer.prepared, one, scratch.scaled)
+    _, nodes = donor_nodes(imputer.prepared, t, chosen, scratch) if chosen > 0 else (0, 0)
+    return interval_of_nodes(imputer.prepared, t, scratch.search, nodes)
+
+
 def by_hand(imputer, objects):
     """Of each object the laws of its missing attributes, {t: (values, probabilities)}."""
-    known, (_, _, low, high) = imputer._rows, imputer.judge(objects, boxes=True)
+    known, chosen = imputer._rows, imputer.impute(objects).chosen
     shift, span = np.array([imputer.scaling[name] for name in NAMES]).T
     for i, one in enumerate(objects):
         laws = {}
         for t in np.flatnonzero(np.isnan(one)):
             laws[int(t)] = calibrated_law(
                 known, (known - shift) / span, (one - shift) / span, int(t), NAMES,
-                learned(imputer, t), (low[i, t], high[i, t]),
+                learned(imputer, t), interval(imputer, one, int(t), chosen[i, t]),
             )  # fmt: skip
         yield laws
 

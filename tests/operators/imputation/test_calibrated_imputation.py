@@ -147,14 +147,6 @@ def test_a_repository_of_few_rows_lends_what_it_has(n):
     assert done.prob.sum() == pytest.approx(1.0)
 
 
-def test_boxes_enclose_what_is_imputed():
-    imputer = imputer_of(400, least_donors=5)
-    objects = hidden(rows(100, 15), 0.3, 16)
-    _, _, low, high = imputer.judge(objects, boxes=True)
-    for i, (values, _) in enumerate(laws(imputer, objects)):
-        assert low[i, 0] <= values.min() <= values.max() <= high[i, 0]
-
-
 NOISES = {
     "normal": lambda rng, n: rng.normal(0.0, 1.0, n),
     "heavy": lambda rng, n: rng.standard_t(2, n),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples
-from sfumato.kernels.imputation.donor_tree import LEAF
+from sfumato.kernels.imputation.donor_tree import DONORS_PER_LEAF
 from sfumato.operators.imputation.donor_index import DonorIndex
 
 
@@ -53,7 +53,18 @@ def test_edges_are_judged_by_the_float_difference():
     agree(np.repeat(points, 40, axis=0), points, 0.2)
 
 
-@pytest.mark.parametrize("n", [1, LEAF - 1, LEAF, LEAF + 1, 2 * LEAF, 2 * LEAF + 1, 33 * LEAF])
+@pytest.mark.parametrize(
+    "n",
+    [
+        1,
+        DONORS_PER_LEAF - 1,
+        DONORS_PER_LEAF,
+        DONORS_PER_LEAF + 1,
+        2 * DONORS_PER_LEAF,
+        2 * DONORS_PER_LEAF + 1,
+        33 * DONORS_PER_LEAF,
+    ],
+)
 def test_every_shape_of_tree_holds_all_rows(n):
     rng = np.random.default_rng(n)
     points = rng.normal(size=(n, 2))

@@ -15,8 +15,7 @@ from seeds import examples
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, NOTHING, PRESENT
 from sfumato.kernels.imputation.imputation import share_limits
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.imputed import REASONS
-from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.imputation.imputer import REASONS, Imputer
 from sfumato.operators.imputation.lattice import (
     build_lattice,
     combine,

@@ -8,7 +8,7 @@ import pytest
 
 from join_cases import arrivals_of
 from join_reference import join_of, strategies_for
-from sfumato.operators.joins.pair_matches import Tuples, pair_matches
+from sfumato.operators.joins.answers import SampledTuples, pair_matches
 
 STRATEGIES = ("nested", "index", "sort")
 
@@ -58,8 +58,8 @@ def test_a_match_that_some_world_does_not_have_is_not_certain(dimensions):
 
 def test_extents_keep_what_is_certain():
     tenths = np.full(10, 0.1)
-    left = Tuples(np.array([0, 10]), tenths, np.linspace(0, 1, 10)[:, None])
-    right = Tuples(np.array([0, 1]), np.ones(1), np.zeros((1, 1)))
+    left = SampledTuples(np.array([0, 10]), tenths, np.linspace(0, 1, 10)[:, None])
+    right = SampledTuples(np.array([0, 1]), np.ones(1), np.zeros((1, 1)))
     pair = np.zeros(1, np.int64), np.zeros(1, np.int64)
     assert pair_matches(left, right, pair, 5.0, 1.0).probability.tolist() == [1.0]
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from join_cases import random_stream
 from seeds import examples
+from sfumato.operators.joins.arrivals import Task
 from sfumato.operators.joins.similarity_join import Answers, SimilarityJoin
-from sfumato.operators.joins.task import Task
 from sfumato.windows import JoinWindow, Range, Rows
 
 

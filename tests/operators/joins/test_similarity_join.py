@@ -112,19 +112,6 @@ def test_tuples_of_many_samples_are_sifted_and_not_all_paired():
         assert_same(*answers)
 
 
-def test_consecutive_arrivals_of_one_side_share_a_visit_and_get_their_own_answers():
-    stream = random_stream(11, 400, 1, extent=300.0)
-    side = np.repeat([0, 1, 0], [150, 100, 150]).astype(np.uint8)
-    points = stream.points.copy()
-    points[stream.offsets[150] :] = np.sort(points[stream.offsets[150] :], axis=0)  # close together
-    stream = Arrivals(side, stream.key, stream.offsets, stream.prob, points)
-    join = join_of(1, 2.0, 0.1, 120, 0.9, strategy="index")
-    alone = join_of(1, 2.0, 0.1, 120, 0.9, strategy="index")
-    assert as_changes(join.process(stream)) == in_parts(alone, stream, range(1, 400))[0]
-    # A group searches a larger ball, once: each member is shown what any of them needs.
-    assert join.counters["visited"] > alone.counters["visited"]
-
-
 # Possible worlds: an arrival u = (1/2: 0, 1/4: 4) against v_0, v_1, v_2 of these samples, w = 1.
 WORLDS = [
     [(0.5, [0.0]), (0.5, [9.0])],

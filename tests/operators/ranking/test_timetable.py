@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from seeds import examples
 from sfumato import engine_free
 from sfumato.operators.ranking.schedule import Schedule
-from sfumato.operators.ranking.timetable import LONGEST, first_runs
+from sfumato.operators.ranking.timetable import LONGEST_CYCLE, first_runs
 from sfumato.operators.state.snapshot import SnapshotError
 
 EXAMPLE_1 = [(3, 2), (4, 3), (5, 5)]
@@ -238,7 +238,7 @@ def test_the_unit_of_time_does_not_matter(given_queries, unit):
 )
 def test_bounds_of_any_size_hold_at_a_cost_near_the_optimum(given_queries, plan):
     table = engine_free.timetable(given_queries, plan)
-    assert table.cycle <= LONGEST * max(f for _, f in given_queries)
+    assert table.cycle <= LONGEST_CYCLE * max(f for _, f in given_queries)
     answered = dict.fromkeys(range(len(given_queries)), 0)
     for time, group in first_runs(table, 3_000):
         for query in table.answers(group):

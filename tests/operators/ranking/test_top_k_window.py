@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from seeds import examples
 from sfumato import engine_free
 from sfumato.operators.ranking.ranked_items import RuleMassError
-from sfumato.operators.ranking.ranked_windows import MOST_ITEMS
 from sfumato.operators.ranking.schedule import Schedule
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_window import TopKWindow
-from sfumato.operators.ranking.window_tuples import HeldTuples
-from sfumato.operators.ranking.windows_together import arrived, moved_together
+from sfumato.operators.ranking.window_content import HeldTuples
+from sfumato.operators.ranking.window_runs import MOST_ITEMS, arrived, moved_together
 from sfumato.operators.state.snapshot import SnapshotError
 
 QUERIES = {"a": (1, 6), "b": (3, 10), "c": (2, 25)}

@@ -14,7 +14,7 @@ from seeds import seeds
 from sfumato.operators.ranking.ranked_items import RankedItems
 from sfumato.operators.ranking.semantics import Semantics, rankings
 from sfumato.operators.ranking.top_k_window import TopKWindow
-from sfumato.operators.ranking.tuple_vectors import TooManyVectorsError
+from sfumato.operators.ranking.tuple_values import TooManyVectorsError
 from worlds import worlds
 
 

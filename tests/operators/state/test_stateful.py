@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.operators.state.config import CHANGEABLE, as_json, differences, fingerprint, from_json
-from sfumato.operators.state.declared import Array, Offsets, Optional, Part, Record, Value
-from sfumato.operators.state.declared_list import List
+from sfumato.operators.state.declared import Array, List, Offsets, Optional, Part, Record, Value
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.state.stateful import Operator, Stateful
 from sfumato.windows import Range

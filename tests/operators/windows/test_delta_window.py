@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples, seeds
-from sfumato.kernels.windows.two_stacks import STRIDE
+from sfumato.kernels.windows.sliding_partials import STRIDE
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate

@@ -14,7 +14,7 @@ from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows import grouped_windows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
-from sfumato.operators.windows.resting_group import RestingGroup
+from sfumato.operators.windows.grouped_windows import RestingGroup
 
 MANY = 10**6
 ALL = [

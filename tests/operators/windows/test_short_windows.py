@@ -94,7 +94,7 @@ def test_groups_moved_together_answer_and_are_saved_as_those_moved_alone(
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(short_windows, "MOST_HELD", most)
             if not together:
-                patched.setattr(short_windows, "SHORT", 0)
+                patched.setattr(short_windows, "MOST_ROWS", 0)
             window = CountWindowAggregate(rows, confidence, asked, max_tuples=max_tuples)
             assert (window._short is not None) == together
             found.append(answers(window, batches, *stops))

@@ -8,7 +8,8 @@ or behind if its delay differs by so much more that not even the heaviest tail e
   At or after the newest event time it overtook nothing: it is held and comes out in its turn.
 - *Far ahead*: the row is held until a later row decides. A row with an earlier event time
   contradicts it, and it comes out as late. If `PLAUSIBLE` of them come one after the other, at most
-  CLOSE ahead of their arrival (a device has set its clock), or `LASTING` others, they are right.
+  MAX_CLOCK_SKEW_US ahead of their arrival (a device has set its clock), or `LASTING` others, they
+  are right.
 
 A lasting change is believed: for rows ahead once they make up a quarter of the last RECENT rows,
 for far rows that come one after the other after LASTING of them. A lasting **mode** is learned,
@@ -19,13 +20,13 @@ Their delays are credible from then on, and the estimator begins again.
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.disorder.state import ALWAYS, FIXED, NEVER, RECENT
+from sfumato.kernels.disorder.state import END_OF_TIME, FIXED, NO_TIME, RECENT
 
 WARM_UP = 16  # rows before anything is judged; for a start the bounds are renewed as often
 RENEWAL = 32  # rows from one renewal to the next
-WIDEST = 1 << 55  # microseconds: saturation, far above any real spread
-FARTHEST = 1 << 59  # likewise, for the far bounds
-CLOSE = 600_000_000  # microseconds: no row is far that is closer than ten minutes
+WIDEST_BOUND_US = 1 << 55  # microseconds: saturation, far above any real spread
+FAR_BOUND_US = 1 << 59  # likewise, for the far bounds
+MAX_CLOCK_SKEW_US = 600_000_000  # microseconds: no row is far that is closer than ten minutes
 LASTING = 1024  # consecutive far rows after which they are believed
 PLAUSIBLE = 16  # the same of rows far ahead that are not ahead of their arrival
 NEAR, FUTURE, STALE, LEARNED = 0, -1, 1, 2
@@ -41,10 +42,10 @@ def observe(tau, t, control, key):
     """Remember the delay of a row among the last RECENT and renew the bounds every RENEWAL rows.
 
     With q, m, r the quartiles of the last RECENT delays and T the time in which these rows arrived,
-    a row is ahead below q - 16 (m - q) - T / 2, and far beyond m -+ max(k u, CLOSE), where u =
-    min(m - q, r - m) + T / RECENT and k = 100 / drop ratio (10,000 without one). For delays with a
-    1/x tail, about one hundredth of the drop ratio lies beyond this bound. Being quantiles, the
-    bounds do not move for fewer than a quarter of the rows, however wrong these are.
+    a row is ahead below q - 16 (m - q) - T / 2, and far beyond m -+ max(k u, MAX_CLOCK_SKEW_US),
+    where u = min(m - q, r - m) + T / RECENT and k = 100 / drop ratio (10,000 without one). For
+    delays with a 1/x tail, about one hundredth of the drop ratio lies beyond this bound. Being
+    quantiles, the bounds do not move for fewer than a quarter of the rows, however wrong these are.
     O(1), and a sort of RECENT numbers every RENEWAL rows.
     """
     key.observed += 1
@@ -57,14 +58,16 @@ def observe(tau, t, control, key):
         delays = np.sort(key.delays[:known])
         span = t - key.arrivals[0 if count <= RECENT else count % RECENT]
         low, middle, high = delays[known // 4], delays[known // 2], delays[3 * known // 4]
-        key.bound = low - 16 * min(middle - low, WIDEST) - span // 2
+        key.bound = low - 16 * min(middle - low, WIDEST_BOUND_US) - span // 2
         unit = float(min(middle - low, high - middle) + span // known)
-        reach = max(int(min(100.0 / control.drop_ratio * unit, float(FARTHEST))), CLOSE)
+        reach = max(
+            int(min(100.0 / control.drop_ratio * unit, float(FAR_BOUND_US))), MAX_CLOCK_SKEW_US
+        )
         key.far_behind = middle + reach
         key.far_ahead = middle - reach
         if control.estimator == FIXED:  # it knows itself what is too late
             key.bound -= control.max_delay
-            key.far_behind = ALWAYS
+            key.far_behind = END_OF_TIME
         # Of few rows a quarter may be wrong, and q with them; m is not.
         key.bound = max(key.bound, key.far_ahead)
         key.guarded = 1
@@ -83,9 +86,10 @@ def side_of(delay, key):
 
 @compiled
 def horizon(t, key):
-    """The largest credible event time of a row that arrives at `t`; ALWAYS before one is known."""
+    """The largest credible event time of a row that arrives at `t`; END_OF_TIME before one is
+    known."""
     if key.guarded == 0:
-        return ALWAYS
+        return END_OF_TIME
     return t - min(key.bound, key.fast_bound)
 
 
@@ -94,14 +98,14 @@ def restart_guard(key):
     """Begin again: the far rows that came one after the other are right. O(1)."""
     key.observed = key.guarded = key.fed = key.far_rows = key.pending = 0
     key.slow.rows = key.fast.rows = 0
-    key.slow_bound, key.fast_bound = NEVER, ALWAYS
+    key.slow_bound, key.fast_bound = NO_TIME, END_OF_TIME
 
 
 @compiled
 def begin_guard(key):
     """Note what the first WARM_UP rows tell, now that the bounds are known. O(1)."""
-    key.earliest = ALWAYS
-    key.latest = NEVER
+    key.earliest = END_OF_TIME
+    key.latest = NO_TIME
     for i in range(WARM_UP):
         tau = key.arrivals[i] - key.delays[i]
         if side_of(key.delays[i], key) == NEAR:
@@ -152,7 +156,7 @@ def learn_slow(tau, t, control, key):
 def learn_fast(tau, t, key):
     """Take a row far ahead, but not of its arrival, as evidence of a mode; whether the mode has
     just been learned. O(1)."""
-    if tau > t + CLOSE or not _lasting_mode(t - tau, -1, t, FAST_SHARE, key, key.fast):
+    if tau > t + MAX_CLOCK_SKEW_US or not _lasting_mode(t - tau, -1, t, FAST_SHARE, key, key.fast):
         return False
     key.fast_bound = key.fast.delay - (key.far_ahead - key.fast.delay) // FAST_MARGIN
     key.fast.rows = key.fed = key.pending = 0
@@ -166,7 +170,7 @@ def hold_pending(tau, t, key):
         key.pending_first, key.pending_top, key.pending_early = key.count - 1, tau, 0
     key.pending += 1
     key.pending_top = max(key.pending_top, tau)
-    key.pending_early += tau > t + CLOSE
+    key.pending_early += tau > t + MAX_CLOCK_SKEW_US
     return key.pending >= (LASTING if key.pending_early > 0 else PLAUSIBLE)
 
 

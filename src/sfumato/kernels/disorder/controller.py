@@ -3,12 +3,11 @@
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.disorder.buffer_bound import bound_buffer, expel, hold, release_held
 from sfumato.kernels.disorder.clock_guard import (
-    CLOSE,
     FUTURE,
     LASTING,
     LEARNED,
+    MAX_CLOCK_SKEW_US,
     STALE,
     WARM_UP,
     begin_guard,
@@ -22,41 +21,49 @@ from sfumato.kernels.disorder.clock_guard import (
     side_of,
 )
 from sfumato.kernels.disorder.conformal_delay import conformal_step
-from sfumato.kernels.disorder.largest_delay import fixed_step, largest_step
-from sfumato.kernels.disorder.normal_delay import normal_step
-from sfumato.kernels.disorder.sort_buffer import slack_forget, slack_step
+from sfumato.kernels.disorder.estimators import (
+    bound_buffer,
+    expel,
+    fixed_step,
+    hold,
+    largest_step,
+    normal_step,
+    release_held,
+    slack_forget,
+    slack_step,
+)
 from sfumato.kernels.disorder.state import (
-    ALWAYS,
     AVERAGED,
     CONFORMAL,
+    END_OF_TIME,
     FIXED,
     FULL,
-    NEVER,
+    NO_TIME,
     NORMAL,
     SLACK,
 )
 
-NONE = -1  # no row is expelled
+NO_ROW = -1  # no row is expelled
 
 
 @compiled
 def reached(key):
-    """The event time below which no row is accepted any more; NEVER while there is none."""
+    """The event time below which no row is accepted any more; NO_TIME while there is none."""
     return max(key.punctuation, key.floor)
 
 
 @compiled
 def feed(tau, t, control, key, area):
-    """One credible row to the estimator: the punctuation it asks for, or NEVER."""
+    """One credible row to the estimator: the punctuation it asks for, or NO_TIME."""
     key.fed += 1
     key.latest = max(key.latest, tau)
     if control.estimator == SLACK:
         if tau <= reached(key):
-            wanted = NEVER
+            wanted = NO_TIME
         else:
             wanted = slack_step(tau, control.slack, key, area)
     elif control.estimator == FULL:
-        wanted = NEVER
+        wanted = NO_TIME
     elif control.estimator == FIXED:
         wanted = fixed_step(tau, control.max_delay, key)
     elif control.estimator == NORMAL:
@@ -73,34 +80,36 @@ def feed(tau, t, control, key, area):
 def feed_unguarded(tau, t, control, key, area):
     """A row before the guard knows what is credible: most estimators wait until it does, and all
     for rows that are far ahead of their arrival."""
-    if (control.estimator == SLACK or control.estimator == FIXED) and tau <= t + CLOSE:
+    if (control.estimator == SLACK or control.estimator == FIXED) and tau <= t + MAX_CLOCK_SKEW_US:
         return feed(tau, t, control, key, area)
-    return NEVER
+    return NO_TIME
 
 
 @compiled
 def feed_warm_up(t, control, key, area):
     """Feed the first WARM_UP rows, now that the guard knows which of them are credible."""
-    wanted = NEVER
+    wanted = NO_TIME
     begin_guard(key)
     for i in range(WARM_UP):
         arrival = key.arrivals[i]
         delay = key.delays[i]
         if delay < key.bound:
             key.future += 1
-        elif (control.estimator == SLACK or control.estimator == FIXED) and delay >= -CLOSE:
+        elif (
+            control.estimator == SLACK or control.estimator == FIXED
+        ) and delay >= -MAX_CLOCK_SKEW_US:
             continue  # it has been fed
         elif delay <= key.far_behind:
             wanted = max(wanted, feed(arrival - delay, arrival, control, key, area))
     if control.estimator == SLACK:  # some rows that it was fed are not credible
-        slack_forget(NEVER, horizon(t, key), key, area)
+        slack_forget(NO_TIME, horizon(t, key), key, area)
     return wanted
 
 
 @compiled
 def unguarded_step(tau, t, control, key, area):
     """One row before the guard knows what is credible; the punctuation wanted."""
-    wanted = NEVER
+    wanted = NO_TIME
     observe(tau, t, control, key)
     if key.guarded == 0 or (control.estimator == SLACK and tau <= horizon(t, key)):
         wanted = feed_unguarded(tau, t, control, key, area)
@@ -116,7 +125,7 @@ def credible_step(tau, t, side, control, key, area):
         observe(tau, t, control, key)
     if tau > horizon(t, key):
         key.future += 1
-        return NEVER
+        return NO_TIME
     key.credible_number, key.credible_time = key.count - 1, tau
     return feed(tau, t, control, key, area)
 
@@ -141,19 +150,19 @@ def note_far(side, tau, t, control, key):
 def guarded_step(tau, t, control, key, area):
     """One row to guard and estimator, once the guard knows what is credible.
 
-    Returns the punctuation wanted, and the number of the first row that is expelled, or NONE: from
-    this one to the row before, those that are held.
+    Returns the punctuation wanted, and the number of the first row that is expelled, or NO_ROW:
+    from this one to the row before, those that are held.
     """
     side = side_of(t - tau, key)
     key.far_rows = key.far_rows + 1 if side == key.far_side else 1
     key.far_side = side
     if side == FUTURE:
         note_far(side, tau, t, control, key)
-        return NEVER, NONE
+        return NO_TIME, NO_ROW
     first = decide_pending(tau, key)
     if side == STALE:
         note_far(side, tau, t, control, key)
-        return NEVER, first
+        return NO_TIME, first
     return credible_step(tau, t, side, control, key, area), first
 
 
@@ -184,20 +193,20 @@ def count_late(tau, t, control, key):
 def hold_bounded(tau, t, late, first, control, key, area, held):
     """Hold a row that is not late in a bounded buffer.
 
-    Returns the first row that is expelled, and where the rows expelled end; NONE: there are none.
+    Returns the first row that is expelled, and where the rows expelled end; NO_ROW: there are none.
     """
     credible = horizon(t, key)
     end = key.count - 1
-    if first != NONE:
+    if first != NO_ROW:
         expel(first, end, key, held)
     if not late:
         hold(tau, key.count - 1, int(tau > credible), key, held)
     release_held(reached(key), key, held)
     before = key.punctuation
-    number = bound_buffer(credible, t + CLOSE, control.max_buffer, key, held)
+    number = bound_buffer(credible, t + MAX_CLOCK_SKEW_US, control.max_buffer, key, held)
     if control.estimator == SLACK and key.punctuation > before:
-        slack_forget(key.punctuation, ALWAYS, key, area)
-    return (first, end) if number == NONE else (number, number + 1)
+        slack_forget(key.punctuation, END_OF_TIME, key, area)
+    return (first, end) if number == NO_ROW else (number, number + 1)
 
 
 @compiled
@@ -212,7 +221,7 @@ def arrive(tau, t, control, key, area, held):
     key.clock = t
     key.count += 1
     late = count_late(tau, t, control, key)
-    first = NONE
+    first = NO_ROW
     if not control.guard:
         wanted = feed(tau, t, control, key, area)
     else:
@@ -238,10 +247,10 @@ def begin_pending(t, control, key, held, numbers, found):
     Those that a later row contradicts come out as late: numbers[found:]; the others are pending.
     Returns the end of the numbers.
     """
-    least = ALWAYS  # event time of the rows after, which are not far
+    least = END_OF_TIME  # event time of the rows after, which are not far
     pending = True
     key.pending = key.pending_early = key.far_rows = 0
-    key.pending_top = NEVER
+    key.pending_top = NO_TIME
     key.far_side = FUTURE
     for i in range(WARM_UP - 1, -1, -1):
         tau = key.arrivals[i] - key.delays[i]
@@ -260,7 +269,7 @@ def begin_pending(t, control, key, held, numbers, found):
             key.pending += 1
             key.far_rows += 1
             key.pending_top = max(key.pending_top, tau)
-            key.pending_early += tau > t + CLOSE
+            key.pending_early += tau > t + MAX_CLOCK_SKEW_US
             key.pending_first = number
     return found
 
@@ -276,7 +285,7 @@ def punctuate(event_time, arrival, starts, which, control, states, memory):
     starts : int64[groups + 1], where the rows of a controller begin     which : int64[groups]
     control : `state.Control`     states : CONTROLLER[], changed in place
     memory : int64[], their areas, with room for the rows that come (see `state`)
-    Returns punctuation int64[n] (NEVER while none is known), late bool[n], and the rows that are
+    Returns punctuation int64[n] (NO_TIME while none is known), late bool[n], and the rows that are
     expelled, those of them that are held: the places (0..n-1) at which they come out as late, the
     first number in the controller, and where the numbers end.
     O(log m) a row for a sort buffer of m rows, else O(1) amortised.  Source: C sections 4 and 5.
@@ -297,7 +306,7 @@ def punctuate(event_time, arrival, starts, which, control, states, memory):
             unguarded = key.guarded == 0
             late[i], number, until = arrive(event_time[i], arrival[i], control, key, area, held)
             punctuation[i] = reached(key)
-            if number != NONE:
+            if number != NO_ROW:
                 at[expelled], first[expelled], end[expelled] = i, number, until
                 expelled += 1
             if unguarded and key.guarded == 1:

@@ -4,15 +4,15 @@ Everything of fixed size is a field of `CONTROLLER`, so that compiled code can c
 and a snapshot is a copy. What grows lies in one int64 array `area` for all controllers, where
 `place` and `room` say which part is whose: what the estimator remembers (its layout is the
 estimator's), and at `heap_place`, only with a bound on the buffer, the rows held (see
-`buffer_bound`). Times are int64 microseconds.
+`estimators`). Times are int64 microseconds.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-NEVER = np.iinfo(np.int64).min  # no punctuation is known
-ALWAYS = np.iinfo(np.int64).max
+NO_TIME = np.iinfo(np.int64).min  # no punctuation is known
+END_OF_TIME = np.iinfo(np.int64).max
 
 SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL = range(7)  # estimators
 
@@ -157,6 +157,10 @@ def new_controllers(count: int) -> np.ndarray:
     """CONTROLLER[count]: controllers that have seen nothing."""
     fresh = np.zeros(count, CONTROLLER)
     for name in ("punctuation", "floor", "last_arrival", "clock", "latest", "forgiven"):
-        fresh[name] = NEVER
-    fresh["slow_bound"], fresh["fast_bound"], fresh["forgiven_until"] = NEVER, ALWAYS, NEVER
+        fresh[name] = NO_TIME
+    fresh["slow_bound"], fresh["fast_bound"], fresh["forgiven_until"] = (
+        NO_TIME,
+        END_OF_TIME,
+        NO_TIME,
+    )
     return fresh

@@ -72,8 +72,7 @@ def rows_of_nodes(repository, t, count, scratch, enough, out):
 def choose_combination(repository, t, scratch):
     """The first combination for attribute t whose determinants are present and that has donors.
 
-    Returns (set of dependencies, 1, its nodes in `scratch`), or (NOTHING, 1 if one applied but had
-    no donors, else 0, 0).
+    Returns (set of dependencies, 1), or (NOTHING, 1 if one applied but had no donors, else 0).
     Source: E, section 3 (DD selection), with an exact test, until there are enough, in place of the
     estimate.
     """
@@ -87,8 +86,8 @@ def choose_combination(repository, t, scratch):
         if most_rows(tree_of(repository, t), count, scratch.search) < least:
             continue
         if rows_of_nodes(repository, t, count, scratch, least, scratch.none) >= least:
-            return repository.combination[c], applied, count
-    return np.int64(NOTHING), applied, 0
+            return repository.combination[c], applied
+    return np.int64(NOTHING), applied
 
 
 @lean
@@ -96,7 +95,7 @@ def choose_narrowest(repository, t, scratch):
     """Dependencies for attribute t, each narrowing the box of those before while donors suffice.
 
     Of the first that has any donors too few are enough: it stands alone, and `donor_nodes` widens
-    its box.  Returns as `choose_combination`, but for the nodes.
+    its box.  Returns as `choose_combination`.
     """
     least = repository.choice.least_donors
     applied, chosen, bit = 0, np.int64(0), np.int64(1)
@@ -152,11 +151,10 @@ def interval_of_nodes(repository, t, search, count):
 
 
 @lean
-def judge(repository, scratch, raw, chosen, low, high):
+def judge(repository, scratch, raw, chosen):
     """Scale an object, choose for each missing attribute how to impute it; what becomes of it.
 
     chosen : int64[T], written: PRESENT, dependencies, MARGINAL (if allowed), or NOTHING
-    low, high : float64[T] or [0] (not wanted), written where a way was found, as `judge_batch`
     Returns COMPLETE or IMPUTED, else why it cannot be imputed. Attributes outside the T that are
     missing or infinite only keep dependencies from applying.
     """
@@ -165,23 +163,16 @@ def judge(repository, scratch, raw, chosen, low, high):
     for t in range(chosen.size):
         finite &= not np.isinf(raw[repository.column_of[t]])
     for t in range(chosen.size):
-        chosen[t], value = PRESENT, raw[repository.column_of[t]]
-        if not np.isnan(value):
-            if low.size > 0:
-                low[t], high[t] = value, value
+        chosen[t] = PRESENT
+        if not np.isnan(raw[repository.column_of[t]]):
             continue
         if not finite:
             chosen[t] = NOTHING
             continue
         if repository.choice.most_donors > 0:
             found, applied = choose_narrowest(repository, t, scratch)
-            count = 0
-            if low.size > 0 and found != NOTHING:
-                _, count = donor_nodes(repository, t, found, scratch)
         else:
-            found, applied, count = choose_combination(repository, t, scratch)
-        if low.size > 0:
-            low[t], high[t] = interval_of_nodes(repository, t, scratch.search, count)
+            found, applied = choose_combination(repository, t, scratch)
         chosen[t] = MARGINAL if found == NOTHING and repository.choice.marginal else found
         if chosen[t] == NOTHING:
             reason = max(reason, NO_DONORS if applied else NO_DEPENDENCY)
@@ -191,23 +182,17 @@ def judge(repository, scratch, raw, chosen, low, high):
 
 
 @compiled_ieee
-def judge_batch(repository, objects, low, high):
-    """Choose how to impute many objects, and bound what they will be imputed to.
+def judge_batch(repository, objects):
+    """Choose how to impute many objects.
 
     objects : float64[n, D], NaN = missing
-    low, high : float64[n, T], written: least and greatest value of each attribute in the index
-        nodes that the box of its choice meets; float64[0, T]: not wanted
     Returns (chosen int64[n, T], reason uint8[n]).
     Cost: box queries, until one has enough donors or for each dependency.
-    Source: E, sections 3 and 5.2 (initial MBR).
+    Source: E, section 3.
     """
     n, trees = objects.shape[0], repository.column_of.size
     scratch = new_scratch(repository)
     chosen, reason = np.empty((n, trees), np.int64), np.empty(n, np.uint8)
     for i in range(n):
-        box = min(i, low.shape[0])
-        reason[i] = judge(
-            repository, scratch, objects[i], chosen[i],
-            low[box : box + 1].reshape(-1), high[box : box + 1].reshape(-1),
-        )  # fmt: skip
+        reason[i] = judge(repository, scratch, objects[i], chosen[i])
     return chosen, reason

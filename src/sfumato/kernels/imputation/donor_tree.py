@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean
 
-LEAF = 64
+DONORS_PER_LEAF = 64
 
 
 class DonorTree(NamedTuple):
@@ -68,14 +68,14 @@ def tree_order(points, weight):
     stack = [(0, len(points))]
     while stack:
         begin, end = stack.pop()
-        if end - begin <= LEAF:
+        if end - begin <= DONORS_PER_LEAF:
             continue
         rows = order[begin:end]
         inside = points[rows]
         # Halves, not the difference of whole values, which could overflow.
         extent = (inside.max(axis=0) * 0.5 - inside.min(axis=0) * 0.5) * weight
-        leaves = -(-(end - begin) // LEAF)
-        half = LEAF * (1 << (leaves - 1).bit_length() - 1)
+        leaves = -(-(end - begin) // DONORS_PER_LEAF)
+        half = DONORS_PER_LEAF * (1 << (leaves - 1).bit_length() - 1)
         if extent.max() > 0.0:
             chosen = np.argpartition(inside[:, int(extent.argmax())], half)
             order[begin:end] = rows[chosen]
@@ -87,19 +87,19 @@ def build_tree(points, order):
     """The tree of rows in an order made by `tree_order` (any order serves, only slower). NumPy."""
     n, d = points.shape
     leaves = 1
-    while leaves * LEAF < n:
+    while leaves * DONORS_PER_LEAF < n:
         leaves *= 2
-    places = -(-n // LEAF) * LEAF
+    places = -(-n // DONORS_PER_LEAF) * DONORS_PER_LEAF
     columns = np.full((d, places), np.nan)
     columns[:, :n] = points[order].T
     rows = np.full(places, -1, np.int64)
     rows[:n] = order
     low, high = np.full((2 * leaves, d), np.inf), np.full((2 * leaves, d), -np.inf)
     begin, end = np.zeros(2 * leaves, np.int64), np.zeros(2 * leaves, np.int64)
-    begin[leaves:] = np.minimum(np.arange(leaves) * LEAF, n)
-    end[leaves:] = np.minimum(begin[leaves:] + LEAF, n)
-    filled = places // LEAF
-    blocks = columns.reshape(d, filled, LEAF)
+    begin[leaves:] = np.minimum(np.arange(leaves) * DONORS_PER_LEAF, n)
+    end[leaves:] = np.minimum(begin[leaves:] + DONORS_PER_LEAF, n)
+    filled = places // DONORS_PER_LEAF
+    blocks = columns.reshape(d, filled, DONORS_PER_LEAF)
     low[leaves : leaves + filled] = np.fmin.reduce(blocks, axis=2).T
     high[leaves : leaves + filled] = np.fmax.reduce(blocks, axis=2).T
     for level in range(leaves.bit_length() - 2, -1, -1):
@@ -119,7 +119,7 @@ def new_search(nodes, attributes):
         nodes=np.empty(nodes, np.int64),
         unsure=np.empty(nodes, np.int64),
         stack=np.empty((64, 2), np.int64),
-        near=np.empty(LEAF, np.uint8),
+        near=np.empty(DONORS_PER_LEAF, np.uint8),
     )
 
 
@@ -173,10 +173,10 @@ def filter_leaf(columns, begin, mask, centre, search):
             a = np.uint64(attributes[i])
             middle, most = centre[a], reach[a]
             if fresh:
-                for j in range(np.uint64(LEAF)):
+                for j in range(np.uint64(DONORS_PER_LEAF)):
                     near[j] = abs(columns[a, place + j] - middle) <= most
             else:
-                for j in range(np.uint64(LEAF)):
+                for j in range(np.uint64(DONORS_PER_LEAF)):
                     near[j] &= abs(columns[a, place + j] - middle) <= most
             fresh = False
         mask >>= 1
@@ -209,7 +209,7 @@ def rows_in_nodes(tree, count, centre, search, enough, out, n):
                     n += near[j]
             else:
                 found = 0
-                for j in range(LEAF):
+                for j in range(DONORS_PER_LEAF):
                     found += near[j]
                 n += found
         if n >= stop:

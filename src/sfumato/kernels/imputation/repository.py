@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.imputation.donor_tree import BoxSearch, DonorTree, new_search
 
-# How the nearest donors of an attribute lend: `sharpness`, `even`, see `nearest_donors`;
+# How the nearest donors of an attribute lend: `sharpness`, `even`, see `donors`;
 # `narrowing`: so many dependencies narrow together, each further one only stands in; `unit`, of
 # distances beyond the donors, and `margin`, the farthest that a value may lie beyond the nodes met,
 # and `outside`, beyond all values of the repository: see `calibration`.
@@ -104,14 +104,14 @@ class Repository(NamedTuple):
     far: np.ndarray
 
 
-class Scratch(NamedTuple):
+class ImputationScratch(NamedTuple):
     """Room to work in, for one object at a time; see `new_scratch`.
 
     scaled : float64[D], the object    search : the box asked about, and what was found in it
     law, weight : float64[T, P + 2 TAIL + 2], of each attribute the values, ascending, and how many
         donors have each; sizes of them, int64[T]    about : ABOUT[T]
     missing : bool[T], which of them the object's alternatives are made of
-    distance, share, moved, line : of the nearest donors, see `nearest_donors`, `local_line`
+    distance, share, moved, line : of the nearest donors, see `donors`, `local_line`
     """
 
     scaled: np.ndarray
@@ -139,7 +139,7 @@ def new_scratch(repository):
     longest = 0
     for t in range(trees):
         longest = max(longest, repository.first_value[t + 1] - repository.first_value[t])
-    return Scratch(
+    return ImputationScratch(
         scaled=np.empty(d),
         search=new_search(repository.begin.size, d),
         places=np.empty(places + 1, np.int64),

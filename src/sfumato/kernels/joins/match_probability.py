@@ -1,4 +1,10 @@
-"""Pr(match) of two uncertain tuples: the sum over their pairs of samples that are near."""
+"""The probability that two uncertain tuples match.
+
+Of many samples in one dimension the sum is taken by sorting. The samples of one tuple that are near
+to a sample of the other one lie next to each other once they are sorted by value, and their
+probability is a difference of two running sums. These are kept as unevaluated sums of two floats,
+so that the differences lose no digits.
+"""
 
 import math
 from typing import NamedTuple
@@ -6,25 +12,114 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
-from sfumato.kernels.joins.near_sums import sorted_sum
-from sfumato.kernels.joins.tuple_store import LANES, ULP, padded
-from sfumato.kernels.laws.existence import CERTAIN
+from sfumato.kernels.joins.tuple_store import SAMPLE_LANES, padded
+from sfumato.kernels.laws.tuples import rounded_to_one
 from sfumato.kernels.signals import after_signals
+from sfumato.kernels.tolerances import CERTAIN, EPSILON, SIFT_SLACK
+
+
+class Sorted(NamedTuple):
+    """The samples of a tuple by value.
+
+    place : int64[n], of each sample among those of the tuple    value : float64[n], ascending
+    sum, rest : float64[n + 1], the probability of the first samples, as sum + rest
+    """
+
+    place: np.ndarray
+    value: np.ndarray
+    sum: np.ndarray
+    rest: np.ndarray
+
+
+@compiled_ieee
+def sorted_samples(tuples, s):
+    """Return the `Sorted` samples of slot s.  O(n log n)."""
+    at, n = tuples.at[s], tuples.samples[s]
+    row = at + padded(n)
+    values = tuples.blocks[row : row + n]
+    place = np.argsort(values, kind="mergesort")
+    value, total, rest = np.empty(n), np.zeros(n + 1), np.zeros(n + 1)
+    for i in range(n):
+        value[i] = values[place[i]]
+        total[i + 1], rest[i + 1] = _added(total[i], rest[i], tuples.blocks[at + place[i]])
+    return Sorted(place, value, total, rest)
+
+
+@lean_inline
+def _added(total, rest, term):
+    """A sum of two floats and one more float, as two floats."""
+    larger = total + term
+    part = larger - total
+    rest += (total - (larger - part)) + (term - part)
+    whole = larger + rest
+    return whole, rest - (whole - larger)
+
+
+@lean
+def near_places(value, x, limit, low, high):
+    """Where the values within `limit` of x begin and end: low and high, moved.
+
+    value : float64[n], ascending    low, high : those of a smaller x, or 0
+    A difference rounds monotonically, so that these are the same as by comparing one by one.
+    """
+    while low < value.size and x - value[low] > limit:
+        low += 1
+    high = max(high, low)
+    while high < value.size and value[high] - x <= limit:
+        high += 1
+    return low, high
+
+
+@lean_inline
+def mass_between(ordered, low, high):
+    """The probability of the sorted samples [low, high)."""
+    return (ordered.sum[high] - ordered.sum[low]) + (ordered.rest[high] - ordered.rest[low])
+
+
+@compiled_ieee
+def sorted_sum(tuples, u, v, limit):
+    """Sum of Pr(u_k) Pr(v_l) over the near samples of slots u and v, one dimension.
+
+    O(n log n) for n samples of both.  Error: relative, a few 2**-53; sums that miss 1 by roundings
+    are 1, as in `existence_within`.
+    """
+    one, other = sorted_samples(tuples, u), sorted_samples(tuples, v)
+    total, rest, low, high = 0.0, 0.0, 0, 0
+    at = tuples.at[u]
+    for i in range(one.place.size):
+        low, high = near_places(other.value, one.value[i], limit, low, high)
+        if high > low:
+            mass = mass_between(other, low, high)
+            total, rest = _added(total, rest, tuples.blocks[at + one.place[i]] * mass)
+    return rounded_to_one(total + rest, one.place.size + other.place.size)
+
+
+@compiled_ieee
+def near_ranges(tuples, u, ordered, limit):
+    """For each sample of slot u, in their order, where the near ones of `ordered` begin and end:
+    int64[n], int64[n].  O(n log n)."""
+    one = sorted_samples(tuples, u)
+    first, last = np.empty(one.place.size, np.int64), np.empty(one.place.size, np.int64)
+    low, high = 0, 0
+    for i in range(one.place.size):
+        low, high = near_places(ordered.value, one.value[i], limit, low, high)
+        first[one.place[i]], last[one.place[i]] = low, high
+    return first, last
+
 
 # Fast sums and pruning bounds may round differently from the defining sum. They decide alone
 # only when they are farther than this from the threshold, relatively.
-SLACK = 1e-9
 FEW_PAIRS = 9  # of samples: up to here the defining sum is also the fastest
 MANY_PAIRS = 1 << 22  # of samples in one dimension: beyond, the sum is taken by sorting
 FINITE = float(np.finfo(np.float64).max)
-OPEN = -3.0  # in place of a probability: to be found
+UNDECIDED = -3.0  # in place of a probability: to be found
 
 
 class Criterion(NamedTuple):
     """What makes a match of samples, and a match of tuples an answer.
 
     d : dimensions    within : the distance    limit : see `distance_limit`
-    probability : the threshold    least : the same, reduced by SLACK
+    probability : the threshold    least : the same, reduced by SIFT_SLACK
     """
 
     d: int
@@ -37,7 +132,7 @@ class Criterion(NamedTuple):
 def criterion(dimensions: int, within: float, probability: float) -> Criterion:
     """The criterion that kernels take."""
     limit = distance_limit(within, dimensions)
-    return Criterion(dimensions, within, limit, probability, probability * (1.0 - SLACK))
+    return Criterion(dimensions, within, limit, probability, probability * (1.0 - SIFT_SLACK))
 
 
 def distance_limit(within: float, dimensions: int) -> float:
@@ -63,7 +158,7 @@ def widest_reach(within, rounding):
     rounding : that of both tuples, or at least that (see `rounding_of`). Without any the distance
     itself: whole numbers are compared exactly. So 0.8 is within 0.1 of 0.7, as it is on paper.
     """
-    return within if rounding == 0.0 else within * (1.0 + 4.0 * ULP) + rounding
+    return within if rounding == 0.0 else within * (1.0 + 4.0 * EPSILON) + rounding
 
 
 @lean
@@ -79,7 +174,7 @@ def limit_of_reach(criterion, reach):
         return criterion.limit
     if criterion.d == 1:
         return reach
-    return min(reach * reach * (1.0 + 4.0 * ULP), FINITE)
+    return min(reach * reach * (1.0 + 4.0 * EPSILON), FINITE)
 
 
 @lean
@@ -149,7 +244,7 @@ def _sum_of_numbers(tuples, slot, other_slot, limit):
     values, others = np.uint64(padded(x_count)), np.uint64(padded(y_count))
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     total = 0.0
-    for _ in range(0, y_count, LANES):
+    for _ in range(0, y_count, SAMPLE_LANES):
         a, b = blocks[v + others], blocks[v + others + one]
         c, d = blocks[v + others + two], blocks[v + others + three]
         near_a, near_b, near_c, near_d = 0.0, 0.0, 0.0, 0.0
@@ -165,7 +260,7 @@ def _sum_of_numbers(tuples, slot, other_slot, limit):
             + near_c * blocks[v + two]
             + near_d * blocks[v + three]
         )
-        v += np.uint64(LANES)
+        v += np.uint64(SAMPLE_LANES)
     return total
 
 
@@ -255,7 +350,7 @@ def judged(tuples, u, v, criterion, total):
     """
     if total >= criterion.probability:
         return min(total, 1.0)
-    if total < 1.0 - SLACK or tuples.existence[u] * tuples.existence[v] < 1.0 - CERTAIN:
+    if total < 1.0 - SIFT_SLACK or tuples.existence[u] * tuples.existence[v] < 1.0 - CERTAIN:
         return -1.0
     return 1.0 if _sum_of_pairs(tuples, u, v, criterion, False) <= CERTAIN else -1.0
 
@@ -264,20 +359,20 @@ def judged(tuples, u, v, criterion, total):
 def decided(tuples, u, v, criterion, total):
     """A sum as the answer, -1 if it is below the threshold; the definition decides near it."""
     probability = criterion.probability
-    if abs(total - probability) <= 2.0 * SLACK * probability:
+    if abs(total - probability) <= 2.0 * SIFT_SLACK * probability:
         total = defining_sum(tuples, u, v, criterion)
     return judged(tuples, u, v, criterion, total)
 
 
 @lean_inline
 def quick_probability(tuples, u, v, criterion):
-    """`match_probability` where that is quick or plain, else OPEN."""
+    """`match_probability` where that is quick or plain, else UNDECIDED."""
     if tuples.samples[u] * tuples.samples[v] <= FEW_PAIRS:
         return judged(tuples, u, v, criterion, defining_sum(tuples, u, v, criterion))
     if criterion.d == 1 and tuples.samples[u] * tuples.samples[v] <= MANY_PAIRS:
         total = _sum_of_numbers(tuples, u, v, limit_of(tuples, u, v, criterion))
         return -1.0 if total < criterion.least else decided(tuples, u, v, criterion, total)
-    return -1.0 if tuples.existence[u] * tuples.existence[v] < criterion.least else OPEN
+    return -1.0 if tuples.existence[u] * tuples.existence[v] < criterion.least else UNDECIDED
 
 
 @compiled_ieee
@@ -287,13 +382,13 @@ def match_probability(tuples, u, v, criterion):
     tuples : `Tuples`    u, v : slots of the arriving and the held tuple
     Cost: O(samples of u * samples of v * d), in SIMD; less where the mass left cannot suffice. In
     one dimension beyond MANY_PAIRS pairs of samples: O(samples log samples), by `sorted_sum`.
-    Error: the decision is that of `defining_sum`, which is asked within SLACK of the threshold;
-    elsewhere the value may round differently, by at most the number of samples * 2**-52. Beyond
-    MANY_PAIRS the decision is that of `sorted_sum`, which rounds less than the definition.
+    Error: the decision is that of `defining_sum`, which is asked within SIFT_SLACK of the
+    threshold; elsewhere the value may round differently, by at most the number of samples * 2**-52.
+    Beyond MANY_PAIRS the decision is that of `sorted_sum`, which rounds less than the definition.
     Source: as `defining_sum`.
     """
     total = quick_probability(tuples, u, v, criterion)
-    if total != OPEN:
+    if total != UNDECIDED:
         return total
     u_count, v_count = tuples.samples[u], tuples.samples[v]
     if criterion.d == 1:
@@ -314,3 +409,72 @@ def match_probabilities(tuples, one, other, criterion):
         steps = after_signals(steps + tuples.samples[one[i]] * tuples.samples[other[i]])
         result[i] = match_probability(tuples, one[i], other[i], criterion)
     return result
+
+
+SIFTED_SAMPLES = 24  # samples: from here on it pays to sift them before they are paired
+
+
+@compiled_ieee
+def _sift(tuples, s, other, other_radius, criterion, out):
+    """Split the samples of slot s by their distance from the ball of slot `other`.
+
+    out : written: a block of the samples that may be near to some of the ball and need not be to
+    all
+    Returns (their number, their probability, the probability of those near to all of the ball).
+    """
+    blocks, at, count, d = tuples.blocks, tuples.at[s], tuples.samples[s], criterion.d
+    centre, length = tuples.summary[other], padded(count)
+    inner = criterion.within - other_radius
+    outer = (reach_of(tuples, s, other, criterion) + other_radius) * (1.0 + SIFT_SLACK)
+    inner, outer = max(inner, 0.0) * inner * (1.0 - 3.0 * SIFT_SLACK), outer * outer
+    squared = np.zeros(length)
+    for a in range(d):
+        row = blocks[at + (a + 1) * length : at + (a + 2) * length]
+        for k in range(length):
+            squared[k] += (row[k] - centre[a]) * (row[k] - centre[a])
+    chosen = np.empty(length, np.int64)
+    n, mass, certain = 0, 0.0, 0.0
+    for k in range(count):
+        chosen[n] = k
+        p = blocks[at + k]
+        sure, none = squared[k] < inner, squared[k] > outer
+        certain += p if sure else 0.0
+        mass += 0.0 if sure or none else p
+        n += not (sure or none)
+    width = padded(n)
+    for a in range(d + 1):
+        for i in range(n):
+            out[a * width + i] = blocks[at + a * length + chosen[i]]
+        for i in range(n, width):
+            out[a * width + i] = 0.0 if a == 0 else np.nan
+    return n, mass, certain
+
+
+@compiled_ieee
+def _match_probability_in_balls(tuples, u, v, criterion):
+    """As `match_probability`, for tuples of many samples, d > 1, in balls about their centroids.
+
+    Samples too far from all of the other tuple's ball (see `regions`) are dropped, samples near to
+    all of it count without being paired. Only the rest is paired.
+    Source: this project; bounds as in B, Lemma 5.1.
+    """
+    d, summary = criterion.d, tuples.summary
+    us = np.empty((d + 1) * padded(tuples.samples[u]))
+    vs = np.empty((d + 1) * padded(tuples.samples[v]))
+    n, u_mass, certain = _sift(tuples, u, v, summary[v, d + 1], criterion, us)
+    total = certain * tuples.existence[v]
+    if total + u_mass * tuples.existence[v] < criterion.least:
+        return -1.0
+    m, v_mass, certain = _sift(tuples, v, u, summary[u, d + 1], criterion, vs)
+    known = total + u_mass * certain, u_mass, v_mass
+    limit = limit_of(tuples, u, v, criterion)
+    total = sum_near((us, n, padded(n)), (vs, m, padded(m)), criterion, limit, known)
+    return decided(tuples, u, v, criterion, total)
+
+
+@compiled_ieee
+def pair_probability(tuples, u, v, criterion):
+    """`match_probability`, by whichever way is the faster for these tuples."""
+    if criterion.d == 1 or min(tuples.samples[u], tuples.samples[v]) < SIFTED_SAMPLES:
+        return match_probability(tuples, u, v, criterion)
+    return _match_probability_in_balls(tuples, u, v, criterion)

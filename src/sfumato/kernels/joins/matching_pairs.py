@@ -5,12 +5,19 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
-from sfumato.kernels.joins.match_probability import MANY_PAIRS, limit_of
-from sfumato.kernels.joins.near_sums import mass_between, near_ranges, sorted_samples
+from sfumato.kernels.joins.match_probability import (
+    MANY_PAIRS,
+    limit_of,
+    mass_between,
+    near_ranges,
+    sorted_samples,
+)
 from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.signals import after_signals
 
-GOLDEN = 0.6180339887498949  # its multiples modulo 1 are spread evenly, however many there are
+GOLDEN_RATIO = (
+    0.6180339887498949  # its multiples modulo 1 are spread evenly, however many there are
+)
 
 
 class Pairs(NamedTuple):
@@ -86,7 +93,7 @@ def _write(pairs, n, prob, match, k, j):
 @lean_inline
 def _level(i, most):
     """In [0, 1): the place of representative number i of `most`, in the i-th of as many parts."""
-    return (i + (0.5 + i * GOLDEN) % 1.0) / most
+    return (i + (0.5 + i * GOLDEN_RATIO) % 1.0) / most
 
 
 @compiled_ieee

@@ -25,10 +25,10 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_pairs
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.match_probability import SLACK
-from sfumato.kernels.joins.tuple_store import LANES, padded
+from sfumato.kernels.joins.tuple_store import SAMPLE_LANES, padded
+from sfumato.kernels.tolerances import SIFT_SLACK
 
-FEW = 24  # samples
+FEW_SAMPLES = 24  # samples
 
 
 @lean
@@ -63,7 +63,7 @@ def _masses_beside(blocks, at, count, below, above):
     place = np.uint64(at)
     end, values = place + np.uint64(count), np.uint64(padded(count))
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-    for k in range(0, count, LANES):
+    for k in range(0, count, SAMPLE_LANES):
         x = place + values + np.uint64(k)
         a, b, c, d = blocks[x], blocks[x + one], blocks[x + two], blocks[x + three]
         below_a, below_b, below_c, below_d = 0.0, 0.0, 0.0, 0.0
@@ -152,7 +152,7 @@ def summarise_one(tuples, s, d, least, value, mass):
     if d > 1:
         _summarise_ball(tuples, s, d, least, half, value, mass)
         return
-    if tuples.samples[s] <= FEW:
+    if tuples.samples[s] <= FEW_SAMPLES:
         _few_quantiles(tuples, s, least, half, value, mass)
     else:
         _quantiles(tuples, s, least, half, value, mass)
@@ -167,7 +167,7 @@ def summarise_one(tuples, s, d, least, value, mass):
 def summarise(tuples, slots, d, least):
     """Write the lines of `summary` of some tuples.
 
-    slots : int64[n]    d : int >= 1    least : float64 in (0, 1), threshold reduced by SLACK
+    slots : int64[n]    d : int >= 1    least : float64 in (0, 1), threshold reduced by SIFT_SLACK
     O(samples log samples) a tuple.
     Error: distances carry a relative error of about d * 2**-53, masses of l * 2**-53; `prunes`
     and `least` leave more room than that.
@@ -187,7 +187,7 @@ def prunes(summary, x, y, d, within):
 
     summary : float64[slots, summary_columns(d)]    x, y : slots    within : float64, the distance
     O(d).  Error: none: in one dimension the differences compared are those of samples, in more
-    the bound is widened by SLACK.  Source: as `summarise`.
+    the bound is widened by SIFT_SLACK.  Source: as `summarise`.
     """
     if d == 1:
         return (
@@ -207,7 +207,7 @@ def prunes(summary, x, y, d, within):
         summary[x, d] + summary[y, d + 1],
         summary[x, d + 2] + summary[y, d + 2],
     )
-    bound = (within + reach) * (1.0 + SLACK)
+    bound = (within + reach) * (1.0 + SIFT_SLACK)
     return squared > bound * bound
 
 
@@ -224,7 +224,7 @@ def sample_level_prunes(distance, x_radius, x_mass, y_radius, y_mass, within, le
     y = y_radius.size - 1
     whole = x_mass[-1] * y_mass[-1]
     for x in range(x_radius.size):
-        while y >= 0 and distance - x_radius[x] - y_radius[y] <= within * (1.0 + SLACK):
+        while y >= 0 and distance - x_radius[x] - y_radius[y] <= within * (1.0 + SIFT_SLACK):
             y -= 1
         if y < 0:
             return False

@@ -13,18 +13,23 @@ from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter, forget_before
-from sfumato.kernels.joins.store_room import move_window
-from sfumato.kernels.joins.tuple_store import first_in_time, owned, padded, widest_window
+from sfumato.kernels.joins.tuple_store import (
+    first_in_time,
+    move_window,
+    owned,
+    padded,
+    widest_window,
+)
 from sfumato.kernels.signals import after_signals
 
-NONE = -1
+NO_NODE = -1
 DEEPEST = 512  # the expected height is below 3 log2(n); 512 cannot be exceeded by chance
 
 
 class Ordered(NamedTuple):
     """The trees of all windows.
 
-    root : int64[windows], or NONE    left, right : int64[places in blocks]
+    root : int64[windows], or NO_NODE    left, right : int64[places in blocks]
     value : float64[places], of the sample    owner : int64[places], slot of its tuple
     """
 
@@ -35,7 +40,7 @@ class Ordered(NamedTuple):
     owner: np.ndarray
 
 
-class Work(NamedTuple):
+class SortWork(NamedTuple):
     """To work in: mass by place in the window (-1: not touched), places touched, a stack."""
 
     mass: np.ndarray
@@ -46,7 +51,7 @@ class Work(NamedTuple):
 def new_trees(places: int, windows: int) -> Ordered:
     """Empty trees."""
     return Ordered(
-        root=np.full(windows, NONE, np.int64),
+        root=np.full(windows, NO_NODE, np.int64),
         left=np.empty(places, np.int64),
         right=np.empty(places, np.int64),
         value=np.empty(places),
@@ -68,7 +73,7 @@ def _before(trees, a, b):
 
 @lean
 def _attach(trees, w, parent, leftwards, node):
-    if parent == NONE:
+    if parent == NO_NODE:
         trees.root[w] = node
     elif leftwards:
         trees.left[parent] = node
@@ -79,41 +84,41 @@ def _attach(trees, w, parent, leftwards, node):
 @lean
 def _insert(trees, w, node):
     """Put a node where its priority is the largest below, splitting what is there. O(log n)."""
-    parent, leftwards, here = np.int64(NONE), False, trees.root[w]
+    parent, leftwards, here = np.int64(NO_NODE), False, trees.root[w]
     own = _priority(node)
-    while here != NONE and _priority(here) >= own:
+    while here != NO_NODE and _priority(here) >= own:
         parent, leftwards = here, _before(trees, node, here)
         here = trees.left[here] if leftwards else trees.right[here]
     _attach(trees, w, parent, leftwards, node)
-    trees.left[node] = trees.right[node] = NONE
+    trees.left[node] = trees.right[node] = NO_NODE
     low, high = node, node  # where the next smaller and the next larger part hang
-    while here != NONE:
+    while here != NO_NODE:
         if _before(trees, here, node):
             _attach(trees, w, low, low == node, here)
             low, here = here, trees.right[here]
         else:
             _attach(trees, w, high, high != node, here)
             high, here = here, trees.left[here]
-    _attach(trees, w, low, low == node, NONE)
-    _attach(trees, w, high, high != node, NONE)
+    _attach(trees, w, low, low == node, NO_NODE)
+    _attach(trees, w, high, high != node, NO_NODE)
 
 
 @lean
 def _delete(trees, w, node):
     """Take a node out and merge its two subtrees in its place. O(log n)."""
-    parent, leftwards, here = np.int64(NONE), False, trees.root[w]
+    parent, leftwards, here = np.int64(NO_NODE), False, trees.root[w]
     while here != node:
         parent, leftwards = here, _before(trees, node, here)
         here = trees.left[here] if leftwards else trees.right[here]
     low, high = trees.left[node], trees.right[node]
-    while low != NONE and high != NONE:
+    while low != NO_NODE and high != NO_NODE:
         if _priority(low) >= _priority(high):
             _attach(trees, w, parent, leftwards, low)
             parent, leftwards, low = low, False, trees.right[low]
         else:
             _attach(trees, w, parent, leftwards, high)
             parent, leftwards, high = high, True, trees.left[high]
-    _attach(trees, w, parent, leftwards, low if low != NONE else high)
+    _attach(trees, w, parent, leftwards, low if low != NO_NODE else high)
 
 
 @lean
@@ -152,7 +157,7 @@ def empty_sorted(trees, store, windows):
 @compiled_ieee
 def sort_all(trees, store):
     """All trees from the windows' tuples, after the blocks moved. O(n log n)."""
-    trees.root[:] = NONE
+    trees.root[:] = NO_NODE
     for w in range(store.windows.head.size):
         for s in range(store.windows.head[w], store.windows.tail[w]):
             _insert_tuple(trees, store, w, s)
@@ -187,8 +192,8 @@ def _add_matches(trees, store, u, o, within, work):
         steps = after_signals(steps + 64)
         x, weight = blocks[k + length], blocks[k]
         depth, here = 0, trees.root[o]
-        while here != NONE or depth > 0:
-            while here != NONE:
+        while here != NO_NODE or depth > 0:
+            while here != NO_NODE:
                 # A difference rounds monotonically: too far here is too far in the whole subtree.
                 if x - value[here] > within:
                     here = right[here]
@@ -257,7 +262,7 @@ def join_sorted(store, trees, batch, criterion, counts):
     """
     widest = widest_window(store.windows)
     touched, mass = np.empty(widest, np.int64), np.full(widest, -1.0)
-    work = Work(mass, touched, np.empty(DEEPEST, np.int64))
+    work = SortWork(mass, touched, np.empty(DEEPEST, np.int64))
     # Arrays taken out of the tuples once: each time costs two atomic reference counts an array.
     tuples, head, tail, slots = store.tuples, store.windows.head, store.windows.tail, batch.slots
     found, n, code, steps = np.empty(64, FOUND), 0, batch.code, np.int64(0)

@@ -1,4 +1,4 @@
-"""What a join holds: samples in blocks, one line a tuple, windows as ranges of lines.
+"""The tuples of a join: samples in blocks, one line per tuple, windows as ranges of lines.
 
 Tuples of one window (one stream of one key) lie in consecutive slots, oldest first:
 
@@ -23,16 +23,124 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
+from sfumato.kernels.tolerances import EPSILON
 
-ULP = 2.0**-52
-LANES = 4  # samples are padded to a multiple of this, so that SIMD needs no remainder
+
+@lean
+def compact_blocks(store, heads, d, blocks):
+    """Copy the blocks of all tuples since `heads` into `blocks`; the place after them.
+
+    heads : int64[windows], where each began.  With `blocks` empty only the place is computed.
+    """
+    used, tuples = 0, store.tuples
+    for w in range(heads.size):
+        for s in range(heads[w], store.windows.tail[w]):
+            size = block_size(d, tuples.samples[s])
+            if blocks.size > 0:
+                at = tuples.at[s]
+                for i in range(size):
+                    blocks[used + i] = tuples.blocks[at + i]
+                tuples.at[s] = used
+            used += size
+    return used
+
+
+@lean
+def copy_tuple(source, s, target, t):
+    """Copy the line of slot s to slot t (not its block)."""
+    target.at[t], target.samples[t] = source.at[s], source.samples[s]
+    target.existence[t], target.number[t] = source.existence[s], source.number[s]
+    target.time[t], target.rounding[t] = source.time[s], source.rounding[s]
+    for c in range(source.summary.shape[1]):
+        target.summary[t, c] = source.summary[s, c]
+
+
+@lean
+def room_for(held, arriving):
+    """Slots to give a window, so that moving it again costs O(1) amortised an arrival."""
+    return 2 * (held + arriving) + 8
+
+
+@lean
+def plan_moves(store, code, moves):
+    """Which windows must move before arrivals can be written at the end of each.
+
+    code : int64[n], windows of the arrivals
+    moves : MOVE[n], written: of those that move, each once
+    Returns (how many move, the first slot beyond all windows' room then). O(n).
+    """
+    windows, found, end = store.windows, 0, store.ends[0].slots
+    for i in range(code.size):
+        windows.arriving[code[i]] += 1
+    for i in range(code.size):
+        w = code[i]
+        arriving = windows.arriving[w]
+        windows.arriving[w] = 0
+        if arriving == 0 or windows.tail[w] + arriving <= windows.base[w] + windows.capacity[w]:
+            continue
+        room = room_for(windows.tail[w] - windows.head[w], arriving)
+        moves[found].window = w
+        if room <= windows.capacity[w]:
+            moves[found].base, moves[found].capacity = windows.base[w], windows.capacity[w]
+        else:
+            moves[found].base, moves[found].capacity = end, room
+            end += room
+        found += 1
+    return found, end
+
+
+@lean
+def move_window(store, move):
+    """Move one window as `plan_moves` says. O(tuples moved)."""
+    windows, w, base = store.windows, move.window, move.base
+    shift = base - windows.head[w]  # copies down, or to room of its own: never onto its rest
+    store.rounding[w] = 0.0
+    for s in range(windows.head[w], windows.tail[w]):
+        store.rounding[w] = max(store.rounding[w], store.tuples.rounding[s])
+        copy_tuple(store.tuples, s, store.tuples, s + shift)
+    windows.head[w] += shift
+    windows.tail[w] += shift
+    windows.base[w], windows.capacity[w] = base, move.capacity
+
+
+@lean
+def move_windows(store, moves):
+    """Move windows as `plan_moves` says. O(tuples moved)."""
+    for i in range(moves.size):
+        move_window(store, moves[i])
+
+
+@lean
+def repack(store, code, target):
+    """Copy all windows' tuples into the lines of a new pool; the end of the room given out.
+
+    code : int64[n], windows of the arrivals that are to have room as well
+    With no lines in `target`, `StoredTuples`, only the end is computed. O(tuples held + windows).
+    """
+    windows, end = store.windows, 0
+    for i in range(code.size):
+        windows.arriving[code[i]] += 1
+    for w in range(windows.head.size):
+        held, arriving = windows.tail[w] - windows.head[w], windows.arriving[w]
+        room = room_for(held, arriving) if held + arriving > 0 else 0
+        if target.at.size > 0:
+            for i in range(held):
+                copy_tuple(store.tuples, windows.head[w] + i, target, end + i)
+            windows.base[w], windows.capacity[w] = end, room
+            windows.head[w], windows.tail[w] = end, end + held
+        end += room
+        windows.arriving[w] = 0
+    return end
+
+
+SAMPLE_LANES = 4  # samples are padded to a multiple of this, so that SIMD needs no remainder
 FOREVER = 2**62  # a span that no two times are apart
 
 ENDS = integers("places slots")
 MOVE = integers("window base capacity")
 
 
-class Tuples(NamedTuple):
+class StoredTuples(NamedTuple):
     """Tuples by slot.
 
     blocks : float64[...], all samples, padded
@@ -54,7 +162,7 @@ class Tuples(NamedTuple):
     rounding: np.ndarray
 
 
-class Windows(NamedTuple):
+class StoreWindows(NamedTuple):
     """Windows by code, streams * key + stream; int64 each.
 
     base, capacity : first slot and slots of a window's room    head, tail : what it holds
@@ -78,8 +186,8 @@ class Store(NamedTuple):
     rounding : float64[windows], at least that of every tuple of the window
     """
 
-    tuples: Tuples
-    windows: Windows
+    tuples: StoredTuples
+    windows: StoreWindows
     span: np.ndarray
     held: np.ndarray
     ends: np.ndarray
@@ -112,7 +220,7 @@ class Batch(NamedTuple):
 @lean_inline
 def padded(count):
     """Length of the rows of a block of `count` samples."""
-    return (count + LANES - 1) // LANES * LANES
+    return (count + SAMPLE_LANES - 1) // SAMPLE_LANES * SAMPLE_LANES
 
 
 @lean_inline
@@ -133,7 +241,7 @@ def rounding_of(points, first, last):
         for a in range(points.shape[1]):
             largest = max(largest, abs(points[k, a]))
             whole &= points[k, a] == np.floor(points[k, a])
-    return 0.0 if whole else largest * ULP
+    return 0.0 if whole else largest * EPSILON
 
 
 @lean_inline
@@ -161,11 +269,11 @@ def write_block(tuples, s, used, prob, points, first, last):
 
 @compiled_ieee
 def lone_tuples(offsets, prob, points, existence, columns):
-    """`Tuples` of no window, in slots 0, 1, ..; `columns` of their summaries, not written."""
+    """`StoredTuples` of no window, in slots 0, 1, ..; `columns` of their summaries, not written."""
     n, d, places = offsets.size - 1, points.shape[1], 0
     for i in range(n):
         places += block_size(d, offsets[i + 1] - offsets[i])
-    tuples = Tuples(
+    tuples = StoredTuples(
         np.empty(places), np.empty(n, np.int64), np.empty(n, np.int64), existence.copy(),
         np.arange(n), np.zeros(n, np.int64), np.empty((n, columns)),
         np.empty(n),

@@ -9,10 +9,10 @@ from the oldest tuple precedes it.
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.laws.existence import value_parts
+from sfumato.kernels.laws.poisson_binomial import count_one
+from sfumato.kernels.laws.tuples import value_parts
 from sfumato.kernels.signals import after_signals
-
-NEGLIGIBLE = 1e-25  # probability of what is not followed any further
+from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT
 
 
 @lean
@@ -23,25 +23,6 @@ def _put(tuples, i, reached, prob, value, found):
             prob[found], value[found] = reached * tuples.prob[a], tuples.value[a]
             found += 1
     return found
-
-
-@lean
-def _count_one(counts, low, high, stay, step, w):
-    """Count one more tuple: `counts[c] = stay * counts[c] + step * counts[c - 1]`, below w.
-
-    Returns the band (low, high) that is not negligible; the numbers outside it are 0.
-    """
-    for c in range(min(high, w - 1), low, -1):
-        counts[c] = stay * counts[c] + step * counts[c - 1]
-    counts[low] *= stay
-    high = min(high + 1, w)
-    while low < high and counts[low] < NEGLIGIBLE:
-        counts[low] = 0.0
-        low += 1
-    while high > low and counts[high - 1] < NEGLIGIBLE:
-        counts[high - 1] = 0.0
-        high -= 1
-    return low, high
 
 
 @compiled
@@ -61,12 +42,14 @@ def last_value(tuples, head, end, w):
         reached = 0.0
         for c in range(low, high):
             reached += counts[c]
-        if reached < NEGLIGIBLE:
+        if reached < NEGLIGIBLE_COUNT:
             break
         found = _put(tuples, i, reached, prob, value, found)
         valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
         absent = max(1.0 - valued - without, 0.0)
-        low, high = _count_one(counts, low, high, absent, without, min(w, end - head))
+        low, high = count_one(
+            counts, low, high, absent, without, min(w, end - head), NEGLIGIBLE_COUNT
+        )
         steps = after_signals(steps + high - low + 1)
     return prob[:found], value[:found]
 
@@ -111,11 +94,11 @@ def first_value(tuples, head, end, w):
         reached = 0.0
         for c in range(low, high):
             reached += counts[c] * older[i - head, min(w - 1 - c, last)]
-        if reached >= NEGLIGIBLE:
+        if reached >= NEGLIGIBLE_COUNT:
             found = _put(tuples, i, reached, prob, value, found)
         valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
         exists = min(valued + without, 1.0)
-        low, high = _count_one(counts, low, high, 1.0 - exists, exists, w)
+        low, high = count_one(counts, low, high, 1.0 - exists, exists, w, NEGLIGIBLE_COUNT)
         if low == high:
             break
         steps = after_signals(steps + high - low + 1)

@@ -1,9 +1,9 @@
 """The law of MIN and MAX over independent tuples, read off sorted alternatives from the top.
 
 Pr(max <= x) = product over tuples of (1 - Pr(the tuple exists with a value above x)). Going down
-from the largest value, the product falls with each alternative passed; below REACH, nothing that
-follows can matter. With existences near 1 that takes a few dozen alternatives of any number.
-MIN is the MAX of the negated values.
+from the largest value, the product falls with each alternative passed; below NEGLIGIBLE_REACH,
+nothing that follows can matter. With existences near 1 that takes a few dozen alternatives of any
+number. MIN is the MAX of the negated values.
 """
 
 from typing import NamedTuple
@@ -11,9 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee
-from sfumato.kernels.laws.existence import SURE
-
-REACH = 1e-30  # probability that a value is reached, below which the law is cut off
+from sfumato.kernels.tolerances import NEGLIGIBLE_REACH, REMAINDER
 
 
 class Passed(NamedTuple):
@@ -34,7 +32,7 @@ def take_alternative(p, tuple_, rest, reached):
     """(probability that this alternative is the extreme, that the next ones are reached)."""
     old = rest[tuple_]
     new = old - p
-    if new < SURE:
+    if new < REMAINDER:
         new = 0.0
     rest[tuple_] = new
     if new == 0.0:
@@ -51,7 +49,7 @@ def cut_alternatives(begin, end, of, order):
     O(alternatives that can matter).
     """
     reached, kept = 1.0, 0
-    while begin + kept < end and reached > REACH:
+    while begin + kept < end and reached > NEGLIGIBLE_REACH:
         k = begin + order[begin + kept]
         if np.isnan(of.value[k]):
             break
@@ -91,8 +89,8 @@ def extreme_law(sign, begins, kept, order, of, to_value, to_prob):
     begins, kept : int64[lists], see `cut_alternatives`    order, of : as there
     to_value, to_prob : float64[at least sum of kept], written: distinct values, from the extreme
         on, and their probabilities (in all: that there is a value)
-    O(lists + r log lists) for r alternatives reached.  Error: relative 1e-15 r, and REACH of what
-    is cut off.
+    O(lists + r log lists) for r alternatives reached.  Error: relative 1e-15 r, and
+    NEGLIGIBLE_REACH of what is cut off.
     """
     size, value = 0, of.value
     heap = np.empty(begins.size, np.int64)
@@ -106,7 +104,7 @@ def extreme_law(sign, begins, kept, order, of, to_value, to_prob):
     for i in range(size // 2 - 1, -1, -1):
         sink(heap, keys, i, size)
     found, reached = 0, 1.0
-    while size > 0 and reached > REACH:
+    while size > 0 and reached > NEGLIGIBLE_REACH:
         i = heap[0]
         k = begins[i] + order[begins[i] + at[i]]
         chance, reached = take_alternative(of.prob[k], of.owner[k], of.rest, reached)

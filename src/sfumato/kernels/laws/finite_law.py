@@ -3,17 +3,16 @@
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.existence import rounded_to_one
+from sfumato.kernels.laws.tuples import rounded_to_one
+from sfumato.kernels.tolerances import OUTCOME_ROUNDING, SHARE_TIE
 
-ROUNDING = 1e-15  # of the total: what is less likely is a rounding, and no outcome
-TIE = 1e-12  # of the total: a share is reached when the distribution function misses it by no more
 SPLIT = 2.0**17 + 1.0  # rounds to 36 binary digits
 
 
 @compiled
 def outcomes(prob, value):
     """The law without outcomes that are roundings.  prob, value : float64[k].  O(k)."""
-    kept = prob > ROUNDING * prob.sum()
+    kept = prob > OUTCOME_ROUNDING * prob.sum()
     return prob[kept], value[kept]
 
 
@@ -42,7 +41,7 @@ def law_quantiles(prob, value, shares, out):
     """The smallest outcome v with Pr(outcome <= v) >= share, given that there is one.
 
     prob, value : float64[k], values ascending; shares, out : float64[q]; NaN for no outcome.
-    Shares within TIE count as reached; no quantile is a rounding (see `outcomes`).
+    Shares within SHARE_TIE count as reached; no quantile is a rounding (see `outcomes`).
     O(k + q log k).
     """
     out[:] = np.nan
@@ -50,13 +49,13 @@ def law_quantiles(prob, value, shares, out):
         return
     below = np.cumsum(prob)
     total, last = below[-1], prob.size - 1
-    least = ROUNDING * total
+    least = OUTCOME_ROUNDING * total
     while last > 0 and prob[last] <= least:
         last -= 1
     for j in range(shares.size):
         i = last
         if shares[j] < 1.0:
-            i = min(last, np.searchsorted(below, (shares[j] - TIE) * total))
+            i = min(last, np.searchsorted(below, (shares[j] - SHARE_TIE) * total))
             while i < last and prob[i] <= least:
                 i += 1
         out[j] = value[i]

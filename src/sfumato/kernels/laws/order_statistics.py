@@ -8,11 +8,11 @@ function of the inside tuples, at O(held * band) for each cell of the rest of th
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.existence import existence_of, value_parts
+from sfumato.kernels.laws.poisson_binomial import count_one
+from sfumato.kernels.laws.tuples import existence_of, value_parts
 from sfumato.kernels.signals import after_signals
+from sfumato.kernels.tolerances import NEGLIGIBLE, OUTCOME_ROUNDING
 
-NEGLIGIBLE = 1e-20  # entries at a law's ends below this are dropped
-ROUNDING = 1e-15  # a smaller share of what it was taken from is no outcome but a rounding
 FEW_VALUES = 64  # distinct ones: up to here comparing them with each other is quicker than sorting
 
 
@@ -20,25 +20,17 @@ FEW_VALUES = 64  # distinct ones: up to here comparing them with each other is q
 def _valued(tuples, head, end, w, law):
     """Probability that one of the inside tuples held (head ... end - 1) has a value.
 
-    law : float64[w + 2], scratch: of the count in worlds without a value so far, count n at w - n
+    law : float64[w], scratch: of the count in worlds without a value so far; full worlds leave it
     """
-    law[:] = 0.0
-    law[w] = 1.0
-    low, high, some = w, w + 1, 0.0  # cell 0 is of full worlds, and not looked at
+    low, high, some = np.int64(0), np.int64(1), 0.0
+    law[0] = 1.0
     for i in range(end - 1, head - 1, -1):
         valued, none = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
         here = 0.0
-        for x in range(low, high):
-            here += law[x]
+        for c in range(low, high):
+            here += law[c]
         some += valued * here
-        stay = max(1.0 - valued - none, 0.0)
-        if low > 1 and none > 0.0:
-            low -= 1
-        for x in range(low, high):
-            law[x] = stay * law[x] + none * law[x + 1]
-        while high > low and law[high - 1] < NEGLIGIBLE:
-            high -= 1
-            law[high] = 0.0
+        low, high = count_one(law, low, high, max(1.0 - valued - none, 0.0), none, w, NEGLIGIBLE)
         if high == low:
             break
     return min(some, 1.0)
@@ -52,7 +44,7 @@ def value_existences(tuples, heads, begin, w):
     the newest
     Returns float64[k].  Cost: O(tuples until no world is likely to be without a value * band).
     """
-    out, law, steps = np.empty(heads.size), np.empty(w + 2), np.int64(0)
+    out, law, steps = np.empty(heads.size), np.empty(w), np.int64(0)
     for t in range(heads.size):
         steps = after_signals(steps + w + tuples.offsets[begin + t + 1] - tuples.offsets[heads[t]])
         out[t] = _valued(tuples, heads[t], begin + t + 1, w, law)
@@ -188,7 +180,7 @@ def order_statistic_law(tuples, head, end, w, share):
         steps = after_signals(steps + work)
         below = _at_most(parts, w, share, kinds)
         candidates[found] = x
-        if below - before > ROUNDING * below:
+        if below - before > OUTCOME_ROUNDING * below:
             probs[found] = below - before
             before = below
         found += 1

@@ -1,8 +1,8 @@
-"""The law of a sum of independent Bernoulli variables, kept only where it has mass."""
+"""The distribution of a sum of independent Bernoulli variables, kept only where it has mass."""
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled, lean_fused
+from sfumato.kernels.compile import compiled, lean, lean_fused
 
 # Buffers hold the probability of count k at index k + MARGIN, so that the taps k-4 ... k-1 of a
 # fused factor never fall outside and need no test in the loop. Counts start as np.int64(0): a
@@ -46,6 +46,40 @@ def trim(law, low, high, negligible):
 
 
 # Fused multiply-add may only spare roundings here; no comparison depends on it.
+@lean_fused
+def mix_next(cells, count, stay, come):
+    """cells[x] = stay * cells[x] + come * cells[x + 1] for x < count, in place.
+
+    One more tuple for a distribution whose count k lies at w - k, or a tail Pr(x + N >= w) at x:
+    the loop runs forward and becomes SIMD.
+    """
+    for x in range(count):
+        cells[x] = stay * cells[x] + come * cells[x + 1]
+
+
+@lean
+def count_one(law, low, high, stay, come, w, negligible):
+    """law[c] = stay * law[c] + come * law[c - 1] for counts c below w, in place: one more tuple.
+
+    law : float64[at least w], its band [low, high)    come : that it counts    stay : that it does
+    not; what is missing to 1 leaves the distribution
+    Returns the new band, without ends below `negligible`; no mass comes back to an empty one.
+    """
+    if low == high:
+        return low, high
+    if high < w:
+        law[high] = 0.0
+        high += 1
+    for c in range(high - 1, low, -1):
+        law[c] = stay * law[c] + come * law[c - 1]
+    law[low] *= stay
+    while low < high and law[low] < negligible:
+        low += 1
+    while low < high and law[high - 1] < negligible:
+        high -= 1
+    return low, high
+
+
 @lean_fused
 def convolve_four(source, low, high, p, begin, target):
     """Law after up to four more tuples p[begin:begin+4], in one pass over the band.

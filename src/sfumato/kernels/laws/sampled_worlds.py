@@ -6,22 +6,22 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.order_statistics import rank_of
-from sfumato.kernels.laws.tuples import Tuples
+from sfumato.kernels.laws.tuples import AttributeTuples
 from sfumato.kernels.signals import after_signals
 
 SUM, AVERAGE, QUANTILE = 0, 1, 2
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN_BITS = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class Drawn(NamedTuple):
     """Tuples of which alternatives are drawn.
 
-    tuples : Tuples    hashes : uint64[n], see `tuple_hashes`
+    tuples : AttributeTuples    hashes : uint64[n], see `tuple_hashes`
     first : int64, stream index of the first of them; the others follow
     """
 
-    tuples: Tuples
+    tuples: AttributeTuples
     hashes: np.ndarray
     first: int
 
@@ -41,7 +41,7 @@ def tuple_hashes(seed, index):
     """
     out = np.empty(index.size, np.uint64)
     for i in range(index.size):
-        out[i] = _mixed(np.uint64(seed) * GOLDEN + np.uint64(index[i]))
+        out[i] = _mixed(np.uint64(seed) * GOLDEN_BITS + np.uint64(index[i]))
     return out
 
 
@@ -51,7 +51,7 @@ def uniform(hashed, world):
 
     hashed : uint64, of `tuple_hashes`; world : int64
     """
-    step = np.uint64(world) * GOLDEN
+    step = np.uint64(world) * GOLDEN_BITS
     z = _mixed(hashed + step) + step
     z = (z ^ (z >> np.uint64(30))) * FIRST
     return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
@@ -61,7 +61,7 @@ def uniform(hashed, world):
 def taken(tuples, hashes, i, world):
     """Place of the alternative that tuple i takes in this world, -1 where it does not exist.
 
-    tuples : Tuples; hashes : uint64[n].  O(alternatives).
+    tuples : AttributeTuples; hashes : uint64[n].  O(alternatives).
     """
     left = uniform(hashes[i], world)
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
@@ -118,7 +118,7 @@ def laws_of_samples(samples, existence, near):
 def sample_set(tuples, hashes, function, share, samples):
     """An aggregate of all tuples in sampled worlds: float64[samples], NaN where there is none.
 
-    tuples : Tuples; hashes : uint64[n], see `tuple_hashes`, of the tuples' stream indices
+    tuples : AttributeTuples; hashes : uint64[n], see `tuple_hashes`, of the tuples' stream indices
     function : SUM, AVERAGE or QUANTILE, of which `share` is
     Cost: O(samples * n), for quantiles times log n.  The worlds are those of count windows.
     """

@@ -8,12 +8,12 @@ nothing. The number of distinct values and the oldest value are statistics of a 
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.laws.existence import existence_of, value_parts
 from sfumato.kernels.laws.sampled_worlds import taken
+from sfumato.kernels.laws.tuples import existence_of, value_parts
 from sfumato.kernels.signals import after_signals
+from sfumato.kernels.tolerances import NEGLIGIBLE
 
 VARIANCE, DEVIATION, DISTINCT, FIRST = 0, 1, 2, 3  # statistics of a world
-NEGLIGIBLE = 1e-20  # probability of the worlds that are not followed any further
 
 
 @compiled

@@ -3,11 +3,9 @@
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.existence import existence_of
+from sfumato.kernels.laws.tuples import existence_of
 from sfumato.kernels.signals import after_signals
-
-NEGLIGIBLE = 1e-19  # less likely states are dropped
-ROUNDING = 2.0**-52  # of the sum of the absolute values, for each of them: sums as close are one
+from sfumato.kernels.tolerances import EPSILON, NEGLIGIBLE_STATE
 
 
 @compiled
@@ -39,7 +37,7 @@ def _take(old, size, movable, stay, states, step, to, limits):
         else:
             k, v, p = from_key[j] + more, from_total[j] + x, from_prob[j] * share
             j += 1
-        if p < NEGLIGIBLE:
+        if p < NEGLIGIBLE_STATE:
             continue
         if kept > 0 and to_key[kept - 1] == k and v - to_total[kept - 1] <= near:
             to_prob[kept - 1] += p
@@ -66,7 +64,7 @@ def _near(tuples, head, end):
             if not np.isnan(tuples.value[a]):
                 top = max(top, abs(tuples.value[a]))
         scale += top
-    return ROUNDING * (end - head) * scale
+    return EPSILON * (end - head) * scale
 
 
 @compiled
@@ -77,7 +75,7 @@ def _outcomes(states, size, average, stride, near):
     for s in range(size):
         values = max(key[s] % stride, 1) if average else 1
         of[s] = np.nan if average and key[s] % stride == 0 else total[s] / values
-        reach[s] = near / values + (ROUNDING * abs(of[s]) if average else 0.0)
+        reach[s] = near / values + (EPSILON * abs(of[s]) if average else 0.0)
     prob, value, kept, within = np.empty(size), np.empty(size), 0, 0.0
     for s in np.argsort(of):
         if np.isnan(of[s]):

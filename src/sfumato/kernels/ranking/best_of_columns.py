@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.existence import CERTAIN
+from sfumato.kernels.tolerances import CERTAIN
 
 MOST_MOVES = 32  # a place, before sorting anew is quicker than repairing an order
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled
 
-NEVER = 2**62  # `after` of a rule's last member
+NO_MEMBER = 2**62  # `after` of a rule's last member
 CUT = 80.0  # twice the exponent of a negligible probability: exp(-40) = 4e-18
 
 
@@ -21,7 +21,7 @@ class Factors(NamedTuple):
 
     prob : float64[m] in (0, 1], of the item itself
     mass : float64[m], of its rule up to and with the item, at most 1
-    after : int64[m], position of the rule's next member, where this factor ends; NEVER if none
+    after : int64[m], position of the rule's next member, where this factor ends; NO_MEMBER if none
     """
 
     prob: np.ndarray
@@ -52,7 +52,7 @@ def rule_factors(prob, rule, rules):
     """
     m = prob.size
     mass = prob.copy()
-    after = np.full(m, NEVER)
+    after = np.full(m, NO_MEMBER)
     last = np.full(rules, -1)
     for i in range(m):
         if rule[i] >= 0:

@@ -6,11 +6,11 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.poisson_binomial import MARGIN
-from sfumato.kernels.ranking.rank_tree import LEVELS, enter, plant
+from sfumato.kernels.ranking.rank_law import LEVELS, enter, plant
 from sfumato.kernels.signals import after_signals
 
-BLOCK = 32
-MANY = 8  # from so many k on, a row of them is added up at once
+ITEMS_PER_BLOCK = 32
+SUMMED_K = 8  # from so many k on, a row of them is added up at once
 
 
 class Tails(NamedTuple):
@@ -82,7 +82,7 @@ def below(tree, depth, ks, first, width, scratch):
 @compiled
 def add_tails(p, q, degree, windows, first, out):
     """out[c] = p times the chance that q's and the leaf's factors together are below ks[c]."""
-    if out.size < MANY:
+    if out.size < SUMMED_K:
         for c in range(first, out.size):
             total = 0.0
             for d in range(degree + 1):
@@ -138,7 +138,7 @@ def top_k_tails(factors, begin, end, block, tails):
 
     factors : `Factors` of the items in rank order
     begin, end : what `undecided` says for the least and the greatest k
-    block : int in [1, BLOCK], the leaves' size
+    block : int in [1, ITEMS_PER_BLOCK], the leaves' size
     tails : `out` all zeros, filled; the positions from `end` on have Pr_k < 4e-18
     Cost: O(m band + (end - begin) log(end - begin) band), band about 10 standard deviations.
     Error: absolute, below (m + k) (1e-20 + 4 u) with u = 2**-53; measured 5e-15 at m = 10,000.

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-
-TIE = 1e-10  # vectors whose log probabilities are this near count as equally probable
+from sfumato.kernels.tolerances import LOG_TIE
 
 
 class Chosen(NamedTuple):
@@ -91,7 +90,7 @@ def scan(prob, unit, units, k, stop):
     for i in range(stop):
         spare = mean - k + 1
         # Any vector that reaches further needs fewer than k of these: Chernoff's bound.
-        if spare > 0 and -spare * spare / (2 * mean) < best - TIE:
+        if spare > 0 and -spare * spare / (2 * mean) < best - LOG_TIE:
             return best, length, False, chosen
         u = unit[i]
         mean += prob[i]
@@ -113,7 +112,7 @@ def scan(prob, unit, units, k, stop):
             rise(chosen, size)
             size += 1
             inside += math.log(prob[new])
-        elif chosen.gain[u] > chosen.gain[chosen.heap[0]] + TIE:
+        elif chosen.gain[u] > chosen.gain[chosen.heap[0]] + LOG_TIE:
             out = chosen.heap[0]
             chosen.where[out] = -1
             chosen.heap[0] = u
@@ -125,7 +124,7 @@ def scan(prob, unit, units, k, stop):
             outside += chosen.absent[out]
             if outside == -np.inf:  # more than k rules exist for certain
                 return best, length, False, chosen
-        if size == k and inside + outside > best + TIE:
+        if size == k and inside + outside > best + LOG_TIE:
             best, length = inside + outside, i + 1
     return best, length, True, chosen
 
@@ -180,7 +179,7 @@ def likeliest_vector(prob, unit, units, k, full):
     best, length, ended, chosen = scan(prob, unit, units, k, prob.size)
     if ended and not full:
         value, members = likeliest_world(chosen, prob)
-        if members.size < k and value > best + TIE:
+        if members.size < k and value > best + LOG_TIE:
             product, log = chance_of(members, prob.size, prob, unit, units)
             return members, product, log
     if length == 0:

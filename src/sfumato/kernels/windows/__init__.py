@@ -1,5 +1,5 @@
 """Where windows begin and what they hold: count windows, extents, attribute-delta windows.
 
-The `*_state` files say how each moving aggregate is kept.
+`count/front_stack` says how the moments of a count window are kept.
 Open to the operators of windows; joins and rankings go through these.
 """

@@ -8,15 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.laws.existence import SURE, reaches
 from sfumato.kernels.laws.extreme_law import Passed, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import add_tuple, measure, one_set
+from sfumato.kernels.laws.tuples import reaches
 from sfumato.kernels.signals import after_signals
-from sfumato.kernels.windows.two_stacks import merge_parts, turn_over
+from sfumato.kernels.tolerances import REMAINDER
+from sfumato.kernels.windows.sliding_partials import merge_parts, turn_over
 
-FEW_PAIRS = 1 << 14  # of alternatives: up to here they are compared one by one
-FEW = 32  # alternatives: up to here they are inserted into a list one by one
+FEW_COMPARED = 1 << 14  # of alternatives: up to here they are compared one by one
+FEW_LISTED = 32  # alternatives: up to here they are inserted into a list one by one
 
 
 class DeltaRule(NamedTuple):
@@ -41,7 +42,7 @@ def near_enough(held, k, i, rule):
     for j in range(held.offsets[i], held.offsets[i + 1]):
         if abs(held.values[on, j] - centre) > delta:  # not so for NaN, on either side
             rest -= held.prob[j]
-    return 0.0 if rest < SURE else rest
+    return 0.0 if rest < REMAINDER else rest
 
 
 @compiled_ieee
@@ -79,7 +80,7 @@ def _outlast_many(held, i, rule):
             else:
                 high = half
         rest = 1.0 - (below[near] + above[low])
-        held.survival[k - first] *= 0.0 if rest < SURE else rest
+        held.survival[k - first] *= 0.0 if rest < REMAINDER else rest
 
 
 @lean
@@ -90,7 +91,7 @@ def _outlast_one(held, i, rule):
     """
     head, survival = held.marks[0].head, held.survival
     begin, end = held.offsets[head], held.offsets[head + 1]
-    if (end - begin) * (held.offsets[i + 1] - held.offsets[i]) > FEW_PAIRS:
+    if (end - begin) * (held.offsets[i + 1] - held.offsets[i]) > FEW_COMPARED:
         _outlast_many(held, i, rule)
         return
     for k in range(begin, end):
@@ -105,7 +106,7 @@ def begin_survival(held, rule):
         held.survival[k] = 1.0
     steps = np.int64(0)
     for i in range(head + 1, tail):
-        steps = after_signals(steps + FEW_PAIRS)
+        steps = after_signals(steps + FEW_COMPARED)
         _outlast_one(held, i, rule)
 
 
@@ -161,7 +162,7 @@ def _merge_alternatives(held, i, measures):
 @lean
 def list_alternatives(held, i, measures):
     """Insert tuple i's alternatives into the sorted lists, after equal ones.  O(held) moves."""
-    if held.offsets[i + 1] - held.offsets[i] > FEW:
+    if held.offsets[i + 1] - held.offsets[i] > FEW_LISTED:
         _merge_alternatives(held, i, measures)
         return
     for x in range(measures.sign.size):
@@ -230,7 +231,7 @@ def slide_delta(held, stacks, enters, rule, measures, bounds, answers):
     room = held.order.shape[1] if extreme.size else 0
     law, chance, steps = np.empty(room), np.empty(room), np.int64(0)
     for n in range(enters.size):
-        steps = after_signals(steps + FEW_PAIRS)
+        steps = after_signals(steps + FEW_COMPARED)
         if enters[n]:
             i = marks.tail
             marks.tail += 1

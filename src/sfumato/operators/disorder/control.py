@@ -1,4 +1,4 @@
-"""How punctuations are estimated: the settings of a disorder controller, checked."""
+"""The estimation of punctuations: the settings of a disorder controller, checked."""
 
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -14,7 +14,8 @@ USUAL = 0.01  # drop ratio, where the guard needs one and none is given
 
 @dataclass(frozen=True)
 class DisorderControl:
-    """How the punctuation is estimated; checks itself. The fields are those of `Punctuator`."""
+    """Settings of the estimation of a punctuation; checks itself. The fields are those of
+    `Punctuator`."""
 
     drop_ratio: float | None = None
     slack: int | None = None

@@ -1,19 +1,75 @@
-"""Many disorder controllers as arrays: their states, the memory they share, and its growth."""
+"""The delay controllers of several sources."""
 
 from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
-from sfumato.kernels.disorder import conformal_experts, normal_delay, state
-from sfumato.kernels.disorder.clock_guard import CLOSE, WARM_UP
+from sfumato.kernels.disorder import conformal_lateness, estimators, state
+from sfumato.kernels.disorder.clock_guard import MAX_CLOCK_SKEW_US, WARM_UP
+from sfumato.kernels.disorder.conformal_lateness import LARGEST_SAMPLE, list_place
 from sfumato.kernels.disorder.controller import punctuate
-from sfumato.kernels.disorder.state import ALWAYS, CONTROLLER, new_controllers
+from sfumato.kernels.disorder.estimators import LONGEST_VSEQ, SHORTEST_VSEQ
+from sfumato.kernels.disorder.state import (
+    CONTROLLER,
+    END_OF_TIME,
+    EXPERTS,
+    Control,
+    new_controllers,
+)
 from sfumato.operators.arrays import longer
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.operators.disorder.damage import check_controllers
 from sfumato.operators.state.declared import Array, Declaration
 from sfumato.operators.state.stateful import Stateful
+
+
+def check_controllers(states: np.ndarray, memory: np.ndarray, control: Control) -> None:
+    """Raise ValueError for states whose places lie outside of their memory. O(controllers)."""
+    _check("place", states["place"], 0, len(memory))
+    _check("room", states["room"], 0, len(memory) - states["place"])
+    _check("heap_place", states["heap_place"], 0, len(memory))
+    _check("heap_room", states["heap_room"], 0, (len(memory) - states["heap_place"]) // 3)
+    _check("held", states["held"], 0, states["heap_room"])
+    _check("count", states["count"], 0, 1 << 60)
+    _check("fed", states["fed"], 0, states["count"])
+    if control.estimator == state.SLACK:
+        _check("size", states["size"], 0, states["room"])
+    elif control.estimator == state.NORMAL:
+        fed = states["fed"] > 0
+        ring = states["room"] // 2
+        _check("size", states["size"], np.where(fed, 1, 0), ring)
+        _check("head", states["head"], 0, np.maximum(ring - 1, 0))
+        _check("limit", states["limit"], np.where(fed, SHORTEST_VSEQ, 0), LONGEST_VSEQ)
+        _check("size", states["size"], 0, LONGEST_VSEQ)
+    elif control.estimator == state.CONFORMAL:
+        _check_conformal(states)
+
+
+def _check_conformal(states: np.ndarray) -> None:
+    level = states["level"]
+    for one in np.unique(level).tolist():
+        if one not in (0, *(1 << i for i in range(1, LARGEST_SAMPLE.bit_length()))):
+            raise ValueError(f"no controller has room for {one} rows")
+        mine = states[level == one]
+        for e in range(EXPERTS):
+            at, capacity = list_place(e, one)
+            _check("room", mine["room"], at + 2 * capacity, None)
+            _check("listed", mine["listed"][:, e], 0, capacity)
+    known = np.where(level < LARGEST_SAMPLE, level - 1, states["fed"])
+    _check("fed", states["fed"], 0, np.maximum(known, 0))
+    _check("size", states["size"], 0, np.minimum(level, LARGEST_SAMPLE))
+    _check("held_of", states["held_of"], 0, states["size"][:, None])
+    _check("chosen", states["chosen"], 0, EXPERTS - 1)
+    started = states["fed"] > 0
+    for name in ("thinning", "stride"):
+        _check(name, states[name], np.where(started, 1, 0), 1 << 40)
+    _check("clumps", states["clumps"], 0, 1 << 60)
+
+
+def _check(name: str, values: np.ndarray, low: object, high: object) -> None:
+    if (values < low).any() or (high is not None and (values > high).any()):
+        raise ValueError(f"`{name}` of a disorder controller is out of range")
+
 
 COUNTERS = (
     "count",
@@ -74,15 +130,15 @@ class Controllers(Stateful):
         states, slots = self._states, self._slot[codes]
         bound = np.minimum(states["bound"][slots], states["fast_bound"][slots])
         last = states["clock"][slots] - bound
-        return np.where(states["guarded"][slots] == 1, last, ALWAYS)
+        return np.where(states["guarded"][slots] == 1, last, END_OF_TIME)
 
     def plausible_of(self, codes: np.ndarray) -> np.ndarray:
         """int64[k]: the largest event times that may be right when a stream ends: those beyond are
         far ahead, and ahead of the arrivals; the int64 maximum: any."""
         states, slots = self._states, self._slot[codes]
-        last = states["clock"][slots] + np.maximum(CLOSE, -states["far_ahead"][slots])
+        last = states["clock"][slots] + np.maximum(MAX_CLOCK_SKEW_US, -states["far_ahead"][slots])
         return np.maximum(
-            np.where(states["guarded"][slots] == 1, last, ALWAYS), self.horizon_of(codes)
+            np.where(states["guarded"][slots] == 1, last, END_OF_TIME), self.horizon_of(codes)
         )
 
     def arrived_of(self, codes: np.ndarray) -> np.ndarray:
@@ -156,12 +212,14 @@ class Controllers(Stateful):
                 self._widen(states[slots[i]], int(wanted[i]))
         elif kernel.estimator == state.NORMAL:
             # Rows from before the guard knew are fed later: WARM_UP more.
-            wanted = np.minimum(states["size"][slots] + rows + WARM_UP, normal_delay.LONGEST) + 1
+            wanted = np.minimum(states["size"][slots] + rows + WARM_UP, estimators.LONGEST_VSEQ) + 1
             for i in np.flatnonzero(2 * wanted > states["room"][slots]):
                 self._widen_ring(states[slots[i]], int(wanted[i]))
         elif kernel.estimator == state.CONFORMAL:
             wanted, level = states["count"][slots] + rows, states["level"][slots]
-            for i in np.flatnonzero((level <= wanted) & (level < conformal_experts.LARGEST_SAMPLE)):
+            for i in np.flatnonzero(
+                (level <= wanted) & (level < conformal_lateness.LARGEST_SAMPLE)
+            ):
                 self._widen_lists(states[slots[i]], int(wanted[i]))
 
     def _widen(self, key: np.void, wanted: int) -> None:
@@ -176,7 +234,7 @@ class Controllers(Stateful):
         self._give(key, wider.reshape(-1))
 
     def _widen_lists(self, key: np.void, rows: int) -> None:
-        wider, key["level"] = conformal_experts.make_room(self._area(key), int(key["level"]), rows)
+        wider, key["level"] = conformal_lateness.make_room(self._area(key), int(key["level"]), rows)
         self._give(key, wider)
 
     def _widen_heap(self, key: np.void, wanted: int) -> None:

@@ -5,14 +5,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.kernels.disorder.release_order import in_order_of_release, release_positions
-from sfumato.kernels.disorder.state import ALWAYS, NEVER
+from sfumato.kernels.disorder.release import in_order_of_release, release_positions
+from sfumato.kernels.disorder.state import END_OF_TIME, NO_TIME
 from sfumato.operators.arrays import Bools, Ints, grouped
-from sfumato.operators.disorder.by_key import ByKey
 from sfumato.operators.disorder.control import DisorderControl, ReorderConfig
 from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.rows import Judged, Released, Waiting, checked
-from sfumato.operators.disorder.sources import NONE, Sources
+from sfumato.operators.disorder.rows import ByKey, Judged, Released, WaitingRows, checked
+from sfumato.operators.disorder.sources import NO_CODES, Sources
 from sfumato.operators.state.declared import Declaration, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 
@@ -54,7 +53,7 @@ class Reorder(Operator):
         "sources": Part(),
         "arrived": Value(int, low=0),
         "expelled": Value(int, low=0),
-        "waiting": Record(Waiting),
+        "waiting": Record(WaitingRows),
     }
 
     def __init__(
@@ -65,8 +64,8 @@ class Reorder(Operator):
         self.sources = Sources(expected_sources or 1)
         self.arrived = 0  # rows so far: the number of the next one
         self.expelled = 0  # rows held that came out as late
-        self._held = ByKey(Waiting)
-        self.stayed = NONE  # numbers of the rows of the last call that are held
+        self._held = ByKey(WaitingRows)
+        self.stayed = NO_CODES  # numbers of the rows of the last call that are held
 
     def process(
         self,
@@ -75,7 +74,7 @@ class Reorder(Operator):
         arrival: np.ndarray,
         sources: np.ndarray | None = None,
     ) -> Released:
-        """What comes out at the next n arrivals.
+        """Return what is released at the next n arrivals.
 
         keys : int64[n] >= 0, dense codes
         event_time, arrival : int64[n] microseconds, in order of arrival within each source
@@ -92,7 +91,7 @@ class Reorder(Operator):
             raise ValueError("`sources` must be given with by_source=True, and only then")
         order, starts, present = grouped(codes[-1])
         self.controllers.grow(int(present[-1]) + 1 if len(present) else 0)
-        counting = NONE, NONE, NONE
+        counting = NO_CODES, NO_CODES, NO_CODES
         if self.config.by_source:
             counting = self._speak(present, codes[0][order[starts[:-1]]])
         so_far = self.controllers.punctuation_of(present)
@@ -108,7 +107,7 @@ class Reorder(Operator):
         times = event_time[order]
         tied = ~late & (times == before) & self._waits_for_ties
         keys, sources = codes[0][order], codes[-1][order]
-        rows = Waiting(self.arrived + order, keys, sources, times, of_source, tied)
+        rows = WaitingRows(self.arrived + order, keys, sources, times, of_source, tied)
         self.arrived += len(order)
         found = list(zip(*(of.tolist() for of in expelled), strict=True))
         judged = Judged(rows, starts, present, before, own, late, own, found)
@@ -132,7 +131,7 @@ class Reorder(Operator):
         return members, offsets, self.controllers.punctuation_of(members)
 
     def _by_key(self, judged: Judged, counting: tuple[Ints, Ints, Ints]) -> Judged:
-        """What was judged source by source, key by key in order of arrival."""
+        """Order what was judged source by source by key and arrival."""
         rows = judged.rows
         grown = judged.own > judged.before
         self.sources.step(rows.source[grown], judged.own[grown])
@@ -155,7 +154,7 @@ class Reorder(Operator):
         leaving = old.due <= last[group]
         for at, first, end in judged.expelled:
             leaving |= _numbered(old, fresh.source[at], first, end)
-        candidate = Waiting.joined([old.take(leaving), fresh]) if leaving.any() else fresh
+        candidate = WaitingRows.joined([old.take(leaving), fresh]) if leaving.any() else fresh
         of_fresh = np.repeat(np.arange(len(judged.present)), np.diff(judged.starts))
         group = np.concatenate([group[leaving], of_fresh])
         held_before = len(candidate.number) - len(fresh.number)
@@ -185,7 +184,7 @@ class Reorder(Operator):
         by = judged.rows.number[at]
         return Released(gone.number, late, punctuation, gone.key, gone.event_time, by)
 
-    def _sorted(self, rows: Waiting) -> Ints:
+    def _sorted(self, rows: WaitingRows) -> Ints:
         """The places of rows in order of event time, source and arrival, within each key; those
         that tied with a punctuation follow the others of their time."""
         if not self.config.by_source:  # those of a key are in order of arrival
@@ -198,7 +197,7 @@ class Reorder(Operator):
     def _keys(self) -> int:
         return len(self.sources.level) if self.config.by_source else len(self.controllers)
 
-    def idle(self, sources: Ints | None = None, keys: Ints = NONE) -> Released:
+    def idle(self, sources: Ints | None = None, keys: Ints = NO_CODES) -> Released:
         """Silent sources hold nothing back until they speak again.
 
         sources : codes of the silent sources (without `by_source` those of the keys); None: all
@@ -209,18 +208,18 @@ class Reorder(Operator):
         A source with fewer than 16 rows has no guard yet: all its rows are released.
         """
         silent = np.arange(len(self.controllers)) if sources is None else np.asarray(sources)
-        limit = np.full(self._keys, NEVER)
+        limit = np.full(self._keys, NO_TIME)
         if self.config.by_source:
             self.sources.awaited[keys] = False
             affected = np.union1d(self.sources.silence(silent), keys)
             limit[affected] = self.sources.targets(affected, self.controllers.punctuation_of)
         else:
-            limit[silent] = ALWAYS
+            limit[silent] = END_OF_TIME
         rows = self.waiting
         reach, horizon = limit[rows.key], self.controllers.horizon_of(rows.source)
-        leaving = rows.due <= np.where(reach == ALWAYS, horizon, reach)
+        leaving = rows.due <= np.where(reach == END_OF_TIME, horizon, reach)
         self.waiting = rows.take(~leaving)
-        return self._drained(rows.take(leaving), limit == ALWAYS)
+        return self._drained(rows.take(leaving), limit == END_OF_TIME)
 
     def flush(self) -> Released:
         """Release everything held: the stream has ended. The punctuation of each key moves to the
@@ -228,7 +227,7 @@ class Reorder(Operator):
         arrival, come out as late."""
         if self.config.by_source:
             self.sources.silence(np.arange(len(self.controllers)))
-        rows, self.waiting = self.waiting, Waiting.none()
+        rows, self.waiting = self.waiting, WaitingRows.none()
         return self._drained(rows, np.ones(self._keys, bool))
 
     def forget(self, keys: Ints) -> Released:
@@ -239,17 +238,17 @@ class Reorder(Operator):
             raise ValueError("keys that are made of sources are not forgotten")
         found = self._held.of(np.unique(keys))
         self._held.remove(found, np.ones(len(found.place), bool))
-        out = self._drained(found.rows, NONE)
+        out = self._drained(found.rows, NO_CODES)
         self.controllers.forget(keys)
         return out
 
-    def _drained(self, out: Waiting, whole: Bools | Ints) -> Released:
-        """What is said of rows that are held no more, those of a key ascending by number.
+    def _drained(self, out: WaitingRows, whole: Bools | Ints) -> Released:
+        """Build the output for rows released from the buffer, those of a key ascending by number.
 
         whole : with `by_source`, bool[keys], where no source counts: the rows of other keys come
             out as their punctuations say
         """
-        self.stayed = NONE
+        self.stayed = NO_CODES
         out = out.take(self._sorted(out))
         out = out.take(np.argsort(out.key, kind="stable"))
         late = out.event_time > self.controllers.plausible_of(out.source)
@@ -258,7 +257,7 @@ class Reorder(Operator):
         _, starts, keys = grouped(of_time.key)
         last = of_time.event_time[starts[1:] - 1]  # ascending within a key: the largest
         if self.config.by_source:
-            times = np.full(self._keys, NEVER)
+            times = np.full(self._keys, NO_TIME)
             times[keys] = last
             punctuation = times[out.key]
             some = ~late & ~whole[out.key]
@@ -275,21 +274,21 @@ class Reorder(Operator):
         return Released(out.number, late, punctuation, out.key, out.event_time, by)
 
     @property
-    def waiting(self) -> Waiting:
+    def waiting(self) -> WaitingRows:
         """The rows held, ascending by number: a copy."""
         rows = self._held.rows
         return rows.take(np.argsort(rows.number))
 
     @waiting.setter
-    def waiting(self, rows: Waiting) -> None:
-        self._held = ByKey(Waiting, rows)
+    def waiting(self, rows: WaitingRows) -> None:
+        self._held = ByKey(WaitingRows, rows)
 
     @property
     def holds(self) -> int:
-        """How many rows are held."""
+        """Number of rows held."""
         return len(self._held)
 
-    def held_of(self, keys: Ints) -> Waiting:
+    def held_of(self, keys: Ints) -> WaitingRows:
         """The rows held of these keys (distinct), those of a key ascending by number."""
         return self._held.of(keys).rows
 
@@ -307,7 +306,9 @@ class Reorder(Operator):
         if not self.config.by_source:
             return self.controllers.punctuation_of(keys)
         target = self.sources.targets(keys, self.controllers.punctuation_of)
-        return np.maximum(np.where(target == ALWAYS, NEVER, target), self.sources.level[keys])
+        return np.maximum(
+            np.where(target == END_OF_TIME, NO_TIME, target), self.sources.level[keys]
+        )
 
     @property
     def counters(self) -> dict[str, int]:
@@ -334,7 +335,7 @@ class Reorder(Operator):
             raise ValueError("the numbers of its sources and controllers differ")
 
 
-def _numbered(rows: Waiting, source: int, first: int, end: int) -> Bools:
+def _numbered(rows: WaitingRows, source: int, first: int, end: int) -> Bools:
     """bool[n]: the rows of a source that are numbered from `first` to before `end` there."""
     wanted: Bools = (rows.source == source) & (rows.of_source >= first) & (rows.of_source < end)
     return wanted

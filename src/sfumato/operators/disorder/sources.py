@@ -6,14 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.kernels.disorder.sources import least_punctuations, least_steps
-from sfumato.kernels.disorder.state import ALWAYS, NEVER
+from sfumato.kernels.disorder.release import least_punctuations, least_steps
+from sfumato.kernels.disorder.state import END_OF_TIME, NO_TIME
 from sfumato.operators.arrays import Ints, longer, offsets_of
-from sfumato.operators.disorder.by_key import ByKey, Keyed
+from sfumato.operators.disorder.rows import ByKey, Keyed
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 from sfumato.operators.state.stateful import Stateful
 
-NONE = np.empty(0, np.int64)
+NO_CODES = np.empty(0, np.int64)
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Member(Keyed):
 
 
 @dataclass
-class Step(Keyed):
+class SourceStep(Keyed):
     """Punctuations beyond the levels of their keys, ascending for each source (here the key)."""
 
     key: np.ndarray
@@ -63,14 +63,14 @@ class Sources(Stateful):
 
     def __init__(self, expected: int) -> None:
         self.expected = expected
-        self.level = NONE  # of each key: its rows up to there have come out
+        self.level = NO_CODES  # of each key: its rows up to there have come out
         self.awaited = np.empty(0, bool)  # of each key: not all expected sources have spoken
-        self.spoken = NONE  # of each key: how many sources count
-        self.key_of = NONE
+        self.spoken = NO_CODES  # of each key: how many sources count
+        self.key_of = NO_CODES
         self.counts = np.empty(0, bool)
         self.ranks: Callable[[Ints], Ints] = lambda sources: sources  # how sources sort
-        self._members, self._ahead = ByKey(Member), ByKey(Step)
-        self.offsets, self.steps = np.zeros(1, np.int64), NONE  # `_ahead`, as it is saved
+        self._members, self._ahead = ByKey(Member), ByKey(SourceStep)
+        self.offsets, self.steps = np.zeros(1, np.int64), NO_CODES  # `_ahead`, as it is saved
 
     def speak(self, source: Ints, key: Ints) -> Ints:
         """Rows of these sources (distinct, with their keys) have come: they count.
@@ -86,7 +86,7 @@ class Sources(Stateful):
         return fresh
 
     def _grow(self, keys: int, sources: int) -> None:
-        self.level = longer(self.level, keys, NEVER)
+        self.level = longer(self.level, keys, NO_TIME)
         self.awaited = longer(self.awaited, keys, True)
         self.spoken = longer(self.spoken, keys)
         self.key_of = longer(self.key_of, sources)
@@ -117,12 +117,12 @@ class Sources(Stateful):
         (starts, source, punctuation), (members, offsets, before) = rows, counting
         place = _places(source, members)
         least = least_punctuations(place, punctuation, starts, offsets, before.copy())
-        return np.where(np.repeat(self.awaited[keys], np.diff(starts)), NEVER, least)
+        return np.where(np.repeat(self.awaited[keys], np.diff(starts)), NO_TIME, least)
 
     def step(self, source: Ints, punctuation: Ints) -> None:
         """Sources have reached these punctuations, ascending for each of them."""
         ahead = punctuation > self.level[self.key_of[source]]
-        self._ahead.add(Step(source[ahead], punctuation[ahead]))
+        self._ahead.add(SourceStep(source[ahead], punctuation[ahead]))
 
     def punctuations(self, time: Ints, key: Ints) -> Ints:
         """int64[m]: with which punctuation rows come out; see `least_steps`."""
@@ -154,10 +154,10 @@ class Sources(Stateful):
         """int64[keys]: the event times up to which rows of these keys (ascending) may come out now;
         the int64 maximum where no source counts, the minimum where sources are awaited."""
         members, offsets = self.members(keys)
-        out = np.full(len(keys), ALWAYS)
+        out = np.full(len(keys), END_OF_TIME)
         group = np.repeat(np.arange(len(keys)), np.diff(offsets))
         np.minimum.at(out, group, punctuation_of(members))
-        return np.where(self.awaited[keys] & (out != ALWAYS), NEVER, out)
+        return np.where(self.awaited[keys] & (out != END_OF_TIME), NO_TIME, out)
 
     # ---- saved
 
@@ -165,12 +165,15 @@ class Sources(Stateful):
         ahead = self._ahead.rows
         ahead = ahead.take(ahead.time > self.level[self.key_of[ahead.key]])
         ahead = ahead.take(np.argsort(ahead.key, kind="stable"))
-        self._ahead, self.steps = ByKey(Step, ahead), ahead.time
+        self._ahead, self.steps = ByKey(SourceStep, ahead), ahead.time
         self.offsets = offsets_of(np.bincount(ahead.key, minlength=len(self.key_of)))
 
     def after_loading(self) -> None:
         source = np.repeat(np.arange(len(self.key_of)), np.diff(self.offsets))
-        self._ahead, self._members = ByKey(Step, Step(source, self.steps)), ByKey(Member)
+        self._ahead, self._members = (
+            ByKey(SourceStep, SourceStep(source, self.steps)),
+            ByKey(Member),
+        )
         self.spoken = np.zeros(len(self.level), np.int64)
         self._count(np.flatnonzero(self.counts))
 

@@ -83,7 +83,7 @@ class Dependency:
         """
         if not isinstance(text, str):
             raise TypeError(f"a dependency's text must be a str like {SHAPE!r}; got {text!r:.80}")
-        return _Reader(text).dependency()
+        return _DependencyReader(text).dependency()
 
 
 def as_dependencies(given: Dependency | Iterable[Dependency | str]) -> list[Dependency]:
@@ -107,7 +107,7 @@ def check_dependencies(
             )
 
 
-class _Reader:
+class _DependencyReader:
     """One pass over a dependency's text, token by token."""
 
     def __init__(self, text: str) -> None:

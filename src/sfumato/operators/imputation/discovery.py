@@ -13,11 +13,11 @@ import numpy.typing as npt
 from sfumato.operators.arguments import distance
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.donor_index import columns_of
 from sfumato.operators.imputation.prepared_repository import rounding
-from sfumato.operators.imputation.repository_columns import columns_of
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
-DIGITS = 1e4  # epsilons found are rounded up to so many parts, to be read
+EPSILON_PARTS = 1e4  # epsilons found are rounded up to so many parts, to be read
 FEWEST_PAIRS = 30  # below, a share of pairs says little
 MOST_TOLD = 5  # attributes of which a warning names the nearest miss
 
@@ -119,7 +119,7 @@ def _differences(
 
 @dataclass(frozen=True)
 class Search:
-    """What a dependency must have, and what is tried; checks itself."""
+    """Requirements of a dependency, and the bounds tried; checks itself."""
 
     within: float = 0.1
     confidence: float = 0.95
@@ -176,7 +176,7 @@ def _candidates(
             continue
         needed = min(math.ceil(search.confidence * near.size), near.size)
         bound = float(np.partition(near, needed - 1)[needed - 1])
-        bound = min(math.ceil(bound * DIGITS) / DIGITS, search.within)
+        bound = min(math.ceil(bound * EPSILON_PARTS) / EPSILON_PARTS, search.within)
         yield Dependency(
             tuple((name, epsilon) for name in determinants),
             dependent,
@@ -207,7 +207,7 @@ def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
 
 
 def _implies(smaller: Dependency, larger: Dependency) -> bool:
-    """Whether a dependency with no other determinants promises all that another does."""
+    """True if a dependency with no other determinants promises all that another does."""
     bounds = dict(larger.determinants)
     return smaller.epsilon <= larger.epsilon and all(
         name in bounds and epsilon >= bounds[name] for name, epsilon in smaller.determinants

@@ -1,4 +1,4 @@
-"""What a stream knew before: the last known value of every attribute, and how old it is."""
+"""Earlier values of a stream: the last known value of every attribute, and its age."""
 
 from dataclasses import dataclass
 

@@ -1,35 +1,120 @@
-"""Missing attributes as distributions: donors from a repository, chosen by dependencies."""
+"""Impute missing attributes from a repository of complete rows."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.imputation import dependency_choice
-from sfumato.kernels.imputation import imputation as kernel
-from sfumato.operators.arguments import NO_LIMIT, whole
-from sfumato.operators.arrays import Floats, Ints
+from sfumato.kernels.imputation import dependency_choice, imputation
+from sfumato.kernels.imputation.repository import Choice
+from sfumato.operators.arguments import NO_LIMIT, one_of, whole
+from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.imputation import prepared_repository
-from sfumato.operators.imputation.choices import Choices, all_choices, donors_expected
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies, check_dependencies
-from sfumato.operators.imputation.imputed import REASONS, Imputed, Reasons
-from sfumato.operators.imputation.imputer_settings import ImputerSettings
-from sfumato.operators.imputation.lattice import Combination, Lattice, build_lattice, combine
-from sfumato.operators.imputation.prepared_repository import Calibration, Preparation
-from sfumato.operators.imputation.repository_columns import (
+from sfumato.operators.imputation.donor_index import (
     checked_attributes,
     columns_of,
     matrix_of,
     scaling_of,
 )
+from sfumato.operators.imputation.lattice import (
+    Choices,
+    Combination,
+    Lattice,
+    all_choices,
+    build_lattice,
+    combine,
+    donors_expected,
+)
+from sfumato.operators.imputation.prepared_repository import Calibration, Preparation
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
+
+FALLBACKS = ("marginal", "reject")
+LEAST_DONORS = {"calibrated": 20, "plain": 1}  # where nothing is said; measured, see docs
+METHODS = tuple(LEAST_DONORS)
+
+
+@dataclass(frozen=True)
+class ImputerSettings:
+    """Settings of an `Imputer`; see there. Raises ValueError for anything else."""
+
+    joint: bool = False
+    max_alternatives: int | None = None
+    fallback: str = "marginal"
+    method: str = "calibrated"
+    least_donors: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.joint, bool):
+            raise ValueError(f"`joint` must be True or False; got {self.joint!r}")
+        one_of("fallback", self.fallback, FALLBACKS)
+        one_of("method", self.method, METHODS)
+        if self.max_alternatives is not None:
+            whole("max_alternatives", self.max_alternatives)
+        least = LEAST_DONORS[self.method] if self.least_donors is None else self.least_donors
+        object.__setattr__(self, "least_donors", whole("least_donors", least))
+
+    def choice(self, rows: int) -> Choice:
+        """Return the choice of donors among `rows` rows, for kernels."""
+        least, marginal = self.least_donors or 1, self.fallback == "marginal"
+        if self.method == "plain":
+            return Choice(least, marginal, 0)
+        # The rows that calibrate are left out of the donors.
+        return Choice(min(least, max(rows - 1, 1)), marginal, 2 * least)
+
+
+Reasons = npt.NDArray[np.uint8]
+
+REASONS = (
+    "complete",
+    "imputed",
+    "no dependency with its determinants present",
+    "no donors",
+    "not finite",
+)
+
+
+@dataclass(frozen=True)
+class Imputed:
+    """Imputation of n objects; m alternatives of T attributes.
+
+    offsets : int64[n + 1], of each object's alternatives; one that cannot be imputed has none
+    prob : float64[m] in (0, 1], an object's sum to 1    values : float64[m, T], ascending by the
+        first missing attribute, then the next, unless merged jointly; present ones as they were
+    chosen : int64[n, T], which dependencies: bit i for number i of `Imputer.dependencies_of`, or
+        PRESENT, MARGINAL, NOTHING (-1, -2, -3)
+    reason : uint8[n], place in REASONS; from 2 on the object could not be imputed
+    donors : int64[n, T], rows that lent values    spread : float64[n, T], how far these lie apart
+    beyond : bool[n, T], donors lie farther apart than twice the least epsilon of the
+        dependencies: they do not hold
+    error : float64[n, T], how far values were moved to have few enough alternatives
+    joint : bool[n], several attributes were taken together, from the same rows
+    """
+
+    offsets: Ints
+    prob: Floats
+    values: Floats
+    chosen: Ints
+    reason: Reasons
+    donors: Ints
+    spread: Floats
+    beyond: Bools
+    error: Floats
+    joint: Bools
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Objects by reason; they add up to n."""
+        found = np.bincount(self.reason, minlength=len(REASONS))
+        return dict(zip(REASONS, found.tolist(), strict=True))
+
 
 KIND, VERSION = "imputer", 5
 
@@ -140,9 +225,9 @@ class Imputer:
         Results of an object depend on nothing but the object.
         """
         objects = self.objects(values)
-        chosen, reason = self.judge(objects)[:2]
-        offsets, (prob, points), (donors, spread, error), joined = kernel.impute_batch(
-            self.prepared, kernel.Completion(self.joint, self.most), objects, chosen, reason
+        chosen, reason = dependency_choice.judge_batch(self.prepared, objects)
+        offsets, (prob, points), (donors, spread, error), joined = imputation.impute_batch(
+            self.prepared, imputation.Completion(self.joint, self.most), objects, chosen, reason
         )
         span = self._span[self.prepared.column_of]
         bound = np.stack([own.bounds(chosen[:, t]) for t, own in enumerate(self._choices)], axis=1)
@@ -160,24 +245,12 @@ class Imputer:
             joint=joined,
         )
 
-    def judge(self, objects: Floats, boxes: bool = False) -> tuple[Ints, Reasons, Floats, Floats]:
-        """How objects are to be imputed: the first step of `impute`.
-
-        objects : float64[n, D], as `objects` gives them
-        Returns (chosen, reason, low, high): the first two as in `Imputed`; with boxes=True low and
-        high, float64[n, T], enclose every value that each attribute would be imputed to.
-        """
-        shape = (len(objects) if boxes else 0, len(self.attributes))
-        low, high = np.empty(shape), np.empty(shape)
-        chosen, reason = dependency_choice.judge_batch(self.prepared, objects, low, high)
-        return chosen, reason, low, high
-
     def objects(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Floats:
         """Values as the matrix [n, D] that kernels take. Raises ValueError for another shape."""
         return matrix_of(values, self.names)
 
     def explain(self, imputed: Imputed, i: int) -> str:
-        """How object i was imputed, in words: `imputed_by`."""
+        """Describe in words how object i was imputed: `imputed_by`."""
         if imputed.reason[i] != dependency_choice.IMPUTED:
             return REASONS[imputed.reason[i]]
         parts = []
@@ -206,7 +279,7 @@ class Imputer:
         return self._choices[t].ordered
 
     def chosen_dependencies(self, t: int, chosen: int) -> list[Dependency]:
-        """Those of a set in `Imputed.chosen`."""
+        """Dependencies of a set in `Imputed.chosen`."""
         return self._choices[t].chosen(chosen)
 
     @property

@@ -1,15 +1,19 @@
-"""Imputation lattices: all ways to combine dependencies, and the order in which they are tried."""
+"""The order in which dependencies are tried."""
+
+from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arrays import Floats
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.prepared_repository import MOST_DEPENDENCIES, Box
 
 LOOKED_AT = 4096  # combinations of a level that is too large to keep, the best of which stay
 FEWEST_IN_CELLS = 8  # rows a cell must hold, weighted, for a scale to tell of the distribution
@@ -24,12 +28,12 @@ class Combination:
 
     @property
     def level(self) -> int:
-        """How many dependencies."""
+        """Number of dependencies."""
         return len(self.parts)
 
     @property
     def dependency(self) -> Dependency:
-        """What they ask together."""
+        """Return what the dependencies ask together."""
         return combine(self.parts)
 
 
@@ -122,7 +126,7 @@ def correlation_dimension(points: Floats) -> float:
 
 
 def _occupied(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How many rows of int64[n, k] >= 0 are equal, for each different one."""
+    """Count the equal rows of int64[n, k] >= 0, for each different one."""
     sides = [int(side) + 1 for side in cells.max(axis=0)]
     if math.prod(sides) >= 2**62:
         return np.unique(cells, axis=0, return_counts=True)[1]
@@ -140,3 +144,82 @@ def expected_donors(dependency: Dependency, rows: int, dimension: float) -> floa
     """
     sides = math.prod(min(1.0, 2.0 * epsilon) for _, epsilon in dependency.determinants)
     return float((rows - 1) * sides ** (dimension / len(dependency.determinants)))
+
+
+@dataclass(frozen=True)
+class Choices:
+    """ordered : the dependencies; bit i of a choice is number i    lattice : what "plain" tries"""
+
+    ordered: tuple[Dependency, ...]
+    lattice: Lattice
+
+    def chosen(self, choice: int) -> list[Dependency]:
+        """Return the dependencies of a choice."""
+        return [each for i, each in enumerate(self.ordered) if choice >> i & 1]
+
+    def boxes(self, names: Sequence[str]) -> list[Box]:
+        """Columns and epsilons of each dependency; names : of the columns."""
+        return [
+            ([names.index(name) for name in each.names], [e for _, e in each.determinants])
+            for each in self.ordered
+        ]
+
+    def sets(self) -> list[int]:
+        """The combinations of the lattice as choices."""
+        return [
+            sum(1 << self.ordered.index(part) for part in each.parts)
+            for each in self.lattice.combinations
+        ]
+
+    def bounds(self, chosen: Ints) -> Floats:
+        """float64[n]: the least epsilon of each choice, infinite where it is none."""
+        sets, which = np.unique(chosen, return_inverse=True)
+        least = [min((d.epsilon for d in self.chosen(max(c, 0))), default=np.inf) for c in sets]
+        return np.array(least)[which.reshape(-1)]
+
+    def as_json(self) -> dict[str, Any]:
+        """For a snapshot."""
+        tried = [[[str(d) for d in c.parts], c.expected] for c in self.lattice.combinations]
+        ordered = [str(each) for each in self.ordered]
+        return {"ordered": ordered, "combinations": tried, "left_out": self.lattice.left_out}
+
+    @classmethod
+    def of_json(cls, saved: Mapping[str, Any]) -> Choices:
+        """Return the choices whose `as_json` this is."""
+        tried = [Combination(_parsed(texts), expected) for texts, expected in saved["combinations"]]
+        return cls(_parsed(saved["ordered"]), Lattice(tuple(tried), saved["left_out"]))
+
+
+def all_choices(
+    dependencies: Iterable[Dependency], attributes: Sequence[str], build: Callable[..., Lattice]
+) -> tuple[Choices, ...]:
+    """Each attribute's, first the dependencies that promise the smallest distance.
+
+    build : gives the lattice of some dependencies
+    """
+    several = ([d for d in set(dependencies) if d.dependent == name] for name in attributes)
+    ordered = (tuple(sorted(own, key=_tightness)[:MOST_DEPENDENCIES]) for own in several)
+    return tuple(Choices(own, build(own)) for own in ordered)
+
+
+def donors_expected(scaled: Floats, names: Sequence[str]) -> Callable[[Dependency], float]:
+    """Return an estimate of the donors of a dependency among rows float64[N, D]."""
+    dimensions: dict[tuple[str, ...], float] = {}
+
+    def expected(dependency: Dependency) -> float:
+        chosen = dependency.names
+        if chosen not in dimensions:
+            columns = [names.index(name) for name in chosen]
+            dimensions[chosen] = correlation_dimension(scaled[:, columns])
+        return expected_donors(dependency, len(scaled), dimensions[chosen])
+
+    return expected
+
+
+def _tightness(dependency: Dependency) -> tuple[float, int, float, str]:
+    reach = sum(epsilon for _, epsilon in dependency.determinants)
+    return dependency.epsilon, len(dependency.names), reach, str(dependency)
+
+
+def _parsed(texts: Iterable[str]) -> tuple[Dependency, ...]:
+    return tuple(map(Dependency.parse, texts))

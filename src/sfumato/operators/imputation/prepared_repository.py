@@ -27,8 +27,8 @@ TOGETHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
 WAYS = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
 BINS, PRIOR = 20, 10.0  # of a calibration curve; how many uniform ranks it begins with
 FLOOR = 0.25  # of the mean deviation of donors: the least unit of distances beyond them
-ROOM = 2.0  # of few rows: what a deviation may be larger than those of the rows left out
-FARTHEST = 0.995  # of left out rows are no farther beyond the donors than the margin
+FEW_ROWS_ROOM = 2.0  # of few rows: what a deviation may be larger than those of the rows left out
+COVERED_SHARE = 0.995  # of left out rows are no farther beyond the donors than the margin
 SMALLEST_REACH = 1e-6  # an epsilon of 0 must not make an attribute the only one that is cut
 
 
@@ -45,7 +45,7 @@ def tree_orders(scaled: Floats, boxes: list[list[Box]]) -> Ints:
 
 
 def rounding(rows: Floats, shift: Floats, span: Floats) -> Floats:
-    """How much rounding may add to a scaled distance of two numbers written in decimals.
+    """Return what rounding may add to a scaled distance of two numbers written in decimals.
 
     rows : float64[N, D]    shift, span : float64[D]    Returns float64[D].
     Each of two numbers as large as those of the rows, their shifts and their quotients is rounded
@@ -57,7 +57,7 @@ def rounding(rows: Floats, shift: Floats, span: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What a repository is prepared from.
+    """Arrays that a repository is prepared from.
 
     rows : float64[N, D]    shift, span : float64[D]    columns : int64[T], the attributes
     boxes : of each attribute's dependencies, the tightest first    combinations : of each
@@ -79,7 +79,7 @@ class Preparation:
 
 
 class Calibration(NamedTuple):
-    """What is learned from the repository's own rows, see `Repository` and LENDING."""
+    """Numbers learned from the repository's own rows, see `Repository` and LENDING."""
 
     curve: Floats
     tails: Floats
@@ -93,7 +93,7 @@ class Calibration(NamedTuple):
 
     @classmethod
     def none(cls, attributes: int, groups: int = 1) -> Calibration:
-        """Of so many attributes: nearest donors lend alike, and no probability is changed."""
+        """Calibration of `attributes` attributes that changes no probability; donors lend alike."""
         return cls(
             np.tile(np.linspace(0.0, 1.0, BINS + 1), (attributes, groups, 1)),
             np.zeros((attributes, groups, 2, TAIL + 1)),
@@ -243,7 +243,7 @@ def by_worth(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]
 
 
 def calibrated(repository: Repository, rows: Floats, rank: Ints) -> Calibration:
-    """How many dependencies narrow and how donors lend: what imputes best of TOGETHER and LENDING;
+    """Choose how many dependencies narrow and how donors lend: the best of TOGETHER and LENDING;
     then the curves and tails that make it right.
 
     rows, rank : as for `HeldOut`
@@ -274,7 +274,7 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: Calibration) -> Non
     values = held_out.rows[:, held_out.repository.column_of[t]]
     few = values.size < ENOUGH_ROWS
     if few:  # values may lie outside of what so few rows hold
-        found.outside[t] = found.margin[t] = reach_of(values.size) * values.std() * ROOM
+        found.outside[t] = found.margin[t] = reach_of(values.size) * values.std() * FEW_ROWS_ROOM
     ranks = []
     for group in range(groups):
         many = range(group, asked if group == groups - 1 else group + 1)
@@ -287,7 +287,7 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: Calibration) -> Non
     if not beyond.size:
         return
     found.unit[t] = max(FLOOR * deviation.mean(), 1e-9 * beyond.max(), 1e-300)
-    found.margin[t] = max(found.margin[t], np.quantile(beyond, FARTHEST, method="higher"))
+    found.margin[t] = max(found.margin[t], np.quantile(beyond, COVERED_SHARE, method="higher"))
     for group, own in enumerate(ranks):
         if own:
             rank, far, off, _ = own
@@ -297,7 +297,7 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: Calibration) -> Non
             found.curve[t, group], found.tails[t, group], found.far[t, group] = curve_and_tails
     if few:
         farthest = found.tails[t].max() * np.hypot(found.unit[t], deviation.max(initial=0.0))
-        found.outside[t] = found.margin[t] = max(found.margin[t], ROOM * farthest)
+        found.outside[t] = found.margin[t] = max(found.margin[t], FEW_ROWS_ROOM * farthest)
 
 
 def _leaf_ranks(codes: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:

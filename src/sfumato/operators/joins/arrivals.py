@@ -1,18 +1,93 @@
-"""What arrives at a join: tuples of all its streams in one order, as arrays."""
+"""The arrivals, windows and shards of a join."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arguments import arrays_of, check_shapes
+from sfumato.operators.arguments import arrays_of, check_shapes, whole
 from sfumato.operators.arrays import Ints
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
-from sfumato.windows import LONGEST
+from sfumato.windows import LONGEST, JoinWindow, Range, Rows, window_of
+
+
+@dataclass(frozen=True)
+class Task:
+    """Task `number`, from 0, of `tasks`.
+
+    All tasks get all arrivals and know what every window holds. Each keeps the samples of the
+    tuples that it owns, every `tasks`-th of a stream, and answers the pairs of an arrival and a
+    tuple of these; so every pair has one task, and all tasks together give the answers of one.
+    """
+
+    number: int = 0
+    tasks: int = 1
+
+    def __post_init__(self) -> None:
+        whole("tasks", self.tasks)
+        if type(self.number) is not int or not 0 <= self.number < self.tasks:
+            raise ValueError(f"`number` must be from 0 to {self.tasks - 1}; got {self.number!r}")
+
+
+ALONE = Task()
+
+
+Window = Rows | Range | JoinWindow
+
+
+def windows_of(window: Window | Sequence[Window]) -> tuple[JoinWindow, ...]:
+    """The windows of all streams, from one for both or one for each of two or more.
+
+    Raises TypeError for anything else, ValueError for a range with another slide than its length:
+    a join's window moves with every tuple.
+    """
+    several: list[Any] = list(window) if isinstance(window, list | tuple) else [window] * 2
+    several = [window_of(one) for one in several]
+    if len(several) < 2 or not all(isinstance(one, Window) for one in several):
+        raise TypeError(
+            '`window` must be sf.Rows(500), sf.Rows(500, within="10 minutes"), sf.Range("10 '
+            f'minutes") or a pair of them, for left and right; got {window!r}'
+        )
+    return tuple(map(_one, several))
+
+
+def pair_of(window: Window | Sequence[Window]) -> tuple[JoinWindow, JoinWindow]:
+    """`windows_of` for two sides. Raises TypeError for more."""
+    windows = windows_of(window)
+    if len(windows) != 2:
+        raise TypeError(
+            "`window` of a join of two sides must be one for both, or a pair for left and right; "
+            f"got {len(windows)} windows"
+        )
+    return windows[0], windows[1]
+
+
+def require_one(window: Any) -> None:
+    """Raise TypeError for what is not the one window of a stream that is joined with itself."""
+    if isinstance(window, list | tuple) or not isinstance(window_of(window), Window):
+        raise TypeError(
+            '`window` of a stream with itself is one window: sf.Rows(500), sf.Rows(500, within="10 '
+            f'minutes") or sf.Range("10 minutes"); got {window!r}'
+        )
+
+
+def _one(window: Window) -> JoinWindow:
+    if isinstance(window, JoinWindow):
+        return window
+    if isinstance(window, Rows):
+        return JoinWindow(window.rows, window.confidence, window.max_tuples, window.within)
+    if window.slide is not None or window.idle_timeout is not None or window.empty:
+        raise ValueError(
+            "`window` of a join takes a sf.Range by its length alone: it moves with every tuple "
+            f"and has no extents; got {window!r}"
+        )
+    return JoinWindow(span=window.length)
 
 
 @dataclass(frozen=True)

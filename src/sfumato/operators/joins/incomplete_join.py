@@ -1,4 +1,4 @@
-"""Join of streams with missing values: imputation and join at once, without an engine."""
+"""Joins of incomplete tuples: they are imputed as they come, and joined."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,32 +7,77 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.imputation.dependency_choice import COMPLETE, IMPUTED
-from sfumato.kernels.joins.incomplete.incomplete_join import COUNTS, join_incomplete
-from sfumato.kernels.joins.incomplete.lazy_completion import new_imputing, refill
-from sfumato.kernels.joins.incomplete.objects import (
-    COARSE,
-    KEPT,
-    WHOLE,
-    Incoming,
+from sfumato.kernels.imputation.dependency_choice import IMPUTED
+from sfumato.kernels.joins.incomplete_join import (
+    INCOMPLETE_COUNTS,
     Nearness,
     certain_square,
-    place_objects,
+    join_incomplete,
 )
 from sfumato.kernels.joins.match_probability import criterion
-from sfumato.kernels.joins.tuple_store import held_slots, read_tuples
+from sfumato.kernels.joins.one_axis import Boxes
+from sfumato.kernels.joins.regions import summarise, summary_columns
+from sfumato.kernels.joins.tuple_store import Batch, Store, held_slots, move_windows, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
-from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.imputation.imputed import REASONS
-from sfumato.operators.imputation.imputer import Imputer
-from sfumato.operators.joins.answer_set import Answers
-from sfumato.operators.joins.arrivals import IncompleteArrivals
-from sfumato.operators.joins.join_window import Window, windows_of
-from sfumato.operators.joins.object_index import ObjectIndex
-from sfumato.operators.joins.pair_join import CHUNK, HELD, PairJoin
+from sfumato.operators.arrays import Floats, Ints, Records, spans
+from sfumato.operators.imputation.imputer import REASONS, Imputer, Reasons
+from sfumato.operators.joins.answers import Answers
+from sfumato.operators.joins.arrivals import IncompleteArrivals, Window, windows_of
+from sfumato.operators.joins.join_store import StoreIndex
+from sfumato.operators.joins.pair_join import HELD, PairJoin
 from sfumato.operators.state.declared import Array, Record, Sizes
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.windows import JoinWindow
+
+CHUNK = 512  # arrivals imputed at once: an object may have tens of thousands of samples
+IMPUTABLE, FROZEN = 1, 2  # states of an object: its imputer's; imputed by one that was replaced
+
+
+class BoxIndex(StoreIndex):
+    """Attributes and boxes of the objects in the slots of a `Store`.
+
+    names, dimensions : columns D of an object, and T of them joined
+    raw : float64[slots, D], NaN = missing    state : uint8[slots]    boxes : `Boxes`
+    """
+
+    def __init__(self, names: int, dimensions: int) -> None:
+        self.columns = summary_columns.py_func(dimensions)
+        self.names, self.dimensions = names, dimensions
+        self._make_room(0)
+
+    def renumbered(self, store: Store, before: Ints, after: Ints) -> None:
+        old = self.raw, self.state, self.boxes
+        self._make_room(store.tuples.at.size)
+        self._copy(*old, before, after)
+
+    def move(self, store: Store, moves: Records) -> None:
+        windows, moved = store.windows, moves["window"]
+        before = spans(windows.head[moved], (windows.tail - windows.head)[moved])[1]
+        move_windows(store, moves)
+        after = spans(windows.head[moved], (windows.tail - windows.head)[moved])[1]
+        self._copy(self.raw, self.state, self.boxes, before, after)
+
+    def put(self, batch: Batch, raw: Floats, gap: Ints) -> None:
+        """Write arrivals, with at least a sample each, to their slots."""
+        slots, begins = batch.slots, batch.offsets[:-1]
+        self.raw[slots], self.state[slots], self.boxes.gap[slots] = raw, IMPUTABLE, gap
+        if slots.size:
+            self.boxes.low[:, slots] = np.minimum.reduceat(batch.points, begins).T
+            self.boxes.high[:, slots] = np.maximum.reduceat(batch.points, begins).T
+
+    def _make_room(self, slots: int) -> None:
+        d = self.dimensions
+        self.raw, self.state = np.empty((slots, self.names)), np.empty(slots, np.uint8)
+        self.boxes = Boxes(np.empty((d, slots)), np.empty((d, slots)), np.empty(slots, np.int64))
+
+    def _copy(
+        self, raw: Floats, state: npt.NDArray[np.uint8], boxes: Boxes, before: Ints, after: Ints
+    ) -> None:
+        self.raw[after], self.state[after] = raw[before], state[before]
+        self.boxes.gap[after] = boxes.gap[before]
+        self.boxes.low[:, after] = boxes.low[:, before]
+        self.boxes.high[:, after] = boxes.high[:, before]
+
 
 __all__ = ["IncompleteArrivals", "IncompleteJoin", "IncompleteJoinConfig"]
 
@@ -103,8 +148,7 @@ class IncompleteJoin(PairJoin):
     streams * i + stream, so that a number says which stream it is of.
     Results do not depend on how arrivals are split into calls, nor on snapshot and restore.
 
-    Cost: only objects that come within reach of another one are imputed in full (`counters` says
-    how many); the others cost the choice of a rule and a scan of the boxes held opposite.
+    Cost: an object is imputed when it comes, and held against the boxes of those opposite.
     Raises ValueError for arguments outside these ranges.
     Source: E, sections 4 and 5; boxes are scanned in SIMD in place of the grid's cells, which pays
     up to windows of some ten thousands.
@@ -120,11 +164,11 @@ class IncompleteJoin(PairJoin):
                 "offsets": Array(int, "held+1"),
                 "prob": Array(float, None, low=0),
                 "points": Array(float, None, "dimensions"),
-                "state": Array(np.uint8, "held", high=KEPT + 1),
+                "state": Array(np.uint8, "held", high=FROZEN + 1),
                 "raw": Array(float, "held", "names"),
             },
         ),
-        "counted": Array(int, len(COUNTS.names or ()), low=0),
+        "counted": Array(int, len(INCOMPLETE_COUNTS.names or ()), low=0),
         "reasons": Array(int, len(REASONS), low=0),
     }
 
@@ -148,11 +192,16 @@ class IncompleteJoin(PairJoin):
         )  # fmt: skip
         if units and len(units) != d:
             raise ValueError(f"`units` must have one for each of {d} attributes; got {len(units)}")
-        self._index = ObjectIndex(len(imputer.names), d)
+        self._index = BoxIndex(len(imputer.names), d)
         about = criterion(d, within, probability)
         super().__init__(about, windows, output, alternatives, self._index)
-        self._nearness = self._units()
-        self._counts = np.zeros(1, COUNTS)
+        sure = certain_square(within, probability, alternatives)
+        self._nearness = Nearness(self.criterion, sure)
+        pairs = [imputer.scaling[name] if scaled else (0.0, 1.0) for name in imputer.attributes]
+        shift, span = (np.array(column) for column in zip(*pairs, strict=True))
+        self._shift, self._span = shift, np.array(units) if units else span
+        self._places = [imputer.names.index(name) for name in imputer.attributes]
+        self._counts = np.zeros(1, INCOMPLETE_COUNTS)
         self.reasons = np.zeros(len(REASONS), np.int64)
 
     @classmethod
@@ -180,30 +229,28 @@ class IncompleteJoin(PairJoin):
             reasons.append(reason)
         return Answers.joined(parts), np.concatenate(reasons)
 
-    def _process(self, arrivals: IncompleteArrivals) -> tuple[Answers, npt.NDArray[np.uint8]]:
+    def _process(self, arrivals: IncompleteArrivals) -> tuple[Answers, Reasons]:
         side = arrivals.side.astype(np.int64)
         time, numbers = self._times(arrivals.key, arrivals.time), self.given.next(side)
-        incoming, reason = self._judged(arrivals.values)
+        samples, reason = self._imputed(arrivals.values)
         self.reasons += np.bincount(reason, minlength=len(REASONS))
+        self._counts["completed"] += np.count_nonzero(reason == IMPUTED)
         places = np.flatnonzero(reason <= IMPUTED)
         code = (self.streams * arrivals.key + side)[places]
-        batch = self._batch(code, numbers[places], time[places], self._no_samples(places.size))
+        samples = (np.append(samples[0][places], samples[0][-1]), *samples[1:])
+        batch = self._batch(code, numbers[places], time[places], samples)
         self.store.admit(batch)
         heads = self._heads()
-        chosen = Incoming(*(a[places] for a in incoming))
-        place_objects(self.store.store, self._index.objects, batch, chosen)
-        store, found = join_incomplete(
-            self.store.store, self._index.objects, self._nearness, batch,
-            reason[places] == COMPLETE, self._imputing(), self._counts,
-        )  # fmt: skip
-        self.store.store = store
+        self._written(batch, arrivals.values[places])
+        found = join_incomplete(
+            self.store.store, self._index.boxes, self._nearness, batch, self._counts
+        )
         answers = self._changes(batch, heads, self._answers(batch, found))
         return replace(answers, arrival=places[answers.arrival]), reason
 
     def replace_imputer(self, imputer: Imputer) -> None:
         """Impute later arrivals by another imputer; objects already held stay as they arrived.
 
-        Held objects that are not imputed yet are imputed now, by the old one.
         Raises ValueError for other names or attributes, or, if `scaled`, another scaling.
         """
         same = (imputer.names, imputer.attributes) == (self.imputer.names, self.imputer.attributes)
@@ -213,21 +260,16 @@ class IncompleteJoin(PairJoin):
                 "same scaling where distances are of scaled attributes"
             )
         held, _ = held_slots(self.store.store.windows)
-        state = self._index.objects.state[held]
-        self._counts["completed"] += np.count_nonzero(state == COARSE)
-        self._index.objects.state[held] = np.where(state == COARSE, WHOLE, state)
-        kept = held[state == KEPT]
-        self._refill(kept, read_tuples(self.store.store.tuples, kept, self.criterion.d))
-        self._index.objects.state[held] = KEPT
+        self._index.state[held] = FROZEN
         self.imputer = imputer
         self.config = replace(self.config, imputer=imputer.fingerprint)
 
     @property
     def counters(self) -> dict[str, int]:
-        """What was done so far.
+        """Counters since the start.
 
         objects given, which are complete + imputed + those of each reason not to be; held now;
-        answers found; completed: how many of the imputed ones had to be imputed in full; pairs of
+        answers found; completed: as imputed; pairs of
         an arrival and an object held opposite; candidates: of these, with boxes within reach;
         certain: accepted by their boxes alone; refined: those whose samples were paired.
         """
@@ -244,59 +286,44 @@ class IncompleteJoin(PairJoin):
     @property
     def objects(self) -> HeldObjects:
         """The objects held; samples only of those imputed by an imputer that was replaced since."""
-        tuples, objects = self.store.store.tuples, self._index.objects
+        tuples, index = self.store.store.tuples, self._index
         slots, code = held_slots(self.store.store.windows)
-        state = objects.state[slots]
-        offsets, prob, points = read_tuples(tuples, slots[state == KEPT], self.criterion.d)
+        state = index.state[slots]
+        offsets, prob, points = read_tuples(tuples, slots[state == FROZEN], self.criterion.d)
         lengths = np.zeros(slots.size + 1, np.int64)
-        lengths[1:][state == KEPT] = np.diff(offsets)
+        lengths[1:][state == FROZEN] = np.diff(offsets)
         return HeldObjects(
             code, tuples.number[slots], tuples.time[slots], np.cumsum(lengths), prob, points,
-            state, objects.raw[slots],
+            state, index.raw[slots],
         )  # fmt: skip
 
     @objects.setter
     def objects(self, held: HeldObjects) -> None:
         self._check_held(held)
-        if ((np.diff(held.offsets) > 0) != (held.state == KEPT)).any():
-            raise ValueError("samples are those of objects of state KEPT")
-        incoming, reason = self._judged(held.raw)
+        frozen, lengths = held.state == FROZEN, np.diff(held.offsets)
+        if ((lengths > 0) != frozen).any():
+            raise ValueError("samples are those of objects of state FROZEN")
+        (offsets, prob, points), reason = self._imputed(held.raw[~frozen])
         if (reason > IMPUTED).any():
             raise ValueError("an object is held that cannot be imputed")
-        batch = self._batch(held.code, held.number, held.time, self._no_samples(held.code.size))
+        first = held.offsets[:-1] + prob.size
+        first[~frozen], lengths[~frozen] = offsets[:-1], np.diff(offsets)
+        offsets, places = spans(first, lengths)
+        prob, points = np.append(prob, held.prob)[places], np.append(points, held.points, 0)[places]
+        batch = self._batch(held.code, held.number, held.time, (offsets, prob, points))
         self.store.load(batch)
-        place_objects(self.store.store, self._index.objects, batch, incoming)
-        self._index.objects.state[batch.slots] = held.state
-        kept = np.flatnonzero(held.state == KEPT)
-        offsets = np.append(held.offsets[kept], held.offsets[-1])
-        self._refill(batch.slots[kept], (offsets, held.prob, held.points))
+        self._written(batch, held.raw)
+        self._index.state[batch.slots] = np.maximum(held.state, IMPUTABLE)
 
-    def _judged(self, values: Floats) -> tuple[Incoming, npt.NDArray[np.uint8]]:
-        """What is known of objects before they are imputed, and what will become of them."""
-        rule, reason, low, high = self.imputer.judge(values, boxes=True)
-        shift, span = self._nearness.shift, self._nearness.span
-        return Incoming(values, rule, (low - shift) / span, (high - shift) / span), reason
+    def _imputed(self, values: Floats) -> tuple[tuple[Ints, Floats, Floats], Reasons]:
+        """The samples of objects, in units of distances, and what became of the objects."""
+        done = self.imputer.impute(values)
+        points = (done.values - self._shift) / self._span
+        return (done.offsets, done.prob, np.ascontiguousarray(points)), done.reason
 
-    def _no_samples(self, n: int) -> tuple[Ints, Floats, Floats]:
-        return np.zeros(n + 1, np.int64), np.empty(0), np.empty((0, self.criterion.d))
-
-    def _imputing(self) -> Any:
-        imputer = self.imputer
-        return new_imputing(imputer.prepared, imputer.joint, imputer.most)
-
-    def _units(self) -> Nearness:
-        config, imputer = self.config, self.imputer
-        units = [
-            imputer.scaling[name] if config.scaled else (0.0, 1.0) for name in imputer.attributes
-        ]
-        shift, span = (np.array(column) for column in zip(*units, strict=True))
-        if config.units:
-            span = np.array(config.units)
-        sure = certain_square(config.within, config.probability, config.alternatives)
-        return Nearness(self.criterion, sure, shift, span)
-
-    def _refill(self, kept: Ints, samples: tuple[Ints, Floats, Floats]) -> None:
-        """Write the samples of all imputed objects; those of state KEPT, in `kept`, are given."""
-        self.store.store = refill(
-            self._imputing(), self.store.store, self._index.objects, self._nearness, kept, samples
-        )
+    def _written(self, batch: Batch, raw: Floats) -> None:
+        """Note what is known of arrivals that were written to their slots."""
+        missing = np.isnan(raw[:, self._places])
+        gap = np.where(missing.sum(axis=1) == 1, missing.argmax(axis=1), -1)
+        self._index.put(batch, raw, gap)
+        summarise(self.store.store.tuples, batch.slots, self.criterion.d, self.criterion.least)

@@ -4,18 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.kernels.joins import store_room
-from sfumato.kernels.joins import tuple_store as kernel
+from sfumato.kernels.joins import tuple_store
 from sfumato.kernels.joins.similarity_nested import empty_windows
-from sfumato.kernels.joins.tuple_store import Batch, Store, Tuples, Windows
+from sfumato.kernels.joins.tuple_store import Batch, Store, StoredTuples, StoreWindows
 from sfumato.operators.arrays import Bools, Floats, Ints, Records, by_code
-from sfumato.operators.joins.task import ALONE, Task
+from sfumato.operators.joins.arrivals import ALONE, Task
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.windows import JoinWindow
 
 
 class StoreIndex:
-    """What a strategy keeps beside the store, and how it follows the tuples; here nothing."""
+    """The index that a strategy keeps in addition to the store; here none."""
 
     columns = 0  # of the tuples' summaries
 
@@ -32,7 +31,7 @@ class StoreIndex:
 
     def move(self, store: Store, moves: Records) -> None:
         """Move windows, as `move_windows`, and the index with them."""
-        store_room.move_windows(store, moves)
+        tuple_store.move_windows(store, moves)
 
     def blocks_moved(self, store: Store) -> None:
         """The blocks of samples have moved."""
@@ -64,16 +63,16 @@ class JoinStore:
         self.dimensions, self.by_stream, self.probability = dimensions, windows, probability
         self.index = index
         self.overflow = 0
-        spans = [kernel.FOREVER if w.span_us is None else w.span_us for w in windows]
-        self.rows = np.array([kernel.FOREVER if w.rows is None else w.rows for w in windows])
-        most = np.array([w.max_tuples or kernel.FOREVER for w in windows])
+        spans = [tuple_store.FOREVER if w.span_us is None else w.span_us for w in windows]
+        self.rows = np.array([tuple_store.FOREVER if w.rows is None else w.rows for w in windows])
+        most = np.array([w.max_tuples or tuple_store.FOREVER for w in windows])
         self._newest = np.minimum(self.rows, most)  # tuples that a plain window holds
         self.store = Store(
             tuples=self._lines(0, np.empty(0)),
-            windows=Windows(*(np.zeros(0, np.int64) for _ in Windows._fields)),
+            windows=StoreWindows(*(np.zeros(0, np.int64) for _ in StoreWindows._fields)),
             span=np.array(spans),
             held=np.zeros(len(windows), np.int64),
-            ends=np.zeros(1, kernel.ENDS),
+            ends=np.zeros(1, tuple_store.ENDS),
             task=np.int64(task.number),
             tasks=np.int64(task.tasks),
             rounding=np.zeros(0),
@@ -86,14 +85,14 @@ class JoinStore:
         The windows do not move yet: that is for the join, which sees them arrival by arrival.
         """
         self.reserve(batch.code)
-        lengths = kernel.padded.py_func(np.diff(batch.offsets))
+        lengths = tuple_store.padded.py_func(np.diff(batch.offsets))
         self._reserve_blocks((self.dimensions + 1) * int(lengths.sum()))
-        kernel.write_batch(self.store, batch, self._newest)
+        tuple_store.write_batch(self.store, batch, self._newest)
         self._uncertain_begins(batch)
         self._count_crowded_out(batch)
 
     def owned(self, numbers: Ints) -> Bools:
-        """Whether this task compares arrivals with these tuples (bool[n])."""
+        """Return whether this task compares arrivals with these tuples (bool[n])."""
         result: Bools = numbers % self.store.tasks == self.store.task
         return result
 
@@ -114,7 +113,7 @@ class JoinStore:
             self._window(w)
 
     def forget(self, keys: Ints) -> None:
-        """Be as if no tuple of these keys had come."""
+        """Drop all state of these keys."""
         streams, windows = self.rows.size, self.store.windows.head.size
         of = (streams * np.unique(keys)[:, np.newaxis] + np.arange(streams)).reshape(-1)
         of = of[of < windows]
@@ -124,7 +123,7 @@ class JoinStore:
 
     def numbers(self, stream: int) -> Ints:
         """Numbers of the tuples held of a stream, of those that are owned."""
-        slots, code = kernel.held_slots(self.store.windows)
+        slots, code = tuple_store.held_slots(self.store.windows)
         numbers: Ints = self.store.tuples.number[slots[code % self.rows.size == stream]]
         return numbers[self.owned(numbers)]
 
@@ -134,31 +133,31 @@ class JoinStore:
         known, needed = self.store.windows.head.size, (int(code.max(initial=-1)) // streams + 1)
         if needed * streams > known:
             more = np.zeros(max(needed * streams, 2 * known) - known, np.int64)
-            larger = Windows(*(np.concatenate([old, more]) for old in self.store.windows))
+            larger = StoreWindows(*(np.concatenate([old, more]) for old in self.store.windows))
             rounding = np.concatenate([self.store.rounding, np.zeros(more.size)])
             self.store = self.store._replace(windows=larger, rounding=rounding)
             self.index.windows_added(self.store)
-        moves = np.empty(code.size, kernel.MOVE)
-        count, end = store_room.plan_moves(self.store, code, moves)
+        moves = np.empty(code.size, tuple_store.MOVE)
+        count, end = tuple_store.plan_moves(self.store, code, moves)
         if end <= self.store.tuples.at.size:
             if count:
                 self.index.move(self.store, moves[:count])
                 self.store.ends["slots"] = end
             return
-        blocks, (before, _) = self.store.tuples.blocks, kernel.held_slots(self.store.windows)
+        blocks, (before, _) = self.store.tuples.blocks, tuple_store.held_slots(self.store.windows)
         tuples = self._lines(
-            2 * store_room.repack(self.store, code, self._lines(0, blocks)), blocks
+            2 * tuple_store.repack(self.store, code, self._lines(0, blocks)), blocks
         )
-        self.store.ends["slots"] = store_room.repack(self.store, code, tuples)
+        self.store.ends["slots"] = tuple_store.repack(self.store, code, tuples)
         self.store = self.store._replace(tuples=tuples)
-        self.index.renumbered(self.store, before, kernel.held_slots(self.store.windows)[0])
+        self.index.renumbered(self.store, before, tuple_store.held_slots(self.store.windows)[0])
 
     def _reserve_blocks(self, needed: int) -> None:
         if int(self.store.ends["places"][0]) + needed <= self.store.tuples.blocks.size:
             return
         of = self.store, self.store.windows.head, self.dimensions
-        blocks = np.empty(2 * (store_room.compact_blocks(*of, np.empty(0)) + needed))
-        self.store.ends["places"] = store_room.compact_blocks(*of, blocks)
+        blocks = np.empty(2 * (tuple_store.compact_blocks(*of, np.empty(0)) + needed))
+        self.store.ends["places"] = tuple_store.compact_blocks(*of, blocks)
         self.store = self.store._replace(tuples=self.store.tuples._replace(blocks=blocks))
         self.index.blocks_moved(self.store)
 
@@ -197,7 +196,7 @@ class JoinStore:
                 self.overflow += self._held_still(batch, places, out)
 
     def _held_still(self, batch: Batch, places: Ints, slots: Ints) -> int:
-        """How many of these slots, of the same windows, time leaves in when arrivals come there."""
+        """Count the slots, of the same windows, that time leaves in when arrivals come there."""
         code = batch.code[places]
         oldest = batch.time[places] - self.store.span[code % self.rows.size]
         in_time = self.store.tuples.time[np.maximum(slots, 0)] > oldest
@@ -235,8 +234,8 @@ class JoinStore:
             window.extend(self.store.tuples.existence[windows.head[w] : windows.tail[w]])
         return window
 
-    def _lines(self, slots: int, blocks: Floats) -> Tuples:
-        return Tuples(
+    def _lines(self, slots: int, blocks: Floats) -> StoredTuples:
+        return StoredTuples(
             blocks=blocks,
             at=np.zeros(slots, np.int64),
             samples=np.zeros(slots, np.int64),

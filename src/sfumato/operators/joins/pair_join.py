@@ -1,4 +1,4 @@
-"""What the joins of uncertain and of incomplete streams share: numbers, windows, answers, time."""
+"""The part shared by joins of uncertain and of incomplete streams: windows, answers, time."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -8,20 +8,19 @@ import numpy as np
 from sfumato.kernels.joins.match_probability import Criterion
 from sfumato.kernels.joins.matching_pairs import Pairs, matching_pairs
 from sfumato.kernels.joins.tuple_store import Batch, expired
-from sfumato.kernels.laws.existence import existences, reaches_all
-from sfumato.kernels.windows.position import positions
+from sfumato.kernels.laws.tuples import existences, reaches_all
+from sfumato.kernels.windows.count.count_boundary import positions
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Floats, Ints, Records, grouped, longer, running_maximum
-from sfumato.operators.joins.answer_set import Answers, AnswerSet
-from sfumato.operators.joins.arrivals import Numbers
+from sfumato.operators.joins.answers import Answers, AnswerSet
+from sfumato.operators.joins.arrivals import ALONE, Numbers, Task
 from sfumato.operators.joins.join_store import JoinStore, StoreIndex
-from sfumato.operators.joins.task import ALONE, Task
 from sfumato.operators.state.declared import Array, Declaration, Offsets, Part, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.windows import JoinWindow
 
 CHUNK = 8192  # arrivals taken at once: more would leave the processor's cache between two steps
-NEVER = np.iinfo(np.int64).min
+NO_CLOCK = np.iinfo(np.int64).min
 SPARE_KEYS = 1 << 20  # codes of keys held are below the number of tuples given and these
 
 
@@ -97,14 +96,14 @@ class PairJoin(Operator):
         return int((windows.tail[codes] - windows.head[codes]).max(initial=0))
 
     def forget(self, keys: Ints) -> None:
-        """Be as if no tuple of these keys had come; their codes may be given to others.
+        """Drop all state of these keys; their codes may be given to others.
 
         Raises ValueError under output="changes", where the answers of a key stay current.
         """
         if self.output == "changes":
             raise ValueError('keys with current answers, output="changes", are not forgotten')
         self.store.forget(keys)
-        self.clock[keys[keys < self.clock.size]] = NEVER
+        self.clock[keys[keys < self.clock.size]] = NO_CLOCK
 
     def answers(self) -> Answers:
         """The current answers, by arrival. Raises ValueError unless `output` is "changes"."""
@@ -121,7 +120,7 @@ class PairJoin(Operator):
 
     @property
     def counters(self) -> dict[str, int]:
-        """What was done so far; a kind of join says what it counts."""
+        """Counters since the start; a kind of join says what it counts."""
         return {
             "held": int(self.store.store.held.sum()),
             "answers": self.found,
@@ -130,7 +129,7 @@ class PairJoin(Operator):
 
     @property
     def counted(self) -> Ints:
-        """Of the counters those that kernels keep."""
+        """Counters that kernels keep."""
         return self._counts.view(np.int64)
 
     @counted.setter
@@ -138,14 +137,14 @@ class PairJoin(Operator):
         self._counts[:] = counts.view(self._counts.dtype)
 
     def _times(self, key: Ints, time: Ints | None) -> Ints:
-        """What counts as the time of arrivals: not falling in a key."""
+        """Return the times of arrivals, made ascending in each key."""
         if not self.timed:
             return np.zeros(key.size, np.int64)
         if time is None:
             raise ValueError("`time` is needed for windows by time")
         if not key.size:
             return time
-        self.clock = longer(self.clock, int(key.max()) + 1, NEVER)
+        self.clock = longer(self.clock, int(key.max()) + 1, NO_CLOCK)
         order, starts, keys = grouped(key)
         in_order = np.all(time[1:] >= time[:-1])
         if in_order and np.all(time[order[starts[:-1]]] >= self.clock[keys]):

@@ -1,4 +1,9 @@
-"""Similarity join of two streams over uncertain windows, without an engine."""
+"""Joins of uncertain tuples by the similarity of their values.
+
+A strategy (nested, index or sort) says how an arrival finds its candidates in the opposing window.
+It keeps the index that it needs in addition to the join's store, and hears when tuples move.
+Answers do not depend on the strategy: all end in the same test of a candidate.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,26 +11,100 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.joins.match_probability import criterion
-from sfumato.kernels.joins.similarity_nested import COUNTS
-from sfumato.kernels.joins.tuple_store import held_slots, read_tuples
+from sfumato.kernels.joins.grid import empty_indexed, join_grid, move_indexed, new_grid, rebuild_all
+from sfumato.kernels.joins.match_probability import Criterion, criterion
+from sfumato.kernels.joins.regions import summarise, summary_columns
+from sfumato.kernels.joins.similarity_nested import COUNTS, join_nested
+from sfumato.kernels.joins.similarity_sort import (
+    empty_sorted,
+    join_sorted,
+    move_sorted,
+    new_trees,
+    sort_all,
+)
+from sfumato.kernels.joins.tuple_store import Batch, Store, held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
-from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.joins.answer_set import Answers
-from sfumato.operators.joins.arrivals import Arrivals
-from sfumato.operators.joins.join_strategy import Index, Nested, Sort
-from sfumato.operators.joins.join_window import Window, pair_of
+from sfumato.operators.arrays import Floats, Ints, Records
+from sfumato.operators.joins.answers import Answers
+from sfumato.operators.joins.arrivals import ALONE, Arrivals, Task, Window, pair_of
+from sfumato.operators.joins.join_store import StoreIndex
 from sfumato.operators.joins.pair_join import CHUNK, HELD, PairJoin
-from sfumato.operators.joins.task import ALONE, Task
 from sfumato.operators.state.declared import Array, Record
 from sfumato.windows import JoinWindow
+
+
+class NestedStrategy(StoreIndex):
+    """Every held tuple, every pair of samples: nothing to keep."""
+
+    def __init__(self, criterion: Criterion) -> None:
+        self.criterion = criterion
+
+    def written(self, store: Store, batch: Batch) -> None:
+        """Tuples were written to their slots; they are not in their windows yet."""
+
+    def join(self, store: Store, batch: Batch, counts: Records) -> Records:
+        """Match the batch, arrival by arrival, and move the windows; as `join_nested`."""
+        found: Records = join_nested(store, batch, self.criterion, counts)
+        return found
+
+
+class GridStrategy(NestedStrategy):
+    """Regions of tuples in a grid, pruned by object and by sample; scanned where it is cheaper."""
+
+    def __init__(self, criterion: Criterion) -> None:
+        super().__init__(criterion)
+        self.columns = summary_columns(criterion.d)
+        self.grid = new_grid(0, 0)
+
+    def rebuild(self, store: Store) -> None:
+        self.grid = new_grid(store.tuples.at.size, store.windows.head.size)
+        rebuild_all(self.grid, store, self.criterion.d, self.criterion.within)
+
+    def move(self, store: Store, moves: Records) -> None:
+        move_indexed(self.grid, store, moves, self.criterion.d, self.criterion.within)
+
+    def empty(self, store: Store, windows: Ints) -> None:
+        empty_indexed(self.grid, store, windows)
+
+    def written(self, store: Store, batch: Batch) -> None:
+        summarise(store.tuples, batch.slots, self.criterion.d, self.criterion.least)
+
+    def join(self, store: Store, batch: Batch, counts: Records) -> Records:
+        found: Records = join_grid(store, self.grid, batch, self.criterion, counts)
+        return found
+
+
+class SortStrategy(NestedStrategy):
+    """All samples of a window in order of value; one dimension only."""
+
+    def __init__(self, criterion: Criterion) -> None:
+        super().__init__(criterion)
+        self.trees = new_trees(0, 0)
+
+    def rebuild(self, store: Store) -> None:
+        self.trees = new_trees(store.tuples.blocks.size, store.windows.head.size)
+        sort_all(self.trees, store)
+
+    def move(self, store: Store, moves: Records) -> None:
+        move_sorted(self.trees, store, moves)
+
+    def empty(self, store: Store, windows: Ints) -> None:
+        empty_sorted(self.trees, store, windows)
+
+    def blocks_moved(self, store: Store) -> None:
+        self.rebuild(store)
+
+    def join(self, store: Store, batch: Batch, counts: Records) -> Records:
+        found: Records = join_sorted(store, self.trees, batch, self.criterion, counts)
+        return found
+
 
 __all__ = ["Answers", "Arrivals", "SimilarityJoin", "SimilarityJoinConfig"]
 
 STRATEGIES = ("auto", "nested", "index", "sort")
 
 
-class Held(NamedTuple):
+class HeldSamples(NamedTuple):
     """All tuples held, window after window, oldest first.
 
     code, number, time : int64[n], of the window, in the stream, microseconds
@@ -112,10 +191,13 @@ class SimilarityJoin(PairJoin):
     kind, version = "similarity_join", 3
     config: SimilarityJoinConfig
     state = {
-        "tuples": Record(Held, {**HELD, "existence": Array(float, "held", low=0)}),
+        "tuples": Record(HeldSamples, {**HELD, "existence": Array(float, "held", low=0)}),
         "counted": Array(int, len(COUNTS.names or ()), low=0),
     }
-    strategies: ClassVar[dict[str, type[Nested]]] = {"nested": Nested, "sort": Sort}  # else Index
+    strategies: ClassVar[dict[str, type[NestedStrategy]]] = {
+        "nested": NestedStrategy,
+        "sort": SortStrategy,
+    }  # else GridStrategy
 
     def __init__(
         self,
@@ -135,7 +217,7 @@ class SimilarityJoin(PairJoin):
             dimensions, within, probability, (left, right), strategy, output, alternatives, task
         )
         about = criterion(dimensions, within, probability)
-        self._strategy = self.strategies.get(strategy, Index)(about)
+        self._strategy = self.strategies.get(strategy, GridStrategy)(about)
         super().__init__(about, self.config.windows, output, alternatives, self._strategy, task)
         self._counts = np.zeros(1, COUNTS)
 
@@ -178,7 +260,7 @@ class SimilarityJoin(PairJoin):
 
     @property
     def counters(self) -> dict[str, int]:
-        """What was done so far.
+        """Counters since the start.
 
         tuples given; held now; answers found; overflow (evicted only by `max_tuples`); pairs of an
         arrival and a tuple held opposite; visited of these (samples, under "sort"); candidates,
@@ -189,16 +271,16 @@ class SimilarityJoin(PairJoin):
         return {"tuples": tuples, "overflow": self.overflow, **super().counters}
 
     @property
-    def tuples(self) -> Held:
+    def tuples(self) -> HeldSamples:
         """The tuples held."""
         tuples = self.store.store.tuples
         slots, code = held_slots(self.store.store.windows)
         samples = read_tuples(tuples, slots, self.config.dimensions)
         lines = tuples.number[slots], tuples.time[slots], tuples.existence[slots]
-        return Held(code, *lines, *samples)
+        return HeldSamples(code, *lines, *samples)
 
     @tuples.setter
-    def tuples(self, held: Held) -> None:
+    def tuples(self, held: HeldSamples) -> None:
         self._check_held(held)
         owned = np.flatnonzero(self.store.owned(held.number))
         foreign = np.delete(held.offsets[1:] - held.offsets[:-1], owned)

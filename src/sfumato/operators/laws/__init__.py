@@ -1,4 +1,4 @@
-"""What a window can be asked for, and the laws of it over independent tuples.
+"""Aggregate requests, and their distributions over independent tuples.
 
 Open to the operators of windows and ranking.
 """

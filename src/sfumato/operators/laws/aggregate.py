@@ -1,4 +1,4 @@
-"""What a window can be asked for, and the form of the answers."""
+"""Aggregate requests and their results."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Finite laws of aggregates, and what is asked for of them: quantiles, distributions, seeds."""
+"""Distributions with finitely many outcomes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from sfumato.kernels.laws.finite_law import all_bounded, all_moments, all_quantiles
 from sfumato.kernels.laws.sampled_worlds import laws_of_samples
-from sfumato.operators.arrays import offsets_of
-from sfumato.operators.laws.aggregate import LISTED, Aggregate, Floats, Ints, Measured
+from sfumato.operators.arrays import Floats, Ints, offsets_of
+from sfumato.operators.laws.aggregate import LISTED, Aggregate, Measured
 from sfumato.operators.state.columns import Columns
 
 MOST_STATES = 4_096  # of the exact law of a sum or average; beyond, worlds are sampled
 MOST_WORK = 4e6  # cell updates of the exact law of a quantile; beyond, worlds are sampled
 CERTAINTY = 0.99  # with which a sampled distribution function is within `error`
-ROUNDING = 1e-14  # sampled sums that differ by no more, relatively, are one outcome
+SAMPLE_TIE = 1e-14  # sampled sums that differ by no more, relatively, are one outcome
 
 Moments = tuple[Floats, Floats, Floats]  # mean, standard deviation, existence
 
@@ -33,20 +33,22 @@ class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
 
     @classmethod
     def exact(cls, laws: Sequence[tuple[Floats, Floats]]) -> FiniteLaws:
-        """Those of these probabilities and values."""
+        """Distributions of these probabilities and values."""
         prob, value = (np.concatenate([law[i] for law in laws]) for i in range(2))
         places = offsets_of(np.array([len(law[0]) for law in laws]))
         return cls(places, prob, value, np.full(len(laws), np.nan))
 
     @classmethod
     def of_samples(cls, samples: Floats, existence: Floats, exact: bool) -> FiniteLaws:
-        """Those of an aggregate in sampled worlds.
+        """Distributions of an aggregate in sampled worlds.
 
         samples : float64[k, worlds], NaN where there is none; sorted in place
         existence : float64[k], probability that there is one    exact : values have no roundings
         """
         samples.sort(axis=1)
-        places, prob, value, used = laws_of_samples(samples, existence, 0.0 if exact else ROUNDING)
+        places, prob, value, used = laws_of_samples(
+            samples, existence, 0.0 if exact else SAMPLE_TIE
+        )
         # Dvoretzky, Kiefer & Wolfowitz; Massart's constant.
         error = np.sqrt(np.log(2.0 / (1.0 - CERTAINTY)) / (2.0 * np.maximum(1, used)))
         return cls(places, prob, value, error)
@@ -64,7 +66,7 @@ class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
 
 @dataclass(frozen=True)
 class LawOptions:
-    """What is wanted of each result beside mean and standard deviation.
+    """Requests for each result in addition to mean and standard deviation.
 
     quantiles : shares in [0, 1]    distribution : values at most, or None for no distribution
     seed, samples : of laws that are sampled, because they have too many states
@@ -90,11 +92,11 @@ class LawOptions:
 
     @property
     def laws(self) -> bool:
-        """Whether more than means and deviations is asked for."""
+        """True if more than means and deviations is asked for."""
         return bool(self.quantiles) or self.distribution is not None
 
     def law_wanted(self, aggregate: Aggregate) -> bool:
-        """Whether moments alone do not answer `aggregate`."""
+        """True if moments alone do not answer `aggregate`."""
         return self.laws or aggregate.function in LISTED
 
     def measured(self, moments: Moments | None, laws: Iterable[FiniteLaws] | None) -> Measured:

@@ -14,8 +14,8 @@ from sfumato.kernels.laws.order_statistics import (
 from sfumato.kernels.laws.poisson_binomial import law_of_sum
 from sfumato.kernels.laws.sampled_worlds import Drawn
 from sfumato.kernels.laws.sum_law import sum_law
-from sfumato.kernels.laws.tuples import Tuples
-from sfumato.kernels.laws.value_moments import lift
+from sfumato.kernels.laws.tuples import AttributeTuples, lift
+from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import LISTED, Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions
@@ -28,16 +28,15 @@ from sfumato.operators.laws.spreads import (
 )
 from sfumato.operators.state.tuple_batch import TupleBatch
 
-NEGLIGIBLE = 1e-25  # what the law of a count leaves out at each end, a tuple
 MOST_LAWS = 256  # summarised at a time
 
 
-def with_values(members: TupleBatch, aggregate: Aggregate) -> Tuples:
+def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
     """The tuples with the values that an aggregate is over; those of count(*) all have one."""
     if aggregate.attribute is None:
-        return Tuples(members.offsets, members.prob, np.zeros(members.prob.size))
+        return AttributeTuples(members.offsets, members.prob, np.zeros(members.prob.size))
     values = np.ascontiguousarray(members.values[aggregate.attribute])
-    return Tuples(members.offsets, members.prob, values)
+    return AttributeTuples(members.offsets, members.prob, values)
 
 
 def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> FiniteLaws:
@@ -49,7 +48,7 @@ def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> Fi
     tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
     if function == "count":
-        law = law_of_sum(_lifted(tuples)[0], NEGLIGIBLE)
+        law = law_of_sum(_lifted(tuples)[0], NEGLIGIBLE_COUNT)
         used = np.flatnonzero(law > 0.0)
         return FiniteLaws.exact([(law[used], used.astype(np.float64))])
     if function == "boundary_sum":
@@ -73,11 +72,11 @@ def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> Fi
 
 
 def _statistic_law(
-    function: str, members: TupleBatch, tuples: Tuples, options: LawOptions
+    function: str, members: TupleBatch, tuples: AttributeTuples, options: LawOptions
 ) -> FiniteLaws:
     n, head = members.index.size, np.zeros(1, np.int64)
     if function == "count_distinct" and (chances := _value_chances(tuples)) is not None:
-        law = law_of_sum(chances, NEGLIGIBLE)
+        law = law_of_sum(chances, NEGLIGIBLE_COUNT)
         used = np.flatnonzero(law > 0.0)
         return FiniteLaws.exact([(law[used], used.astype(np.float64))])
     if not n or is_small(function, tuples, head, n - 1, n)[0]:
@@ -88,7 +87,7 @@ def _statistic_law(
     return FiniteLaws.of_samples(samples, existence, False)
 
 
-def _value_chances(tuples: Tuples) -> Floats | None:
+def _value_chances(tuples: AttributeTuples) -> Floats | None:
     """Return the probability that each different value is there: float64[values].
 
     None where a tuple may have one of several values: then these are not independent.
@@ -105,14 +104,14 @@ def _value_chances(tuples: Tuples) -> Floats | None:
     return 1.0 - rest
 
 
-def _lifted(tuples: Tuples) -> Floats:
+def _lifted(tuples: AttributeTuples) -> Floats:
     """Each tuple's probability of a value, and the value's mean and variance: float64[3, n]."""
     result = np.empty((3, tuples.offsets.size - 1))
     lift(*tuples, result)
     return result
 
 
-def _extreme(sign: float, tuples: Tuples) -> tuple[Floats, Floats]:
+def _extreme(sign: float, tuples: AttributeTuples) -> tuple[Floats, Floats]:
     n, m = tuples.offsets.size - 1, tuples.prob.size
     owner = np.repeat(np.arange(n), np.diff(tuples.offsets))
     rest, order = np.ones(n), np.argsort(-sign * tuples.value, kind="stable")
@@ -126,7 +125,7 @@ def _extreme(sign: float, tuples: Tuples) -> tuple[Floats, Floats]:
 
 
 def _sampled(
-    what: int, share: float, members: TupleBatch, tuples: Tuples, options: LawOptions
+    what: int, share: float, members: TupleBatch, tuples: AttributeTuples, options: LawOptions
 ) -> FiniteLaws:
     hashes = sampled_worlds.tuple_hashes(options.seed, members.index)
     samples = sampled_worlds.sample_set(tuples, hashes, what, share, options.samples)
@@ -190,7 +189,7 @@ class LawfulResults:
 
 
 def checked_aggregates(aggregates: Sequence[Aggregate], attributes: int | None) -> int:
-    """How many attributes `aggregates` need, or `attributes` if that is given.
+    """Number of attributes that `aggregates` need, or `attributes` if that is given.
 
     Raises TypeError for something else than `Aggregate`, ValueError for too few attributes.
     """

@@ -1,10 +1,9 @@
-"""Which attributes' moments are kept for which aggregates."""
+"""The attributes whose moments are kept for aggregates."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.kernels.laws.existence import existences
 from sfumato.kernels.laws.mergeable_moments import (
     AVG_OF,
     BOUNDARY_OF,
@@ -14,7 +13,7 @@ from sfumato.kernels.laws.mergeable_moments import (
     SUMS,
     Sets,
 )
-from sfumato.kernels.laws.value_moments import lift
+from sfumato.kernels.laws.tuples import existences, lift
 from sfumato.operators.laws.aggregate import Aggregate, Floats
 from sfumato.operators.state.tuple_batch import TupleBatch
 

@@ -12,16 +12,14 @@ from sfumato.kernels.laws.approximate_law import (
     approximate_cdf,
     moments,
 )
-from sfumato.kernels.laws.existence import CERTAIN as CERTAIN
-from sfumato.kernels.laws.existence import survey
 from sfumato.kernels.laws.poisson_binomial import law_of_sum, tails_of_law
+from sfumato.kernels.laws.tuples import CERTAIN as CERTAIN
+from sfumato.kernels.laws.tuples import survey
+from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT, UNDERFLOW
+from sfumato.operators.arguments import EXCESS
 from sfumato.operators.arrays import Floats
 
 METHODS = {"exact": 0, "poisson": POISSON, "normal": NORMAL, "refined_normal": REFINED_NORMAL}
-NEGLIGIBLE = 1e-25  # what the first, narrow law leaves out at each end, a tuple
-UNDERFLOW = 1e-300  # what the wide law leaves out
-EXCESS = 1e-9  # a sum of alternatives may exceed 1 by this much rounding
-ROUNDED = 1e-6  # and an existence, or a sum that is scaled, by single precision's rounding
 
 
 def checked_existence(existence: npt.ArrayLike) -> Floats:
@@ -150,12 +148,12 @@ class PoissonBinomial:
         values = self._tails[side][places + 1]
         # A single question is answered from the narrow law unless it is about a far tail.
         doubtful = not self._wide and self._least <= places < self._most
-        if doubtful and values < len(self) * NEGLIGIBLE / 1e-14:
+        if doubtful and values < len(self) * NEGLIGIBLE_COUNT / 1e-14:
             self._compute(wide=True)
             values = self._tails[side][places + 1]
         return values
 
     def _compute(self, wide: bool) -> None:
-        self._law = law_of_sum(self._p, UNDERFLOW if wide else NEGLIGIBLE)
+        self._law = law_of_sum(self._p, UNDERFLOW if wide else NEGLIGIBLE_COUNT)
         self._tails = tails_of_law(self._law, self._least, self._most)
         self._wide = wide

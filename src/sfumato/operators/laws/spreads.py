@@ -6,10 +6,9 @@ from sfumato.kernels.laws import spread_law
 from sfumato.kernels.laws.end_values import first_value, last_value, small_firsts
 from sfumato.kernels.laws.order_statistics import value_existences
 from sfumato.kernels.laws.sampled_worlds import Drawn
-from sfumato.kernels.laws.tuples import Tuples
+from sfumato.kernels.laws.tuples import AttributeTuples
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.laws.finite_laws import MOST_WORK as MOST_CELLS
-from sfumato.operators.laws.finite_laws import ROUNDING
+from sfumato.operators.laws.finite_laws import MOST_WORK, SAMPLE_TIE
 
 STATISTICS = {
     "var": spread_law.VARIANCE,
@@ -19,20 +18,22 @@ STATISTICS = {
     "last": -1,  # never sampled
 }
 OF_VALUES = ("first", "last")  # results are values of tuples: equal ones are equal, not near
-MOST_WORK = 1e5  # tuples looked at for an exact distribution; beyond, worlds are sampled
+MOST_SPREAD_WORK = 1e5  # tuples looked at for an exact distribution; beyond, worlds are sampled
 
 
-def is_small(function: str, tuples: Tuples, heads: Ints, begin: int, rows: int) -> np.ndarray:
+def is_small(
+    function: str, tuples: AttributeTuples, heads: Ints, begin: int, rows: int
+) -> np.ndarray:
     """Return for each arrival whether the exact distribution is small enough: bool[k]."""
     if function == "last":
         return np.ones(heads.size, np.bool_)
     if function == "first":
-        return small_firsts(tuples, heads, begin, rows, MOST_CELLS)
-    return spread_law.small_spreads(tuples, heads, begin, rows, MOST_WORK)
+        return small_firsts(tuples, heads, begin, rows, MOST_WORK)
+    return spread_law.small_spreads(tuples, heads, begin, rows, MOST_SPREAD_WORK)
 
 
 def exact_statistic(
-    function: str, tuples: Tuples, head: int, end: int, rows: int
+    function: str, tuples: AttributeTuples, head: int, end: int, rows: int
 ) -> tuple[Floats, Floats]:
     """Return probabilities and ascending values of a statistic of tuples head ... end - 1.
 
@@ -48,7 +49,7 @@ def exact_statistic(
         return prob, value
     order = np.argsort(value, kind="stable")
     prob, value = prob[order], value[order]
-    near = 0.0 if function in OF_VALUES else ROUNDING * np.abs(value[1:])
+    near = 0.0 if function in OF_VALUES else SAMPLE_TIE * np.abs(value[1:])
     begins = np.append(0, 1 + np.flatnonzero(np.diff(value) > near))
     return np.add.reduceat(prob, begins), value[begins]
 
@@ -64,7 +65,7 @@ def sampled_statistics(
 
 
 def statistic_existences(
-    function: str, tuples: Tuples, heads: Ints, begin: int, rows: int
+    function: str, tuples: AttributeTuples, heads: Ints, begin: int, rows: int
 ) -> Floats:
     """Return the probability that there is a result after each arrival: float64[k]."""
     if function == "count_distinct":

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.existence import survey
+from sfumato.kernels.laws.tuples import survey
 from sfumato.kernels.ranking.best_of_columns import expected_keys
 from sfumato.kernels.ranking.generation_rules import Factors, rule_factors, rule_masses, undecided
+from sfumato.operators.arguments import EXCESS
 from sfumato.operators.arrays import Floats, Ints, offsets_of
-from sfumato.operators.laws.poisson_binomial import EXCESS, as_floats
+from sfumato.operators.laws.poisson_binomial import as_floats
 
 SAMPLED = 8  # the limit of the front is guessed from one item in so many
 
@@ -30,7 +31,7 @@ class Factored(NamedTuple):
 
 
 class RankedItems:
-    """What is ranked: alternatives of tuples, or whole tuples of one alternative.
+    """Items to rank: alternatives of tuples, or whole tuples of one alternative.
 
     scores : float array [n], finite. Higher ranks higher, unless `ascending`; equal scores rank
         in order of index (arrival)
@@ -110,7 +111,7 @@ class RankedItems:
         return np.where(self.rule >= 0, self.rule, alone), self.rules + self.items
 
     def key_of(self, tuples: Ints) -> Floats:
-        """What orders tuples that are equal in all else, the least first: the expected score, given
+        """Order of tuples that are equal in all else, the least first: the expected score, given
         that the tuple exists, to 12 digits (negative unless `ascending`)."""
         if self.single:
             return self._key[tuples]

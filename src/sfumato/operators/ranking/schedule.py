@@ -23,7 +23,7 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """What a schedule begins with: (name, k, every) of its queries, start and plan."""
+    """Settings of a schedule: (name, k, every) of its queries, start and plan."""
 
     queries: tuple[tuple[str, int, int], ...]
     start: int
@@ -103,16 +103,16 @@ class Schedule(Operator):
 
     @property
     def steady(self) -> bool:
-        """Whether its timetable is shared, and goes on as it is until a query comes or goes."""
+        """True if its timetable is shared, and goes on as it is until a query comes or goes."""
         return self._switch is None and self.table is not None and self.table.shared
 
     def like(self, other: Schedule) -> bool:
-        """Whether both are steady, with the same queries and timetable."""
+        """True if both are steady, with the same queries and timetable."""
         same = self.table is other.table and self.steady and other.steady
         return same and list(self.queries.items()) == list(other.queries.items())
 
     def live_of(self, group: int) -> Due | None:
-        """What a run of this group answers, as things stand; None if nothing."""
+        """Return the run of this group with the present queries; None if it answers none."""
         assert self.table is not None
         if group not in self._live:
             names = tuple(self._planned)
@@ -178,7 +178,7 @@ class Schedule(Operator):
 
     @property
     def course(self) -> dict[str, Any]:
-        """What is saved: the queries, where their timetable began, and how far it was taken."""
+        """State to save: the queries, where their timetable began, and how far it was taken."""
         return {
             "queries": _listed(self.queries),
             "waiting": _listed(self.waiting),

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.ranking.answer_rows import Rankings
 from sfumato.kernels.ranking.best_of_columns import best_of_columns, best_rows
+from sfumato.kernels.ranking.windows import Rankings
 from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.ranking import tuple_values
 from sfumato.operators.ranking.ranked_items import RankedItems
-from sfumato.operators.ranking.tuple_values import Likeliest, Vector
-from sfumato.operators.ranking.tuple_vectors import vector_of_tuples
+from sfumato.operators.ranking.tuple_values import Likeliest, Vector, vector_of_tuples
 
 SEMANTICS = ("pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf", "prfe")
 NO_SCORES = np.empty(0)
@@ -44,7 +43,7 @@ OPTIONS: tuple[tuple[str, str, Callable[[str, Any], Any]], ...] = (
 
 @dataclass(frozen=True)
 class Semantics:
-    """What a top-k query answers with.
+    """Answers of a top-k query.
 
     name : "pk_topk" (also "global_topk"): the k tuples of highest Pr_k;  "pt_k": all tuples with
         Pr_k >= probability;  "u_topk": the most probable top-k vector of tuples;  "u_kranks": for
@@ -153,7 +152,7 @@ def stream_rankings(items: RankedItems, streams: Ints, ks: Ints) -> Rankings:
 
 
 def _rankings(items: RankedItems, offsets: Ints, tuples: Ints, value: Floats) -> Rankings:
-    """Of tuples in their order, k after k."""
+    """Rankings of tuples in their order, k after k."""
     rank = np.arange(1, tuples.size + 1) - np.repeat(offsets[:-1], np.diff(offsets))
     none = np.full(tuples.size, -1)
     return Rankings(offsets, rank, tuples, _scores(items, tuples), value, none)

@@ -1,4 +1,4 @@
-"""Which queries to answer when, so that every bound holds and runs are shared.
+"""Timetables of queries: every bound holds, and runs are shared.
 
 Source: D, sections 4 to 8.
 """
@@ -28,7 +28,7 @@ PLANS = {
     "none": "none",
 }
 SHARED = ("dp", "greedy")
-LONGEST = 40_000  # units in a cycle; longer bounds are shortened to it
+LONGEST_CYCLE = 40_000  # units in a cycle; longer bounds are shortened to it
 FINEST = 50  # units in the least bound, where the greatest common divisor would be too fine
 MOST_RUNS = 1_000_000
 
@@ -68,7 +68,7 @@ class Timetable:
 
     @property
     def shared(self) -> bool:
-        """Whether one run answers several groups."""
+        """True if one run answers several groups."""
         return self.times is not None
 
     @cached_property
@@ -186,7 +186,7 @@ def _planned(queries: tuple[Query, ...], plan: str) -> Timetable:
     unit = math.gcd(*(every for _, every in queries))
     if plan in SHARED:
         unit = _unit(unit, queries)
-        queries_in_units = [(k, min(every // unit, LONGEST)) for k, every in queries]
+        queries_in_units = [(k, min(every // unit, LONGEST_CYCLE)) for k, every in queries]
     else:
         queries_in_units = [(k, every // unit) for k, every in queries]
     groups, ks, bounds = _grouped(queries_in_units, plan)
@@ -207,9 +207,9 @@ def _planned(queries: tuple[Query, ...], plan: str) -> Timetable:
 def _unit(divisor: int, queries: tuple[Query, ...]) -> int:
     """The unit of time: the greatest common divisor, or a coarser one if the plan were too long."""
     shortest, longest = (pick(every for _, every in queries) for pick in (min, max))
-    if longest <= LONGEST * divisor:
+    if longest <= LONGEST_CYCLE * divisor:
         return divisor
-    return max(divisor, min(-(-longest // LONGEST), shortest // FINEST))
+    return max(divisor, min(-(-longest // LONGEST_CYCLE), shortest // FINEST))
 
 
 def _grouped(

@@ -17,8 +17,7 @@ from sfumato.operators.arrays import Floats
 from sfumato.operators.ranking import tuple_values
 from sfumato.operators.ranking.ranked_items import RankedItems, checked_k
 from sfumato.operators.ranking.semantics import checked_weights, stream_rankings
-from sfumato.operators.ranking.tuple_values import Likeliest, Vector
-from sfumato.operators.ranking.tuple_vectors import vector_of_tuples
+from sfumato.operators.ranking.tuple_values import Likeliest, Vector, vector_of_tuples
 
 
 def top_k_probabilities(

@@ -11,14 +11,17 @@ import numpy.typing as npt
 
 from sfumato.operators.arrays import Ints
 from sfumato.operators.ranking.schedule import Due
-from sfumato.operators.ranking.scheduled_window import ScheduledWindow
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.timetable import Query, checked_query
-from sfumato.operators.ranking.top_k_config import PK_TOPK, TopKWindowConfig
 from sfumato.operators.ranking.window_answers import CollectedAnswers, TopKAnswers
-from sfumato.operators.ranking.window_content import NEVER
-from sfumato.operators.ranking.window_tuples import HeldTuples, check_restored
-from sfumato.operators.ranking.windows_together import arrived, moved_together
+from sfumato.operators.ranking.window_content import (
+    NO_INSTANT,
+    PK_TOPK,
+    HeldTuples,
+    TopKWindowConfig,
+    check_restored,
+)
+from sfumato.operators.ranking.window_runs import ScheduledWindow, arrived, moved_together
 from sfumato.operators.state.stateful import Operator
 
 
@@ -115,7 +118,7 @@ class TopKWindow(ScheduledWindow, Operator):
         fresh = HeldTuples.of_arrivals(time, scores, prob, offsets, exclusive, group)
         if self.config.streams and group is None:
             raise ValueError("`group` must say each tuple's stream, for streams are ranked")
-        return self._moved(fresh, NEVER) if fresh.size else CollectedAnswers().answers()
+        return self._moved(fresh, NO_INSTANT) if fresh.size else CollectedAnswers().answers()
 
     def advance(self, to: int) -> TopKAnswers:
         """Answer at every instant up to `to`: no tuple of an earlier time is to be awaited."""

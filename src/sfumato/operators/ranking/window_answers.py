@@ -1,18 +1,52 @@
-"""The answers of a top-k window: several runs of several queries, as parallel arrays."""
+"""Answers of ranking windows, and the progress of event time that they wait for."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.ranking.answer_rows import (
+from sfumato.kernels.ranking.windows import (
     AnswerRows,
     Rankings,
-    Run,
+    WindowRun,
     count_answers,
+    judge,
+    known_at,
     write_answers,
 )
-from sfumato.operators.arrays import Bools, Floats, Ints
+from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of
 from sfumato.operators.ranking.schedule import Due
+
+
+class Steps(NamedTuple):
+    """The clocks of scopes after each row of a batch.
+
+    begin : int64[scopes + 1], scope s has clock[begin[s]] ... clock[begin[s + 1]], ascending
+    """
+
+    begin: Ints
+    clock: Ints
+
+    def known(self, scope: Ints, time: Ints, otherwise: Ints) -> Ints:
+        """When some times were known, int64[n]; UNKNOWN where the batch shows none of them,
+        `otherwise` where the scope had no row."""
+        found: Ints = known_at(self.begin, self.clock, scope, time, otherwise)
+        return found
+
+
+NO_STEPS = Steps(np.zeros(1, np.int64), np.empty(0, np.int64))
+
+
+def judged(
+    scope: Ints, time: Ints, late: Bools, punctuation: Ints, clocks: tuple[Ints, Ints]
+) -> tuple[Bools, Steps]:
+    """Rows that come too late, bool[n], see `kernels.ranking.event_clocks.judge`; moves the clocks.
+
+    clocks : of each scope, no instant up to there is open, and the greatest punctuation
+    """
+    behind, steps = judge(scope, time, late, punctuation, *clocks)
+    begin = offsets_of(np.bincount(scope, minlength=clocks[0].size))
+    return behind, Steps(begin, steps[np.argsort(scope, kind="stable")])
+
 
 DTYPES = [
     np.float64 if name in ("score", "probability") else np.int64 for name in AnswerRows._fields
@@ -51,7 +85,7 @@ class CollectedAnswers:
         self.names: dict[str, int] = {}
         self.rejected: list[Ints] = []
         self._numbers: dict[tuple[str, ...], Ints] = {}
-        self._runs: list[tuple[Run, Rankings]] = []
+        self._runs: list[tuple[WindowRun, Rankings]] = []
         self._size = 0
 
     def add(
@@ -64,7 +98,7 @@ class CollectedAnswers:
         if due.queries not in self._numbers:
             numbers = [self.names.setdefault(name, len(self.names)) for name in due.queries]
             self._numbers[due.queries] = np.array(numbers)
-        run = Run(self._numbers[due.queries], ks, place, due.time, answered, rows)
+        run = WindowRun(self._numbers[due.queries], ks, place, due.time, answered, rows)
         self._runs.append((run, found))
         self._size += int(np.diff(found.offsets)[place].sum())
 

@@ -1,4 +1,4 @@
-"""What operators keep and how it is saved: snapshots and batches of uncertain tuples.
+"""The state of operators: declarations, snapshots and batches of uncertain tuples.
 
 Open to all operators and tables.
 """

@@ -60,7 +60,7 @@ def fingerprint(kind: str, config: Any) -> str:
 
 
 def continues(before: str, now: str) -> bool:
-    """Whether a query goes on from the checkpoint of another fingerprint.
+    """Return whether a query can continue the checkpoint of another fingerprint.
 
     Fingerprints once said nothing of the order of columns.
     """

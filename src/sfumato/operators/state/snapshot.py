@@ -34,7 +34,7 @@ class SnapshotError(ValueError):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one operator saves.
+    """The saved state of one operator.
 
     values : scalars (int, float, str, bool, None) or lists and dicts of them
     arrays : NumPy arrays of bool, integer or float dtype, any shape

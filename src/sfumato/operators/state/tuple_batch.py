@@ -7,15 +7,14 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.operators.arguments import EXCESS
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 
-EXCESS = 1e-9  # what rounding may make of a probability beyond 1
-
 
 def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
-    """How a batch is saved; the arguments name its lengths, `attributes` is one too."""
+    """Declaration of a batch to save; the arguments name its lengths, `attributes` is one too."""
     return {
         "offsets": Offsets(tuples, alternatives),
         "prob": Array(float, alternatives, low=0.0),

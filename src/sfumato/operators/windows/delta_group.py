@@ -3,20 +3,20 @@
 import numpy as np
 
 from sfumato.kernels.laws.mergeable_moments import Sets, add_tuple
-from sfumato.kernels.windows import two_stacks
+from sfumato.kernels.windows import sliding_partials
 from sfumato.kernels.windows.delta_window import (
     DeltaRule,
     begin_survival,
     list_alternatives,
     slide_delta,
 )
-from sfumato.kernels.windows.two_stacks import Held, Stacks
+from sfumato.kernels.windows.sliding_partials import HeldByPlace, PartialStacks
 from sfumato.operators.arrays import Floats, Ints, moved
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Record, Value
 from sfumato.operators.state.tuple_batch import TupleBatch, check_held, layout_of
-from sfumato.operators.windows.measures import measures_of
-from sfumato.operators.windows.resting_group import RestingGroup, packed, unpacked
+from sfumato.operators.windows.grouped_windows import RestingGroup, packed, unpacked
+from sfumato.operators.windows.pane_store import measures_of
 
 
 class DeltaGroup(RestingGroup):
@@ -41,8 +41,8 @@ class DeltaGroup(RestingGroup):
         self.tuples = TupleBatch.none(attributes=attributes)  # those held, to be saved
         self._index = np.empty(0, np.int64)
         extremes = len(channels.extremes)
-        self.held = Held(
-            marks=np.array([(0, 0, 0, -1, 0)], two_stacks.MARKS),
+        self.held = HeldByPlace(
+            marks=np.array([(0, 0, 0, -1, 0)], sliding_partials.STACK_MARKS),
             offsets=np.zeros(1, np.int64),
             prob=np.empty(0),
             values=np.empty((attributes, 0)),
@@ -53,9 +53,9 @@ class DeltaGroup(RestingGroup):
             listed=np.zeros(extremes, np.int64),
             survival=np.empty(4),
         )
-        self.stacks = Stacks(
+        self.stacks = PartialStacks(
             kept=channels.room(1, False),
-            block=channels.room(two_stacks.STRIDE, False),
+            block=channels.room(sliding_partials.STRIDE, False),
             back=channels.room(1, True),
         )
 
@@ -108,7 +108,7 @@ class DeltaGroup(RestingGroup):
         self._index[: batch.size], self.arrived = batch.index, arrived
         marks = self.held.marks[0]
         marks["middle"], marks["overflow"] = self.front, self.overflow
-        two_stacks.build_front(self.held, self.stacks)
+        sliding_partials.build_front(self.held, self.stacks)
         marks["tail"] = batch.size
         for i in range(batch.size):
             list_alternatives(self.held, i, self._measures)
@@ -165,7 +165,7 @@ class DeltaGroup(RestingGroup):
         self._index = moved(self._index, room, head, tail)
         for name in ("head", "middle", "tail"):
             marks[name] -= head
-        self.held = Held(
+        self.held = HeldByPlace(
             held.marks,
             moved(held.offsets, room + 1, head, tail + 1) - begin,
             moved(held.prob, wide, begin, end),
@@ -177,7 +177,7 @@ class DeltaGroup(RestingGroup):
             held.listed,
             held.survival,
         )
-        kept = self._channels.room(room // two_stacks.STRIDE + 2, self._noded)
+        kept = self._channels.room(room // sliding_partials.STRIDE + 2, self._noded)
         for source, target in zip(self.stacks.kept, kept, strict=True):
             n = min(len(source), len(target))
             target[:n] = source[:n]
@@ -190,5 +190,5 @@ class DeltaGroup(RestingGroup):
             kept, block = self.stacks.kept.sums, self.stacks.block.sums
             self.stacks = self.stacks._replace(
                 kept=Sets(kept, self._channels.room(len(kept), True).nodes),
-                block=Sets(block, self._channels.room(two_stacks.STRIDE, True).nodes),
+                block=Sets(block, self._channels.room(sliding_partials.STRIDE, True).nodes),
             )

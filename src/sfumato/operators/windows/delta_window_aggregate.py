@@ -22,7 +22,7 @@ from sfumato.windows import Delta
 
 @dataclass(frozen=True)
 class DeltaWindowConfig:
-    """What a `DeltaWindowAggregate` is made of; see there."""
+    """Arguments of a `DeltaWindowAggregate`; see there."""
 
     delta: float
     on: int

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.windows import extents as kernel
+from sfumato.kernels.windows import extents
 from sfumato.operators.arrays import Ints
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
@@ -21,12 +21,18 @@ from sfumato.operators.state.tuple_batch import (
     codes,
     grouped_layout,
 )
-from sfumato.operators.windows.extent_groups import WITHIN, ExtentGroups
 from sfumato.operators.windows.extent_tuples import ExtentConfig, ExtentTuples
-from sfumato.operators.windows.extents import LONGEST, Extents, check_codes, microseconds
-from sfumato.operators.windows.missed_rows import MissedRows
+from sfumato.operators.windows.extents import (
+    MAX_TIME_US,
+    WITHIN,
+    ExtentGroups,
+    Extents,
+    MissedRows,
+    check_codes,
+    microseconds,
+)
 
-VERDICTS = (kernel.LATE, kernel.OUTSIDE, kernel.ABSENT)
+VERDICTS = (extents.LATE, extents.OUTSIDE, extents.ABSENT)
 COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
 MOST_EMPTY = 1_000_000  # some 200 bytes each while they are made
 
@@ -150,22 +156,22 @@ class ExtentAggregate(Operator):
         forced, flags = _punctuated(n, punctuation, late)
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
         self.groups.take(group, scope)
-        rows = kernel.ReleasedRows(scope, time, np.diff(offsets) > 0, forced, flags)
-        judged = np.empty(n, kernel.JUDGED)
-        closings = np.empty(2 * n, kernel.CLOSING)
-        found = kernel.sweep(rows, self.length, self.slide, self.groups.scopes, judged, closings)
-        kinds = np.bincount(judged["verdict"], minlength=kernel.ABSENT + 1)
+        rows = extents.ReleasedRows(scope, time, np.diff(offsets) > 0, forced, flags)
+        judged = np.empty(n, extents.JUDGED)
+        closings = np.empty(2 * n, extents.CLOSING)
+        found = extents.sweep(rows, self.length, self.slide, self.groups.scopes, judged, closings)
+        kinds = np.bincount(judged["verdict"], minlength=extents.ABSENT + 1)
         self.counts += [*kinds[[*VERDICTS]], judged["out_of_order"].sum(), 0]
-        if kinds[kernel.JOINED] or kinds[kernel.LATE]:
-            some = np.flatnonzero(np.isin(judged["verdict"], (kernel.JOINED, kernel.LATE)))
+        if kinds[extents.JOINED] or kinds[extents.LATE]:
+            some = np.flatnonzero(np.isin(judged["verdict"], (extents.JOINED, extents.LATE)))
             self.missed.add(group[some], judged["missed_from"][some], judged["missed_to"][some])
         numbers = np.arange(n) + self.next
         batch = GroupedBatch(offsets, prob, table, np.zeros_like(time), group, time, numbers)
         self._held.take(batch, judged)
         self.next += n
-        extents = self._complete(closings[:found])
+        complete = self._complete(closings[:found])
         self._held.rest(group)
-        return extents
+        return complete
 
     def idle_groups(self) -> Ints:
         """Groups that hold no tuple that an extent may still need: `forget` changes no answer.
@@ -186,10 +192,10 @@ class ExtentAggregate(Operator):
     def close(self, groups: Ints) -> Extents:
         """Complete what these groups, each a scope of its own, hold, and know nothing of them any
         more; their codes may come again."""
-        extents = self.idle(groups)
+        complete = self.idle(groups)
         self.missed.leave(groups)
         self.groups.forget(groups, scopes=True)
-        return extents
+        return complete
 
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
         """Complete all extents that hold a tuple of these scopes (None: all).
@@ -199,8 +205,8 @@ class ExtentAggregate(Operator):
         known = np.arange(len(self.groups.scopes))
         wanted = known if scopes is None else np.unique(np.asarray(scopes, np.int64))
         wanted = wanted[(wanted >= 0) & (wanted < len(known))]
-        closings = np.empty(2 * wanted.size, kernel.CLOSING)
-        found = kernel.close_all(wanted, self.length, self.slide, self.groups.scopes, closings)
+        closings = np.empty(2 * wanted.size, extents.CLOSING)
+        found = extents.close_all(wanted, self.length, self.slide, self.groups.scopes, closings)
         return self._complete(closings[:found], at_once=True)
 
     def flush(self) -> Extents:
@@ -272,15 +278,15 @@ class ExtentAggregate(Operator):
         members: tuple[Ints | None, Ints | None] = (None, None)
         if self.members:
             members = panes.numbers_of(found[order], groups[order])
-        extents = Extents(
+        complete = Extents(
             end - self.length, end, groups[order], held[order],
             closings["at"][found["closing"][order]], self.missed.of(found, groups)[order],
             results.measured(order), *members,
         )  # fmt: skip
         self._forget()
         if not closings.size:
-            self._nothing = extents
-        return extents
+            self._nothing = complete
+        return complete
 
     def _forget(self) -> None:
         """Drop what no further extent holds or has missed."""
@@ -290,7 +296,7 @@ class ExtentAggregate(Operator):
         if self.empty:  # extents without a tuple come out later, with the next that has one
             previous = self.groups.previous[group]
             some = np.maximum(previous, out - self.most_empty - 1)
-            out = np.where(previous > kernel.NEVER, np.minimum(out, some), out)
+            out = np.where(previous > extents.NO_EXTENT, np.minimum(out, some), out)
         self.missed.forget(out)
 
 
@@ -305,4 +311,4 @@ def _punctuated(
         return np.empty(0, np.int64), np.empty(0, bool)
     if flags.shape != (n,):
         raise ValueError(f"`late` must have {n} entries; got shape {flags.shape}")
-    return np.minimum(codes("punctuation", punctuation, n), LONGEST), flags
+    return np.minimum(codes("punctuation", punctuation, n), MAX_TIME_US), flags

@@ -1,21 +1,74 @@
-"""The tuples that an extent aggregate holds: until their pane is complete, in panes, at rest."""
+"""The tuples of extents, group by group."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.kernels.windows import extents as kernel
-from sfumato.kernels.windows.extent_lists import EXTENT, Groups, PaneGrid, list_extents
+from sfumato.kernels.windows import extents
+from sfumato.kernels.windows.extents import EXTENT, Groups, PaneGrid, list_extents
 from sfumato.limits import check_extents
-from sfumato.operators.arrays import Ints, running_maximum
+from sfumato.operators.arrays import Bools, Ints, running_maximum, spans
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.tuple_batch import GroupedBatch
-from sfumato.operators.windows.extent_groups import ExtentGroups
-from sfumato.operators.windows.extents import microseconds
+from sfumato.operators.windows.extents import ExtentGroups, microseconds
 from sfumato.operators.windows.pane_store import PaneStore
-from sfumato.operators.windows.resting_tuples import RestingTuples
+
+
+class RestingTuples:
+    """Adds and takes tuples of whole groups; those of a group stay in order.
+
+    A few levels of falling size, each in order of group. Cost: O(log n) searches a group taken,
+    O(log n) copies a tuple in all.
+    """
+
+    def __init__(self, attributes: int) -> None:
+        self._none = GroupedBatch.none(attributes=attributes)
+        self._levels: list[tuple[GroupedBatch, Bools]] = []  # and what is there still
+        self.size = 0
+
+    def add(self, tuples: GroupedBatch) -> None:
+        """Put in tuples, which come after those of their groups that are here."""
+        self.size += tuples.size
+        while self._levels and self._levels[-1][0].size < 2 * tuples.size:
+            tuples = GroupedBatch.joined([self._rest_of(*self._levels.pop()), tuples])
+        if tuples.size:
+            tuples = tuples.take(np.argsort(tuples.group, kind="stable"))
+            self._levels.append((tuples, np.ones(tuples.size, bool)))
+
+    def take(self, groups: Ints) -> GroupedBatch:
+        """Take out the tuples of some groups (distinct)."""
+        parts = [self._none]
+        for tuples, here in self._levels:
+            column = tuples.group
+            first, last = (np.searchsorted(column, groups, side) for side in ("left", "right"))
+            places = spans(first, last - first)[1]
+            places = places[here[places]]
+            if places.size:
+                here[places] = False
+                parts.append(tuples.take(places))
+        taken = GroupedBatch.joined(parts)
+        self.size -= taken.size
+        if sum(len(here) for _, here in self._levels) > 2 * self.size + 1024:
+            rest = self.all()
+            self._levels, self.size = [], 0
+            self.add(rest)
+        return taken
+
+    def all(self) -> GroupedBatch:
+        """The tuples that are here."""
+        return GroupedBatch.joined([self._none, *(self._rest_of(*level) for level in self._levels)])
+
+    @property
+    def numbers(self) -> Ints:
+        """Their numbers."""
+        parts = (tuples.number[here] for tuples, here in self._levels)
+        return np.concatenate([np.empty(0, np.int64), *parts])
+
+    def _rest_of(self, tuples: GroupedBatch, here: Bools) -> GroupedBatch:
+        return tuples if here.all() else tuples.take(here)
+
 
 MOST_AWAKE = 4096  # tuples that a pass may look at, before groups are let to rest
 MOST_RESTING = 64  # tuples of a group that rests: it is put together again when it wakes
@@ -23,7 +76,7 @@ MOST_RESTING = 64  # tuples of a group that rests: it is put together again when
 
 @dataclass(frozen=True)
 class ExtentConfig:
-    """What an `ExtentAggregate` is made of; see there."""
+    """Arguments of an `ExtentAggregate`; see there."""
 
     length: int
     slide: int
@@ -75,13 +128,13 @@ class ExtentTuples:
     def take(self, batch: GroupedBatch, judged: np.ndarray) -> None:
         """Store the rows that an extent takes; judged : JUDGED[n]."""
         verdict = judged["verdict"]
-        taken = np.flatnonzero(verdict <= kernel.JOINED)
+        taken = np.flatnonzero(verdict <= extents.JOINED)
         if not taken.size:
             return
         stored = batch.take(taken)  # a copy, also of all
         of = judged if taken.size == judged.size else judged[taken]
         self.groups.number(stored, of)
-        joined_late = verdict[taken] == kernel.JOINED
+        joined_late = verdict[taken] == extents.JOINED
         if joined_late.any():
             late = np.flatnonzero(joined_late)
             first, last = of["first"][late], of["last"][late]

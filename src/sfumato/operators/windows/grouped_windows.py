@@ -4,21 +4,65 @@ Of many groups those with the latest arrivals are ready for more; the others res
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arrays import Ints
-from sfumato.operators.dictionaries import fitted
+from sfumato.operators.arrays import Floats, Ints, fitted, offsets_of
 from sfumato.operators.laws.aggregate import Measured
-from sfumato.operators.state.declared import Array, Declaration, Value
-from sfumato.operators.state.declared_list import List
-from sfumato.operators.state.stateful import Operator
-from sfumato.operators.windows.resting_group import GroupAtRest
+from sfumato.operators.state.declared import Array, Declaration, List, Saved, Sizes, Value
+from sfumato.operators.state.stateful import Operator, Stateful
+
+
+class RestingGroup(Stateful):
+    """One group's window. `wake` goes on, here or in another one, where `rest` has left off."""
+
+    @abstractmethod
+    def rest(self) -> Ints:
+        """Return the state to save as one array, and reset."""
+
+    @abstractmethod
+    def recall(self, rested: Ints) -> None:
+        """Load packed state only to save it again."""
+
+    @abstractmethod
+    def wake(self, rested: Ints) -> None:
+        """Go on as the one that rested, if this is as a new one."""
+
+
+class GroupAtRest:
+    """A group as declared state, awake or at rest; a loaded one is at rest.
+
+    All are loaded by the owner's `scratch`, in turn.
+    """
+
+    def save(self, value: RestingGroup, name: str, saved: Saved) -> None:
+        value.save_state(saved, f"{name}.")
+
+    def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> Ints:
+        group: RestingGroup = owner.scratch
+        group.load_state(saved, f"{name}.")
+        return group.rest()
+
+
+def packed(whole: Sequence[Ints], reals: Sequence[Floats]) -> Ints:
+    """Arrays of one dimension as one: their sizes, then they."""
+    parts = [*whole, *(part.view(np.int64) for part in reals)]
+    return np.concatenate([np.array([part.size for part in parts]), *parts])
+
+
+def unpacked(array: Ints, whole: int, reals: int) -> tuple[list[Ints], list[Floats]]:
+    """So many arrays of whole numbers and of real ones, as `packed` took them: views."""
+    sizes = array[: whole + reals]
+    ends = (offsets_of(sizes) + sizes.size).tolist()
+    parts = [array[begin:end] for begin, end in pairwise(ends)]
+    return parts[:whole], [part.view(np.float64) for part in parts[whole:]]
+
 
 GROUPED: dict[str, Declaration] = {
     "overflow": Value(low=0),
@@ -30,7 +74,7 @@ AWAKE = 2048  # groups that are ready for arrivals: waking a long window takes t
 
 @dataclass(frozen=True)
 class WindowAnswers:
-    """What a call to `process` answers, one entry an arriving tuple, in the order of arrival.
+    """Answers of a call to `process`, one entry per arriving tuple, in the order of arrival.
 
     held : int64[n], tuples its group's window holds once the tuple has entered, w'
     results : one Measured for each aggregate, n results each
@@ -59,7 +103,7 @@ class GroupedWindows(Operator):
         """A `RestingGroup` that has seen nothing."""
 
     def _group(self, code: int) -> Any:
-        """That of a code, ready for arrivals; a new one for a new code."""
+        """Return the group of a code, ready for arrivals; a new one for a new code."""
         group = self._recent.pop(code, None)
         if group is None:
             group, rested = self._spare(), self._groups.get(code)
@@ -112,7 +156,7 @@ class GroupedWindows(Operator):
 
     @property
     def groups(self) -> Iterable[Any]:
-        """What has the state of each, until the next one is asked for."""
+        """Iterate over groups; the yielded object is reused."""
         return map(self._to_save, self._groups.values())
 
     @groups.setter

@@ -1,6 +1,8 @@
-"""Count windows over tuples that may not exist: where the window begins, and who is inside."""
+"""Uncertain count windows."""
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,22 +10,49 @@ import numpy.typing as npt
 
 from sfumato.kernels.laws.approximate_law import approximate_cdf, moments
 from sfumato.kernels.windows.count.approximate_window import slide_approximately
-from sfumato.kernels.windows.count.count_window import slide
-from sfumato.kernels.windows.count.count_window_state import MARKS, CountWindow
-from sfumato.kernels.windows.count.suffix_laws import BUFFER, MOST_SAVED
-from sfumato.kernels.windows.position import positions
+from sfumato.kernels.windows.count.count_boundary import (
+    CountWindow,
+    empty_window,
+    positions,
+    renewed,
+    slide,
+)
 from sfumato.operators.arguments import NO_LIMIT, share, whole
-from sfumato.operators.arrays import Floats, Ints, longer
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.laws.poisson_binomial import checked_existence, method_number
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator
+
+
+def expected_tuples(rows: int, existence: float, confidence: float) -> int | None:
+    """About how many tuples hold `rows` existing ones, if each exists with that probability.
+
+    The least n with Pr(Binomial(n, existence) ≥ rows) ≥ confidence by the normal approximation
+    with continuity correction; exact for existence 1; None where no n is enough. O(1).
+    """
+    if existence == 1 or confidence <= 0:
+        return rows
+    if confidence >= 1:
+        return None
+    spread = NormalDist().inv_cdf(confidence) * math.sqrt(existence * (1 - existence))
+    root = (spread + math.sqrt(spread**2 + 4 * existence * (rows - 0.5))) / (2 * existence)
+    return max(rows, math.ceil(root**2))
+
+
+def join_confidence(confidence: float, probability: float) -> float:
+    """The confidence that a join with pairs of at least `probability` needs of its windows.
+
+    Source: A, Algorithm 2 (uncert-evict-beta).
+    """
+    return min(confidence, 1 - probability)
+
 
 FIRST_CAPACITY = 16
 
 
 @dataclass(frozen=True)
 class UncertainWindowConfig:
-    """What an `UncertainWindow` is made of; see there."""
+    """Arguments of an `UncertainWindow`; see there."""
 
     rows: int
     confidence: float
@@ -42,7 +71,7 @@ class UncertainWindowConfig:
 
 
 class HeldExistence(NamedTuple):
-    """What of a window is saved; its laws are built again at the first test."""
+    """State of a window to save; its laws are built again at the first test."""
 
     existence: Floats
     indices: Ints
@@ -134,7 +163,7 @@ class UncertainWindow(Operator):
         starts = np.empty(arrivals.size, dtype=np.int64)
         done = self._slide(arrivals, 0, starts)
         while done < arrivals.size:
-            self._state = larger_window(self._state, self.rows)
+            self._state = renewed(self._state, self.rows, self._target)
             done = self._slide(arrivals, done, starts)
         return starts
 
@@ -189,7 +218,7 @@ class UncertainWindow(Operator):
         self._state = state
 
     def clear(self) -> None:
-        """Be as a new one."""
+        """Reset the window."""
         self._state = empty_window(FIRST_CAPACITY)
 
     @property
@@ -225,7 +254,7 @@ class UncertainWindow(Operator):
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the window is as long as its definition says.
+        """True if the window is as long as its definition says.
 
         False from an eviction by `max_tuples` until the algorithm itself next evicts a tuple,
         which shows that enough of them are held again.
@@ -269,40 +298,3 @@ class UncertainWindow(Operator):
             return 1.0
         counts = np.array([self.rows - 1.0])
         return float(approximate_cdf(self._number, counts, *moments(newer))[0, 0])
-
-
-def empty_window(capacity: int) -> CountWindow:
-    """No tuple held; what only a full window needs is made when it is full."""
-    return CountWindow(
-        held=np.empty(capacity),
-        at=np.empty(capacity, dtype=np.int64),
-        front=np.empty(0),
-        saved=np.empty(0),
-        extent=np.empty((0, 3), dtype=np.int64),
-        rows=np.empty((0, 0)),
-        bands=np.empty((0, 2), dtype=np.int64),
-        sums=np.zeros(6),
-        marks=np.zeros(1, MARKS),
-    )
-
-
-def larger_window(state: CountWindow, rows: int) -> CountWindow:
-    """One with room for what the kernel missed: more tuples, or the laws of those there are."""
-    marks = state.marks[0]
-    held, at = state.held, state.at
-    if marks["tail"] == held.size:
-        held, at = longer(held, 2 * held.size), longer(at, 2 * held.size)
-    front, saved, extent = state.front, state.saved, state.extent
-    planes, bands = state.rows, state.bands
-    if marks["saved_needed"] > saved.size:
-        saved = np.empty(int(marks["saved_needed"]) * 5 // 4)
-    stride, width = 1 << int(marks["shift"]), int(marks["rows_needed"])
-    if width > planes.shape[1] or stride > planes.shape[0]:
-        planes = np.empty((stride, max(width * 5 // 4, planes.shape[1])))
-        bands = np.empty((stride, 2), dtype=np.int64)
-    if width or front.size:
-        front = front if front.size else np.empty(rows + BUFFER)
-        extent = longer(extent, min(MOST_SAVED + 1, held.size // 8 + 2))
-    return state._replace(
-        held=held, at=at, front=front, saved=saved, extent=extent, rows=planes, bands=bands
-    )

@@ -15,8 +15,9 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.limits import SETTING, alternatives_bound, check_alternatives
+from sfumato.operators.arguments import EXCESS, ROUNDED
 from sfumato.operators.laws.error_points import standard_points
-from sfumato.operators.laws.poisson_binomial import CERTAIN, EXCESS, ROUNDED
+from sfumato.operators.laws.poisson_binomial import CERTAIN
 from sfumato.tables.reading.wanted_values import WANTED_PROB, wanted_values
 
 ALTERNATIVES = "alternatives"

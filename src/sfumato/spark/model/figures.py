@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from sfumato.operators.ranking.timetable import Timetable, timetable
-from sfumato.operators.windows.expected_size import expected_tuples, join_confidence
+from sfumato.operators.windows.uncertain_window import expected_tuples, join_confidence
 from sfumato.tables.joins.sharing import cost, rows_held, tasks_for
 from sfumato.windows import JoinWindow
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import NumericType
 from pyspark.sql.window import Window, WindowSpec
 
 from sfumato.limits import too_many
-from sfumato.operators.laws.poisson_binomial import ROUNDED
+from sfumato.operators.arguments import ROUNDED
 from sfumato.spark.model.alternatives import ALTERNATIVES, existence
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.names import column as column_of

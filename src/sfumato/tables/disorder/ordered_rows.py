@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.disorder.reorder import NONE, Reorder
+from sfumato.operators.disorder.reorder import NO_CODES, Reorder
 from sfumato.operators.disorder.rows import Released
 from sfumato.operators.state.declared import Declaration, Part
 from sfumato.operators.state.stateful import Stateful
@@ -66,7 +66,7 @@ class RowReorder(Stateful):
         released = self.operator.process(keys, event_time, arrival, sources)
         return self._taken(released, rows, first)
 
-    def idle(self, sources: np.ndarray | None = None, keys: np.ndarray = NONE) -> OrderedRows:
+    def idle(self, sources: np.ndarray | None = None, keys: np.ndarray = NO_CODES) -> OrderedRows:
         """`Reorder.idle`, with the rows."""
         return self._drained(self.operator.idle(sources, keys))
 

@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 
 from sfumato.operators.arrays import longer
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.operators.disorder.holding import AWAITED, Held
-from sfumato.operators.disorder.reorder import NONE, Reorder
-from sfumato.operators.disorder.waits import BINS, Waits
+from sfumato.operators.disorder.reorder import NO_CODES, Reorder
+from sfumato.operators.disorder.statistics import AWAITED, BINS, BufferStatistics, Waits
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, as_times
@@ -104,11 +103,11 @@ class TableReorder(TableOperator):
         self.ordered = RowReorder(operator)
         operator.sources.ranks = self._ranks
         self.source_index = KeyIndex()
-        self.seen = NONE  # processing time of each source's newest row, ms
-        self.since = NONE  # and of each key's first row
-        self._present = NONE  # keys of the newest rows
-        self._forgotten = NONE  # and those that are over since
-        self.held, self.waits = Held(operator), Waits()
+        self.seen = NO_CODES  # processing time of each source's newest row, ms
+        self.since = NO_CODES  # and of each key's first row
+        self._present = NO_CODES  # keys of the newest rows
+        self._forgotten = NO_CODES  # and those that are over since
+        self.held, self.waits = BufferStatistics(operator), Waits()
 
     @property
     def operator(self) -> Reorder:
@@ -140,7 +139,7 @@ class TableReorder(TableOperator):
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         keys = self.codes(rows)
-        self._present, self._forgotten = np.unique(keys), NONE
+        self._present, self._forgotten = np.unique(keys), NO_CODES
         sources = self._sources(rows) if self.config.sources else None
         self.since = longer(self.since, self.index.size or 1, now)
         self.seen = longer(
@@ -174,7 +173,7 @@ class TableReorder(TableOperator):
     def _ranks(self, sources: np.ndarray) -> np.ndarray:
         """How these sources sort: by their values."""
         if not len(sources):
-            return NONE  # before the first row nobody knows what values there will be
+            return NO_CODES  # before the first row nobody knows what values there will be
         names = [(f"source{i}", "ascending") for i in range(self.config.sources)]
         order = pc.sort_indices(self.source_index.values(sources), names).to_numpy()
         ranks = np.empty(len(order), np.int64)

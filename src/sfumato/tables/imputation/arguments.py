@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from sfumato.limits import MAX_ALTERNATIVES, check_alternatives
 from sfumato.operators.arguments import one_of, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
-from sfumato.operators.imputation.imputer_settings import FALLBACKS, METHODS
+from sfumato.operators.imputation.imputer import FALLBACKS, METHODS
 from sfumato.tables.imputation.imputation import ImputationSettings
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.names import names

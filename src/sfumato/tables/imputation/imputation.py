@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.imputed import REASONS, Imputed
-from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.imputation.imputer import REASONS, Imputed, Imputer
 from sfumato.tables.imputation.few_rows import has_few_rows
 
 IMPUTED = REASONS.index("imputed")

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.operators.arrays import Ints, offsets_of
-from sfumato.operators.joins.pair_matches import Tuples
+from sfumato.operators.joins.answers import SampledTuples
 
 ALTERNATIVES = "alternatives"
 
@@ -29,11 +29,11 @@ def attributes_at(
     return {f.name: wanted.field(f.name) for f in wanted.type if f.name != "prob"}
 
 
-def samples_of(table: pa.Table, on: Sequence[str]) -> Tuples:
+def samples_of(table: pa.Table, on: Sequence[str]) -> SampledTuples:
     """The alternatives of a table's rows, of the attributes `on`."""
     column = table.column(ALTERNATIVES).combine_chunks()
     offsets = offsets_of(np.diff(column.offsets.to_numpy()))
     flat = column.flatten()
     columns = [flat.field(name).to_numpy(zero_copy_only=False) for name in ("prob", *on)]
     prob, *points = (np.asarray(column, np.float64) for column in columns)
-    return Tuples(offsets, np.require(prob, requirements="W"), np.stack(points, axis=1))
+    return SampledTuples(offsets, np.require(prob, requirements="W"), np.stack(points, axis=1))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arguments import distance, share
 from sfumato.operators.arrays import longer, spans
-from sfumato.operators.joins.pair_matches import pair_matches
+from sfumato.operators.joins.answers import pair_matches
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
 from sfumato.operators.state.stateful import Stateful

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.imputation.imputed import REASONS
-from sfumato.operators.joins.answer_set import Answers
+from sfumato.operators.imputation.imputer import REASONS
+from sfumato.operators.joins.answers import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.state.config import ADDED

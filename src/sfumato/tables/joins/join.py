@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Ints
-from sfumato.operators.joins.answer_set import Answers
+from sfumato.operators.joins.answers import Answers, Matches
 from sfumato.operators.joins.pair_join import PairJoin
-from sfumato.operators.joins.pair_matches import Matches
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Optional, Part
 from sfumato.tables.arrival_order import arrival_order

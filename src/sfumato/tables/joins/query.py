@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.duration import microseconds
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arguments import flag
-from sfumato.operators.joins.join_window import Window, pair_of
+from sfumato.operators.joins.arrivals import Window, pair_of
 from sfumato.tables.imputation.arguments import ImputationArguments
 from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.join import ALTERNATIVES, SIDES, JoinTableConfig

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.joins.answer_set import Answers
+from sfumato.operators.joins.answers import Answers
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.disorder.released import PUNCTUATION, punctuations_of

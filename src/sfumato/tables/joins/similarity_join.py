@@ -9,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.joins.answer_set import Answers
-from sfumato.operators.joins.arrivals import Arrivals
-from sfumato.operators.joins.pair_matches import Tuples
+from sfumato.operators.joins.answers import Answers, SampledTuples
+from sfumato.operators.joins.arrivals import Arrivals, Task
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.joins.task import Task
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.tables.joins.alternatives import ALTERNATIVES, attributes_at, samples_of
 from sfumato.tables.joins.join import Arriving, JoinTableConfig, TableJoin
@@ -69,7 +67,7 @@ class TableSimilarityJoin(TableJoin):
 
     def join(self, arriving: Arriving) -> Answers:
         samples = [samples_of(table, self.config.on) for table in arriving.tables]
-        of = Tuples.joined(samples).take(arriving.order)
+        of = SampledTuples.joined(samples).take(arriving.order)
         points = self.config.metric.points(of.points)
         return self.operator.process(
             Arrivals(arriving.side, arriving.code, of.offsets, of.prob, points, arriving.time)

@@ -10,11 +10,9 @@ from sfumato.operators.arrays import Bools, Ints, longer, offsets_of
 from sfumato.operators.ranking.schedule import Due
 from sfumato.operators.ranking.top_k_window import TopKWindow
 from sfumato.operators.ranking.window_answers import TopKAnswers
-from sfumato.operators.ranking.window_content import NEVER
-from sfumato.operators.ranking.window_tuples import HeldTuples
-from sfumato.operators.ranking.windows_together import Moved, arrived, moved_together
-from sfumato.operators.state.declared import Array, Part, Record
-from sfumato.operators.state.declared_list import List
+from sfumato.operators.ranking.window_content import NO_INSTANT, HeldTuples
+from sfumato.operators.ranking.window_runs import MovedWindows, arrived, moved_together
+from sfumato.operators.state.declared import Array, List, Part, Record
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import UNKNOWN
 from sfumato.tables.keys import KeyIndex
@@ -24,7 +22,7 @@ from sfumato.windows import LONGEST
 
 FAR = 2**62  # no instant is due
 FROM_WINDOWS = ("out_of_order", "rejected", "overflow", "executions", "cost")
-_STARTS = {"scope": 0, "due": FAR, "newest": NEVER, "closed": NEVER}
+_STARTS = {"scope": 0, "due": FAR, "newest": NO_INSTANT, "closed": NO_INSTANT}
 
 
 class KeyWindows(Stateful):
@@ -84,7 +82,7 @@ class KeyWindows(Stateful):
         keys : int64[w], each once    fresh : n arrivals, key by key, so many as `sizes` (int64[w])
         numbers : int64[n], of their rows, see `Held`
         """
-        self._move(keys, fresh, (sizes, numbers, np.full(keys.size, NEVER)), out)
+        self._move(keys, fresh, (sizes, numbers, np.full(keys.size, NO_INSTANT)), out)
         at = offsets_of(sizes)[:-1]
         self.newest[keys] = np.maximum(self.newest[keys], np.maximum.reduceat(fresh.time, at))
 
@@ -148,7 +146,7 @@ class KeyWindows(Stateful):
             answered = np.full_like(answers.time, UNKNOWN)
         out.add(group, answers._replace(answered=answered), numbers, only)
 
-    def _note(self, keys: Ints, moved: Moved, numbers: Ints) -> Ints:
+    def _note(self, keys: Ints, moved: MovedWindows, numbers: Ints) -> Ints:
         """Note what windows hold that moved together; the numbers of all rows that they held before
         and that arrived, of which the latter are `numbers`."""
         held = [self.held[key] for key in keys.tolist()]
@@ -192,7 +190,7 @@ class KeyWindows(Stateful):
 
         clock : int64[scopes], where keys have scopes    longest : the greatest `every`
         """
-        keys = keys[(self.newest[keys] > NEVER) & (self.newest[keys] >= self.closed[keys])]
+        keys = keys[(self.newest[keys] > NO_INSTANT) & (self.newest[keys] >= self.closed[keys])]
         if not keys.size:
             return
         last = self.newest[keys]
@@ -262,7 +260,7 @@ class KeyWindows(Stateful):
         if not len(self.windows) == len(self.held) == self.due.size:
             raise ValueError("every key has one window, and the rows that it holds")
         times = np.concatenate([self.newest, self.closed])
-        if (abs(times[times != NEVER]) > LONGEST).any():
+        if (abs(times[times != NO_INSTANT]) > LONGEST).any():
             raise ValueError("times of windows must lie within their range")
         for window, held in zip(self.windows, self.held, strict=True):
             if not np.array_equal(held.arrival, window.held):

@@ -3,14 +3,14 @@
 import numpy as np
 
 from sfumato.operators.arrays import longer
-from sfumato.operators.ranking.event_clocks import NO_STEPS, judged
-from sfumato.operators.ranking.window_content import NEVER
+from sfumato.operators.ranking.window_answers import NO_STEPS, judged
+from sfumato.operators.ranking.window_content import NO_INSTANT
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import UNKNOWN
 from sfumato.tables.keys import KeyIndex
 
-_STARTS = {"clock": NEVER, "punctuation": UNKNOWN, "seen": 0}
+_STARTS = {"clock": NO_INSTANT, "punctuation": UNKNOWN, "seen": 0}
 
 
 class ScopeClocks(Stateful):

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import check_extents
+from sfumato.operators.arguments import EXCESS
 from sfumato.operators.arrays import chosen, grouped
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_window import TopKWindow
-from sfumato.operators.ranking.window_tuples import HeldTuples
+from sfumato.operators.ranking.window_content import HeldTuples
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
-from sfumato.operators.state.tuple_batch import EXCESS
 from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers
 from sfumato.tables.declared import Table

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from sfumato.limits import alternatives_bound_in_memory, too_many
 from sfumato.near_misses import did_you_mean
+from sfumato.operators.arguments import EXCESS, ROUNDED
 from sfumato.operators.arrays import Bools
-from sfumato.operators.laws.poisson_binomial import EXCESS, ROUNDED
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number

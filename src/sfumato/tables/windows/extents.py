@@ -11,7 +11,7 @@ import pyarrow as pa
 from sfumato.operators.arrays import longer
 from sfumato.operators.state.declared import Array, Optional, Part
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
-from sfumato.operators.windows.extents import LONGEST, Extents
+from sfumato.operators.windows.extents import MAX_TIME_US, Extents
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import as_numbers, as_times, fields_of
 from sfumato.tables.disorder.released import (
@@ -110,7 +110,7 @@ class TableExtents(TableOperator):
     def usable(self, rows: pa.Table) -> np.ndarray:
         known = super().usable(rows)
         time = as_numbers(rows.column("order0").filter(pa.array(known)))
-        fine = (time >= -LONGEST) & (time <= LONGEST)
+        fine = (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
         if self.config.time != "long":
             window, inside = self.config.window, time[fine]
             begin = (inside // window.slide_us + 1) * window.slide_us - window.length_us

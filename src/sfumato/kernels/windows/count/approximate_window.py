@@ -2,7 +2,7 @@
 
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.approximate_law import approximate_tails
-from sfumato.kernels.windows.count.count_window_state import append, evict, oldest
+from sfumato.kernels.windows.count.count_boundary import append, evict, oldest
 
 
 @compiled
@@ -55,13 +55,12 @@ def _let_go(window):
 
 @compiled
 def slide_approximately(window, method, existence, begin, w, target, max_tuples, starts):
-    """Algorithms 1 and 2 with an approximate law; arguments as in count_window.slide.
+    """Algorithms 1 and 2 with an approximate law; arguments and result as of `slide`.
 
     method : POISSON, NORMAL or REFINED_NORMAL
-    Returns the position reached: n, or that of the first tuple not processed for want of room.
     With fewer than w tuples Pr(N >= w) is 0 under every method. A target of 1 is reached when the
     approximation rounds to 1: it guarantees nothing.
-    Cost: O(1) an arrival; Poisson O(sqrt(w)).  Error: that of the approximation, unbounded here.
+    Cost: O(1) per arrival; Poisson O(sqrt(w)).  Error: that of the approximation, unbounded here.
     Source: A, Algorithms 1 and 2 with equations (14)-(17).
     """
     marks = window.marks[0]

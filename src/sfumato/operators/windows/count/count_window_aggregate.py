@@ -8,25 +8,112 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.existence import existences
-from sfumato.operators.arrays import by_code, chosen, offsets_of
-from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints, Measured
+from sfumato.kernels.laws.tuples import existences
+from sfumato.operators.arguments import EXCESS
+from sfumato.operators.arrays import Floats, Ints, by_code, chosen, offsets_of
+from sfumato.operators.laws.aggregate import Aggregate, Measured
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import checked_aggregates
-from sfumato.operators.state.tuple_batch import EXCESS, checked_alternatives
-from sfumato.operators.windows.count.moving_aggregates import Kept, Moved, MovingAggregates
+from sfumato.operators.state.declared import Array, Offsets, Part
+from sfumato.operators.state.tuple_batch import check_held, checked_alternatives
+from sfumato.operators.windows.count.moving_aggregates import BatchResult, Kept, MovingAggregates
 from sfumato.operators.windows.count.short_windows import ShortWindows
-from sfumato.operators.windows.count.window_groups import WindowGroup
-from sfumato.operators.windows.count.window_laws import Arrivals
-from sfumato.operators.windows.grouped_windows import GroupedWindows, WindowAnswers
-from sfumato.operators.windows.uncertain_window import UncertainWindow
+from sfumato.operators.windows.count.window_laws import WindowArrivals
+from sfumato.operators.windows.grouped_windows import (
+    GroupedWindows,
+    RestingGroup,
+    WindowAnswers,
+    packed,
+    unpacked,
+)
+from sfumato.operators.windows.uncertain_window import HeldExistence, UncertainWindow
+
+
+class WindowGroup(RestingGroup):
+    """One group's window, the tuples it holds, and what every arrival updates."""
+
+    state = {
+        "window": Part(),
+        "offsets": Offsets("held", "alternatives"),
+        "prob": Array(float, "alternatives", low=0.0),
+        "values": Array(float, "alternatives", "attributes"),
+        "memo": Array(int, None),
+        "numbers": Array(float, None),
+    }
+
+    def __init__(self, window: UncertainWindow, attributes: int, moving: MovingAggregates) -> None:
+        self.window, self.moving, self._attributes = window, moving, attributes
+        self._begin()
+
+    def _begin(self) -> None:
+        self.offsets: Ints = np.zeros(1, np.int64)
+        self.prob: Floats = np.empty(0)
+        self.values: Floats = np.empty((0, self._attributes))
+        self.memo: Ints = np.empty(0, np.int64)  # of `moving`, to be saved
+        self.numbers: Floats = np.empty(0)
+        self._moved = True  # since the memo was taken
+
+    def lengths(self) -> dict[str, int]:
+        return {"attributes": self._attributes}
+
+    def before_saving(self) -> None:
+        if self._moved:
+            (self.memo, self.numbers), self._moved = self.moving.memo, False
+
+    def after_loading(self) -> None:
+        check_held(self.offsets, self.prob, self.values)
+        if not np.array_equal(self.window.indices, np.arange(self.first, self.window.arrived)):
+            raise ValueError("the window must hold its newest tuples, and their alternatives")
+        self._resume()  # raises for what is damaged
+
+    def _resume(self) -> None:
+        none = np.empty(0, np.int64)
+        held = WindowArrivals(self.offsets, self.prob, self.values, self.first, 0, none)
+        self.moving.resume((self.memo, self.numbers), held)
+        self._moved = False
+
+    def rest(self) -> Ints:
+        self.before_saving()
+        window = self.window.saved
+        marks = np.array([window.arrived, window.overflow, window.short])
+        reals = window.sums, window.existence, self.prob, self.values.ravel(), self.numbers
+        rested = packed((marks, window.indices, self.offsets, self.memo), reals)
+        self.window.clear()
+        self.moving.clear()
+        self._begin()
+        return rested
+
+    def recall(self, rested: Ints) -> None:
+        (marks, indices, self.offsets, self.memo), reals = unpacked(rested, 4, 5)
+        sums, existence, self.prob, values, self.numbers = reals
+        self.values = values.reshape(self.prob.size, self._attributes)
+        self.window.recall(HeldExistence(existence, indices, sums, *marks.tolist()))
+        self._moved = False
+
+    def wake(self, rested: Ints) -> None:
+        self.recall(rested)
+        self._resume()
+
+    @property
+    def first(self) -> int:
+        """Stream index of the oldest tuple held, or of the next to come."""
+        return self.window.arrived - (self.offsets.size - 1)
+
+    def keep(self, a: WindowArrivals) -> None:
+        """Only what the window still holds."""
+        head = int(a.heads[-1])
+        begin = int(a.offsets[head])
+        self.offsets = a.offsets[head:] - begin
+        self.prob, self.values = a.prob[begin:].copy(), a.values[begin:].copy()
+        self._moved = True
+
 
 MOST_BYTES = 128_000_000  # of the sampled worlds of all groups
 
 
 @dataclass(frozen=True)
 class CountWindowConfig:
-    """What a `CountWindowAggregate` is made of; see there."""
+    """Arguments of a `CountWindowAggregate`; see there."""
 
     rows: int
     confidence: float
@@ -159,7 +246,7 @@ class CountWindowAggregate(GroupedWindows):
         first, before, overflow = group.first, group.offsets.size - 1, group.window.overflow
         starts = group.window.extend(existences(offsets, prob))
         self.overflow += group.window.overflow - overflow
-        arrivals = Arrivals(
+        arrivals = WindowArrivals(
             np.concatenate([group.offsets, group.offsets[-1] + offsets[1:]]),
             np.concatenate([group.prob, prob]),
             np.concatenate([group.values, values]),
@@ -174,7 +261,7 @@ class CountWindowAggregate(GroupedWindows):
         return before + 1 + np.arange(heads.size) - heads, measured
 
     def _moves_together(self, code: int) -> bool:
-        """Whether a group is new or at rest, and such that it need not be made ready."""
+        """True if a group is new or at rest, and need not be made ready."""
         if self._short is None:
             return False
         group = self._groups.get(code, self._fresh)
@@ -190,9 +277,9 @@ class CountWindowAggregate(GroupedWindows):
         moved = self._short.extend(rested, begin, rows, batch)
         self._groups.update(zip(groups, moved.groups, strict=True))
         self.overflow += moved.overflow
-        return moved.held, self._measured(Moved(moved.moments, {}))
+        return moved.held, self._measured(BatchResult(moved.moments, {}))
 
-    def _measured(self, moved: Moved) -> list[Measured]:
+    def _measured(self, moved: BatchResult) -> list[Measured]:
         measured = {
             of: self.options.measured(moved.moments.get(of), moved.laws.get(of))
             for of in dict.fromkeys(self.aggregates)
@@ -201,7 +288,7 @@ class CountWindowAggregate(GroupedWindows):
 
     @cached_property
     def _short(self) -> ShortWindows | None:
-        """What moves groups together, where these windows are for it."""
+        """Return what moves groups together, if these windows are short enough for it."""
         given = self.config
         if not ShortWindows.serves(self.rows, given.method, self._kept):
             return None

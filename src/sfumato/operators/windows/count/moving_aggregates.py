@@ -8,22 +8,23 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from sfumato.kernels.laws.value_moments import lift
-from sfumato.kernels.windows.count.running_sum import running_sums
+from sfumato.kernels.laws.tuples import lift
+from sfumato.kernels.windows.sliding_partials import running_sums
 from sfumato.operators.laws.aggregate import LISTED, Aggregate, Floats, Ints
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments
-from sfumato.operators.windows.count.moving_average import MovingAverage
-from sfumato.operators.windows.count.moving_extremes import MovingExtremes
-from sfumato.operators.windows.count.moving_law import MovingLaw
-from sfumato.operators.windows.count.moving_moments import MovingMoments
-from sfumato.operators.windows.count.window_laws import Arrivals
+from sfumato.operators.windows.count.incremental_moments import (
+    IncrementalExtremes,
+    IncrementalMoments,
+)
+from sfumato.operators.windows.count.sampled_window import MovingLaw
+from sfumato.operators.windows.count.window_laws import WindowArrivals
 
 SIGN = {"max": 1.0, "min": -1.0}
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What the aggregates ask to be kept: one entry for each distinct attribute and kind.
+    """The state that aggregates need: one entry for each distinct attribute and kind.
 
     moments : sums and counts; averages : the sums that averages are made of, all among `moments`;
     extremes : min and max; bounds : boundary_sum; laws : those in LISTED, and sums, averages and
@@ -61,7 +62,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Moved:
+class BatchResult:
     """For each aggregate its moments and its laws, as far as kept, after each arrival.
 
     The laws of an aggregate come some at a time; they are to be taken, all of them, once.
@@ -74,8 +75,8 @@ class Moved:
 class MovingAggregates:
     """The aggregates of one window, which move on with every arrival.
 
-    kept : what to keep; rows : int >= 1; limit : int in [1, rows], see MovingMoments; options : of
-    the laws that are too large
+    kept : what to keep; rows : int >= 1; limit : int in [1, rows], see IncrementalMoments
+    options : of the laws that are too large
 
     The tuples themselves are the caller's. `memo` and `resume` save and bring back the little that
     does not follow from the held tuples.
@@ -84,29 +85,30 @@ class MovingAggregates:
     def __init__(self, kept: Kept, rows: int, limit: int, options: LawOptions) -> None:
         self.kept = kept
         self._moments = [
-            MovingMoments(rows, limit, kept.counts and i == 0) for i in range(len(kept.moments))
+            IncrementalMoments(rows, limit, of in kept.averages, kept.counts and i == 0)
+            for i, of in enumerate(kept.moments)
         ]
-        self._averages = [MovingAverage(rows) for _ in kept.averages]
-        self._extremes = [MovingExtremes(rows, limit, SIGN[of.function]) for of in kept.extremes]
-        self._with_memo: list[MovingMoments | MovingExtremes] = [*self._moments, *self._extremes]
-        self._bounds = [0] * len(kept.bounds)  # stream index where each sum's older part ends
+        self._averaged = [self._moments[kept.moments.index(of)] for of in kept.averages]
+        self._extremes = [
+            IncrementalExtremes(rows, limit, SIGN[of.function]) for of in kept.extremes
+        ]
+        self._with_memo: list[IncrementalMoments | IncrementalExtremes]
+        self._with_memo = [*self._moments, *self._extremes]
+        self._bounds = [0] * len(kept.bounds)  # stream index where each sum's front stack ends
         self._laws = [MovingLaw(of, rows, limit, options) for of in kept.laws]
 
-    def extend(self, a: Arrivals) -> Moved:
+    def extend(self, a: WindowArrivals) -> BatchResult:
         """Answers after each arrival; the rest of an aggregate's answer follows from these."""
         moments: dict[Aggregate, Moments] = {}
         laws: dict[Aggregate, Iterable[FiniteLaws]] = {}
         k, one = a.heads.size, np.ones(a.heads.size)
-        moved, counts, exact = {}, None, np.full(k, np.nan)
+        counts, exact = None, np.full(k, np.nan)
         for of, kept in zip(self.kept.moments, self._moments, strict=True):
             row, law = kept.extend(a.of(of), a.heads)
-            moved[of] = row
             if kept.laws:
                 counts = FiniteLaws(*law, exact)
                 laws[Aggregate("count")] = [counts]
-            moments |= sum_and_count(of, row)
-        for of, average in zip(self.kept.averages, self._averages, strict=True):
-            moments |= average_of(of, average.extend(a.of(of), a.heads, moved[of]))
+            moments |= moments_of(of, row, kept.averaged)
         for of, extremes in zip(self.kept.extremes, self._extremes, strict=True):
             laws[of] = [FiniteLaws(*extremes.extend(a.of(of), a.heads), exact)]
         for i, of in enumerate(self.kept.bounds):
@@ -119,44 +121,47 @@ class MovingAggregates:
             laws[of] = [FiniteLaws(np.arange(k + 1), one, total, exact)]
         for of, moving in zip(self.kept.laws, self._laws, strict=True):
             laws[of] = moving.extend(a, counts if of.function == "count" else None)
-        return Moved(moments, laws)
+        return BatchResult(moments, laws)
 
     @property
     def memo(self) -> tuple[Ints, Floats]:
-        """What does not follow from the held tuples: int64[...] and float64[2 * (moments +
+        """State that does not follow from the held tuples: int64[...] and float64[2 * (moments +
         extremes)]. The sampled worlds do."""
         memos = [kept.memo for kept in self._with_memo]
-        grown = [average.memo for average in self._averages]
+        grown = [average.grown for average in self._averaged]
         untried, sizes = [law.untried for law in self._laws], [of.size for of in grown]
         whole = np.array([*(memo[0] for memo in memos), *self._bounds, *untried, *sizes], np.int64)
         numbers = np.array([memo[1:] for memo in memos], dtype=np.float64)
         return np.concatenate([whole, *(of.ravel() for of in grown)]), numbers.ravel()
 
-    def resume(self, memo: tuple[Ints, Floats], held: Arrivals) -> None:
+    def resume(self, memo: tuple[Ints, Floats], held: WindowArrivals) -> None:
         """Go on as the one whose `memo` this is; held : the tuples it held, no arrivals."""
         integers, numbers = memo
-        of = (*self.kept.moments, *self.kept.extremes)
-        ends = list(accumulate(map(len, (of, self._bounds, self._laws, self._averages)), initial=0))
+        sizes = len(self._with_memo), len(self._bounds), len(self._laws), len(self._averaged)
+        ends = list(accumulate(sizes, initial=0))
         whole = integers[: ends[-1]].tolist()
-        middles, self._bounds, untried, sizes = (whole[i:j] for i, j in pairwise(ends))
+        middles, self._bounds, untried, lengths = (whole[i:j] for i, j in pairwise(ends))
         if any(bound - held.first >= held.offsets.size for bound in self._bounds):
             raise ValueError("sums cannot end after the tuples held")
         for law, index in zip(self._laws, untried, strict=True):
             law.untried = index
-        pairs = numbers.reshape(-1, 2).tolist()
-        for i, kept in enumerate(self._with_memo):
-            kept.resume((middles[i], *pairs[i]), held.of(of[i]))
-        at = ends[-1]
-        for i, average in enumerate(self._averages):
-            end = at + sizes[i]
-            own = self.kept.moments.index(self.kept.averages[i])
-            grown, tuples = integers[at:end].reshape(-1, 2), held.of(self.kept.averages[i])
-            average.resume(grown, middles[own], pairs[own][0], tuples)
-            at = end
+        cuts = list(accumulate(lengths, initial=ends[-1]))
+        grown = {
+            average: integers[i:j].reshape(-1, 2)
+            for average, (i, j) in zip(self._averaged, pairwise(cuts), strict=True)
+        }
+        pairs = [
+            (m, *pair) for m, pair in zip(middles, numbers.reshape(-1, 2).tolist(), strict=True)
+        ]
+        for of, moments in zip(self.kept.moments, self._moments, strict=True):
+            cells = grown.get(moments, np.empty((0, 2), np.int64))
+            moments.resume(pairs.pop(0), cells, held.of(of))
+        for of, extremes in zip(self.kept.extremes, self._extremes, strict=True):
+            extremes.resume(pairs.pop(0), held.of(of))
 
     def clear(self) -> None:
-        """Be as a new one, with the memory at hand; then `resume`, or the first arrival."""
-        for kept in (*self._with_memo, *self._averages):
+        """Reset, keeping the memory at hand; then `resume`, or the first arrival."""
+        for kept in self._with_memo:
             kept.clear()
         self._bounds = [0] * len(self._bounds)
         for law in self._laws:
@@ -174,15 +179,16 @@ class MovingAggregates:
         return sum(law.nbytes for law in self._laws)
 
 
-def sum_and_count(of: Aggregate, row: np.ndarray) -> dict[Aggregate, Moments]:
-    """Moments of a sum and of the count, from the answers to k arrivals: MOMENTS[k]."""
+def moments_of(of: Aggregate, row: np.ndarray, averaged: bool) -> dict[Aggregate, Moments]:
+    """Moments of a sum, of the count and, if `averaged`, of the average, from MOMENTS[k]."""
     one = np.ones(row.size)
-    return {
+    found = {
         of: (row["sum_mean"].copy(), np.sqrt(row["sum_variance"]), one),
         Aggregate("count"): (row["count"].copy(), np.sqrt(row["count_variance"]), one),
     }
-
-
-def average_of(of: Aggregate, row: Floats) -> dict[Aggregate, Moments]:
-    """Moments of the average that is made of a sum, from the answers to k arrivals: [k, 3]."""
-    return {Aggregate("avg", of.attribute): (row[:, 0], np.sqrt(row[:, 1]), row[:, 2])}
+    if averaged:
+        found[Aggregate("avg", of.attribute)] = (
+            row["average"].copy(), np.sqrt(row["average_variance"]),
+            row["average_existence"].copy(),
+        )  # fmt: skip
+    return found

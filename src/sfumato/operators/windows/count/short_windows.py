@@ -6,26 +6,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.windows.count.count_window_moments import MOMENTS
-from sfumato.kernels.windows.count.packed_group import Packed
-from sfumato.kernels.windows.count.short_windows import (
-    Answers,
-    Arrivals,
-    Asked,
-    Scratch,
+from sfumato.kernels.windows.count.count_boundary import empty_window
+from sfumato.kernels.windows.count.count_groups import (
+    GroupAnswers,
+    GroupArrivals,
+    GroupPlan,
+    GroupScratch,
+    PackedGroups,
     move_windows,
 )
+from sfumato.kernels.windows.count.count_moments import MOMENTS, empty_stacks
 from sfumato.operators.arguments import NO_LIMIT
 from sfumato.operators.arrays import Ints, offsets_of
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import Moments
-from sfumato.operators.windows.count.moving_aggregates import Kept, average_of, sum_and_count
-from sfumato.operators.windows.count.moving_average import empty_average
-from sfumato.operators.windows.count.moving_moments import empty_moments
-from sfumato.operators.windows.resumable_state import with_room
-from sfumato.operators.windows.uncertain_window import FIRST_CAPACITY, empty_window, larger_window
+from sfumato.operators.windows.count.moving_aggregates import Kept, moments_of
+from sfumato.operators.windows.uncertain_window import FIRST_CAPACITY
 
-SHORT = 128  # rows of a window: the arrays of longer ones, cleared for each group, take the time
+MOST_ROWS = (
+    128  # rows of a window: the arrays of longer ones, cleared for each group, take the time
+)
 MOST_HELD = 250  # tuples of a group: laws of more are kept ready, not built anew at each call
 
 
@@ -50,7 +50,7 @@ class ShortWindows:
 
     def __init__(self, rows: int, confidence: float, max_tuples: int | None, kept: Kept) -> None:
         self._kept = kept
-        self._asked = Asked(
+        self._asked = GroupPlan(
             w=rows,
             limit=min(rows, max_tuples or rows),
             target=float(confidence),
@@ -59,21 +59,27 @@ class ShortWindows:
                 [-1 if of.attribute is None else of.attribute for of in kept.moments], np.int64
             ),
             counted=np.array([of.function == "count" for of in kept.moments]),
-            own=np.array([kept.moments.index(of) for of in kept.averages], np.int64),
+            average=np.array(
+                [kept.averages.index(of) if of in kept.averages else -1 for of in kept.moments],
+                np.int64,
+            ),
+            averages=len(kept.averages),
         )
-        self._scratch = Scratch(
-            empty_window(MOST_HELD + FIRST_CAPACITY), empty_moments(rows), empty_average(rows)
+        self._scratch = GroupScratch(
+            empty_window(MOST_HELD + FIRST_CAPACITY),
+            empty_stacks(rows, False),
+            empty_stacks(rows, True),
         )
 
     @staticmethod
     def serves(rows: int, method: str, kept: Kept) -> bool:
-        """Whether windows are short, and no more is kept than it moves."""
+        """True if windows are short, and only sums, counts and averages are requested."""
         more = kept.extremes or kept.bounds or kept.laws or kept.counts
-        return rows <= SHORT and method == "exact" and not more
+        return rows <= MOST_ROWS and method == "exact" and not more
 
     @staticmethod
     def takes(rested: Ints) -> bool:
-        """Whether a group at rest holds few tuples."""
+        """True if a group at rest holds few tuples."""
         return int(rested[1]) <= MOST_HELD
 
     def extend(
@@ -87,42 +93,27 @@ class ShortWindows:
         """
         offsets, prob, values = batch
         table = np.require(values.T, requirements=["C", "W"])
-        arrivals = Arrivals(begin, tuples, offsets, prob, table)
-        old = Packed(np.concatenate(groups), offsets_of([group.size for group in groups]))
-        new = Packed(np.empty(self._most(old, arrivals), np.int64), np.zeros_like(old.begin))
+        arrivals = GroupArrivals(begin, tuples, offsets, prob, table)
+        old = PackedGroups(np.concatenate(groups), offsets_of([group.size for group in groups]))
+        new = PackedGroups(np.empty(self._most(old, arrivals), np.int64), np.zeros_like(old.begin))
         n, kept = tuples.size, self._kept
-        answers = Answers(
-            held=np.empty(n, np.int64),
-            moments=np.empty((len(kept.moments), n), MOMENTS),
-            averages=np.empty((len(kept.averages), n, 3)),
+        answers = GroupAnswers(np.empty(n, np.int64), np.empty((len(kept.moments), n), MOMENTS))
+        self._scratch, overflow = move_windows(
+            self._scratch, self._asked, arrivals, old, new, answers
         )
-        done, overflow = 0, 0
-        while True:
-            done, more = move_windows(self._scratch, self._asked, arrivals, old, new, answers, done)
-            overflow += more
-            if done == len(groups):
-                break
-            self._grow()
         ends = new.begin.tolist()
         rested = [new.array[i:j].copy() for i, j in pairwise(ends)]  # views would keep all of it
         return MovedTogether(answers.held, self._moments(answers), rested, overflow)
 
-    def _most(self, old: Packed, arrivals: Arrivals) -> int:
+    def _most(self, old: PackedGroups, arrivals: GroupArrivals) -> int:
         """Numbers that the groups may be packed into."""
         sizes = np.diff(arrivals.offsets)[arrivals.tuple].sum()
-        memo = len(self._kept.averages) * self._scratch.average.grown.size
+        memo = len(self._kept.averages) * self._scratch.averaged.average.grown.size
         tuples = 3 * arrivals.tuple.size + sizes * (1 + len(arrivals.values))
         return int(old.array.size + tuples + memo * (old.begin.size - 1))
 
-    def _moments(self, answers: Answers) -> dict[Aggregate, Moments]:
+    def _moments(self, answers: GroupAnswers) -> dict[Aggregate, Moments]:
         moments: dict[Aggregate, Moments] = {}
         for of, row in zip(self._kept.moments, answers.moments, strict=True):
-            moments |= sum_and_count(of, row)
-        for of, row in zip(self._kept.averages, answers.averages, strict=True):
-            moments |= average_of(of, row)
+            moments |= moments_of(of, row, of in self._kept.averages)
         return moments
-
-    def _grow(self) -> None:
-        window, moments, average = self._scratch
-        window = larger_window(window, self._asked.w)
-        self._scratch = Scratch(window, with_room(moments), with_room(average))

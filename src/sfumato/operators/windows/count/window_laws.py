@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.kernels.laws.tuples import Tuples
-from sfumato.kernels.windows.held_tuples import HeldTuples
+from sfumato.kernels.laws.tuples import AttributeTuples, WindowTuples
 from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class WindowArrivals:
     """The tuples of one window in order: those held before, then the arrivals.
 
     offsets : int64[n + 1], prob : float64[...], values : float64[..., a], NaN for no value
@@ -34,18 +33,18 @@ class Arrivals:
         column = np.ascontiguousarray(self.values[:, aggregate.attribute])
         return np.where(np.isnan(column), 0.0, 1.0) if aggregate.function == "count" else column
 
-    def of(self, aggregate: Aggregate) -> HeldTuples:
+    def of(self, aggregate: Aggregate) -> WindowTuples:
         """The tuples with the aggregate's values, as kernels take them."""
-        return HeldTuples(self.offsets, self.prob, self.column(aggregate), self.first)
+        return WindowTuples(self.offsets, self.prob, self.column(aggregate), self.first)
 
     @property
     def indices(self) -> Ints:
         """Stream index of every tuple."""
         return np.arange(self.first, self.first + self.offsets.size - 1)
 
-    def tuples(self, aggregate: Aggregate) -> Tuples:
+    def tuples(self, aggregate: Aggregate) -> AttributeTuples:
         """The tuples with the aggregate's values."""
-        return Tuples(self.offsets, self.prob, self.column(aggregate))
+        return AttributeTuples(self.offsets, self.prob, self.column(aggregate))
 
     def gaps(self, attribute: int) -> np.ndarray:
         """bool[n - begin], whether a tuple held after the arrival may be without a value."""
@@ -54,12 +53,12 @@ class Arrivals:
         ends = self.offsets[self.begin + 1 :]
         return missing[ends] > missing[self.offsets[self.heads]]
 
-    def part(self, begin: int, end: int) -> Arrivals:
+    def part(self, begin: int, end: int) -> WindowArrivals:
         """Arrivals begin ... end - 1 alone, after the tuples held just before them."""
         head = int(self.heads[begin - 1]) if begin else 0
         offsets = self.offsets[head : self.begin + end + 1]
         some = slice(offsets[0], offsets[-1])
-        return Arrivals(
+        return WindowArrivals(
             offsets - offsets[0], self.prob[some], self.values[some], self.first + head,
             self.begin + begin - head, self.heads[begin:end] - head,
         )  # fmt: skip

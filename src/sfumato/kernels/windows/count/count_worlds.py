@@ -1,0 +1,280 @@
+"""Sampled worlds of a count window, moved on by every arrival.
+
+**Quantiles.** All worlds share one order of the alternatives by value, in which a world has some
+inside. It keeps the place of its quantile and how many of its inside values come before: one that
+enters or leaves moves the quantile to the next inside value, or the one before, at most. To find
+that, the order is walked along, past the alternatives that are not inside in this world.
+
+**Sums and averages**, O(1) per arrival and world. Nothing is ever subtracted, so that nothing
+drifts and a total is a function of the tuples held and their stream indices alone: not of when its
+world was begun. The stream is cut into blocks of 2**b tuples by their index; with the oldest inside
+tuple in block h and the newest in block t,
+
+    total = (values from the oldest to the end of h) + (blocks h + 1 ... t - 1) + (t so far)
+
+each of which is one number in every world. As the oldest moves through a block it takes its part
+of the total from a row of sums from the right, written when it comes to the block, together with
+where the next existing tuple is; then, too, the blocks between are added up again. With blocks of
+about sqrt(w) tuples both cost O(1) an arrival; they have at most 64, so that places fit a byte.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sfumato.kernels.arrays import integers
+from sfumato.kernels.compile import compiled, lean
+from sfumato.kernels.laws.order_statistics import rank_of
+from sfumato.kernels.laws.sampled_worlds import take_all, taken
+from sfumato.kernels.signals import after_signals
+
+# head : stream index from which on all that exists is inside; count, values : of inside tuples,
+# and of those with a value; below : inside values before the quantile; owner, which : the
+# quantile's tuple (stream index) and alternative (from 0)
+QUANTILE_WORLD = integers("head count values below owner which")
+
+
+class RankedAlternatives(NamedTuple):
+    """The alternatives with a value by value, equal ones in order of arrival.
+
+    order : int64[r], the alternatives    owner : int64[r], position of the tuple of each
+    """
+
+    order: np.ndarray
+    owner: np.ndarray
+
+
+class Seen(NamedTuple):
+    """What tuples were seen to take: the world in which each was looked at last, and the
+    alternative it takes there; int64[tuples] each."""
+
+    world: np.ndarray
+    place: np.ndarray
+
+
+@lean
+def _taken(drawn, seen, i, s):
+    """`taken`, found once for all alternatives of a tuple that are passed in a world."""
+    if seen.world[i] != s:
+        seen.world[i] = s
+        seen.place[i] = taken(drawn.tuples, drawn.hashes, i, s)
+    return seen.place[i]
+
+
+@compiled
+def _next_inside(drawn, ranked, r, step, span, s, seen):
+    """Rank of the next inside alternative from rank r on (step 1), or of the one before (-1)."""
+    head, newest = span
+    r += step
+    while True:
+        i = ranked.owner[r]
+        if head <= i <= newest and _taken(drawn, seen, i, s) == ranked.order[r]:
+            return r
+        r += step
+
+
+@compiled
+def slide_quantiles(state, drawn, ranked, arriving, share, out):
+    """Let the arrivals enter every world.
+
+    state : QUANTILE_WORLD[worlds]; drawn, arriving, out : as in `slide_totals`; ranked :
+    RankedAlternatives
+    share : float64 in [0, 1]; out is the smallest inside value that at least this share of the
+        inside values do not exceed, NaN where there is none
+    Cost: O(1 + a) amortised an arrival and world, a alternatives in `order` to one inside.
+    """
+    offsets, value, order = drawn.tuples.offsets, drawn.tuples.value, ranked.order
+    first, hashes, heads, w = drawn.first, drawn.hashes, arriving.heads, arriving.rows
+    rank, places = np.full(value.size, -1), np.empty(heads.size, np.int64)
+    for r in range(order.size):
+        rank[order[r]] = r
+    seen = Seen(np.full(offsets.size - 1, -1), np.empty(offsets.size - 1, np.int64))
+    own, steps = value.size - offsets[arriving.begin], np.int64(0)
+    for s in range(state.size):
+        steps = after_signals(steps + own + 64 * heads.size)
+        world = state[s]
+        head, count, values, below = world.head - first, world.count, world.values, world.below
+        at = np.int64(0)
+        if values > 0:
+            at = rank[offsets[world.owner - first] + world.which]
+        take_all(drawn.tuples, hashes, arriving.begin, arriving.begin + heads.size, s, places)
+        for t in range(heads.size):
+            i, a = arriving.begin + t, places[t]
+            if a >= 0:
+                count += 1
+                if rank[a] >= 0:
+                    if values == 0:
+                        at, below = rank[a], 0
+                    elif rank[a] < at:
+                        below += 1
+                    values += 1
+            while count > w or head < heads[t]:
+                a = taken(drawn.tuples, hashes, head, s)
+                head += 1
+                if a < 0:
+                    continue
+                count -= 1
+                if rank[a] < 0:
+                    continue
+                values -= 1
+                if rank[a] < at:
+                    below -= 1
+                elif rank[a] == at and values > 0:
+                    step = 1 if below < values else -1
+                    below -= step < 0
+                    at = _next_inside(drawn, ranked, at, step, (head, i), s, seen)
+            if values > 0:
+                wanted = rank_of(share, values) - 1
+                while below != wanted:
+                    step = 1 if below < wanted else -1
+                    at = _next_inside(drawn, ranked, at, step, (head, i), s, seen)
+                    below += step
+            if out.shape[0] > 0:
+                out[t, s] = value[order[at]] if values > 0 else np.nan
+        world.head, world.count, world.values, world.below = first + head, count, values, below
+        if values > 0:
+            i = ranked.owner[at]
+            world.owner, world.which = first + i, order[at] - offsets[i]
+
+
+# head : stream index from which on all that exists is inside; count, values : of inside tuples,
+# and of those with a value; block : the one `rest` is of; middle, newest : sums of the blocks
+# between, and of the newest one so far
+TOTAL_WORLD = np.dtype(
+    [("head", "i8"), ("count", "i8"), ("values", "i8"), ("block", "i8"), ("middle", "f8"),
+     ("newest", "f8")]
+)  # fmt: skip
+
+
+class WorldTotals(NamedTuple):
+    """State of n worlds.
+
+    worlds : TOTAL_WORLD[n]
+    blocks : float64[n, 2**r], sums of whole blocks, the block of number c at c % 2**r
+    rest : float64[n, 2**b + 1], sums from the right of the oldest tuple's block
+    following : uint8[n, 2**b + 1], the place in that block of the first existing tuple from each
+        place on (2**b: none), times 2, plus 1 if it has a value
+    """
+
+    worlds: np.ndarray
+    blocks: np.ndarray
+    rest: np.ndarray
+    following: np.ndarray
+
+
+class WorldArrivals(NamedTuple):
+    """Arrivals after the tuples held, and what is inside after each.
+
+    begin : int64, position of the first arrival
+    heads : int64[k], position of the oldest tuple held after each
+    rows : int64, inside are so many newest existing ones of the held
+    """
+
+    begin: int
+    heads: np.ndarray
+    rows: int
+
+
+@compiled
+def _come_to_block(state, drawn, head, newest, s):
+    """Write what is kept of the block of position `head`, from there on; sum of those between."""
+    blocks, rest, following = state.blocks[s], state.rest[s], state.following[s]
+    value, size = drawn.tuples.value, rest.size - 1
+    begin = ((drawn.first + head) & -size) - drawn.first
+    places = np.empty(size, np.int64)
+    take_all(drawn.tuples, drawn.hashes, head, begin + size, s, places)
+    rest[size], following[size] = 0.0, 2 * size
+    for x in range(size - 1, head - begin - 1, -1):
+        a = places[x - (head - begin)]
+        rest[x], following[x] = rest[x + 1], following[x + 1]
+        if a >= 0:
+            valued = not np.isnan(value[a])
+            following[x] = 2 * x + valued
+            if valued:
+                rest[x] = value[a] + rest[x + 1]
+    middle = 0.0
+    for block in range(1 + (drawn.first + head) // size, newest):
+        middle += blocks[block & (blocks.size - 1)]
+    return middle
+
+
+@lean
+def _total(drawn, head, end, s):
+    """Sum of the values of tuples head ... end - 1 in world s, one by one."""
+    total, value = 0.0, drawn.tuples.value
+    for i in range(head, end):
+        a = taken(drawn.tuples, drawn.hashes, i, s)
+        if a >= 0 and not np.isnan(value[a]):
+            total += value[a]
+    return total
+
+
+@compiled
+def slide_totals(state, drawn, arriving, average, out):
+    """Let the arrivals enter every world.
+
+    state : WorldTotals; the blocks of all held tuples must fit state.blocks
+    drawn : Drawn, those held and the arrivals; arriving : WorldArrivals; average : bool, else the
+    sum
+    out : float64[k, worlds], written unless it has no rows: sum or average, NaN where there is none
+    Cost: O(1) amortised an arrival and world.  Error: that of adding the inside values once.
+    """
+    size, cells = state.rest.shape[1] - 1, state.blocks.shape[1] - 1
+    first, value, heads, w = drawn.first, drawn.tuples.value, arriving.heads, arriving.rows
+    shift, places, steps = np.int64(0), np.empty(heads.size, np.int64), np.int64(0)
+    own = value.size - drawn.tuples.offsets[arriving.begin]
+    while 1 << shift < size:
+        shift += 1
+    for s in range(state.worlds.size):
+        steps = after_signals(steps + own + 64 * heads.size)
+        world, blocks = state.worlds[s], state.blocks[s]
+        rest, following = state.rest[s], state.following[s]
+        head, count, values, block = world.head - first, world.count, world.values, world.block
+        middle, newest = world.middle, world.newest
+        take_all(drawn.tuples, drawn.hashes, arriving.begin, arriving.begin + heads.size, s, places)
+        for t in range(heads.size):
+            i, a = arriving.begin + t, places[t]
+            last = (first + i) >> shift
+            if last << shift == first + i:  # a new block, the one before is whole
+                blocks[(last - 1) & cells] = newest
+                middle += newest
+                newest = 0.0
+            if a >= 0:
+                count += 1
+                if not np.isnan(value[a]):
+                    values += 1
+                    newest += value[a]
+            while True:
+                oldest = (first + head) >> shift
+                if oldest < last and oldest != block:
+                    middle = _come_to_block(state, drawn, head, last, s)
+                    block = oldest
+                if count <= w and head >= heads[t]:
+                    break
+                if oldest < last:
+                    start = (oldest << shift) - first
+                    after = np.int64(following[head - start])
+                    leaving = start + (after >> 1)
+                    if count <= w and leaving >= heads[t]:
+                        head = heads[t]
+                    elif after >> 1 == size:
+                        head = leaving
+                    else:
+                        head, count, values = leaving + 1, count - 1, values - (after & 1)
+                else:
+                    a = taken(drawn.tuples, drawn.hashes, head, s)
+                    if a >= 0:
+                        count, values = count - 1, values - (not np.isnan(value[a]))
+                    head += 1
+            if out.shape[0] == 0:
+                continue
+            if oldest < last:
+                total = (rest[first + head - (oldest << shift)] + middle) + newest
+            else:
+                total = _total(drawn, head, i + 1, s)
+            if not average:
+                out[t, s] = total
+            else:
+                out[t, s] = total / values if values > 0 else np.nan
+        world.head, world.count, world.values, world.block = first + head, count, values, block
+        world.middle, world.newest = middle, newest
