@@ -57,35 +57,35 @@ reproduce: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
-	$(BIN)/python benchmarks/all.py
+	$(BIN)/python -m benchmarks
 
 # Kills drivers, JVMs and workers in mid-stream, and compares the answers with those of a quiet run.
 chaos: $(VENV)/dev.stamp
-	$(BIN)/python benchmarks/chaos.py --out docs/chaos.json --page docs/chaos.md
+	$(BIN)/python -m benchmarks.chaos --out docs/chaos.json --page docs/chaos.md
 
 # Live queries for half an hour: does memory stay flat?
 soak: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
-	$(BIN)/python benchmarks/soak.py --page docs/soak.md
+	$(BIN)/python -m benchmarks.soak --page docs/soak.md
 
 # Static frames of millions of rows: speed, and memory of a worker.
 static: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
-	$(BIN)/python benchmarks/static_frames.py --out docs/benchmarks/alone --page docs/static-frames.md
+	$(BIN)/python -m benchmarks.static_frames --out docs/benchmarks/alone --page docs/static-frames.md
 
-# Wheel and source distribution in dist/, tried in brand-new environments; publishes nothing.
+# Wheel and source distribution in dist/, tried in fresh environments; publishes nothing.
 dist: $(VENV)/dist.stamp
 	$(BIN)/python packaging/dist.py
 
-# make release VERSION=1.2.3 (TESTED=1 believes the last green .ci/run): commit and tag, no more.
+# make release VERSION=1.2.3 (TESTED=1 trusts the last green .ci/run): commit and tag only.
 release: $(VENV)/dist.stamp
 	$(BIN)/python packaging/release.py $(VERSION) $(if $(TESTED),--tested)
 
-# Pythons and PySparks, each in an environment of its own; docs/versions.md. Some minutes for each.
+# Every Python with every PySpark, each in a fresh environment; docs/versions.md. Some minutes each.
 matrix: $(VENV)/dist.stamp
 	$(BIN)/python packaging/matrix.py $(ONLY)
 
-# The conda recipe, built and tested from packages on disk; after `make dist`.
+# Build and test the conda recipe from packages on disk; after `make dist`.
 conda: $(VENV)/dist.stamp
 	$(BIN)/python packaging/conda.py
 

@@ -1,6 +1,6 @@
 """Kill drivers, JVMs, workers and whole process groups: the answers are those of a quiet run.
 
-    python benchmarks/chaos.py [--kills 10] [--out docs/chaos.json --page docs/chaos.md]
+    python -m benchmarks.chaos [--kills 10] [--out docs/chaos.json --page docs/chaos.md]
 
 Six queries, one of them a pipeline file that `sfumato run` runs, each over the same disordered
 stream, which it reads one file a micro-batch. Each is killed at random moments and started again,
@@ -26,17 +26,17 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.data.streams import readings_of_three
+from benchmarks.sink_files import committed_files, compared, rounded
+from benchmarks.spark_streams import write_files
+
 FILES, ROWS = 60, 80
 TARGETS = ("driver", "JVM", "worker", "process group")
-STAMP = pa.timestamp("us", tz="UTC")
 PATIENCE = 300  # seconds without a micro-batch before a run counts as hung
-DIGITS = 9  # significant ones compared; rows may add up in another order within a batch
 
 COLUMNS = (
     "device string, event timestamp, arrival timestamp, id long, x double, "
@@ -136,48 +136,13 @@ class Outcome:
         return sum(self.targets.values())
 
     def __add__(self, other: Outcome) -> Outcome:
-        """This one's query, run twice."""
-        return Outcome(
-            query=self.query,
-            targets=dict(Counter(self.targets) + Counter(other.targets)),
-            micro_batches=self.micro_batches + other.micro_batches,
-            answers=self.answers + other.answers,
-            lost=self.lost + other.lost,
-            doubled=self.doubled + other.doubled,
-            seconds=round(self.seconds + other.seconds, 1),
-        )
-
-
-def readings(rows: int, seed: int) -> pa.Table:
-    """A disordered stream of uncertain readings of three devices, in order of arrival."""
-    rng = np.random.default_rng(seed)
-    event = np.cumsum(rng.exponential(1e6, rows)).astype(np.int64)
-    arrival = event + (rng.exponential(3e6, rows) * rng.choice([1, 1, 1, 10], rows)).astype(int)
-    order = np.argsort(arrival, kind="stable")
-    samples = rng.normal(0, 1, rows)[:, None] + rng.normal(0, 0.02, (rows, 3))
-    pair = pa.StructArray.from_arrays(
-        [pa.array(np.full(3 * rows, 0.3)), pa.array(samples.ravel())], ["prob", "x"]
-    )
-    return pa.table(
-        {
-            "device": [f"d{i}" for i in rng.integers(0, 3, rows)],
-            "event": pa.array(event[order]).cast(STAMP),
-            "arrival": pa.array(np.sort(arrival) + np.arange(rows)).cast(STAMP),
-            "id": pa.array(np.arange(rows)),
-            "x": pa.array(samples[:, 0]),
-            "alternatives": pa.ListArray.from_arrays(
-                pa.array(np.arange(0, 3 * rows + 1, 3), pa.int32()), pair
-            ),
+        """The sums of two runs of one query."""
+        sums = {
+            name: getattr(self, name) + getattr(other, name)
+            for name in ("micro_batches", "answers", "lost", "doubled")
         }
-    )
-
-
-def write_files(table: pa.Table, folder: Path) -> None:
-    folder.mkdir(parents=True)
-    for i in range(FILES):
-        path = folder / f"{i:04d}.parquet"
-        pq.write_table(table.slice(i * ROWS, ROWS), path)
-        os.utime(path, (1_000_000 + i, 1_000_000 + i))
+        targets = dict(Counter(self.targets) + Counter(other.targets))
+        return Outcome(self.query, targets, **sums, seconds=round(self.seconds + other.seconds, 1))
 
 
 def start(folder: Path, shape: str, files: int) -> subprocess.Popen[bytes]:
@@ -266,44 +231,25 @@ def finish(folder: Path, shape: str, files: int) -> None:
 
 def answers(folder: Path) -> Counter[str]:
     """What the sink holds by its own log, which readers of the folder go by."""
-    files = set()
-    for log in (folder / "out" / "_spark_metadata").glob("[0-9]*"):
-        for line in log.read_text().splitlines()[1:]:
-            files.add(Path(unquote(urlsplit(json.loads(line)["path"]).path)))
     found: Counter[str] = Counter()
-    for file in files:
+    for file in committed_files(folder / "out"):
         for row in pq.read_table(file).to_pylist():
             answer = json.loads(row["answer"]) if "answer" in row else row
             found[json.dumps(rounded(answer), sort_keys=True, default=str)] += 1
     return found
 
 
-def rounded(value: object) -> object:
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, dict):
-        return {name: rounded(part) for name, part in value.items()}
-    return [rounded(part) for part in value] if isinstance(value, list) else value
-
-
 def tried(shape: str, kills: int, table: pa.Table, root: Path, seed: int) -> Outcome:
     since = time.monotonic()
     quiet, loud = (root / f"{shape}-{kind}" for kind in ("quiet", "killed"))
     for folder in (quiet, loud):
-        write_files(table, folder / "in")
+        write_files(table, ROWS, folder / "in")
     finish(quiet, shape, 17)
     targets = Counter(disturbed(loud, shape, kills, seed))
     finish(loud, shape, 1)
-    expected, got = answers(quiet), answers(loud)
-    return Outcome(
-        query=shape,
-        targets=dict(targets),
-        micro_batches=committed(loud),
-        answers=sum(got.values()),
-        lost=sum((expected - got).values()),
-        doubled=sum((got - expected).values()),
-        seconds=round(time.monotonic() - since, 1),
-    )
+    found = compared(answers(quiet), answers(loud))
+    seconds = round(time.monotonic() - since, 1)
+    return Outcome(shape, dict(targets), committed(loud), **found, seconds=seconds)
 
 
 HEAD = """# Kills
@@ -345,7 +291,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path)
     parser.add_argument("--out", type=Path, help="figures of all runs so far, as JSON")
     chosen = parser.parse_args()
-    table = readings(FILES * ROWS, chosen.seed)
+    table = readings_of_three(FILES * ROWS, chosen.seed)
     root = Path(tempfile.mkdtemp(prefix="sfumato-chaos-"))
     outcomes = kept(chosen.out)
     shapes = chosen.only or SHAPES

@@ -1,8 +1,8 @@
 """The conformal estimator on fresh traces: drops and waits against hindsight and a former one.
 
-    python benchmarks/fresh_traces.py [--set tuning|judging|all] [--save FILE] [--against FILE]
+    python -m benchmarks.fresh_traces [--set tuning|judging|all] [--save FILE] [--against FILE]
 
-The families of `traces.py` and `device_traces.py`, with seeds used nowhere else, in several
+The families of `data/traces.py`, with seeds used nowhere else, in several
 lengths. The constants of the estimator may be chosen on the set `tuning`; `judging` is for looking
 at once they are. A trace is missed if more than 1.05 times the drop ratio comes late, from the
 first row on.
@@ -32,10 +32,10 @@ from pathlib import Path
 
 import numpy as np
 
-import device_traces
-import hindsight
-import traces
-from disorder import show
+from benchmarks.data import traces
+from benchmarks.harness import Row
+from benchmarks.page import show
+from benchmarks.peers import hindsight
 from sfumato.kernels.compile import compiled
 from sfumato.operators.disorder.punctuator import Punctuator
 
@@ -44,8 +44,8 @@ FAMILIES = (
     (traces.shifting, (10_000, 40_000)),
     (traces.mixed, (10_000, 40_000)),
     (traces.bursty, (10_000, 40_000)),
-    (device_traces.devices, (10_000, 40_000)),
-    (device_traces.short, (2_000, 10_000)),
+    (traces.devices, (10_000, 40_000)),
+    (traces.short, (2_000, 10_000)),
 )
 TUNING = (10_000, 20_000, 30_000, 110_000, 120_000, 130_000, *range(210_000, 290_000, 10_000))
 SEEDS = {"tuning": TUNING, "judging": tuple(range(910_000, 980_000, 10_000))}
@@ -107,35 +107,7 @@ def apart(event: np.ndarray, drop_ratio: float) -> str:
     return "short" if lasts < SHORT * np.quantile(lateness, 1 - drop_ratio) else ""
 
 
-@compiled
-def overtakers(event):
-    """int64[n]: how many earlier rows have an event time at or above each row's. O(n log n)."""
-    n = event.size
-    order = np.argsort(-event, kind="mergesort")
-    rank = np.empty(n, np.int64)
-    for i in range(n):
-        same = i > 0 and event[order[i]] == event[order[i - 1]]
-        rank[order[i]] = rank[order[i - 1]] if same else i + 1
-    tree = np.zeros(n + 1, np.int64)
-    out = np.zeros(n, np.int64)
-    for i in range(n):
-        k = rank[i]
-        while k > 0:
-            out[i] += tree[k]
-            k -= k & -k
-        k = rank[i]
-        while k <= n:
-            tree[k] += 1
-            k += k & -k
-    return out
-
-
-def best_wait(event: np.ndarray, arrival: np.ndarray, drop_ratio: float) -> float:
-    """Mean wait of the best fixed slack with hindsight, microseconds."""
-    return min(hindsight.best_fixed(event, arrival, drop_ratio, overtakers(event)).values())
-
-
-def measured(names: tuple[str, ...], drop_ratio: float) -> list[dict[str, object]]:
+def measured(names: tuple[str, ...], drop_ratio: float) -> list[Row]:
     """One dict a trace of these sets."""
     rows = []
     for which in names:
@@ -152,13 +124,13 @@ def measured(names: tuple[str, ...], drop_ratio: float) -> list[dict[str, object
                     "dropped": late.mean() / drop_ratio,
                     "apart": apart(event, drop_ratio),
                     "wait": float(wait),
-                    "best": best_wait(event, arrival, drop_ratio),
+                    "best": min(hindsight.best_fixed(event, arrival, drop_ratio).values()),
                 }
             )
     return rows
 
 
-def by_family(rows: list[dict], former: dict[str, float]) -> list[dict[str, object]]:
+def by_family(rows: list[Row], former: dict[str, float]) -> list[Row]:
     """One line a trace's name and length, over its seeds."""
     lines = {}
     for row in rows:
@@ -169,7 +141,7 @@ def by_family(rows: list[dict], former: dict[str, float]) -> list[dict[str, obje
     ]
 
 
-def summary(rows: list[dict], former: dict[str, float]) -> dict[str, object]:
+def summary(rows: list[Row], former: dict[str, float]) -> Row:
     """Drops in drop ratios; waits as ratios; misses, also of the traces counted apart."""
     dropped = np.array([row["dropped"] for row in rows])
     hind = [row["wait"] / row["best"] for row in rows if row["best"]]
@@ -187,7 +159,7 @@ def summary(rows: list[dict], former: dict[str, float]) -> dict[str, object]:
     return out
 
 
-def key_of(row: dict) -> str:
+def key_of(row: Row) -> str:
     """A trace's name for `--save`."""
     return "/".join(str(row[k]) for k in ("family", "trace", "rows", "seed"))
 

@@ -1,6 +1,6 @@
-"""What suites share: times of repeated turns, taken in alternation, and the rows of comparisons.
+"""What all suites share: times of repeated and alternated runs, and the rows of comparisons.
 
-A row has name, setting, ours, peer, ratio, goal and met; `page` makes the tables of them.
+A row has name, setting, ours, peer, ratio, goal and met; `page` makes tables of rows.
 """
 
 from __future__ import annotations
@@ -8,7 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
+
+Row: TypeAlias = dict[str, Any]
+NO_DATA: list[Row] = [{"name": "no data sets", "setting": "set SFUMATO_DATA to their folder"}]
 
 
 def timed(
@@ -24,10 +27,28 @@ def timed(
 
 
 def fastest(
+    call: Callable[..., Any],
+    repeats: int,
+    clock: Callable[[], float] = time.thread_time,
+    prepare: Callable[[], Any] | None = None,
+) -> float:
+    """Seconds of the fastest of some calls.
+
+    prepare : makes the argument of each call, outside of its time
+    """
+    best = float("inf")
+    for _ in range(repeats):
+        ready = call if prepare is None else partial(call, prepare())
+        best = min(best, timed(ready, clock)[0])
+    return best
+
+
+def warm_fastest(
     call: Callable[[], Any], repeats: int, clock: Callable[[], float] = time.thread_time
 ) -> float:
-    """Seconds of the fastest of some calls."""
-    return min(timed(call, clock)[0] for _ in range(repeats))
+    """Seconds of the fastest of some calls, after one that compiles."""
+    call()
+    return fastest(call, repeats, clock)
 
 
 def in_turns(
@@ -39,7 +60,7 @@ def in_turns(
 
     The calls take turns, so that a busy moment hits all alike.
 
-    prepare : makes, before each turn and outside of its time, what every call of the turn gets
+    prepare : makes, before each turn and outside of its time, the argument of every call
     """
     best, results = dict.fromkeys(calls, float("inf")), dict[str, Any]()
     for _ in range(repeats):
@@ -60,7 +81,7 @@ def row(
     least: float | None = None,
     most: float | None = None,
     **about: Any,
-) -> dict[str, Any]:
+) -> Row:
     """Return the row of one comparison.
 
     least, most : the goal of the ratio; without one the row has none, and is neither met nor missed
@@ -76,5 +97,10 @@ def row(
 
 
 def nanoseconds(seconds: float) -> str:
-    """A time as the tables have it."""
+    """Format a time in nanoseconds."""
     return f"{seconds * 1e9:,.0f} ns"
+
+
+def milliseconds(seconds: float) -> str:
+    """Format a time in milliseconds, with three digits."""
+    return f"{seconds * 1e3:,.3g} ms"

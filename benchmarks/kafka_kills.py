@@ -1,6 +1,6 @@
 """A pipeline file between topics of a real Kafka broker, killed again and again.
 
-    python benchmarks/kafka_kills.py [--rows 1000000] [--kills 5] [--page docs/kafka-kills.md]
+    python -m benchmarks.kafka_kills [--rows 1000000] [--kills 5] [--page docs/kafka-kills.md]
 
 Disordered messages of sensors lie in three partitions of different lengths and delays. `sfumato
 run` puts them in order, each partition at its own pace (SOURCE), takes means over the newest ones,
@@ -22,15 +22,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_answers import Row, found, rows_of
+from benchmarks.data.streams import STAMP
+from benchmarks.sink_files import committed_files
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -40,6 +43,8 @@ from servers.kafka_broker import KAFKA, KafkaBroker  # noqa: E402
 from servers.other_pyspark import run_again_under  # noqa: E402
 from servers.pipeline_process import ended, killed, started  # noqa: E402
 from servers.topics import ends, read, written  # noqa: E402
+
+Row: TypeAlias = tuple[int, int, float]  # id, sensor, mean
 
 PYSPARK = "4.2.1"
 CONNECTORS = (
@@ -105,7 +110,7 @@ VERSIONS = """PySpark {pyspark},
 {connectors}, a broker of Kafka {broker}."""
 PAGE = """# Kills beside a broker
 
-Written by `python benchmarks/kafka_kills.py --page docs/kafka-kills.md`; no number is typed.
+Written by `python -m benchmarks.kafka_kills --page docs/kafka-kills.md`; no number is typed.
 Disordered messages of sensors lie in three partitions of a topic of a real Kafka broker ({shares}
 of them, late by {delays} s on average). `sfumato run` of a pipeline file reads them, each partition
 at its own pace, and writes the answers to another topic, to a table of Delta Lake and to files:
@@ -157,7 +162,7 @@ def readings(rows: int) -> pa.Table:
 
 def stamps(seconds: np.ndarray) -> pa.Array:
     micros = ((START + seconds) * 1e6).astype(np.int64)
-    return pa.array(micros).cast(pa.timestamp("us", tz="UTC"))
+    return pa.array(micros).cast(STAMP)
 
 
 def messages(table: pa.Table) -> Iterator[tuple[int, str]]:
@@ -196,6 +201,45 @@ def expected_and_lake(table: pa.Table, folder: Path) -> tuple[list[Row], list[Ro
     return both
 
 
+def rows_of(found: Iterable[dict[str, Any]]) -> list[Row]:
+    return [(row["id"], row["sensor"], row["mean"]) for row in found]
+
+
+def by_key(found: Iterable[tuple[str | None, str]]) -> dict[str | None, set[Row]]:
+    """What a topic has under each key, without equal ones."""
+    different: dict[str | None, set[Row]] = {}
+    for key, value in found:
+        different.setdefault(key, set()).update(rows_of([json.loads(value)]))
+    return different
+
+
+def compared(
+    expected: list[Row], lake: list[Row], files: list[Row], topic: list[tuple[str | None, str]]
+) -> tuple[dict[str, int], dict[str, bool]]:
+    """What there is of answers, and what must hold of it."""
+    counts, keyed = Counter(expected), by_key(topic)
+    figures = {"answers of the static frame": len(expected)}
+    for name, rows in {"in the Delta table": lake, "in files": files}.items():
+        figures[f"answers {name}"] = len(rows)
+        figures[f"doubles {name}"] = len(rows) - len(set(rows))
+    figures |= {
+        "messages in the topic of answers": len(topic),
+        "of them equal to an earlier one of the same key": len(topic)
+        - sum(len(rows) for rows in keyed.values()),
+        "keys in that topic": len(keyed),
+    }
+    read_by_key = Counter(row for rows in keyed.values() for row in rows)
+    held = {
+        "the key names one answer of the static frame": len({row[0] for row in expected})
+        == len(expected),
+        "the Delta table has each answer once, as the static frame": Counter(lake) == counts,
+        "files have each answer once, as the static frame": Counter(files) == counts,
+        "the topic, read by key, has each answer once, as the static frame": read_by_key == counts
+        and all(key == str(row[0]) for key, rows in keyed.items() for row in rows),
+    }
+    return figures, held
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -209,8 +253,8 @@ def main() -> int:
         seconds, topic = run_and_killed(table, given.kills, folder)
         load = os.getloadavg()[2]
         expected, lake = expected_and_lake(table, folder)
-        files = rows_of(pq.read_table(_committed(folder / "files")).to_pylist())
-    figures, held = found(expected, lake, files, topic)
+        files = rows_of(pq.read_table(committed_files(folder / "files")).to_pylist())
+    figures, held = compared(expected, lake, files, topic)
     figures = {
         "messages": given.rows,
         "kills": given.kills,
@@ -272,16 +316,6 @@ def page(figures: dict[str, int], held: dict[str, bool]) -> str:
             connectors=" and ".join(f"`{name}`" for name in CONNECTORS),
         ),
     )
-
-
-def _committed(folder: Path) -> list[str]:
-    """Files that the sink's log of finished micro-batches names, each once."""
-    names = {
-        Path(json.loads(line)["path"]).name
-        for log in (folder / "_spark_metadata").glob("[0-9]*")
-        for line in log.read_text().splitlines()[1:]
-    }
-    return [str(folder / name) for name in sorted(names)]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Live queries at a steady rate: does memory stay flat, in every process and in state?
 
-    python benchmarks/soak.py [--minutes 30] [--rate 1000] [--page docs/soak.md]
+    python -m benchmarks.soak [--minutes 30] [--rate 1000] [--page docs/soak.md]
 
 Two queries read a stream of disordered readings whose devices come and go, so that only
 `forget_after` keeps state bounded: `reorder` by device before extents, and a similarity join of two

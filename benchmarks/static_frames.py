@@ -1,6 +1,6 @@
 """Static frames of any length: rows a second, and the peak memory of a Python worker.
 
-    python benchmarks/static_frames.py [CASE ROWS CORES] [--out FOLDER] [--page FILE]
+    python -m benchmarks.static_frames [CASE ROWS CORES] [--out FOLDER] [--page FILE]
 
 Each case runs in a process of its own: Spark reads Parquet files in no particular order, the public
 functions take the frame, a sink discards the answers. Beside it the same operators in memory, fed
@@ -19,10 +19,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import textwrap
 import threading
 import time
@@ -36,7 +34,10 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from page import keep, table
+from benchmarks.data.streams import alternatives, numbers, operator_rows
+from benchmarks.harness import Row
+from benchmarks.page import keep, table
+from benchmarks.spark_streams import fresh_folder
 
 SUITE = "static_frames"
 PIECE = 1_000_000  # rows of a file
@@ -104,28 +105,27 @@ def pairs(frame: Any, _: int) -> Any:
 # ---- in memory, rows in order
 
 
-def batches(rows: pa.Table) -> Iterator[pa.Table]:
+def timed_batches(operator: Any, batches: Iterable[list[tuple[int, pa.Table]]]) -> Iterator[Any]:
+    """Yield the seconds and the answers of each batch."""
+    for batch in batches:
+        begun = time.perf_counter()
+        out = operator.process(batch, 0)
+        yield time.perf_counter() - begun, out
+
+
+def parts_of(rows: pa.Table) -> Iterator[tuple[pa.Table, dict[str, Any]]]:
+    """Yield slices, and the struct that each of their rows is."""
     for first in range(0, rows.num_rows, BATCH):
-        yield rows.slice(first, BATCH)
-
-
-def structs(*columns: Any) -> pa.StructArray:
-    arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
-    return pa.StructArray.from_arrays(arrays, [f"c{i}" for i in range(len(arrays))])
-
-
-def ones(column: Any) -> pa.ListArray:
-    """Lists of one value each."""
-    values = pa.array(np.asarray(column, float))
-    return pa.ListArray.from_arrays(pa.array(np.arange(len(values) + 1), pa.int32()), values)
+        part = rows.slice(first, BATCH)
+        yield part, {f"c{i}": column for i, column in enumerate(part.columns)}
 
 
 def extents_in_memory(rows: pa.Table, keys: int) -> float:
     """Seconds of both operators."""
     import sfumato as sf
     from sfumato.operators.disorder.control import DisorderControl
-    from sfumato.tables.disorder.reorder import ReorderTableConfig
-    from sfumato.tables.windows.extents import ExtentTableConfig
+    from sfumato.tables.disorder.table_reorder import ReorderTableConfig
+    from sfumato.tables.windows.table_extents import ExtentTableConfig
 
     key = {"keys": 0 if keys == 1 else 1}
     first = ReorderTableConfig(control=DisorderControl(0.01, estimator="conformal"), **key).make()
@@ -134,66 +134,46 @@ def extents_in_memory(rows: pa.Table, keys: int) -> float:
         results=(("result0", "count", None, None), ("result1", "avg", 0, None)),
         attributes=1, **key,
     ).make()  # fmt: skip
-    seconds = 0.0
-    for part in batches(rows):
-        given = {
-            "row": structs(*part.columns),
-            "event": part["event"],
-            "order0": part["arrival"],
-            "key0": part["device"],
-            "__tie": pa.array(np.arange(part.num_rows)),
+
+    def released(part: pa.Table) -> pa.Table:
+        row, n = part["row"].combine_chunks(), part.num_rows
+        of = {
+            "order0": row.field("c1"),
+            "key0": row.field("c0"),
+            "value0": numbers(row.field("c3")),
         }
-        tied = pa.table(given)
-        begun = time.perf_counter()
-        out = first.process([(0, tied)], 0)
-        seconds += time.perf_counter() - begun
-        for released in out:
-            row = released["row"].combine_chunks()
-            n = released.num_rows
-            fed = {
-                "row": structs(pa.array(np.zeros(n, np.int32))),
-                "prob": ones(np.ones(n)),
-                "value0": ones(row.field("c3")),
-                "order0": row.field("c1"),
-                "key0": row.field("c0"),
-                "late": released["late"],
-                "punctuation": released["punctuation"],
-                "__tie": pa.array(np.arange(n)),
-            }
-            begun = time.perf_counter()
-            second.process([(0, pa.table(fed))], 0)
-            seconds += time.perf_counter() - begun
+        of |= {name: part[name] for name in ("late", "punctuation")}
+        return operator_rows(
+            {"c0": pa.array(np.zeros(n, np.int32))}, prob=numbers(np.ones(n)), **of
+        )
+
+    given = (
+        operator_rows(row, event=part["event"], order0=part["arrival"], key0=part["device"])
+        for part, row in parts_of(rows)
+    )
+    seconds = 0.0
+    for spent, out in timed_batches(first, ([(0, rows)] for rows in given)):
+        later = timed_batches(second, [[(0, released(part))] for part in out])
+        seconds += spent + sum(of for of, _ in later)
     return seconds
 
 
 def pairs_in_memory(rows: pa.Table, _: int) -> float:
     """Seconds of the join."""
-    from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+    from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
     from sfumato.windows import JoinWindow
 
     operator = SimilarityJoinTableConfig(
         within=0.01, probability=0.5, windows=(JoinWindow(1000),) * 2, on=("on0",)
     ).make()
-    seconds = 0.0
-    for part in batches(rows):
-        x = np.asarray(part["x"])
-        point = pa.StructArray.from_arrays(
-            [pa.array(np.ones(len(x))), pa.array(x)], ["prob", "on0"]
-        )
-        given = {
-            "row": structs(*part.columns),
-            "alternatives": pa.ListArray.from_arrays(
-                pa.array(np.arange(len(x) + 1), pa.int32()), point
-            ),
-            "order0": part["arrival"],
-            "__tie": pa.array(np.arange(len(x))),
-        }
-        fed, right = pa.table(given), np.asarray(part["device"]) % 2 == 1
-        sides = [(side, fed.filter(pa.array(right == side))) for side in (0, 1)]
-        begun = time.perf_counter()
-        operator.process(sides, 0)
-        seconds += time.perf_counter() - begun
-    return seconds
+
+    def sides(part: pa.Table, row: dict[str, Any]) -> list[tuple[int, pa.Table]]:
+        points = alternatives(1.0, on0=np.asarray(part["x"])[:, None])
+        given, odd = operator_rows(row, alternatives=points, order0=part["arrival"]), part["device"]
+        return [(side, given.filter(pa.array(np.asarray(odd) % 2 == side))) for side in (0, 1)]
+
+    batches = (sides(part, row) for part, row in parts_of(rows))
+    return sum(spent for spent, _ in timed_batches(operator, batches))
 
 
 # ---- the way alone
@@ -299,8 +279,7 @@ def timed(frame: Any) -> float:
     return time.perf_counter() - begun
 
 
-def measured(case: str, rows: int, cores: int) -> dict[str, Any]:
-    """A row of the table."""
+def measured(case: str, rows: int, cores: int) -> Row:
     from sfumato.cli.session import session
 
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])  # Java's and Python's too
@@ -309,21 +288,20 @@ def measured(case: str, rows: int, cores: int) -> dict[str, Any]:
     in_memory(few.slice(0, BATCH * 2), keys)  # compiles
     alone = IN_MEMORY / in_memory(few, keys)
     del few
-    folder = Path(tempfile.mkdtemp(prefix="sfumato-static-"))
-    spark = session("static frames", cores=cores)
-    try:
-        frame = spark.read.parquet(written(folder, rows, keys))
-        timed(query(frame.limit(BATCH), keys))  # starts workers, loads kernels
-        reading = timed(frame)
-        with Peaks() as peaks:
-            seconds = timed(query(frame, keys))
-        load = os.getloadavg()[0]
-        with only_the_way():
-            counted = query(frame, keys)
-        way = timed(counted)
-    finally:
-        spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with fresh_folder() as folder:
+        spark = session("static frames", cores=cores)
+        try:
+            frame = spark.read.parquet(written(folder, rows, keys))
+            timed(query(frame.limit(BATCH), keys))  # starts workers, loads kernels
+            reading = timed(frame)
+            with Peaks() as peaks:
+                seconds = timed(query(frame, keys))
+            load = os.getloadavg()[0]
+            with only_the_way():
+                counted = query(frame, keys)
+            way = timed(counted)
+        finally:
+            spark.stop()
     return {
         "name": case,
         "rows": f"{rows:,}",
@@ -340,26 +318,26 @@ def measured(case: str, rows: int, cores: int) -> dict[str, Any]:
     }
 
 
-def apart(case: str, rows: int, cores: int) -> dict[str, Any]:
+def apart(case: str, rows: int, cores: int) -> Row:
     """`measured`, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, __file__, case, str(rows), str(cores)],
-        check=True, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    command = [sys.executable, "-m", "benchmarks.static_frames", case, str(rows), str(cores)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: Row = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def merged(folder: Path, fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def merged(folder: Path, fresh: list[Row]) -> list[Row]:
     """The rows kept in a folder, with fresh ones in place of those of the same run."""
     path = folder / f"{SUITE}.json"
     kept = json.loads(path.read_text()) if path.exists() else []
-    runs = {(row["name"], int(row["rows"].replace(",", "")), row["cores"]): row for row in kept}
-    runs |= {(row["name"], int(row["rows"].replace(",", "")), row["cores"]): row for row in fresh}
+    runs = {
+        (row["name"], int(row["rows"].replace(",", "")), row["cores"]): row
+        for row in [*kept, *fresh]
+    }
     return [runs[run] for run in sorted(runs, key=lambda run: (run[0] == "join", *run))]
 
 
-def page(found: list[dict[str, Any]]) -> str:
+def page(found: list[Row]) -> str:
     """The rows as Markdown."""
     about = f"{HEAD} Each" + (__doc__ or "").partition("\n\nEach")[2]
     lines = textwrap.fill(" ".join(about.split()), 120)

@@ -23,13 +23,12 @@ from rich.table import Table
 import sfumato as sf
 from examples.demo_data import AIRPORTS, HOURS, DemoData, NoDataError, write_data
 from experiments.disorder.waiting import Waiting, fixed_watermark, least_slack, waiting
-from sfumato.cli.commands.shared import Cores, Verbose, failed, session_for
-from sfumato.cli.follow import Running, follow
-from sfumato.cli.log import Log
-from sfumato.cli.pipeline.model import Sink
-from sfumato.cli.pipeline.section import PipelineError
-from sfumato.cli.run import start
-from sfumato.cli.shown import Places, Shown, shown, until_interrupted
+from sfumato.cli.output import Log
+from sfumato.cli.pipeline.model import PipelineError, Sink
+from sfumato.cli.run import follow
+from sfumato.cli.run_view import Endpoints, RunView, serve_run, until_interrupted
+from sfumato.cli.sink_query import SinkQuery, start_sink
+from sfumato.cli.startup import Cores, Verbose, failed, session_for
 from sfumato.live.view import About
 
 DROP_RATIO = 0.01
@@ -66,16 +65,16 @@ def main(
 ) -> None:
     """Late flights put in order, and frost at two airports: real streams through Spark."""
     console = Console()
-    places = Places(page=port if watch else None)
+    endpoints = Endpoints(page_port=port if watch else None)
     with TemporaryDirectory(prefix="sfumato-demo-") as folder:
         prepared = prepare(Path(folder), rows)
         try:
             with (
                 session_for(console, cores, verbose, short=True) as spark,
-                shown(console, places) as seen,
+                serve_run(console, endpoints) as view,
             ):
-                code = run_demo(spark, console, Path(folder), prepared, seen)
-                if seen is not None and not seen.interrupted:
+                code = run_demo(spark, console, Path(folder), prepared, view)
+                if view is not None and not view.interrupted:
                     until_interrupted(console)
         except (NoDataError, PipelineError) as error:
             raise failed(error) from None
@@ -101,26 +100,26 @@ def run_demo(
     console: Console,
     folder: Path,
     prepared: Future[DemoData],
-    seen: Shown | None = None,
+    view: RunView | None = None,
 ) -> int:
     """Run both streams through Spark at once, then say what came of it; the exit code.
 
-    seen : takes the figures of both, for the page
+    view : receives the metrics of both, for the page
     """
     began = time.monotonic()
     with console.status("Writing the year's flights and weather; compiling, the first time"):
         data = prepared.result()
     _introduce(console, data)
-    running = start_streams(spark, data, folder, 1 if seen is None else WATCHED)
-    if seen is not None:
-        seen.about[running[0].name] = About(BY_TIMETABLE.strip(), target=DROP_RATIO)
+    running = start_streams(spark, data, folder, 1 if view is None else WATCHED)
+    if view is not None:
+        view.about[running[0].name] = About(BY_TIMETABLE.strip(), target=DROP_RATIO)
     for query in running:
-        query.figures = None if seen is None else seen.figures
+        query.figures = None if view is None else view.figures
     for query in running:  # at once: the second need not wait for the first
         query.start()
-    code = follow([running], console, None if console.is_terminal else Log(console))
-    if seen is not None and any(query.interrupted for query in running):
-        seen.interrupted = True
+    code = follow(running, Log(console, is_live=console.is_terminal))
+    if view is not None and any(query.interrupted for query in running):
+        view.interrupted = True
     elif code == 0:
         flights, weather = running
         tell_flights(console, data, spark.read.parquet(str(folder / flights.name)), flights)
@@ -131,7 +130,7 @@ def run_demo(
 
 def start_streams(
     spark: SparkSession, data: DemoData, folder: Path, parts: int = 1
-) -> list[Running]:
+) -> list[SinkQuery]:
     """The two queries, flights and weather; their answers go to Parquet files.
 
     parts : into how many a micro-batch is cut, for those who watch
@@ -143,11 +142,14 @@ def start_streams(
     assert not isinstance(ordered, list)
     hours = replay(spark, data.weather, "time_hour", HOURS_PER_BATCH // parts)
     frames = {"flights by timetable": ordered, "similar frost": similar_frost(hours)}
-    starter = partial(start, folder=str(folder / "checkpoint"), once=True)
+    starter = partial(start_sink, folder=str(folder / "checkpoint"), once=True)
     return [
-        Running(Sink(name, name, "parquet", str(folder / name)), name, frame, starter)
-        for name, frame in frames.items()
+        SinkQuery(_sink(name, folder), name, [frame], starter) for name, frame in frames.items()
     ]
+
+
+def _sink(name: str, folder: Path) -> Sink:
+    return Sink(name=name, query=name, format="parquet", path=str(folder / name))
 
 
 def replay(spark: SparkSession, file: Path, order: str, rows: int) -> DataFrame:
@@ -196,7 +198,7 @@ def _introduce(console: Console, data: DemoData) -> None:
     )
 
 
-def tell_flights(console: Console, data: DemoData, answers: DataFrame, query: Running) -> None:
+def tell_flights(console: Console, data: DemoData, answers: DataFrame, query: SinkQuery) -> None:
     """The drop ratio and the waiting time, against fixed watermarks."""
     punctuation = sf.engine_free.Punctuator(DROP_RATIO, estimator="conformal").extend(
         data.scheduled, data.departed
@@ -235,7 +237,7 @@ def _fixed(data: DemoData, slack: int) -> Waiting:
 
 
 def tell_weather(
-    console: Console, spark: SparkSession, data: DemoData, answers: DataFrame, query: Running
+    console: Console, spark: SparkSession, data: DemoData, answers: DataFrame, query: SinkQuery
 ) -> None:
     """The best pairs, how many there are, and what is guaranteed."""
     best = (

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from experiments.experiment import Experiment, Setting
-from sfumato.charts.style import KINDS, save
+from sfumato.charts.style import FILE_OPTIONS, save
 
 _ABOUT = b"sfumato.experiment"
 
@@ -42,7 +42,7 @@ def write(experiment: Experiment, result: Result, folder: Path) -> None:
     )
     pq.write_table(table, folder / f"{experiment.name}.parquet")
     chart = experiment.chart(result.rows, provenance(result))
-    for kind in KINDS:
+    for kind in FILE_OPTIONS:
         save(chart, folder / f"{experiment.name}{kind}")
 
 

@@ -1,11 +1,11 @@
-"""The conda recipe, built and tested by rattler-build: `make conda`, after `make dist`.
+"""Build and test the conda recipe with rattler-build: `make conda`, after `make dist`.
 
     python packaging/conda.py [FOLDER]      the package, in FOLDER/noarch (build/conda/out)
 
-No channel is asked. What the recipe needs is taken from the index of Python packages and put into a
-channel on disk, beside a stand-in for conda's Python: a virtual environment's links to the one that
-runs this. So what is tried is the recipe: that it builds, that what it asks for goes together, and
-that the package imports. Not tried is whether a channel that you use has those packages.
+No channel is asked. The packages that the recipe needs are taken from the Python package index and
+put into a channel on disk, next to a substitute for conda's Python: links of a virtual environment
+to the Python that runs this. This tries the recipe: that it builds, that its requirements agree,
+and that the package can be imported. It does not try whether a public channel has those packages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from rattler.index import index_fs
 from rattler_build.progress import SimpleProgressCallback
 
-from environments import ROOT, UV, run
+from environments import ROOT, UV, require, run
 
 WORK = ROOT / "build" / "conda"
 CHANNEL = WORK / "channel"
@@ -31,13 +31,15 @@ SITE = Path("lib", f"python{VERSION}", "site-packages")
 
 
 def main(folder: Path) -> None:
-    """Make the channel, build, test. Ends the program with the builder's words where it fails."""
+    """Make the channel, then build and test the recipe; end the program where one fails."""
     if not list((ROOT / "dist").glob("sfumato-*.tar.gz")):
-        raise SystemExit("The recipe builds dist/sfumato-*.tar.gz, which is not there: `make dist`")
+        raise SystemExit(
+            "The recipe builds dist/sfumato-*.tar.gz, which does not exist: run `make dist`"
+        )
     shutil.rmtree(WORK, ignore_errors=True)
     (CHANNEL / "noarch").mkdir(parents=True)
     recipe = rb.Stage0Recipe.from_file(ROOT / "packaging" / "recipe.yaml")
-    stand_in_for_python()
+    substitute_python()
     python_packages(needs(recipe))
     asyncio.run(index_fs(CHANNEL))
     found = recipe.run_build(
@@ -52,14 +54,14 @@ def main(folder: Path) -> None:
 
 
 def needs(recipe: rb.Stage0Recipe) -> list[str]:
-    """What building and running need beside Python, in the form that pip takes."""
+    """Return the requirements of building and running, without Python, as pip takes them."""
     asked = recipe.as_single_output().requirements.to_dict()
     names = [line.replace(" ", "") for line in (*asked["host"], *asked["run"])]
     return [name for name in names if not name.startswith("python")]
 
 
-def stand_in_for_python() -> None:
-    """A package `python` whose interpreter is the one that runs this."""
+def substitute_python() -> None:
+    """Make a package `python` whose interpreter is the one that runs this."""
     stage = WORK / "python"
     (stage / "bin").mkdir(parents=True)
     here = Path(sys.executable).resolve()
@@ -71,11 +73,9 @@ def stand_in_for_python() -> None:
 
 
 def python_packages(names: list[str]) -> None:
-    """Each of these, and what it needs, as a package of the channel."""
+    """Make packages of the channel from these and their requirements."""
     folder = WORK / "wheels"
-    done = run([*UV, "pip", "install", "--quiet", "--target", folder, *names])
-    if done.code:
-        raise SystemExit(done.text)
+    require(run([*UV, "pip", "install", "--quiet", "--target", folder, *names]))
     found = {p.metadata["Name"].lower(): p for p in distributions(path=[str(folder)])}
     for name, package in found.items():
         stage = staged(package, WORK / "stage" / name)
@@ -84,13 +84,13 @@ def python_packages(names: list[str]) -> None:
 
 
 def asked_by(package: Distribution) -> set[str]:
-    """The names of what it needs, without any extra."""
+    """Return the names of a package's requirements, without extras."""
     lines = [Requirement(line) for line in package.requires or ()]
     return {each.name for each in lines if not each.marker or each.marker.evaluate({"extra": ""})}
 
 
 def staged(package: Distribution, stage: Path) -> Path:
-    """A folder with its files where an environment has them."""
+    """Copy the files of a package into a folder, where an environment has them."""
     for file in package.files or ():
         at = Path(str(package.locate_file(file)))
         if ".." not in file.parts and at.is_file():

@@ -1,10 +1,10 @@
-"""Wheel and source distribution in dist/, and beside them what they are made of: `make dist`.
+"""Build wheel and source distribution into dist/, and list what they consist of: `make dist`.
 
     dist/sfumato-*.whl, sfumato-*.tar.gz     the package, its metadata checked by twine
-    dist/sbom.cdx.json                       everything that `sfumato[all]` installs (CycloneDX)
+    dist/sbom.cdx.json                       all packages that `sfumato[all]` installs (CycloneDX)
     dist/licences.md                         the licence of each of those packages
 
-Then both are tried in brand-new environments (see `check.py`). Nothing is published.
+Then both are tried in fresh environments (see `check.py`). Nothing is published.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import zipfile
 from pathlib import Path
 
 import check
-from environments import ROOT, fresh, run
+from environments import ROOT, fresh, require, run
 
 DIST = ROOT / "dist"
-# What building, testing and reading the package need must be in the source distribution.
+# The source distribution must have what building, testing and reading the package need.
 NEEDED = (
     "pyproject.toml",
     "Makefile",
@@ -32,21 +32,15 @@ NEEDED = (
     "src/sfumato/live/page",
     "tests/conftest.py",
     "tests/snapshots",
-    "benchmarks/all.py",
+    "benchmarks/__main__.py",
     "docs/semantics.md",
     "docs/pipeline.schema.json",
     "examples",
     "packaging/dist.py",
 )
 CACHES = (
-    "__pycache__",
-    ".pyc",
-    ".nbc",
-    ".nbi",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".hypothesis",
-    ".venv",
+    *("__pycache__", ".pyc", ".nbc", ".nbi"),
+    *(".mypy_cache", ".ruff_cache", ".hypothesis", ".venv"),
 )
 LICENCES = """
 from importlib.metadata import distributions
@@ -62,61 +56,48 @@ for name in sorted(rows, key=str.lower):
 
 
 def main() -> None:
-    """Build, look at what was built, write what it is made of, try it."""
+    """Build the packages, check their contents, list what they consist of, and try them."""
     shutil.rmtree(DIST, ignore_errors=True)
-    _do(sys.executable, "-m", "build", "--outdir", DIST, ROOT)
+    require(run([sys.executable, "-m", "build", "--outdir", DIST, ROOT]))
     (wheel,), (source,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
-    _do(sys.executable, "-m", "twine", "check", "--strict", wheel, source)
+    require(run([sys.executable, "-m", "twine", "check", "--strict", wheel, source]))
     if wrong := problems(wheel, source):
         raise SystemExit("\n".join(wrong))
-    made_of(wheel)
+    list_packages(wheel)
     check.main(wheel, source)
     print("In dist:", ", ".join(sorted(path.name for path in DIST.iterdir())))
 
 
 def problems(wheel: Path, source: Path) -> list[str]:
-    """What is missing in the archives, or should not be there, as sentences."""
+    """Return what is missing in the archives, and what should not be there."""
     with zipfile.ZipFile(wheel) as archive:
         in_wheel = archive.namelist()
     with tarfile.open(source) as archive:
         in_source = [name.partition("/")[2] for name in archive.getnames()]
     found = [
-        f"{path.name} holds {name}"
+        f"{path.name} has {name}"
         for path, names in ((wheel, in_wheel), (source, in_source))
         for name in names
         if any(cache in name for cache in CACHES)
     ]
-    found += [f"{source.name} lacks {name}" for name in NEEDED if name not in in_source]
+    found += [f"{source.name} does not have {name}" for name in NEEDED if name not in in_source]
     files = [p for p in (ROOT / "src" / "sfumato").rglob("*") if p.is_file()]
     ours = {str(p.relative_to(ROOT / "src")) for p in files if "__pycache__" not in p.parts}
-    found += [f"{wheel.name} lacks {name}" for name in sorted(ours - set(in_wheel))]
+    found += [f"{wheel.name} does not have {name}" for name in sorted(ours - set(in_wheel))]
     strange = {name.split("/")[0].split("-")[0] for name in in_wheel} - {"sfumato"}
     return found + [f"{wheel.name} would install {name}" for name in sorted(strange)]
 
 
-def made_of(wheel: Path) -> None:
-    """The bill of materials, and the licences, of an environment with all extras."""
-    environment = fresh(ROOT / "build" / "all-extras", sys.executable)
-    _told(environment.install(f"{wheel}[all]"))
-    bom = DIST / "sbom.cdx.json"
-    options = ["--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "--of", "JSON"]
-    _do(
-        *(sys.executable, "-m", "cyclonedx_py", "environment", environment.python),
-        *(*options, "--output-file", bom),
-    )
-    listed = _told(environment.run(["python", "-c", LICENCES])).text
+def list_packages(wheel: Path) -> None:
+    """Write the bill of materials and the licences of an environment with all extras."""
+    environment = fresh(ROOT / "build" / "all-extras")
+    require(environment.pip("install", f"{wheel}[all]"))
+    bom = [sys.executable, "-m", "cyclonedx_py", "environment", environment.python]
+    bom += ["--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "--of", "JSON"]
+    require(run([*bom, "--output-file", DIST / "sbom.cdx.json"]))
+    listed = require(environment.run(["python", "-c", LICENCES])).text
     (DIST / "licences.md").write_text(f"# Licences of what `sfumato[all]` installs\n\n{listed}")
     shutil.rmtree(environment.folder)
-
-
-def _do(*command: str | Path) -> None:
-    _told(run(command))
-
-
-def _told(outcome):
-    if outcome.code:
-        raise SystemExit(outcome.text)
-    return outcome
 
 
 if __name__ == "__main__":

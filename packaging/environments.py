@@ -1,4 +1,4 @@
-"""Brand-new Python environments for the package's own checks, outside the source tree."""
+"""Fresh Python environments for trying the package outside the source tree."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+UV = (sys.executable, "-m", "uv")
 
 
 class Outcome(NamedTuple):
-    """What a command did."""
+    """The result of a command; output and errors are one text."""
 
     code: int
     text: str
@@ -24,14 +25,13 @@ class Outcome(NamedTuple):
 
     @property
     def last_line(self) -> str:
-        """Where programs say why they failed."""
-        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
-        return lines[-1] if lines else ""
+        """Return the last line, where programs say why they failed."""
+        return next((line.strip() for line in reversed(self.text.splitlines()) if line.strip()), "")
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment in a folder."""
+    """A virtual environment in a folder, made by uv, which links files from its cache."""
 
     folder: Path
 
@@ -39,12 +39,9 @@ class Environment:
     def python(self) -> Path:
         return self.folder / "bin" / "python"
 
-    def install(self, *requirements: str) -> Outcome:
-        """By uv, which links files from its cache: PySpark has half a gigabyte."""
-        return run([*UV, "pip", "install", "--quiet", "--python", self.python, *requirements])
-
-    def uninstall(self, *names: str) -> Outcome:
-        return run([*UV, "pip", "uninstall", "--quiet", "--python", self.python, *names])
+    def pip(self, command: str, *requirements: str) -> Outcome:
+        """Install or uninstall packages."""
+        return run([*UV, "pip", command, "--quiet", "--python", self.python, *requirements])
 
     def run(
         self,
@@ -54,38 +51,26 @@ class Environment:
         variables: Mapping[str, str] | None = None,
         timeout: float = 600,
     ) -> Outcome:
-        """A program of this environment (`python` or a command), as a newcomer calls it."""
+        """Run a program of this environment (`python` or a command), as a new user would."""
         program, *rest = arguments
-        found = {"PYSPARK_PYTHON": str(self.python), **(variables or {})}
         plain = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "NUMBA_"))}
+        found = {**plain, "PYSPARK_PYTHON": str(self.python), **(variables or {})}
         command = [self.folder / "bin" / program, *rest]
-        return run(command, inside=inside, variables={**plain, **found}, timeout=timeout)
+        return run(command, inside=inside, variables=found, timeout=timeout)
 
 
-UV = (sys.executable, "-m", "uv", "--no-python-downloads")
+def fresh(folder: Path, python: str | Path = sys.executable) -> Environment:
+    """Make an empty environment in place of whatever is in the folder.
 
-
-def fresh(folder: Path, python: str | Path) -> Environment:
-    """A new, empty environment in place of whatever is in the folder."""
+    python : an interpreter, or a version, which uv finds on the PATH or in pyenv, or downloads
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    done = run([*UV, "venv", "--quiet", "--python", python, folder])
-    if done.code:
-        raise RuntimeError(f"no environment of {python}: {done.last_line}")
-    return Environment(folder)
-
-
-def interpreter(version: str) -> Path | None:
-    """An interpreter of this version, "3.12": of the PATH, of pyenv, or of uv; None: not here."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions")
-    candidates = [shutil.which(f"python{version}"), sys.executable]
-    candidates += sorted(map(str, pyenv.glob(f"{version}.*/bin/python")), reverse=True)
-    asked = "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)"
-    for candidate in filter(None, candidates):
-        done = run([candidate, "-c", asked])
-        if done.code == 0 and done.text.split()[0] == version:
-            return Path(candidate)
-    return None
+    path = os.pathsep.join([*map(str, pyenv.glob("*/bin")), os.environ["PATH"]])
+    variables = {**os.environ, "PATH": path}
+    require(run([*UV, "venv", "--quiet", "--python", python, folder], variables=variables))
+    return Environment(folder)
 
 
 def run(
@@ -95,7 +80,7 @@ def run(
     variables: Mapping[str, str] | None = None,
     timeout: float = 600,
 ) -> Outcome:
-    """A command with its output and errors as one text; one that takes too long has failed."""
+    """Run a command; one that takes too long has failed."""
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -112,3 +97,10 @@ def run(
         text = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
         return Outcome(124, f"{text}\nno end after {timeout:.0f} s", time.monotonic() - began)
     return Outcome(done.returncode, done.stdout, time.monotonic() - began)
+
+
+def require(outcome: Outcome) -> Outcome:
+    """Return the outcome of a command that succeeded; end the program with the text of another."""
+    if outcome.code:
+        raise SystemExit(outcome.text)
+    return outcome

@@ -1,4 +1,4 @@
-"""What is tried with an installed package: what its documents promise, and a few tests."""
+"""Steps to try an installed package: the examples of its documentation, and a few tests."""
 
 from __future__ import annotations
 
@@ -21,43 +21,38 @@ TESTS = (
 FOR_TESTS = ("hypothesis", "pytest>=8", "pytest-timeout", "polars")
 
 
-def python_of(page: str) -> str:
-    """The Python of a page, its blocks one after another."""
-    return "\n".join(BLOCK.findall((ROOT / page).read_text()))
-
-
 def local(environment: Environment, kernels: Path) -> Outcome:
-    """The first example of `docs/in-memory.md`; needs pandas."""
-    (code, *_) = BLOCK.findall((ROOT / "docs" / "in-memory.md").read_text())
-    return _program(environment, code, kernels)
+    """Run the first example of `docs/in-memory.md`, which needs pandas and no Spark."""
+    return _run_code(environment, _blocks("docs/in-memory.md")[0], kernels)
 
 
 def readme(environment: Environment, kernels: Path) -> Outcome:
-    """The README's Python, as printed."""
-    return _program(environment, python_of("README.md"), kernels)
+    """Run the README's Python, as printed."""
+    return _run_code(environment, "\n".join(_blocks("README.md")), kernels)
 
 
 def demo(environment: Environment, kernels: Path) -> Outcome:
-    """The demo, of a part of the year; it is in the source tree, not in the package."""
-    variables = {**_of(kernels), "PYTHONPATH": str(ROOT)}
+    """Run the demo for a part of the year; it is in the source tree, not in the package."""
+    variables = {"SFUMATO_KERNEL_CACHE": str(kernels), "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
         command = ["python", "-m", "examples.demo", "--rows", ROWS]
         return environment.run(command, inside=Path(folder), variables=variables)
 
 
 def tests(environment: Environment, kernels: Path) -> Outcome:
-    """Some tests on real Spark; they are not part of the package, and come from the source tree."""
-    variables = {**_of(kernels), "NUMBA_BOUNDSCHECK": "0"}
+    """Run some tests of the source tree on real Spark."""
+    variables = {"SFUMATO_KERNEL_CACHE": str(kernels), "NUMBA_BOUNDSCHECK": "0"}
     command = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
     return environment.run(command, inside=ROOT, variables=variables, timeout=1200)
 
 
-def _program(environment: Environment, code: str, kernels: Path) -> Outcome:
+def _blocks(page: str) -> list[str]:
+    return BLOCK.findall((ROOT / page).read_text())
+
+
+def _run_code(environment: Environment, code: str, kernels: Path) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "program.py")
         file.write_text(code)
-        return environment.run(["python", file], inside=Path(folder), variables=_of(kernels))
-
-
-def _of(kernels: Path) -> dict[str, str]:
-    return {"SFUMATO_KERNEL_CACHE": str(kernels)}
+        variables = {"SFUMATO_KERNEL_CACHE": str(kernels)}
+        return environment.run(["python", file], inside=Path(folder), variables=variables)

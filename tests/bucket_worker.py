@@ -84,8 +84,8 @@ def feed(processor, numbers):
     return chunks.from_bytes(answers[0]["chunk"]).column(ROW)[0].as_py()
 
 
-def home_of(query, connection):
-    """A worker of its own: feeds what comes, and sends back the state of the bucket."""
+def owner_process(query, connection):
+    """A separate worker: feeds what comes, and sends back the state of the bucket."""
     entries = Entries()
     while True:
         numbers, entries.held = connection.recv()

@@ -23,6 +23,11 @@ def uncertain(rows):
     )
 
 
+def half_unknown(rows):
+    known = F.when(F.col("k") > 1, F.col("alternatives"))
+    return uncertain(rows).withColumn("alternatives", known)
+
+
 def ordered(rows):
     return sf.reorder(rows, event_time="event", arrival="arrival", slack=3)
 
@@ -39,10 +44,9 @@ CASES = {
     "stddev": lambda f: uncertain(f.rows).select("id", sf.stddev("x")),
     "quantile": lambda f: uncertain(f.rows).select("id", sf.quantile("x", 0.5)),
     "where": lambda f: sf.where(uncertain(f.rows), "x > 2"),
-    "valid": lambda f: sf.split_invalid(uncertain(f.rows))[0],
-    "split_invalid": lambda f: sf.split_invalid(
-        uncertain(f.rows).withColumn("alternatives", F.when(F.col("k") > 1, F.col("alternatives")))
-    )[1],
+    "checked": lambda f: sf.ops.checked(uncertain(f.rows)),
+    "rejected": lambda f: sf.ops.rejected(half_unknown(f.rows)),
+    "split_invalid": lambda f: sf.split_invalid(half_unknown(f.rows))[1],
     "reorder": lambda f: ordered(f.rows),
     "split_late": lambda f: sf.split_late(ordered(f.rows))[0],
     "window_aggregate": lambda f: extents(f.rows),

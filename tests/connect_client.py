@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
+from column_cases import differing, readings
 from connect_cases import CASES, ROWS, extents
 
 
@@ -46,6 +47,7 @@ def main(folder: str) -> dict[str, object]:
     stated = sf.ops.declared(static, ROWS)
     found["left"] = stated.drop("ID", "nothing").withColumn("K", F.lit(1)).columns
     found["declared"] = counts(extents(stated).select(F.lit("extents").alias("of")))
+    found["differing"] = differing(readings(spark))
     spark.dataSource.register(sf.ops.ReplaySource)
     file = next(Path(folder, "in").glob("*.parquet"))
     found["played"] = spark.read.format("replay").load(str(file)).count()

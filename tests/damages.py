@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from sfumato.operators.state.snapshot import PREFIX, Snapshot, pack, unpack
+from sfumato.operators.state.snapshot import SNAPSHOT_PREFIX, Snapshot, pack, unpack
 
 WHOLE = [-1, 0, 1, 2, 7, 100, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63)]
 REAL = [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e308, 1e-320, 2.0, 1e18]
@@ -14,8 +14,8 @@ REAL = [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e308, 1e-320, 2.0, 1e18]
 
 def damaged(data: bytes, rng: np.random.Generator) -> bytes:
     """A snapshot with one array or one value of its state changed: an entry, a length or a type."""
-    _, _, length = PREFIX.unpack_from(data)
-    header = json.loads(data[PREFIX.size : PREFIX.size + length])
+    _, _, length = SNAPSHOT_PREFIX.unpack_from(data)
+    header = json.loads(data[SNAPSHOT_PREFIX.size : SNAPSHOT_PREFIX.size + length])
     kind, version = header["kind"], header["version"]
     saved = unpack(data, kind, version)
     values, arrays = json.loads(json.dumps(saved.values)), dict(saved.arrays)

@@ -15,9 +15,9 @@ from sfumato.operators.arguments import whole
 from sfumato.operators.state.declared import Array
 from sfumato.tables.arrow import as_numbers
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
-from sfumato.tables.reading.input import Reading, Ties
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.outputs import passed
+from sfumato.tables.reading.results import passed
+from sfumato.tables.reading.rows import Reading, Ties
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from operator_subjects import SUBJECTS
-from sfumato.operators.state.snapshot import PREFIX
+from sfumato.operators.state.snapshot import SNAPSHOT_PREFIX
 from table_subjects import TABLES
 
 FOLDER = Path(__file__).parent / "snapshots"
@@ -32,8 +32,8 @@ def fed(subject, places, operator=None):
 
 def version_of(data):
     """The version of a snapshot's layout."""
-    _, _, length = PREFIX.unpack_from(data)
-    return json.loads(data[PREFIX.size : PREFIX.size + length])["version"]
+    _, _, length = SNAPSHOT_PREFIX.unpack_from(data)
+    return json.loads(data[SNAPSHOT_PREFIX.size : SNAPSHOT_PREFIX.size + length])["version"]
 
 
 def saved_today(name):

@@ -124,9 +124,9 @@ def goes_on_after_the_end(subject, rng, n=80):
     assert ended((0, 1)) == once
 
 
-def any_order_of_released_rows(subject, rng, n=80):
-    """The rows of a controller may be shuffled on the way: those of a static frame all, those of a
-    stream within each micro-batch. The answers are those of the rows as they were released."""
+def any_order_within_a_call(subject, rng, n=80):
+    """Rows say in which order they are: those of one call may be shuffled, be it a micro-batch of a
+    stream or a whole static frame."""
     rows = subject.rows(rng, n)
     n = len(rows["key"])
     whole = answers_to(subject, rows, np.arange(n))

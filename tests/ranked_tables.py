@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.tables.ranking.top_k import TopKTableConfig
+from sfumato.tables.ranking.table_top_k import TopKTableConfig
 from sfumato.windows import Range
 
 QUERIES = (("quick", 1, 4), ("wide", 3, 10))

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from sfumato.reports import PREFIX, OperatorPart
+from sfumato.reports import METRIC_PREFIX, OperatorPart
 
 KINDS = ("reorder", "join", "window", "top_k")
 SIDES = ("input", "left", "right", "answers")
@@ -15,7 +15,7 @@ class Observed(dict):
 
 def part(name):
     """The part of an operator from the usual name of its metrics, `sfumato_join_2_left` say."""
-    own = name.removeprefix(PREFIX).partition("__in_")[0]
+    own = name.removeprefix(METRIC_PREFIX).partition("__in_")[0]
     side = next((side for side in SIDES if name.endswith(f"_{side}")), "")
     own = own.removesuffix(f"_{side}") if side else own
     kind = next(kind for kind in KINDS if own.startswith(kind))
@@ -24,7 +24,7 @@ def part(name):
 
 def observed_row(name, values):
     """What Spark observes under a name, of an operator with the fields that say so."""
-    if name == "sfumato_rows_out" or not name.startswith(PREFIX):
+    if name == "sfumato_rows_out" or not name.startswith(METRIC_PREFIX):
         return Observed(values)
     of = part(name)
     return Observed(kind=of.kind, operator=of.operator, step=1, side=of.side, **values)

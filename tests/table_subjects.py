@@ -13,27 +13,21 @@ from operator_laws import Subject
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.tables.disorder.reorder import ReorderTableConfig
-from sfumato.tables.imputation.earlier_values import EarlierValuesTableConfig
-from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
-from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
-from sfumato.tables.joins.self_join import SelfJoinTableConfig
-from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
-from sfumato.tables.ranking.top_k import TopKTableConfig
-from sfumato.tables.reading.chain import ChainConfig, ChainStep, Condition, Feed, Place
-from sfumato.tables.reading.controlled import MARKS
-from sfumato.tables.reading.expressions import Name
-from sfumato.tables.reading.input import (
-    Column,
-    Probabilities,
-    Reading,
-    Rule,
-    Ties,
-    Values,
-    marks_of,
+from sfumato.tables.disorder.table_reorder import ReorderTableConfig
+from sfumato.tables.imputation.table_earlier_values import EarlierValuesTableConfig
+from sfumato.tables.joins.table_extent_join import ExtentJoinTableConfig
+from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
+from sfumato.tables.joins.table_similarity_join import (
+    SelfJoinTableConfig,
+    SimilarityJoinTableConfig,
 )
-from sfumato.tables.windows.extents import ExtentTableConfig
-from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
+from sfumato.tables.ranking.table_top_k import TopKTableConfig
+from sfumato.tables.reading.chain import ChainConfig, ChainStep, Condition, Feed, Place
+from sfumato.tables.reading.expressions import ColumnRef
+from sfumato.tables.reading.frame import MARKS
+from sfumato.tables.reading.rows import Column, Probabilities, Reading, Rule, Ties, Values, marks_of
+from sfumato.tables.windows.table_extents import ExtentTableConfig
+from sfumato.tables.windows.table_windows import RowWindowTableConfig
 from sfumato.windows import Delta, JoinWindow, Range, Rows
 
 KEYS = ("a", "b", "c")
@@ -55,6 +49,7 @@ def rows(rng, n):
     x = rng.normal(0, 1, prob.size)
     readings = np.round(rng.random((n, 1)) + rng.random((n, 2)), 2)
     readings[np.arange(n), rng.integers(0, 2, n)] = np.nan
+    readings[5::11], readings[7::13] = [0.8, 0.9], np.nan  # complete, and with nothing to go by
     names = pa.array([KEYS[k] for k in key])
     lists = {"prob": pa.ListArray.from_arrays(offsets, pa.array(prob)),
              "value0": pa.ListArray.from_arrays(offsets, pa.array(x))}  # fmt: skip
@@ -221,7 +216,7 @@ OF_RELEASED = Reading(
     ("key",),
     ("event",),
     ("key",),
-    (("prob", Probabilities()), ("value0", Values(Name(("x",)))), *marks_of(MARKS)),
+    (("prob", Probabilities()), ("value0", Values(ColumnRef(("x",)))), *marks_of(MARKS)),
     Rule(probabilities=True, complete=("order0",), bounded=("value0",), unless_late=True),
     Ties(("id",)),
 )
@@ -303,8 +298,15 @@ TABLES = {
     "reorder": subject(
         ReorderTableConfig(control=DisorderControl(slack=4), keys=1), fed("event")
     ),
+    "reorder by drop ratio": subject(
+        ReorderTableConfig(control=DisorderControl(0.1, estimator="conformal"), keys=1),
+        fed("event"),
+    ),
     "reorder of three sources": subject(
-        ReorderTableConfig(control=DisorderControl(slack=4), keys=1, sources=1),
+        # A source that nobody expects may speak when others have passed it: cuts matter then.
+        ReorderTableConfig(
+            control=DisorderControl(slack=4), keys=1, sources=1, expected_sources=3
+        ),
         fed("event", "source0"),
     ),
     "top-k": subject(

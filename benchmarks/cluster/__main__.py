@@ -9,11 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import __doc__ as about
-from .standalone import Cluster
+from benchmarks.cluster import __doc__ as about
+from benchmarks.cluster.standalone import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))  # for `chaos` and `page`
 
 
 def up(chosen: argparse.Namespace) -> None:
@@ -35,12 +34,11 @@ def submit(chosen: argparse.Namespace) -> None:
 
 
 def check(chosen: argparse.Namespace) -> None:
-    from chaos import readings
-
-    from .checks import checked
+    from benchmarks.cluster.checks import checked
+    from benchmarks.data.streams import readings_of_three
 
     with tempfile.TemporaryDirectory() as name, Cluster(Path(name)) as cluster:
-        found = checked(cluster, readings(4_800, 1), 12, archive=chosen.archive)
+        found = checked(cluster, readings_of_three(4_800, 1), 12, archive=chosen.archive)
     for part, outcome in found.items():
         outcome.pop("pairs", None)
         print(part, json.dumps(outcome))
@@ -49,21 +47,22 @@ def check(chosen: argparse.Namespace) -> None:
 
 
 def scaling(chosen: argparse.Namespace) -> None:
-    from .growth import run
-    from .report import keep, written
-    from .scaling import measured
+    from benchmarks.cluster.growth import run
+    from benchmarks.cluster.scaling import measured
+    from benchmarks.cluster.scaling_page import written
 
     figures = json.loads(chosen.out.read_text()) if chosen.out.exists() else {}
     parts = {"growth": run, "cluster": lambda: measured(chosen.turns)}
     for name, measure in parts.items():
         if chosen.only in (None, name):
             figures[name] = measure()
-            keep(figures, chosen.out)
+            chosen.out.parent.mkdir(parents=True, exist_ok=True)
+            chosen.out.write_text(json.dumps(figures, indent=1) + "\n")
     chosen.page.write_text(written(figures))
 
 
 def archive(chosen: argparse.Namespace) -> None:
-    from .environment import archive as packed
+    from benchmarks.cluster.environment import archive as packed
 
     packed(chosen.file.absolute(), chosen.source)
 

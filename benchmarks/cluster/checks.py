@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -10,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from .standalone import Cluster, finished
+from benchmarks.cluster.standalone import Cluster, finished
+from benchmarks.spark_streams import write_files
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = Path(__file__).parent / "jobs" / "check.py"
@@ -31,15 +30,10 @@ def checked(
 ) -> dict[str, dict[str, Any]]:
     """Outcomes by part; in `stream` a worker is killed in mid-batch, and started again.
 
-    rows : an Arrow table of `chaos.readings`, cut into so many files, one a micro-batch
+    rows : an Arrow table of `readings_of_three`, cut into so many files, one a micro-batch
     """
     folder = cluster.folder / "check"
-    (folder / "in").mkdir(parents=True)
-    size = -(-rows.num_rows // files)
-    for number in range(files):
-        path = folder / "in" / f"{number:04d}.parquet"
-        pq.write_table(rows.slice(number * size, size), path)
-        os.utime(path, (1_000_000 + number,) * 2)
+    write_files(rows, -(-rows.num_rows // files), folder / "in")
     blocks = BLOCK.findall((ROOT / "docs" / "tutorials" / "first-look.md").read_text())
     (folder / "first_look.py").write_text("\n".join(blocks))
     log = folder / "job.log"

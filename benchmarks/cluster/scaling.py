@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from .standalone import Cluster
+from benchmarks.cluster.standalone import Cluster
+from benchmarks.data.streams import alternatives, around_centres, readings
+from benchmarks.spark_streams import later, write_files
 
 JOB = Path(__file__).parent / "jobs" / "measure.py"
 SMALL, LARGE, BATCHES, KEYS = 10_000, 100_000, 6, 1_000
@@ -71,48 +72,27 @@ class Application:
 
 def points(rows: int, samples: int) -> pa.Table:
     """Numbered tuples whose centres are in a cube, their samples in a ball around them."""
-    rng = np.random.default_rng(2)
-    centres = rng.uniform(0, 100, (rows, 1, 3))
-    direction = rng.normal(size=(rows, samples, 3))
-    direction /= np.linalg.norm(direction, axis=2, keepdims=True)
-    length = 5.0 * rng.random((rows, samples, 1)) ** (1 / 3)
-    flat = (centres + direction * length).reshape(-1, 3)
-    columns = [pa.array(np.full(len(flat), 1 / samples)), *map(pa.array, flat.T)]
-    structs = pa.StructArray.from_arrays(columns, ["prob", "x", "y", "z"])
-    offsets = pa.array(np.arange(rows + 1) * samples, pa.int32())
-    return pa.table(
-        {
-            "number": pa.array(np.arange(rows)),
-            "alternatives": pa.ListArray.from_arrays(offsets, structs),
-        }
-    )
-
-
-def write(table: pa.Table, size: int, folder: Path) -> None:
-    folder.mkdir()
-    for i in range(table.num_rows // size):
-        path = folder / f"{i:04d}.parquet"
-        pq.write_table(table.slice(i * size, size), path)
-        os.utime(path, (1_000_000 + i,) * 2)
+    x, y, z = np.moveaxis(around_centres(rows, samples, 3, 100, 5.0), 2, 0)
+    tuples = alternatives(1 / samples, x=x, y=y, z=z)
+    return pa.table({"number": pa.array(np.arange(rows)), "alternatives": tuples})
 
 
 def measured(turns: int) -> dict[str, Any]:
     """Seconds of a micro-batch by what ran, and the machine's load."""
-    from spark_path import readings
-
     times: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as name, Cluster(Path(name), workers=3) as cluster:
         folder = cluster.folder
         for size in (SMALL, LARGE):
-            write(readings(size * BATCHES, KEYS, 3, seed=1), size, folder / f"rows{size}")
-        write(points(JOINED * BATCHES, SAMPLES), JOINED, folder / "points")
+            rows = readings(size * BATCHES, KEYS, 3, seed=1)
+            write_files(rows, size, folder / f"rows{size}")
+        write_files(points(JOINED * BATCHES, SAMPLES), JOINED, folder / "points")
         applications = [Application(cluster, folder, executors) for executors in (1, 2)]
         for turn in range(turns + 1):
             for application in applications:
                 for what, asked in _asked(application.executors).items():
                     found = application.ask(**asked)
                     if turn:  # the first warms up
-                        times.setdefault(what, []).extend(found[len(found) // 2 :])
+                        times.setdefault(what, []).extend(later(found))
         for application in applications:
             application.end()
     return {"load": os.getloadavg()[0], **{w: statistics.median(t) for w, t in times.items()}}

@@ -1,4 +1,4 @@
-"""Compile a C++ peer of this folder once and load it.
+"""Compile a C++ peer of this folder once, load it, and call it.
 
 The peers are straightforward codings of the papers' algorithms. They get the compiler's best
 settings and are timed in the same run, on the same data, as the code they are compared with.
@@ -12,16 +12,43 @@ import os
 import platform
 import subprocess
 import tempfile
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 
 
+def peer(library: str, function: str, *arguments: Any, result: Any = ctypes.c_int64) -> Callable:
+    """Return a call of a C++ function whose arguments are converted already.
+
+    arguments : arrays are pointers, whole numbers and truth values int64_t, floats double
+    """
+    call = getattr(load(library), function)
+    call.restype = result
+    kept = partial(call, *map(_converted, arguments))
+    kept.arrays = arguments  # type: ignore[attr-defined]  # as long as the pointers to them
+    return kept
+
+
+def _converted(argument: Any) -> Any:
+    if isinstance(argument, np.ndarray):
+        assert argument.flags.c_contiguous
+        return ctypes.c_void_p(argument.ctypes.data)
+    if isinstance(argument, float):
+        return ctypes.c_double(argument)
+    return argument if isinstance(argument, ctypes.c_void_p) else ctypes.c_int64(argument)
+
+
+@cache
 def load(name: str) -> ctypes.CDLL:
-    """The library of `<name>.cpp`, compiled unless this very text was compiled here before.
+    """Return the library of `<name>.cpp`, compiled unless this very text was compiled here before.
 
     The compiler is `$CXX`, else g++; the library lies in a folder of the system's temporary one.
-    Raises RuntimeError with the compiler's words if there is none or it fails.
+    Raises RuntimeError with the compiler's message if there is none or it fails.
     """
     source = Path(__file__).with_name(f"{name}.cpp")
     compiler = os.environ.get("CXX", "g++")
@@ -31,23 +58,14 @@ def load(name: str) -> ctypes.CDLL:
     folder.mkdir(mode=0o700, exist_ok=True)
     library = folder / f"{name}-{digest}.so"
     if not library.exists():
-        _compile(compiler, source, library)
+        partial_file = library.with_suffix(f".{os.getpid()}")
+        command = [compiler, *FLAGS, str(source), "-o", str(partial_file)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise RuntimeError(f"no C++ compiler `{compiler}`: install g++ or set CXX") from None
+        except subprocess.CalledProcessError as failure:
+            text = f"{compiler} could not compile {source.name}:\n{failure.stderr}"
+            raise RuntimeError(text) from None
+        partial_file.replace(library)
     return ctypes.CDLL(str(library))
-
-
-def _compile(compiler: str, source: Path, library: Path) -> None:
-    partial = library.with_suffix(f".{os.getpid()}")
-    try:
-        subprocess.run(
-            [compiler, *FLAGS, str(source), "-o", str(partial)],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-    except FileNotFoundError:
-        raise RuntimeError(f"no C++ compiler `{compiler}`: install g++ or set CXX") from None
-    except subprocess.CalledProcessError as failure:
-        raise RuntimeError(
-            f"{compiler} could not compile {source.name}:\n{failure.stderr}"
-        ) from None
-    partial.replace(library)

@@ -172,7 +172,7 @@ struct Join {
 
 extern "C" {
 
-void* incomplete_index(const double* points, int64_t n, int d, const int64_t* axes,
+void* incomplete_index(const double* points, int64_t n, int64_t d, const int64_t* axes,
                        const int64_t* counts) {
     auto* trees = new std::vector<RTree>(d);
     for (int t = 0; t < d; t++)
@@ -190,12 +190,12 @@ double seconds() {
 
 // Arrivals from `timed` on count: those before fill the windows, untested and untimed. Writes the
 // answers, (arrival, held number, Pr) each, and the processor's seconds; returns their number.
-int64_t incomplete_join(void* index, const double* points, int d, const double* reach, int grid,
+int64_t incomplete_join(void* index, const double* points, int64_t d, const double* reach, int64_t grid,
                         int64_t n, const uint8_t* sides, const double* values, double within,
                         double probability, int64_t rows, double cell, int64_t timed,
                         int64_t room, int64_t* arrival, int64_t* held, double* pr, double* spent) {
     auto& trees = *static_cast<std::vector<RTree>*>(index);
-    Join join{d, within, probability, cell};
+    Join join{(int)d, within, probability, cell};
     Window windows[2];
     int64_t numbers[2] = {0, 0}, answers = 0;
     double began = 0;

@@ -292,11 +292,11 @@ void sorted(const Stream& s, int64_t n, Answers& out) {
 }  // namespace
 
 // kind: 0 nested, 1 nested for SIMD, 2 grid, 3 sorted. `side_length`: of the grid's cells.
-extern "C" int64_t join(int kind, int64_t n, const uint8_t* side, const int64_t* offsets,
-                        const double* prob, const double* points, int d, double within,
-                        double threshold, int64_t rows, int64_t begin, double side_length, int samples,
-                        int64_t* arrival, int64_t* held, double* probability) {
-    Stream s{side, offsets, prob, points, d, within, threshold, rows, begin};
+extern "C" int64_t join(int64_t kind, int64_t n, const uint8_t* side, const int64_t* offsets,
+                        const double* prob, const double* points, int64_t d, double within,
+                        double threshold, int64_t rows, int64_t begin, double side_length,
+                        int64_t samples, int64_t* arrival, int64_t* held, double* probability) {
+    Stream s{side, offsets, prob, points, (int)d, within, threshold, rows, begin};
     Answers out{arrival, held, probability, 0, samples != 0, {}};
     if (kind == 0) nested(s, n, out);
     if (kind == 1 && d == 1) nested_simd<1>(s, n, out);

@@ -3,9 +3,9 @@
 ```{api} reorder split_late
 ```
 
-gives each name's signature and its docstring. Docstrings here are plain English: paragraphs, lists
-of arguments as `name : meaning`, examples behind `>>>`, and a last `Source:` that names papers by
-letter and links to their page. What a docstring says is not said again anywhere else.
+gives each name's signature and its docstring: paragraphs, the sections of numpydoc, arguments also
+as `name : meaning`, and examples after `>>>`. `References:` (authors and year) and `Source:` (a
+letter) link to the page of papers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 ARGUMENT = re.compile(r"^(?!Source)([a-z_][\w, .]*?) : (.*)$")
+SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples")
 PAPERS = "/papers.md"
 
 
@@ -58,11 +59,22 @@ def signature(of: Any) -> str:
 
 
 def markdown(doc: str) -> list[str]:
-    """A docstring as lines of Markdown: lists of arguments become definitions, `>>>` code."""
+    """Return a docstring as lines of Markdown.
+
+    Titles of sections become rubrics, arguments and errors definitions, and `>>>` code.
+    """
     lines: list[str] = []
     argument = code = False
-    for line in [*doc.splitlines(), ""]:
+    section = ""
+    given = [*doc.splitlines(), ""]
+    for line, following in zip(given, [*given[1:], ""], strict=True):
         text = line.strip()
+        if section and text == "-" * len(section):
+            continue
+        if line in SECTIONS and following == "-" * len(line):
+            section, argument = line, False
+            lines += ["", f"```{{rubric}} {line}", "```", ""]
+            continue
         if text.startswith(">>>") and not code:
             code = True
             lines += ["", "```pycon"]
@@ -74,9 +86,15 @@ def markdown(doc: str) -> list[str]:
             lines += ["```", ""]
             continue
         found = ARGUMENT.match(line)
+        is_listed = section in ("Parameters", "Raises") and following.startswith("    ")
         if found:
             lines += ["", f"`{found[1]}`", f": {linked(found[2])}"]
             argument = True
+        elif is_listed and line[:1].strip():
+            lines += ["", f"`{line}`"]
+            argument = True
+        elif argument and line.startswith(" ") and lines[-1].startswith("`"):
+            lines.append(f": {linked(text)}")
         elif argument and line.startswith(" "):
             lines.append(f"  {linked(text)}")
         else:
@@ -88,9 +106,13 @@ def markdown(doc: str) -> list[str]:
 
 
 def linked(line: str) -> str:
-    """`Source:` leads to the page of papers; a star is a star."""
+    """Link `References:` and `Source:` to the page of papers, and escape stars."""
     line = re.sub(r"(?<![`*])\*(?!`)", r"\\*", line) if "`" not in line else line
-    return line.replace("Source:", f"[Source]({PAPERS}):")
+    return re.sub(r"^(References|Source):|(?<= )(Source):", _to_papers, line)
+
+
+def _to_papers(found: re.Match[str]) -> str:
+    return f"[{found[1] or found[2]}]({PAPERS}):"
 
 
 class Api(SphinxDirective):

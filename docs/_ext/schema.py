@@ -19,16 +19,16 @@ from sphinx.util.docutils import SphinxDirective
 SCHEMA = Path(__file__).resolve().parents[1] / "pipeline.schema.json"
 
 
-def sections(schema: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """The tables of keys that a part may have: several where its kinds differ."""
+def section(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the table of keys of a part."""
     part = schema["properties"][name] if name else schema
-    if "patternProperties" in part:  # [sources.NAME], ...
-        (part,) = part["patternProperties"].values()
-    return part.get("anyOf", [part])
+    part = part.get("additionalProperties") or part  # [sources.NAME], ...
+    reference = part.get("$ref", "").rpartition("/")[2]
+    return schema["$defs"][reference] if reference else part
 
 
 def kind(of: dict[str, Any]) -> str:
-    """What a key's value is, in words."""
+    """Describe the value of a key."""
     if "enum" in of:
         return " or ".join(f'`"{value}"`' for value in of["enum"])
     found = of.get("type", "")
@@ -56,8 +56,7 @@ class Schema(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(SCHEMA))
         name = self.arguments[0] if self.arguments else ""
-        found = sections(json.loads(SCHEMA.read_text()), name)
-        text = "\n\nor\n\n".join(markdown(part) for part in found)
+        text = markdown(section(json.loads(SCHEMA.read_text()), name))
         box = nodes.container()
         self.state.nested_parse(StringList(text.splitlines(), source="schema"), 0, box)
         return box.children

@@ -6,77 +6,53 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.operators.arrays import Floats
-from sfumato.operators.imputation.donor_index import finite
 
 KNN, INTERPOLATION, LAST, MEAN = BASELINES = ("kNN", "interpolation", "last value", "mean")
 BLOCK = 2**22  # distances computed at once
 
 
-def impute_mean(repository: npt.ArrayLike, values: npt.ArrayLike) -> Floats:
-    """Missing attributes replaced by their mean in the repository.
-
-    repository : float64[N, D], finite    values : float64[n, D], NaN is missing
-    Returns float64[n, D].  O(N D + n D).
-    """
-    rows, objects = _both(repository, values)
-    return np.where(np.isnan(objects), rows.mean(axis=0), objects)
+def impute_mean(repository: Floats, values: Floats) -> Floats:
+    """Missing attributes (NaN) replaced by their mean in the repository, float64[N, D]."""
+    return np.where(np.isnan(values), repository.mean(axis=0), values)
 
 
-def impute_nearest(repository: npt.ArrayLike, values: npt.ArrayLike, neighbours: int = 5) -> Floats:
+def impute_nearest(repository: Floats, values: Floats, neighbours: int = 5) -> Floats:
     """Missing attributes replaced by their mean over the nearest rows of the repository.
 
-    repository : float64[N, D], finite    values : float64[n, D], NaN is missing
-    neighbours : int >= 1
     Distance is Euclidean over the attributes present, scaled to their extent in the repository;
     ties go to the earlier row; without any attribute present the mean of the repository is taken.
     This is what scikit-learn's `KNNImputer` does after scaling, without needing it.
     Returns float64[n, D].  O(n N D).
     """
-    rows, objects = _both(repository, values)
-    k = min(neighbours, len(rows))
-    if k < 1:
-        raise ValueError(f"`neighbours` must be at least 1; got {neighbours!r}")
-    low, extent = rows.min(axis=0), rows.max(axis=0) - rows.min(axis=0)
+    low, extent = repository.min(axis=0), np.ptp(repository, axis=0)
     extent[extent == 0.0] = 1.0
-    near, wanted = (rows - low) / extent, (objects - low) / extent
-    result = objects.copy()
-    missing = np.isnan(objects)
+    near, wanted = (repository - low) / extent, (values - low) / extent
+    k, result, missing = min(neighbours, len(near)), values.copy(), np.isnan(values)
     patterns, which = np.unique(missing, axis=0, return_inverse=True)
     for p, pattern in enumerate(patterns):
         places = np.flatnonzero(which.reshape(-1) == p)
-        if not pattern.any():
-            continue
         if pattern.all():
-            result[places] = rows.mean(axis=0)
+            result[places] = repository.mean(axis=0)
             continue
-        step = max(1, BLOCK // len(rows))
-        for begin in range(0, places.size, step):
+        step = max(1, BLOCK // len(near))
+        for begin in range(0, places.size if pattern.any() else 0, step):
             part = places[begin : begin + step]
             distance = _squared(wanted[part][:, ~pattern], near[:, ~pattern])
             nearest = _least(distance, k)
             for a in np.flatnonzero(pattern):
-                result[part, a] = rows[nearest, a].mean(axis=1)
+                result[part, a] = repository[nearest, a].mean(axis=1)
     return result
 
 
-def interpolate_stream(
-    values: npt.ArrayLike, order: npt.ArrayLike | None = None, *, ahead: bool = True
-) -> Floats:
+def interpolate_stream(values: Floats, at: Floats, *, ahead: bool) -> Floats:
     """Missing attributes of one stream from its own rows before and, if `ahead`, after.
 
-    values : float64[n, D], NaN is missing    order : float64[n], not falling (None: 0, 1, ...)
+    values : float64[n, D], NaN is missing    at : float64[n], times that do not fall
     ahead : True: linear between the last and the next row that have the attribute, the nearer one
         at the stream's ends (it must wait for the next); False: the last value is repeated
     An attribute that no usable row has stays NaN.
-    Returns float64[n, D].  O(n D).
     """
-    objects = _matrix(values)
-    at = np.arange(len(objects), dtype=np.float64)
-    if order is not None:
-        at = np.asarray(order, np.float64)
-        if at.shape != (len(objects),) or (np.diff(at) < 0).any():
-            raise ValueError(f"`order` must be {len(objects)} numbers that do not fall")
-    result = objects.copy()
+    result = values.copy()
     for column in result.T:
         known = np.flatnonzero(~np.isnan(column))
         if not known.size:
@@ -111,22 +87,6 @@ def _squared(one: Floats, other: Floats) -> Floats:
     for a in range(one.shape[1]):
         total += np.square(one[:, a, None] - other[None, :, a])
     return total
-
-
-def _matrix(values: npt.ArrayLike) -> Floats:
-    matrix = np.asarray(values, np.float64)
-    if matrix.ndim != 2:
-        raise ValueError(f"`values` must have shape (n, attributes); got {matrix.shape}")
-    return matrix
-
-
-def _both(repository: npt.ArrayLike, values: npt.ArrayLike) -> tuple[Floats, Floats]:
-    rows, objects = finite("repository", repository), _matrix(values)
-    if rows.shape[1] != objects.shape[1]:
-        raise ValueError(
-            f"`values` must have the repository's {rows.shape[1]} attributes; got {objects.shape}"
-        )
-    return rows, objects
 
 
 def ways(repository: Floats, gaps: Floats, at: Floats) -> dict[str, Callable[[], Floats]]:

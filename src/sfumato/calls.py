@@ -63,3 +63,19 @@ def check_call(
     ]
     if missing:
         raise TypeError(f"{name} needs {', '.join(missing)}{shown}")
+
+
+def is_column_object(given: Any) -> bool:
+    """Return whether something is a Column of Spark or an expression of Polars; imports nothing."""
+    return has_class_of_spark(given, "Column") or is_polars_expression(given)
+
+
+def is_polars_expression(given: Any) -> bool:
+    """Return whether something is an expression of Polars; imports nothing."""
+    return type(given).__name__ == "Expr" and type(given).__module__.startswith("polars.")
+
+
+def has_class_of_spark(given: Any, name: str) -> bool:
+    """Return whether something has a class of Spark, or one derived from it; imports nothing."""
+    classes = type(given).__mro__
+    return any(of.__name__ == name and of.__module__.startswith("pyspark.sql.") for of in classes)

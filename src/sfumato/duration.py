@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 
-UNITS = {
+MICROSECONDS = {
     "microsecond": 1,
     "millisecond": 1_000,
     "second": 1_000_000,
@@ -24,8 +24,8 @@ SHORT = {
     "hr": "hour",
     "d": "day",
 }
-SPELLED = (("h", "hour"), ("min", "minute"), ("s", "second"), ("ms", "millisecond"))
-PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", re.IGNORECASE)
+UNITS_SHOWN = (("h", "hour"), ("min", "minute"), ("s", "second"), ("ms", "millisecond"))
+AMOUNT_AND_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", re.IGNORECASE)
 
 
 def microseconds(argument: str, duration: str | timedelta) -> int:
@@ -50,23 +50,23 @@ def microseconds(argument: str, duration: str | timedelta) -> int:
 def _parsed(argument: str, text: str) -> int:
     total, place = 0.0, 0
     while place < len(text):
-        part = PART.match(text, place)
+        part = AMOUNT_AND_UNIT.match(text, place)
         word = part.group(2).lower().removesuffix("s") if part else ""
         plain = part.group(2).lower() if part else ""
-        unit = word if word in UNITS else SHORT.get(plain, SHORT.get(word, ""))
+        unit = word if word in MICROSECONDS else SHORT.get(plain, SHORT.get(word, ""))
         if part is None or not unit:
             raise ValueError(
                 f"`{argument}` must be a duration like '10 seconds' or '1 hour 30 minutes', "
-                f"in {', '.join(UNITS)}s; got {text!r}"
+                f"in {', '.join(MICROSECONDS)}s; got {text!r}"
             )
-        total += float(part.group(1)) * UNITS[unit]
+        total += float(part.group(1)) * MICROSECONDS[unit]
         place = part.end()
     return round(total)
 
 
 def spelled(length: int) -> str:
     """Microseconds in the largest unit of which they are a whole number: "2 min"."""
-    for word, unit in SPELLED:
-        if length % UNITS[unit] == 0:
-            return f"{length // UNITS[unit]} {word}"
+    for word, unit in UNITS_SHOWN:
+        if length % MICROSECONDS[unit] == 0:
+            return f"{length // MICROSECONDS[unit]} {word}"
     return f"{length} us"

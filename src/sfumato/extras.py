@@ -17,6 +17,7 @@ BROUGHT_BY = {
     "grpc": "connect",
     "grpc_status": "connect",
     "zstandard": "connect",
+    "msgspec": "cli",
     "rich": "cli",
     "typer": "cli",
     "altair": "charts",

@@ -9,9 +9,9 @@ from typing import Any
 MAX_ALTERNATIVES = 10_000  # of a row, where no setting says otherwise
 MAX_EXTENTS = 10_000  # of a `Range`, that one row may be in
 MAX_PLACED = 100_000_000  # looks at alternatives of a row: see `most_placed`
-SETTING = "sfumato.maxAlternatives"  # of a Spark session
-VARIABLE = "SFUMATO_MAX_ALTERNATIVES"  # of the environment, for tables in memory
-HOW_TO_RAISE = f"{SETTING} on Spark, {VARIABLE} in memory"
+MAX_ALTERNATIVES_SETTING = "sfumato.maxAlternatives"  # of a Spark session
+MAX_ALTERNATIVES_VARIABLE = "SFUMATO_MAX_ALTERNATIVES"  # of the environment, for tables in memory
+HOW_TO_RAISE = f"{MAX_ALTERNATIVES_SETTING} on Spark, {MAX_ALTERNATIVES_VARIABLE} in memory"
 LARGEST_BOUND = 100_000_000  # lists of alternatives have 32-bit offsets
 
 
@@ -33,7 +33,7 @@ def alternatives_bound(name: str, given: Any) -> int:
 
 def alternatives_bound_in_memory() -> int:
     """Return the bound for tables in memory: that of the environment variable."""
-    return alternatives_bound(VARIABLE, os.environ.get(VARIABLE))
+    return alternatives_bound(MAX_ALTERNATIVES_VARIABLE, os.environ.get(MAX_ALTERNATIVES_VARIABLE))
 
 
 def too_many(bound: int) -> str:

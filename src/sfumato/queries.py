@@ -1,4 +1,4 @@
-"""Queries that are registered with an operator: frozen, checked when made; what ranks tuples."""
+"""Queries that are registered with an operator: frozen, and checked when they are built."""
 
 import re
 from collections.abc import Sequence
@@ -11,16 +11,30 @@ from sfumato.windows import Duration, span_of
 @checks_call('sf.Top(3, every="2 minutes")')
 @dataclass(frozen=True)
 class Top:
-    """A top-k query: which k, and how long its answer may be.
+    """Top-k query: its k, and the longest time between two answers.
 
-    k : how many tuples (or streams) are wanted, >= 1
-    every : the longest event time between two answers: "2 minutes" or a timedelta; None: as often
-        as the window slides
-    name : what its answers are called; None: "top_K"
+    Parameters
+    ----------
+    k
+        Number of tuples (or streams) wanted, >= 1.
+    every
+        Longest event time between two answers: "2 minutes" or a timedelta. None: as often as the
+        window slides.
+    name
+        Name of its answers; None: "top_K".
 
-    Raises ValueError for a number or duration out of range, TypeError for other types.
-    Source: D, section 1 (FREQUENCY is an upper bound of the interval between two executions).
+    Raises
+    ------
+    ValueError, TypeError
+        For a number or duration out of range, and for other types.
 
+    Notes
+    -----
+    References: Chen et al. (2013), section 1 (FREQUENCY is an upper bound of the interval between
+    two executions): see the page of papers.
+
+    Examples
+    --------
     >>> Top(3, every="2 minutes").interval, Top(3).label
     (120000000, 'top_3')
     """
@@ -41,24 +55,33 @@ class Top:
 
     @property
     def label(self) -> str:
-        """The name of its answers."""
+        """Return the name of its answers."""
         return f"top_{self.k}" if self.name is None else self.name
 
     @property
     def interval(self) -> int | None:
-        """`every` in microseconds, or None."""
+        """Return `every` in microseconds, or None."""
         return None if self.every is None else span_of("every", self.every)
 
 
 def registered(
     queries: Top | int | Sequence[Top | int], otherwise: int | None
 ) -> dict[str, tuple[int, int]]:
-    """name -> (k, every in microseconds) of one query or several.
+    """Return {name: (k, every in microseconds)} of one query or several.
 
-    queries : a number k stands for Top(k)
-    otherwise : `every` of the queries that do not say, or None where each must
-    Raises TypeError for anything but queries, ValueError for none, equal names, or a lacking
-    `every`.
+    Parameters
+    ----------
+    queries
+        A number k stands for Top(k).
+    otherwise
+        `every` of the queries that do not have their own, or None where each must have one.
+
+    Raises
+    ------
+    TypeError
+        For anything but queries, or an empty list.
+    ValueError
+        For equal names, or a missing `every`.
     """
     given = queries if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
     if not given or not all(_is_query(query) for query in given):
@@ -84,10 +107,16 @@ def registered(
 
 
 def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
-    """The expression of `by` without a direction behind it, and whether the least ranks first.
+    """Return the expression of `by` without a trailing direction, and whether the least ranks
+    first.
 
-    Raises TypeError for what is no text, ValueError for a direction that `ascending` contradicts,
-    for several expressions, and for an order of NULLs (a score that is NULL takes no part).
+    Raises
+    ------
+    TypeError
+        For `by` that is not text.
+    ValueError
+        For a direction that `ascending` contradicts, for several expressions, and for an order of
+        NULLs (a tuple whose score is NULL is skipped).
     """
     if not isinstance(by, str) or not by.strip():
         raise TypeError(

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQueryListener
 
-EVERY = 0.5  # seconds between two questions to the server
-PREFIX = "sfumato_"
+POLL_SECONDS = 0.5  # seconds between two questions to the server
+METRIC_PREFIX = "sfumato_"
 IDENTITY = ("kind", "operator", "step", "side")  # fields of a row that say whose it is, not counts
-ANSWERS = "answers"  # the side of the answers of a ranking, counted by its queries
+ANSWERS_SUFFIX = "answers"  # the side of the answers of a ranking, counted by its queries
 
 
 class OperatorPart(NamedTuple):
@@ -39,7 +39,7 @@ class OperatorPart(NamedTuple):
     @property
     def metric(self) -> str:
         """The name of what it observes, unless the query has the operator a second time."""
-        return PREFIX + self.operator + (f"_{self.side}" if self.side else "")
+        return METRIC_PREFIX + self.operator + (f"_{self.side}" if self.side else "")
 
 
 def observed(report: Any) -> dict[str, dict[str, Any]]:
@@ -65,7 +65,7 @@ def parts_of(rows: dict[str, dict[str, Any]]) -> dict[OperatorPart, dict[str, An
             continue
         part = OperatorPart(kind, operator, side)
         if name != part.metric and (part.metric in rows or part in found):
-            own = name.removeprefix(PREFIX)
+            own = name.removeprefix(METRIC_PREFIX)
             part = part._replace(operator=own.removesuffix(f"_{side}") if side else own)
         found[part] = {field: value for field, value in row.items() if field not in IDENTITY}
     return found
@@ -131,13 +131,13 @@ class Poller:
             try:
                 self._poll_once()
             except Exception as error:  # whatever a lost server or a stopped session raises
-                self._ended.wait(EVERY)  # a session that stops says so at the end
+                self._ended.wait(POLL_SECONDS)  # a session that stops says so at the end
                 over = self._ended.is_set() or not threading.main_thread().is_alive()
                 if not (over or self._spark.is_stopped):
                     lost = f"sfumato no longer listens to this session's queries: {error}"
                     warnings.warn(lost, stacklevel=1)
                 return
-            self._ended.wait(EVERY)
+            self._ended.wait(POLL_SECONDS)
 
     def _poll_once(self) -> None:
         active = {query.runId: query for query in self._spark.streams.active}

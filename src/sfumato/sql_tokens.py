@@ -16,18 +16,18 @@ DEEPEST_NESTING = 200  # brackets within brackets: Spark's parser recurses into 
 
 NAME, QUOTED, STRING, NUMBER, SIGN, FRAME = "name", "quoted", "string", "number", "sign", "frame"
 
-DIGITS = tuple("0123456789")
+DECIMAL_DIGITS = tuple("0123456789")
 SPACE = re.compile(r"[ \t\r\n]+")
-WORD = re.compile(r"\w+")
+WORD_PATTERN = re.compile(r"\w+")
 DECIMALS = r"(?:[eE][+-]?[0-9]+)?(?:[bB][dD]|[dDfF])?"
 NUMERAL = re.compile(rf"(?:[0-9]+[lLsSyY]|(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+){DECIMALS})(?!\w)")
 WITH_UNIT = re.compile(r"[0-9]+(?:\.[0-9]*)?(?=[A-Za-z]+\b)")
 # Longest first. `>>` is read as two signs where it closes two types, and refused elsewhere.
-SIGNS = (
+OPERATOR_SIGNS = (
     *("<=>", "||", "|>", "->", "=>", "::", "<=", ">=", "<>", "!=", "=="),
     *"()[],.;+-*/%=<>~&|^!",
 )
-SIGN_AT = re.compile("|".join(re.escape(sign) for sign in SIGNS))
+SIGN_AT = re.compile("|".join(re.escape(sign) for sign in OPERATOR_SIGNS))
 REFUSED_SIGNS = {
     "<<": "write shiftleft(a, n)",
     ">>": "write shiftright(a, n)",
@@ -36,9 +36,9 @@ REFUSED_SIGNS = {
     "/*+": "a hint is not part of a query",
     "*/": "no comment is open here",
 }
-VARIABLE = re.compile(r"\$\{[^}]{0,1000}\}?")
+QUERY_VARIABLE = re.compile(r"\$\{[^}]{0,1000}\}?")
 NO_VARIABLES = "variables like ${name} are not allowed in a query"
-CLOSES = {"(": ")", "[": "]"}
+CLOSING_BRACKETS = {"(": ")", "[": "]"}
 FRAME_AT = re.compile(r"\{d\d+\}")
 TYPES_WITH_ARGUMENTS = ("array", "map", "struct")
 # Letters whose upper case is an ASCII letter: Spark would read them as part of a keyword.
@@ -119,7 +119,7 @@ def tokenize(text: str, *, frames: bool = False, constructs: bool = False) -> li
     if len(text) > LONGEST_TEXT:
         reason = f"the text has {len(text):,} characters; at most {LONGEST_TEXT:,} are read"
         raise TokenError(reason, LONGEST_TEXT, LONGEST_TEXT + 1)
-    reader = _Reader(text, frames, constructs)
+    reader = _Tokenizer(text, frames, constructs)
     while reader.place < len(text):
         reader.step()
     if reader.opened:
@@ -127,7 +127,7 @@ def tokenize(text: str, *, frames: bool = False, constructs: bool = False) -> li
     return reader.found
 
 
-class _Reader:
+class _Tokenizer:
     """Reads one token after another."""
 
     def __init__(self, text: str, frames: bool, constructs: bool) -> None:
@@ -149,9 +149,11 @@ class _Reader:
             self._string(place, raw=False)
         elif sign == "`":
             self._quoted()
-        elif sign in DIGITS or (sign == "." and text[place + 1 : place + 2] in DIGITS):
+        elif sign in DECIMAL_DIGITS or (
+            sign == "." and text[place + 1 : place + 2] in DECIMAL_DIGITS
+        ):
             self._number()
-        elif (word := WORD.match(text, place)) is not None:
+        elif (word := WORD_PATTERN.match(text, place)) is not None:
             self._word(word[0])
         elif self.frames and (frame := FRAME_AT.match(text, place)) is not None:
             self._add(FRAME, frame[0], frame.end())
@@ -210,7 +212,7 @@ class _Reader:
 
     def _refuse_variables(self, start: int, end: int) -> None:
         # Spark replaces them in texts, too, by settings and by the environment.
-        variable = VARIABLE.search(self.text, start, end)
+        variable = QUERY_VARIABLE.search(self.text, start, end)
         if variable is not None:
             raise TokenError(NO_VARIABLES, variable.start(), variable.end())
 
@@ -235,7 +237,7 @@ class _Reader:
         if number is None and self.constructs and self.opened and self.opened[-1].value == "[":
             number = WITH_UNIT.match(self.text, self.place)
         if number is None:
-            word = WORD.match(self.text, self.place)
+            word = WORD_PATTERN.match(self.text, self.place)
             length = len(word[0]) if word else 1
             said = self.text[self.place : self.place + length]
             raise self._refuse(f"{said} is not a number; write a name in backquotes", length)
@@ -261,7 +263,7 @@ class _Reader:
             if text.startswith(refused, self.place) and not closes_types:
                 raise self._refuse(f"{refused} is not read here: {instead}", len(refused))
         match = SIGN_AT.match(text, self.place)
-        if (variable := VARIABLE.match(text, self.place)) is not None:
+        if (variable := QUERY_VARIABLE.match(text, self.place)) is not None:
             raise self._refuse(NO_VARIABLES, len(variable[0]))
         if match is None:
             raise self._refuse(f"{_called(text[self.place])} is not part of a query")
@@ -283,7 +285,7 @@ class _Reader:
             if not self.opened:
                 raise _without_partner(f"unmatched {token.value}", token.start, token.end)
             opening = self.opened.pop()
-            if CLOSES[opening.value] != token.value:
+            if CLOSING_BRACKETS[opening.value] != token.value:
                 raise _not_closed(opening)
 
 

@@ -1,11 +1,11 @@
-"""Window configurations: frozen, and checked when they are made."""
+"""Window configurations: frozen, and checked when they are built."""
 
 import math
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sfumato.calls import checks_call
+from sfumato.calls import checks_call, is_column_object
 from sfumato.duration import microseconds
 from sfumato.limits import check_extents
 
@@ -17,19 +17,32 @@ Duration = str | timedelta
 @checks_call("sf.Rows(500)")
 @dataclass(frozen=True)
 class Rows:
-    """Uncertain count window: the fewest newest tuples that hold `rows` existing ones.
+    """Count window over uncertain tuples: the fewest newest tuples that hold `rows` existing ones.
 
-    rows : how many existing tuples the window is to hold, ≥ 1
-    confidence : the probability with which it holds them, in (0, 1]
-    max_tuples : at most so many tuples are kept (None: no bound); tuples evicted by this
-        bound are counted as overflow, and the confidence is not reached while they are missing
-    within : of joins only, "10 minutes" or a timedelta: the window is bounded by time as well. A
-        tuple leaves once a tuple of its key comes, from any stream, that is at least this much
-        later (None: the window has no bound by time)
+    Parameters
+    ----------
+    rows
+        Number of existing tuples that the window holds, ≥ 1.
+    confidence
+        Probability with which the window holds them, in (0, 1].
+    max_tuples
+        Maximum number of tuples kept (None: no bound). Tuples evicted by this bound are counted as
+        overflow; the confidence is not reached while they are missing.
+    within
+        Joins only: a bound by time, "10 minutes" or a timedelta. A tuple is evicted once a tuple of
+        its key that is at least this much later arrives from any stream. None: no bound by time.
 
-    Raises ValueError for a value out of range, TypeError for other types. Source: A, sections 4
-    (W(U, w, α)) and 8.1.
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range, and for other types.
 
+    Notes
+    -----
+    References: Dallachiesa et al. (2015), sections 4 (W(U, w, α)) and 8.1: see the page of papers.
+
+    Examples
+    --------
     >>> sf.Rows(500, confidence=0.95, within="10 minutes").rows
     500
     """
@@ -61,21 +74,34 @@ class Range:
 
     Extent i holds the tuples with (i + 1) * slide - length <= event time < (i + 1) * slide.
 
-    length : "5 minutes" or a timedelta, > 0 ("5 us" where event times are whole microseconds)
-    slide : as `length`; None: as long as `length` (extents tumble). Shorter than `length`:
-        extents overlap, and a row may be in at most 10,000 of them; longer: tuples between two
-        extents are in none
-    idle_timeout : processing time without arrivals after which the open extents are completed
-        (None: never); tuples of them that come later are late
-    empty : whether a group's extents without a tuple, between two that have one, are emitted too.
-        Of a gap of more than 1,000,000 extents none does; they are counted as `skipped`
+    Parameters
+    ----------
+    length
+        "5 minutes" or a timedelta, > 0 ("5 us" where event times are whole microseconds).
+    slide
+        As `length`; None: equal to `length` (tumbling extents). Shorter than `length`: extents
+        overlap, and a row may be in at most 10,000 of them. Longer: tuples between two extents are
+        in none.
+    idle_timeout
+        Processing time without arrivals after which the open extents are completed (None: never).
+        Tuples of these extents that arrive afterwards are late.
+    empty
+        Whether to emit a group's extents without a tuple between two extents that have one. Of a
+        gap of more than 1,000,000 extents none is emitted; they are counted as `skipped`.
 
-    Where event times are timestamps, extents lie between 0001-01-02 and 9999-12-31 in UTC: a row of
-    which an extent does not, as one with a sentinel such as 9999-12-31, is invalid and counted.
+    Raises
+    ------
+    ValueError, TypeError
+        For durations out of range, and for other types.
 
-    Raises ValueError for durations out of range, TypeError for other types.
-    Source: C, section 6, equation (6.1).
+    Notes
+    -----
+    Where event times are timestamps, extents lie between 0001-01-02 and 9999-12-31 in UTC. A row
+    with an extent outside, for example with the sentinel 9999-12-31, is invalid and counted.
+    References: Kim et al. (2006), section 6, equation (6.1): see the page of papers.
 
+    Examples
+    --------
     >>> sf.Range("5 minutes", slide="30 seconds").slide_us
     30000000
     """
@@ -96,33 +122,41 @@ class Range:
 
     @staticmethod
     def upgraded(saved: dict[str, Any]) -> dict[str, Any]:
-        """The fields as they are saved now; they were whole microseconds once."""
+        """Return the fields as they are saved now; durations were whole microseconds before."""
         return {name: _spelled(value) for name, value in saved.items()}
 
     @property
     def length_us(self) -> int:
-        """`length` in microseconds."""
+        """Return `length` in microseconds."""
         return span_of("length", self.length)
 
     @property
     def slide_us(self) -> int:
-        """`slide` in microseconds."""
+        """Return `slide` in microseconds."""
         return self.length_us if self.slide is None else span_of("slide", self.slide)
 
     @property
     def idle_timeout_us(self) -> int | None:
-        """`idle_timeout` in microseconds, or None."""
+        """Return `idle_timeout` in microseconds, or None."""
         return None if self.idle_timeout is None else span_of("idle_timeout", self.idle_timeout)
 
 
 @dataclass(frozen=True)
 class JoinWindow:
-    """The window of a stream in a join, from users' `Rows` or `Range`. Not public; saved in state.
+    """Window of one stream in a join, built from users' `Rows` or `Range`. Not public; saved in
+    state.
 
-    rows, confidence, max_tuples : as for `Rows`; rows=None: any number
-    span : `within` of `Rows` or `length` of `Range`, as a timedelta; None: no bound by time
+    Parameters
+    ----------
+    rows, confidence, max_tuples
+        As for `Rows`; rows=None: any number.
+    span
+        `within` of `Rows` or `length` of `Range`, as a timedelta; None: no bound by time.
 
-    Raises ValueError for a value out of range, TypeError for other types.
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range, and for other types.
     """
 
     rows: int | None = None
@@ -139,12 +173,12 @@ class JoinWindow:
 
     @staticmethod
     def upgraded(saved: dict[str, Any]) -> dict[str, Any]:
-        """The fields as they are saved now; the span was whole microseconds once."""
+        """Return the fields as they are saved now; the span was whole microseconds before."""
         return {name: _spelled(v) if name == "span" else v for name, v in saved.items()}
 
     @property
     def span_us(self) -> int | None:
-        """`span` in microseconds."""
+        """Return `span` in microseconds, or None."""
         return None if self.span is None else span_of("span", self.span)
 
 
@@ -153,15 +187,30 @@ class JoinWindow:
 class Delta:
     """Attribute-delta window: the newest tuples, as long as none is too far from the oldest.
 
-    delta : the largest distance allowed between the oldest tuple's value and any other's, >= 0
-    on : name of the attribute
-    threshold : the oldest tuple is evicted while it breaks this with at least this probability,
-        in (0, 1]
-    max_tuples : at most so many tuples are kept (None: no bound); tuples evicted by this bound are
-        counted as overflow
+    Parameters
+    ----------
+    delta
+        Largest distance allowed between the oldest tuple's value and any other value, >= 0.
+    on
+        Name of the attribute or column, or a Column (see `reorder`).
+    threshold
+        The oldest tuple is evicted while it breaks the limit with at least this probability, in (0,
+        1].
+    max_tuples
+        Maximum number of tuples kept (None: no bound); tuples evicted by this bound are counted as
+        overflow.
 
-    Raises ValueError for a value out of range, TypeError for other types.  Source: A, section 8.1.
+    Raises
+    ------
+    ValueError, TypeError
+        For values out of range, and for other types.
 
+    Notes
+    -----
+    References: Dallachiesa et al. (2015), section 8.1: see the page of papers.
+
+    Examples
+    --------
     >>> sf.Delta(5.0, on="celsius").on
     'celsius'
     """
@@ -174,7 +223,7 @@ class Delta:
     def __post_init__(self) -> None:
         if _not_a_number(self.delta) or not (math.isfinite(self.delta) and self.delta >= 0):
             raise ValueError(f"`delta` must be a finite distance of at least 0; got {self.delta!r}")
-        if not isinstance(self.on, str) or not self.on:
+        if not (isinstance(self.on, str) and self.on) and not is_column_object(self.on):
             raise TypeError(f"`on` must be the name of an attribute; got {self.on!r}")
         if _not_a_number(self.threshold) or not 0 < self.threshold <= 1:
             raise ValueError(
@@ -189,7 +238,7 @@ def _check_bound(most: Any) -> None:
 
 
 def window_of(given: Any) -> Any:
-    """A window as it is; a duration, text or timedelta, as the Range that it is meant for."""
+    """Return a window unchanged, and a duration (text or timedelta) as a Range of that length."""
     return Range(given) if isinstance(given, str | timedelta) else given
 
 
@@ -198,10 +247,15 @@ def _not_a_number(value: Any) -> bool:
 
 
 def span_of(argument: str, duration: Any) -> int:
-    """Microseconds of a duration given as text or as a timedelta.
+    """Return a duration, given as text or as a timedelta, in microseconds.
 
-    A bare number is refused: 5 would be five microseconds, and hardly ever meant. Raises TypeError
-    for it and for other types, ValueError for a length out of range.
+    Raises
+    ------
+    TypeError
+        For a bare number (5 would be five microseconds, which is hardly ever meant) and for other
+        types.
+    ValueError
+        For a length out of range.
     """
     if isinstance(duration, int | float) and not isinstance(duration, bool):
         raise TypeError(
@@ -219,5 +273,5 @@ def span_of(argument: str, duration: Any) -> int:
 
 
 def _spelled(saved: Any) -> Any:
-    """Whole microseconds as text; anything else as it is."""
+    """Return whole microseconds as text, and anything else unchanged."""
     return f"{saved} microseconds" if type(saved) is int else saved

@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline_runs import put, ran
-from sfumato.cli.check import checked
-from sfumato.cli.commands import pipelines
+from sfumato.cli import main
+from sfumato.cli.check import check_pipeline
 from sfumato.cli.main import app
+from sfumato.cli.pipeline.model import PipelineError
 from sfumato.cli.pipeline.parse import parse_pipeline
-from sfumato.cli.pipeline.section import PipelineError
-from sfumato.cli.run import define
+from sfumato.cli.plan import build_plan
 
 PIPELINE = """
 checkpoint = "state"
@@ -95,7 +95,7 @@ def test_unknown_commands_and_options_end_with_2(arguments):
 
 def test_watch_is_run_with_a_page(monkeypatch, tmp_path):
     asked = {}
-    monkeypatch.setattr(pipelines, "run", lambda file, **options: asked.update(options, file=file))
+    monkeypatch.setattr(main, "run", lambda file, **options: asked.update(options, file=file))
     file = tmp_path / "p.toml"
     assert CliRunner().invoke(app, ["watch", str(file), "--port", "8000"]).exit_code == 0
     wanted = {"watch": True, "watch_port": 8000, "cores": None, "verbose": False}
@@ -205,7 +205,9 @@ def test_a_query_that_fails_ends_with_1_and_one_line_of_cause(spark, tmp_path):
         ("FROM ordered", "FROM orderd", "`queries.answers.sql`: line 1, column 22"),
         ("FROM ordered", "FROM orderd", "did you mean ordered?"),
         ("SLACK 2", "SLACK 2 DRATIO 1%", "`queries.ordered.sql`: line 1"),
-        ("id int, t timestamp", "id nothing", "`sources.readings`:"),
+        ("id int, t timestamp", "id itn", "`sources.readings.schema`: "),
+        ("WATTR t ", "WATTR tt ", "`queries.ordered.sql`: line 1"),
+        ("ARRIVAL arrival", "ARRIVAL arival", "did you mean arrival?"),
         ("SELECT id, late FROM ordered", "DROP TABLE x", "`queries.answers.sql`:"),
         ("late FROM ordered", "late FROM ordered; SELECT 1", "must be one statement; got 2"),
         ('format = "json"', 'format = "jsn"', "`sources.readings`:"),
@@ -222,7 +224,7 @@ def test_what_spark_or_our_sql_refuse_is_told_with_its_place(spark, tmp_path, ol
     assert "\tat " not in str(caught.value)
     pipeline = parse_pipeline(PIPELINE.replace(old, new), tmp_path / "p.toml")
     with pytest.raises(PipelineError) as refused:
-        list(checked(spark, pipeline))
+        list(check_pipeline(spark, pipeline))
     assert str(refused.value) == str(caught.value)
     assert not spark.streams.active
 
@@ -240,7 +242,7 @@ def test_check_refuses_late_rows_that_no_file_can_have_and_leaves_nothing(spark,
 
 
 def list_checked(spark, folder, text):
-    return list(checked(spark, parse_pipeline(text, folder / "p.toml")))
+    return list(check_pipeline(spark, parse_pipeline(text, folder / "p.toml")))
 
 
 def test_a_sink_that_would_write_static_rows_is_refused(spark, tmp_path):
@@ -253,7 +255,7 @@ def test_a_sink_that_would_write_static_rows_is_refused(spark, tmp_path):
 def test_explain_tells_what_each_query_does(spark, tmp_path):
     put(tmp_path / "in", "a.json", FIRST)
     pipeline = parse_pipeline(PIPELINE, tmp_path / "p.toml")
-    plans = define(spark, pipeline).plans
+    plans = build_plan(spark, pipeline).explanations
     assert list(plans) == ["ordered", "answers"]
     assert "SLACK 2" in plans["ordered"]
     assert not spark.streams.active
@@ -280,7 +282,7 @@ def test_an_interrupt_stops_the_command_cleanly_and_once_goes_on_from_there(
     assert (running.returncode, err) == (0, "")
     assert "Stopping" in out
     put(tmp_path / "in", "b.json", THEN)
-    shared = "sfumato.cli.commands.shared"
+    shared = "sfumato.cli.startup"
     monkeypatch.setattr(f"{shared}.session_for", lambda *_, **__: nullcontext(spark))
     done = CliRunner().invoke(app, ["run", str(tmp_path / "p.toml"), "--once"])
     assert done.exit_code == 0, done.output

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from pipeline_runs import put, ran
-from sfumato.cli.pipeline.frames import decoded, encoded, read
-from sfumato.cli.pipeline.model import Sink, Source
+from sfumato.cli.pipeline.frames import decode, encode, read_source
+from sfumato.cli.pipeline.model import PipelineError, PipelineSource, Sink
 
 SPOILED = """
 checkpoint = "state"
@@ -27,10 +29,10 @@ path = "letters"
 RIGHT = '{"id": 1, "t": "2024-01-01T00:00:00Z", "arrival": "2024-01-01T00:00:01Z"}'
 # Texts, and why they are no rows.
 WRONG = [
-    ('{"id": 2, "t": ', "it is no JSON object of these columns"),
-    ('{"id": 3, "t": "yesterday"}', "`t` is no timestamp: yesterday"),
-    ('{"id": "x", "t": "2024-01-01T00:00:00Z"}', "`id` is no int: x"),
-    ("[1, 2]", "it is no JSON object of these columns"),
+    ('{"id": 2, "t": ', "it is not a JSON object of these columns"),
+    ('{"id": 3, "t": "yesterday"}', "`t` is not of type timestamp: yesterday"),
+    ('{"id": "x", "t": "2024-01-01T00:00:00Z"}', "`id` is not of type int: x"),
+    ("[1, 2]", "it is not a JSON object of these columns"),
 ]
 
 
@@ -51,16 +53,16 @@ def test_what_lacks_a_field_is_a_row_and_what_has_no_value_is_none(spark):
         [("a", '{"id": 1}', 0), ("b", None, 1), ("c", " ", 1), ("d", '{"id": null, "t": null}', 2)],
         "key string, value string, partition int",
     )
-    source = Source(
-        "s",
-        "kafka",
+    source = PipelineSource(
+        name="s",
+        format="kafka",
         schema="id int, t timestamp",
         value="json",
         static=True,
         dead_letters="d",
         metadata=("key", "partition"),
     )
-    found = decoded(frame, source, {})
+    found = decode(frame, source, {})
     assert [(r.id, r.key, r.partition) for r in found.rows.collect()] == [
         (1, "a", 0),
         (None, "d", 2),
@@ -71,15 +73,24 @@ def test_what_lacks_a_field_is_a_row_and_what_has_no_value_is_none(spark):
     ]
 
 
+def test_a_column_of_kafka_must_have_another_name_than_those_decoded(spark):
+    frame = spark.createDataFrame([("{}", 0)], "value string, partition int")
+    source = PipelineSource(name="s", format="kafka", value="json", schema="Partition int")
+    with pytest.raises(PipelineError, match=r"`sources\.s\.metadata` has 'partition'"):
+        decode(frame, source, {})
+
+
 def test_rows_become_json_under_a_key(spark):
     frame = spark.createDataFrame([(1, 0.5)], "id int, x double")
-    sink = Sink("o", "q", "kafka", value="json", key="id")
-    assert [tuple(row) for row in encoded(frame, sink).collect()] == [("1", '{"id":1,"x":0.5}')]
-    assert encoded(frame, Sink("o", "q", "parquet")) is frame
+    sink = Sink(name="o", query="q", format="kafka", value="json", key="id")
+    assert [tuple(row) for row in encode(frame, sink).collect()] == [("1", '{"id":1,"x":0.5}')]
+    assert encode(frame, Sink(name="o", query="q", format="parquet")) is frame
 
 
 def test_a_static_source_without_a_decoder_is_read_as_before(spark, tmp_path):
     put(tmp_path / "in", "a.json", [{"id": 1}])
-    frames = read(spark, Source("s", "json", path=str(tmp_path / "in"), static=True))
+    frames = read_source(
+        spark, PipelineSource(name="s", format="json", path=str(tmp_path / "in"), static=True)
+    )
     assert frames.dead_letters is None
     assert [row.id for row in frames.rows.collect()] == [1]

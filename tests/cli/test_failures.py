@@ -11,11 +11,11 @@ from pyspark.errors import StreamingQueryException
 from rich.console import Console
 
 from sfumato.cli.failures import first_cause, folder_trouble
-from sfumato.cli.follow import Running, follow
-from sfumato.cli.log import Log
+from sfumato.cli.output import MAX_CELL, MAX_ELEMENTS, Log, cell
 from sfumato.cli.pipeline.model import Sink
-from sfumato.cli.tables import LONGEST, WIDEST, cell
-from sfumato.metrics.figures import Figures
+from sfumato.cli.run import follow
+from sfumato.cli.sink_query import SinkQuery
+from sfumato.metrics.figures import SessionFigures
 
 # ---- second attempts -----------------------------------------------------------------------------
 
@@ -40,18 +40,22 @@ class EndedQuery:
         pass
 
 
+def sink_query(starter, frames=1, **more):
+    sink = Sink(name="out", query="q", **more)
+    return SinkQuery(sink, "out", [SimpleNamespace(columns=[])] * frames, starter)
+
+
 KILLED = RuntimeError("Job aborted: Python worker exited unexpectedly (crashed)")
 OWN = RuntimeError("Traceback (most recent call last):\nValueError: no such sensor")
 
 
 def attempted(errors, monkeypatch):
     """Exit code, how often a sink was started, and what was said, if it fails in these ways."""
-    monkeypatch.setattr("sfumato.cli.follow.FIRST_WAIT", 0.001)
-    monkeypatch.setattr("sfumato.cli.follow.LOOK_EVERY", 0.002)
+    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("sfumato.cli.run.LOOK_EVERY", 0.002)
     left, console = list(errors), Console(file=io.StringIO(), width=200)
-    frame = SimpleNamespace(columns=[])
-    sink = Running(Sink("out", "q"), "out", frame, lambda _: EndedQuery(left.pop(0)))
-    code = follow([[sink]], console, Log(console))
+    sink = sink_query(lambda _: EndedQuery(left.pop(0)))
+    code = follow([sink], Log(console))
     return code, len(errors) - len(left), console.file.getvalue()
 
 
@@ -64,8 +68,8 @@ def test_a_sink_that_lost_a_worker_starts_again_and_says_so(monkeypatch):
 
 def test_a_sink_starts_again_only_when_its_query_is_over(monkeypatch):
     """Spark says that a query is not active a little before its name is free."""
-    monkeypatch.setattr("sfumato.cli.follow.FIRST_WAIT", 0.001)
-    for error, then in ((None, SimpleNamespace(columns=[])), (KILLED, None)):
+    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
+    for error, frames in ((None, 2), (KILLED, 1)):
         queries = [EndedQuery(error), EndedQuery(None)]
         over = []
 
@@ -73,9 +77,9 @@ def test_a_sink_starts_again_only_when_its_query_is_over(monkeypatch):
             over.append(queries[0].over)
             return queries[len(over) - 1]
 
-        sink = Running(Sink("out", "q"), "out", SimpleNamespace(columns=[]), starter, then)
+        sink = sink_query(starter, frames)
         console = Console(file=io.StringIO())
-        assert follow([[sink]], console, Log(console)) == 0
+        assert follow([sink], Log(console)) == 0
         assert over == [False, True]
 
 
@@ -89,12 +93,11 @@ def test_a_failure_of_the_query_or_one_that_stays_ends_the_run(monkeypatch):
 
 def test_who_watches_sees_a_failure_and_an_end(monkeypatch):
     for error, cause in ((None, None), (OWN, "no such sensor")):
-        figures = Figures()
-        frame = SimpleNamespace(columns=[])
-        sink = Running(Sink("out", "q"), "out", frame, lambda _, error=error: EndedQuery(error))
+        figures = SessionFigures()
+        sink = sink_query(lambda _, error=error: EndedQuery(error))
         sink.figures = figures
         console = Console(file=io.StringIO())
-        follow([[sink]], console, Log(console))
+        follow([sink], Log(console))
         (query,) = figures.queries()
         assert (query.active, query.error) == (False, cause)
         assert not sink.interrupted
@@ -104,10 +107,12 @@ def test_an_interrupt_is_remembered(monkeypatch):
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sfumato.cli.follow.time.sleep", interrupt)
-    sink = Running(Sink("out", "q"), "out", SimpleNamespace(columns=[]), lambda _: EndedQuery(None))
+    monkeypatch.setattr("sfumato.cli.run.time.sleep", interrupt)
+    sink = sink_query(
+        lambda _: EndedQuery(None),
+    )
     console = Console(file=io.StringIO())
-    assert follow([[sink]], console, Log(console)) == 0
+    assert follow([sink], Log(console)) == 0
     assert sink.interrupted
 
 
@@ -146,8 +151,8 @@ def test_an_error_without_words_is_told_by_its_kind():
 def test_cells_are_short():
     assert cell(None) == "NULL"
     assert cell(0.1 + 0.2) == "0.3"
-    assert len(cell("x" * 100)) == WIDEST
-    assert cell(list(range(LONGEST + 1))).endswith("4 in all]")
+    assert len(cell("x" * 100)) == MAX_CELL
+    assert cell(list(range(MAX_ELEMENTS + 1))).endswith("4 in all]")
 
 
 def test_what_a_task_said_is_the_cause_where_spark_only_says_that_it_failed():
@@ -192,14 +197,9 @@ def test_a_run_that_fails_names_the_folder(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     error = RuntimeError("Task failed while writing rows")
     console = Console(file=io.StringIO(), width=400)
-    sink = Running(
-        Sink("out", "q", "parquet", str(tmp_path / "file" / "out")),
-        "out",
-        SimpleNamespace(columns=[]),
-        lambda _: EndedQuery(error),
-    )
+    sink = sink_query(lambda _: EndedQuery(error), format="parquet", path=f"{tmp_path}/file/out")
     sink.checkpoint = str(tmp_path / "state")
-    assert follow([[sink]], console, Log(console)) == 1
+    assert follow([sink], Log(console)) == 1
     said = console.file.getvalue()
     assert "Failed: sink out: Task failed while writing rows: the sink's folder" in said
     assert "file is not a folder" in said
@@ -225,10 +225,39 @@ def test_a_checkpoint_that_is_deleted_while_the_query_runs_ends_the_run(tmp_path
             self.over = True
 
     console = Console(file=io.StringIO(), width=400)
-    frame = SimpleNamespace(columns=[])
-    sink = Running(Sink("out", "q"), "out", frame, lambda _: Alive(None))
+    sink = sink_query(lambda _: Alive(None))
     sink.marks["the checkpoint folder"] = mark
-    assert follow([[sink]], console, Log(console)) == 1
+    assert follow([sink], Log(console)) == 1
     said = console.file.getvalue()
     assert f"the checkpoint folder {mark.parent} was deleted" in said
     assert "start with a new checkpoint" in said
+
+
+# ---- the plan of a run ---------------------------------------------------------------------------
+
+
+def test_a_query_starts_once_those_that_it_reads_have_ended_for_good(monkeypatch):
+    monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("sfumato.cli.run.LOOK_EVERY", 0.002)
+    started, errors = [], [KILLED, None, None]
+
+    def starter(query):
+        started.append(query.name)
+        return EndedQuery(errors.pop(0) if query.name == "shared" else None)
+
+    shared = SinkQuery(
+        Sink(name="s", query="q"), "shared", [SimpleNamespace(columns=[])] * 2, starter
+    )
+    reader = SinkQuery(
+        Sink(name="out", query="q"), "out", [SimpleNamespace(columns=[])], starter, after=[shared]
+    )
+    assert follow([shared, reader], Log(Console(file=io.StringIO()))) == 0
+    assert started == ["shared", "shared", "shared", "out"]  # killed, again, its end
+
+
+def test_a_query_whose_shared_query_fails_is_never_started():
+    shared = sink_query(lambda _: EndedQuery(OWN))
+    reader = SinkQuery(Sink(name="r", query="q"), "r", shared.frames, None, after=[shared])
+    console = Console(file=io.StringIO(), width=200)
+    assert follow([shared, reader], Log(console)) == 1
+    assert reader.query is None

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli.main import app
+from sfumato.cli.pipeline.model import PipelineError
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.pipeline.permissions import Permissions, check_code, check_settings
-from sfumato.cli.pipeline.section import PipelineError
 from sfumato.spark.settings import settings
 
 NONE, PACKAGES, SETTINGS = Permissions(), Permissions(packages=True), Permissions(settings=True)

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from sfumato.cli.pipeline.checks import check_paths
-from sfumato.cli.pipeline.model import Query, Sink, Source
+from sfumato.cli.pipeline.model import PipelineError, PipelineSource, Query, Sink
 from sfumato.cli.pipeline.parse import parse_pipeline, read_pipeline
-from sfumato.cli.pipeline.section import PipelineError
 
 SOURCE = '[sources.s]\nformat = "json"\npath = "in"\n'
 SINK = '[sinks.out]\nquery = "s"\n'
@@ -64,43 +63,47 @@ def test_a_file_that_uses_everything_is_read_as_written():
         rows = 3
         """
     )
-    played = {
+    replayed = {
         "file_format": "parquet",
         "order": "arrival",
-        "speed": "60",
+        "speed": "60.0",
         "rows_per_batch": "500",
     }
     assert pipeline.checkpoint == "/data/pipes/state"
     assert pipeline.sources == (
-        Source(
-            "sensors",
-            "json",
-            {"maxFilesPerTrigger": "1", "multiLine": "true"},
-            "id string, t timestamp",
-            "s3://bucket/in",
+        PipelineSource(
+            name="sensors",
+            format="json",
+            options={"maxFilesPerTrigger": "1", "multiLine": "true"},
+            schema="id string, t timestamp",
+            path="s3://bucket/in",
         ),
-        Source("trips", "replay", played, path="/data/pipes/trips.parquet"),
-        Source("rooms", "csv", path="/rooms.csv", static=True),
+        PipelineSource(
+            name="trips", format="replay", options=replayed, path="/data/pipes/trips.parquet"
+        ),
+        PipelineSource(name="rooms", format="csv", path="/rooms.csv", static=True),
     )
-    assert pipeline.queries == (Query("near", "SELECT * FROM sensors"),)
+    assert pipeline.queries == (Query(name="near", sql="SELECT * FROM sensors"),)
     assert pipeline.sinks == (
         Sink(
-            "out",
-            "near",
-            "parquet",
-            "/data/pipes/../out",
-            "complete",
-            {"compression": "zstd"},
-            "1 second",
+            name="out",
+            query="near",
+            format="parquet",
+            path="/data/pipes/../out",
+            mode="complete",
+            options={"compression": "zstd"},
+            trigger="1 second",
         ),
-        Sink("screen", "trips", rows=3),
+        Sink(name="screen", query="trips", rows=3),
     )
 
 
 def test_little_is_needed():
     pipeline = parse(SOURCE + SINK)
     assert pipeline.checkpoint is None
-    assert pipeline.sinks == (Sink("out", "s", "console", None, "append", {}, None, 10),)
+    assert pipeline.sinks == (
+        Sink(name="out", query="s", format="console", mode="append", rows=10),
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,40 +114,44 @@ def test_little_is_needed():
         ("querys = {}\n" + SOURCE + SINK, "did you mean `queries`?"),
         (SOURCE + "shema = 'a int'\n" + SINK, "`sources.s.shema` is not known"),
         (SOURCE + "shema = 'a int'\n" + SINK, "did you mean `schema`?"),
-        (SOURCE + "speed = 2\n" + SINK, "may have format, path, schema, options, static"),
+        (SOURCE + "speed = 2\n" + SINK, "only a replayed file has it"),
+        (SOURCE + "shema = 2\n" + SINK, "may have format, path, schema, options, static"),
         (SOURCE + SINK + "modus = 'append'", "did you mean `mode`?"),
-        (SOURCE + "[queries.q]\nquery = 'x'\n" + SINK, "this table may have sql"),
+        (SOURCE + "[queries.q]\nquery = 'x'\n" + SINK, "the table [queries.q] may have sql"),
         (SOURCE + "[queries.q]\n" + SINK, "`queries.q.sql` is missing, for example sql ="),
-        (SOURCE + "[queries.q]\nsql = ' '\n" + SINK, "`queries.q.sql` must not be empty"),
+        (SOURCE + "[queries.q]\nsql = ' '\n" + SINK, "`queries.q.sql` must be a non-empty text"),
         (SOURCE + "[queries]\nq = 'SELECT 1'\n" + SINK, "must be a table [queries.q]"),
         (SOURCE + "[queries.S]\nsql = 'x'\n" + SINK, "has the name of `sources.s`"),
         (SOURCE + "[queries.2q]\nsql = 'x'\n" + SINK, "does not begin with a digit"),
         (SOURCE + "[queries.'q; x']\nsql = 'x'\n" + SINK, "letters, digits and _"),
-        ("[sources.s]\npath = 'in'\n" + SINK, "needs a format of Spark's and its options"),
-        ("[sources.s]\nformat = 3\n" + SINK, "`sources.s.format` must be a text; got 3"),
-        ("[sources.s]\nreplay = 'f'\nformat = 'csv'\n" + SINK, "`sources.s.format` is not known"),
+        ("[sources.s]\npath = 'in'\n" + SINK, "needs a Spark format and its options"),
+        ("[sources.s]\nformat = 3\n" + SINK, "`sources.s.format` must be a non-empty text; got 3"),
+        (
+            "[sources.s]\nreplay = 'f'\nformat = 'csv'\n" + SINK,
+            "`sources.s.replay` are two ways",
+        ),
         ("[sources.s]\nreplay = 'f'\nspeed = 2\n" + SINK, "needs `sources.s.order`"),
         ("[sources.s]\nreplay = 'f'\norder = 'a'\nspeed = 0\n" + SINK, "a number above 0"),
         ("[sources.s]\nreplay = 'f'\norder = 'a'\nspeed = inf\n" + SINK, "a number above 0"),
         ("[sources.s]\nreplay = 'f'\nspeed = true\n" + SINK, "must be a number"),
-        ("[sources.s]\nreplay = 'f'\nrows_per_batch = 0\n" + SINK, "must be at least 1; got 0"),
+        ("[sources.s]\nreplay = 'f'\nrows_per_batch = 0\n" + SINK, "at least 1; got 0"),
         ("[sources.s]\nreplay = 'f'\nrows_per_batch = 0.5\n" + SINK, "a whole number of rows"),
         ("[sources.s]\nreplay = 'f'\nrows_per_batch = 5\nstatic = true\n" + SINK, "read at once"),
         (SOURCE + "static = 'yes'\n" + SINK, "`sources.s.static` must be true or false"),
         (SOURCE + "options = 'x'\n" + SINK, "must be a table of options"),
         (SOURCE + "options = { a = [1] }\n" + SINK, "`sources.s.options.a` must be a text"),
         (SOURCE + "options = { Path = '/' }\n" + SINK, "give the path as `sources.s.path`"),
-        (SINK, "the file names no source"),
+        (SINK, "no source is defined"),
         (SOURCE, "no sink is defined"),
         (SOURCE + "[sinks.out]\n", "`sinks.out.query` is missing"),
         (SOURCE + "[queries.near]\nsql = 'x'\n[sinks.out]\nquery = 'nera'\n", "`near`?"),
-        (SOURCE + SINK + "mode = 'apend'", "must be append, update, complete; got 'apend'"),
+        (SOURCE + SINK + "mode = 'apend'", "must be one of append, update, complete; got 'apend'"),
         (SOURCE + SINK + "trigger = 'often'", "sinks.out.trigger"),
         (SOURCE + SINK + "trigger = '0 seconds'", "must be positive"),
         (SOURCE + SINK + "path = 'x'", "a console has no path"),
-        (SOURCE + SINK + "rows = 0", "must lie in 1 to 1000; got 0"),
+        (SOURCE + SINK + "rows = 0", "must be a whole number from 1 to 1000; got 0"),
         (SOURCE + SINK + "rows = 2\nformat = 'csv'", "this sink writes csv"),
-        ("checkpoint = 1\n" + SOURCE + SINK, "`checkpoint` must be a text; got 1"),
+        ("checkpoint = 1\n" + SOURCE + SINK, "`checkpoint` must be a non-empty text; got 1"),
         ("sources = [", "is not valid TOML"),
     ],
 )

@@ -7,13 +7,13 @@ import json
 
 from rich.console import Console
 
-from sfumato.cli.log import Log
+from sfumato.cli.output import Log
 from sfumato.metrics.anomalies import DisorderDetector, StallDetector
 from sfumato.metrics.progress import GAUGES, QueryProgress, by_operator, counted, late_and_rows
-from sfumato.tables.disorder.reorder import ReorderTableConfig
-from sfumato.tables.joins.join import JoinTableConfig
-from sfumato.tables.ranking.top_k import TopKTableConfig
-from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
+from sfumato.tables.disorder.table_reorder import ReorderTableConfig
+from sfumato.tables.joins.table_join import JoinTableConfig
+from sfumato.tables.ranking.table_top_k import TopKTableConfig
+from sfumato.tables.windows.table_windows import RowWindowTableConfig
 from spark_reports import part, report
 
 # ---- progress ------------------------------------------------------------------------------------
@@ -62,14 +62,14 @@ def test_each_row_is_counted_once_whatever_operators_stand_behind_one_another():
 
 def logged(machines, **more):
     console = Console(file=io.StringIO(), width=40)
-    log = Log(console, machines=machines)
+    log = Log(console, is_json=machines)
     counts = {"rows": 10, "late": 2, **more}
     rows_out = {"rows": 8}
     (batch,) = QueryProgress().take(
         [report(3, 10, sfumato_reorder_1=counts, sfumato_rows_out=rows_out)]
     )
     log.batch("out", batch)
-    log.said("out", "again in 1 s")
+    log.event("out", "again in 1 s")
     return console.file.getvalue().splitlines()
 
 

@@ -19,22 +19,22 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
-from sfumato.cli.follow import Running, follow
-from sfumato.cli.log import Log
 from sfumato.cli.main import app
+from sfumato.cli.output import Log
 from sfumato.cli.pipeline.environment import (
-    DiscreetConsole,
     Environment,
-    discreet_children,
-    discreet_streams,
+    RedactingConsole,
+    redact_children,
+    redact_streams,
 )
-from sfumato.cli.pipeline.model import Sink
+from sfumato.cli.pipeline.model import PipelineError, Sink
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.pipeline.secrets import hide
-from sfumato.cli.pipeline.section import PipelineError
+from sfumato.cli.run import follow
+from sfumato.cli.sink_query import SinkQuery
 from sfumato.live.view import About, ResultRows, view
 from sfumato.metrics.exporters import json_lines
-from sfumato.metrics.figures import Figures
+from sfumato.metrics.figures import SessionFigures
 from spark_reports import reorder, report
 
 ODD = "Pa\"ss\\wörd/+ 'x' %41&<é>ß!"
@@ -65,13 +65,19 @@ def test_a_secret_is_found_in_any_writing_of_any_writing(first, second):
     assert shown.replace("\\", "") == "the codec ${KEY} is none"
 
 
+def test_a_letter_beyond_16_bits_is_found_in_its_escaped_form_in_any_case():
+    secret = "0000000\U000104b0"  # an Osage capital, two units in JSON
+    for written in (json.dumps(secret), json.dumps(secret).upper(), json.dumps(secret.lower())):
+        assert hide(written, {"KEY": secret}) == '"${KEY}"'
+
+
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=30)
 
 
 @given(secret=texts.filter(lambda s: len(s.strip(" '\"\\+%&")) >= 8), before=texts, after=texts)
 def test_no_writing_of_any_secret_is_left(secret, before, after):
     environment = Environment({"KEY": secret})
-    environment.filled("${KEY}")
+    environment.fill("${KEY}")
     for write in WRITINGS.values():
         shown = environment.hidden(f"{before}\n{write(secret)}\n{after}")
         assert "${KEY}" in shown
@@ -119,7 +125,7 @@ SECRET = "HunterTwo[22]XyZ-and-some-more"
 @pytest.fixture
 def environment():
     found = Environment({"KEY": SECRET})
-    found.filled("${KEY}")
+    found.fill("${KEY}")
     return found
 
 
@@ -129,7 +135,7 @@ def hidden_in_full(shown):
 
 
 def test_tables_and_groups_hide_before_lines_are_cut(environment):
-    console = DiscreetConsole(file=io.StringIO(), width=24)
+    console = RedactingConsole(file=io.StringIO(), width=24)
     console.environment = environment
     table = Table()
     table.add_column(escape(SECRET))
@@ -146,11 +152,13 @@ def test_a_run_that_fails_hides_what_spark_says(environment, machines):
         isActive=False, recentProgress=(), lastProgress=None, exception=lambda: error,
         stop=lambda: None, awaitTermination=lambda: None,
     )  # fmt: skip
-    console = DiscreetConsole(file=io.StringIO(), width=40)
+    console = RedactingConsole(file=io.StringIO(), width=40)
     console.environment = environment
-    sink = Running(Sink("out", "q"), "out", SimpleNamespace(columns=["x"]), lambda _: query)
+    sink = SinkQuery(
+        Sink(name="out", query="q"), "out", [SimpleNamespace(columns=["x"])], lambda _: query
+    )
     sink.rows.append([f'"{SECRET}"'])
-    assert follow([[sink]], console, Log(console, machines=machines)) == 1
+    assert follow([sink], Log(console, is_json=machines)) == 1
     said = console.file.getvalue()
     hidden_in_full(said)
     if machines:
@@ -159,16 +167,16 @@ def test_a_run_that_fails_hides_what_spark_says(environment, machines):
 
 def test_json_lines_stay_valid_where_a_secret_begins_with_a_quote():
     environment = Environment({"KEY": '"quoted" one'})
-    environment.filled("${KEY}")
-    console = DiscreetConsole(file=io.StringIO(), width=400)
+    environment.fill("${KEY}")
+    console = RedactingConsole(file=io.StringIO(), width=400)
     console.environment = environment
-    Log(console, machines=True).said("out", 'the word "QUOTED" One is none', why=['"quoted" one'])
+    Log(console, is_json=True).event("out", 'the word "QUOTED" One is none', why=['"quoted" one'])
     said = json.loads(console.file.getvalue())
     assert said == {"sink": "out", "event": "the word ${KEY} is none", "why": ["${KEY}"]}
 
 
 def test_the_page_and_the_metrics_hide_it_everywhere(environment):
-    figures = Figures()
+    figures = SessionFigures()
     figures.take("q", [report(0, 10, **{f"sfumato_reorder_{SECRET}": reorder(10, 1, 2)})])
     figures.take(SECRET.lower(), [report(0, 10)])
     figures.ended("q", f"The codec {SECRET.lower()} is not available")
@@ -180,7 +188,7 @@ def test_the_page_and_the_metrics_hide_it_everywhere(environment):
 
 
 def test_streams_of_the_process_hide_it(environment, capsys):
-    with discreet_streams(environment):
+    with redact_streams(environment):
         print(f"out {SECRET.lower()}")
         print(f"error {SECRET}", file=sys.stderr)
         sys.stderr.writelines([SECRET, "\n"])
@@ -193,7 +201,7 @@ def test_streams_of_the_process_hide_it(environment, capsys):
 
 def test_processes_that_are_started_hide_it(environment, capfd):
     code = f"import sys; sys.stderr.write('error {SECRET.lower()}\\nnext\\n')"
-    with discreet_children(environment):
+    with redact_children(environment):
         subprocess.run([sys.executable, "-c", code], check=True)
         subprocess.run([sys.executable, "-c", code], check=True)
     said = ""

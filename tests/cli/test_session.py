@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from sfumato.cli import session
-from sfumato.cli.configure import ELSEWHERE
+from sfumato.cli.configure import INSTALLATION
 
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch):
-    for name in ("PYSPARK_SUBMIT_ARGS", *ELSEWHERE):
+    for name in ("PYSPARK_SUBMIT_ARGS", *INSTALLATION):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(("memory", "heap"), [(2, "1024m"), (8, "2048m"), (64, "4096m")])
 def test_java_has_a_quarter_of_the_memory_within_bounds(monkeypatch, memory, heap):
-    monkeypatch.setattr(session, "memory_here", lambda: memory << 30)
+    monkeypatch.setattr(session, "available_memory", lambda: memory << 30)
     assert session.heap() == {"spark.driver.memory": heap}
 
 

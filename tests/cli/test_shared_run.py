@@ -11,11 +11,9 @@ import pytest
 
 import sfumato as sf
 from pipeline_runs import put, ran
-from sfumato.cli.pipeline.model import Sink
+from sfumato.cli.pipeline.model import PipelineError, Sink
 from sfumato.cli.pipeline.parse import parse_pipeline
-from sfumato.cli.pipeline.section import PipelineError
-from sfumato.cli.run import define
-from sfumato.cli.shared_run import quickest
+from sfumato.cli.plan import build_plan, shortest_trigger
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 SCHEMA = "id long, at timestamp, speed double, existence double"
@@ -63,9 +61,9 @@ def rows(ids):
 
 
 def test_of_several_triggers_the_shortest_wins():
-    sinks = [Sink("a", "q", trigger="1 minute"), Sink("b", "q", trigger="2 seconds")]
-    assert quickest(sinks) == "2 seconds"
-    assert quickest([*sinks, Sink("c", "q")]) is None
+    sinks = [Sink(name=each, query="q", trigger=each) for each in ("1 minute", "2 seconds")]
+    assert shortest_trigger(sinks) == "2 seconds"
+    assert shortest_trigger([*sinks, Sink(name="c", query="q")]) is None
 
 
 @pytest.mark.spark
@@ -97,11 +95,11 @@ def test_one_run_answers_the_sinks_of_all_queries_and_goes_on_after_a_restart(sp
         sorted((r["id"], r["time"], r["probability"]) for r in expected)
     )
     assert len(came) > 10
-    plans = define(spark, whole).plans
+    plan = build_plan(spark, whole)
+    plans = plan.explanations
     assert plans["best"].endswith("answered in one run with often")
     assert "one run" not in plans["slow"]
-    frames = define(spark, whole).frames
-    assert "answered" in frames["often"].columns
+    assert "answered" in plan.frames["often"].columns
     drop_views(spark, whole)
 
 
@@ -208,28 +206,28 @@ def test_with_flush_every_row_is_on_time_or_late(spark, tmp_path):
 def test_late_rows_are_those_that_a_controller_marks(spark, tmp_path):
     text = LATE.replace("PLACE", "./behind").replace("id, at, late", "id, at")
     put(tmp_path / "in", "a.json", rows(range(3)))
-    why = r"`sinks.on_time.late`: ordered has no column `late` of booleans"
+    why = r"`sinks.on_time.late`: ordered has no boolean column `late`"
     with pytest.raises(PipelineError, match=why):
-        define(spark, parse_pipeline(text, tmp_path / "p.toml"))
+        build_plan(spark, parse_pipeline(text, tmp_path / "p.toml"))
     drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (LATE.replace("PLACE", "behnd") + BEHIND, "no other sink of this file; did you mean"),
-        (LATE.replace("PLACE", "on_time"), "no other sink of this file; a folder is written"),
+        (LATE.replace("PLACE", "behnd") + BEHIND, "is not another sink of this file; did you mean"),
+        (LATE.replace("PLACE", "on_time"), "is not another sink of this file; a folder is written"),
         (
             LATE.replace("PLACE", "behind") + BEHIND.replace("'ordered'", "'readings'"),
             "names a sink of 'readings': it must have the same query, 'ordered'",
         ),
         (
             LATE.replace("PLACE", "behind") + BEHIND + "late = './late'",
-            "`sinks.behind.late`: this sink has the late rows of another one",
+            "`sinks.behind.late`: this sink gets the late rows of another sink",
         ),
         (
             LATE.replace("PLACE", "./late") + BEHIND.replace("behind]", "on_time_late]"),
-            'its late rows would be the sink on_time_late, which there is: give that, late = "on_',
+            'the folder would be the sink on_time_late, which exists: give that, late = "on_',
         ),
     ],
 )

@@ -11,7 +11,7 @@ from rich.console import Console
 from pipeline_runs import put
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.run import run
-from sfumato.cli.shown import Shown
+from sfumato.cli.run_view import RunView
 from sfumato.live.view import view
 from sfumato.metrics.samples import samples
 
@@ -63,9 +63,9 @@ def numbers(folder):
 @pytest.mark.spark
 def test_page_command_line_metrics_explain_and_sinks_agree(spark, tmp_path):
     put(tmp_path / "in", "a.json", ROWS)
-    console, seen = Console(file=io.StringIO(), width=250), Shown()
+    console, seen = Console(file=io.StringIO(), width=250), RunView()
     pipeline = parse_pipeline(PIPELINE, tmp_path / "p.toml")
-    assert run(spark, pipeline, console, once=True, shown=seen) == 0
+    assert run(spark, pipeline, console, once=True, view=seen) == 0
     said = console.file.getvalue()
     late, on_time = numbers(tmp_path / "late"), numbers(tmp_path / "rows")
     invalid = [row for row in late if row["t"] is None]

@@ -219,7 +219,7 @@ def test_what_nothing_reads_any_more_goes(place, package):
     renamed, recent, other = (place / name for name in ("tiny.old-1-2.nbc", "new-1-2.nbc", "mine"))
     for path in (renamed, recent, other, *kernels):
         path.touch()
-        os.utime(path, (0, time.time() - 2 * compile_store.UNUSED))
+        os.utime(path, (0, time.time() - 2 * compile_store.UNUSED_SECONDS))
     os.utime(recent, (0, time.time() - 2 * compile_store.DAY))
     assert called(fresh()) == (2, 1, 0)  # reading the caller counts as use of it
     (package / "tiny" / "caller.py").write_text(PACKAGE["tiny/caller.py"] + "# longer\n")

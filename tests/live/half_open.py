@@ -8,7 +8,7 @@ import sys
 from contextlib import ExitStack
 
 from sfumato.live.server import Server
-from sfumato.metrics.figures import Figures
+from sfumato.metrics.figures import SessionFigures
 from sfumato.metrics.serve import served
 
 
@@ -24,8 +24,8 @@ def opened() -> int:
 
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-with served(Figures(), port=0) as port:
-    server = Server(Figures(), {})
+with served(SessionFigures(), port=0) as port:
+    server = Server(SessionFigures(), {})
     print(server.url, port, flush=True)
     for _ in sys.stdin:
         print(opened(), len(os.listdir("/proc/self/fd")), flush=True)

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.live.server import Server
 from sfumato.live.view import About, ResultRows
-from sfumato.metrics.figures import Figures
+from sfumato.metrics.figures import SessionFigures
 from spark_reports import reorder, report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -31,7 +31,7 @@ def browser():
 
 @pytest.fixture
 def figures():
-    found = Figures()
+    found = SessionFigures()
     for batch in range(6):
         shown = {
             "lag": 2_500_000, "punctuation": 1_700_000_000_000_000, "slowest": "b",

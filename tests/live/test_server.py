@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.live.server import Server
 from sfumato.live.view import MAX_SHOWN, About, view
-from sfumato.metrics.figures import Figures
+from sfumato.metrics.figures import SessionFigures
 from spark_reports import reorder, report
 
 PATIENCE = 60.0  # seconds, on a busy machine
@@ -22,7 +22,7 @@ Client = partial(httpx.Client, timeout=PATIENCE)
 
 @pytest.fixture
 def figures():
-    found = Figures()
+    found = SessionFigures()
     found.take("q", [report(0, 10, sfumato_reorder_1=reorder(10, 1, 2))])
     return found
 
@@ -136,7 +136,7 @@ def test_a_port_that_is_taken_is_told(server, figures):
 
 
 def test_a_long_run_is_shown_in_few_points_that_lose_no_row():
-    figures = Figures()
+    figures = SessionFigures()
     for batch in range(900):
         figures.take("q", [report(batch, 10)])
     (query,) = view(figures, {})["queries"]

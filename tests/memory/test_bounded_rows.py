@@ -14,8 +14,8 @@ import pytest
 
 import sfumato as sf
 from handed_on import handed_on
-from sfumato.limits import MAX_ALTERNATIVES, VARIABLE, most_placed
-from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
+from sfumato.limits import MAX_ALTERNATIVES, MAX_ALTERNATIVES_VARIABLE, most_placed
+from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 KIND = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64()), ("y", pa.float64())]))
 BOUND = 10
@@ -39,7 +39,7 @@ def table(*sizes, seed=0):
 
 @pytest.fixture
 def bounded(monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(BOUND))
+    monkeypatch.setenv(MAX_ALTERNATIVES_VARIABLE, str(BOUND))
 
 
 OPERATORS = {
@@ -87,17 +87,17 @@ def test_where_keeps_such_a_row_invalid_however_few_alternatives_satisfy_the_con
 
 
 def test_the_bound_is_ten_thousand_and_the_environment_moves_it(monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(MAX_ALTERNATIVES_VARIABLE, raising=False)
     given = table(MAX_ALTERNATIVES, MAX_ALTERNATIVES + 1)
     assert MAX_ALTERNATIVES == 10_000
     assert sf.split_invalid(given)[1].column("t").to_pylist() == [1]
-    monkeypatch.setenv(VARIABLE, "10001")
+    monkeypatch.setenv(MAX_ALTERNATIVES_VARIABLE, "10001")
     assert sf.split_invalid(given)[1].num_rows == 0
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "1e4", "many", "9" * 30, "٣"])
 def test_a_bound_that_is_no_number_is_refused(monkeypatch, given):
-    monkeypatch.setenv(VARIABLE, given)
+    monkeypatch.setenv(MAX_ALTERNATIVES_VARIABLE, given)
     with pytest.raises(ValueError, match="`SFUMATO_MAX_ALTERNATIVES`, the bound on a row's altern"):
         sf.split_invalid(table(1))
 
@@ -133,7 +133,7 @@ def imputed(donors, joint=False, **how):
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_a_row_imputed_from_more_donors_than_the_bound_is_merged_to_it(monkeypatch, joint):
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(MAX_ALTERNATIVES_VARIABLE, raising=False)
     found = imputed(MAX_ALTERNATIVES + 5_000, joint)
     [alternatives] = found.column("alternatives").to_pylist()
     assert len(alternatives) == MAX_ALTERNATIVES
@@ -149,7 +149,7 @@ def test_a_row_is_imputed_within_a_lower_bound_and_more_is_refused(bounded):
 
 
 def test_pairs_of_a_join_with_more_alternatives_than_the_bound_stand_for_all_of_them(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "400")
+    monkeypatch.setenv(MAX_ALTERNATIVES_VARIABLE, "400")
     sizes, rng = (300, 200), np.random.default_rng(1)
     sides, how = [], {"window": sf.Rows(2), "order": "t", "probability": 0.01}
     for n in sizes:
@@ -163,10 +163,10 @@ def test_pairs_of_a_join_with_more_alternatives_than_the_bound_stand_for_all_of_
     for on, within in (("x", 1.0), (["x", "y"], 1.5)):
         found = sf.similarity_join(*sides, on=on, within=within, **how)
         [few] = found.column("alternatives").to_pylist()
-        monkeypatch.setenv(VARIABLE, "100000")
+        monkeypatch.setenv(MAX_ALTERNATIVES_VARIABLE, "100000")
         whole = sf.similarity_join(*sides, on=on, within=within, **how)
         [every] = whole.column("alternatives").to_pylist()
-        monkeypatch.setenv(VARIABLE, "400")
+        monkeypatch.setenv(MAX_ALTERNATIVES_VARIABLE, "400")
         assert (len(few), len(every) > 10_000) == (400, True)
         assert sf.split_invalid(found)[1].num_rows == 0
         probability = found.column("probability")[0].as_py()

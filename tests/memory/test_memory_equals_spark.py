@@ -168,7 +168,7 @@ CASES = {
         handed_on(
             sf.window_aggregate(a, {"t": "sum(x)"}, window=sf_.Rows(3), distribution=3, **AT), "t"
         ),
-        {"s": "sum(value)", "h": "max(held)"}, window=sf_.Rows(4), **AT,
+        {"s": "sum(value)", "h": "max(held)"}, window=sf_.Rows(4), distribution=3, **AT,
     ),
     "valid": lambda sf, a, b: sf.split_invalid(a)[0],
     "invalid": lambda sf, a, b: sf.split_invalid(a)[1],

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
+from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 
 def at(*seconds):
@@ -61,6 +64,41 @@ def test_places_at_the_ends_of_the_range_are_valid():
     pairs = {(pair["left"]["id"], pair["right"]["id"]) for pair in found}
     assert pairs == {(1, 0), (3, 2)}
     assert sf.split_invalid(table, ["lon", "lat"], metric="haversine")[1].num_rows == 0
+
+
+def test_haversine_and_a_distance_for_each_attribute_equal_brute_force():
+    rng = np.random.default_rng(4)
+    sides = [rng.uniform((9.0, 48.0), (9.03, 48.02), (80, 2)) for _ in range(2)]
+    tables = [rows_of(*side.T.tolist()) for side in sides]
+
+    def metres(a, b):
+        first, second = math.radians(a[1]), math.radians(b[1])
+        across = math.sin(math.radians(a[0] - b[0]) / 2) ** 2
+        half = math.sin((first - second) / 2) ** 2 + math.cos(first) * math.cos(second) * across
+        return 2 * 6_371_008.8 * math.asin(math.sqrt(half))
+
+    for within, metric, near in (
+        (300.0, "haversine", lambda a, b: metres(a, b) <= 300.0),
+        (
+            {"lon": 0.004, "lat": 0.001},
+            "euclidean",
+            lambda a, b: math.hypot((a[0] - b[0]) / 0.004, (a[1] - b[1]) / 0.001) <= 1.0,
+        ),
+    ):
+        windows = sf.Range("20 seconds"), sf.Rows(7)
+        found = sf.similarity_join(
+            *tables, on=["lon", "lat"], within=within, metric=metric, probability=1.0,
+            window=windows, order="at",
+        ).to_pylist()  # fmt: skip
+        # Of the left side the last 20 seconds, of the right side the last 7 rows; left comes first.
+        expected = {
+            (i, j)
+            for i, a in enumerate(sides[0])
+            for j, b in enumerate(sides[1])
+            if near(a, b) and (0 <= j - i < 20 or 0 < i - j <= 7)
+        }
+        assert len(expected) > 20
+        assert {(row["left"]["id"], row["right"]["id"]) for row in found} == expected
 
 
 def test_the_metric_of_rejected_needs_longitude_and_latitude():

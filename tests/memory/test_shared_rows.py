@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from handed_on import handed_on
-from sfumato.tables.reading.shared_rows import IndependenceWarning
+from sfumato.tables.reading.user_warnings import IndependenceWarning
 
 ROWS = 6
 READINGS = pa.table(

@@ -172,6 +172,16 @@ def test_sums_over_extents_are_those_of_the_possible_worlds():
         assert found == pytest.approx({n: p for n, p in law.items() if p > 0})
 
 
+def test_quantiles_are_fields_of_the_result():
+    rows = pa.table({"id": [0, 1], "existence": [0.5, 0.5], "v": [1.0, 2.0]})
+    total, asked = {"total": "sum(v)"}, {"window": sf.Rows(2), "order": "id"}
+    found = sf.window_aggregate(rows, total, quantiles=(0.1, 0.5, 0.995), **asked)
+    assert found["total"][1].as_py() == {
+        "mean": 1.5, "stddev": pytest.approx(1.25**0.5), "existence": 1.0,
+        "q10": 0.0, "q50": 1.0, "q99_5": 3.0, "error": None,
+    }  # fmt: skip
+
+
 def test_pairs_are_those_of_every_pair():
     random = np.random.default_rng(1)
     columns = {"t": np.arange(40), "x": random.random(40), "y": random.random(40)}

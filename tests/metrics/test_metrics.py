@@ -14,10 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sfumato.metrics import names
 from sfumato.metrics.exporters import json_lines, prometheus_text
-from sfumato.metrics.figures import Figures
+from sfumato.metrics.figures import SessionFigures
 from sfumato.metrics.history import MAX_POINTS, QUANTILES, RecentWaits, quantile
 from sfumato.metrics.progress import QueryProgress
-from sfumato.metrics.samples import ELSEWHERE
+from sfumato.metrics.samples import OTHER_METRICS
 from sfumato.metrics.serve import served
 from sfumato.operators.disorder.statistics import BINS, bins
 from sfumato.tables.operator import TableConfig
@@ -33,7 +33,7 @@ WINDOW = {"window_size": 14, "window_rows": 10, "due": 60_000_000, "timetable": 
 
 @pytest.fixture
 def figures():
-    found = Figures()
+    found = SessionFigures()
     first = report(
         0,
         10,
@@ -163,14 +163,14 @@ def test_json_lines_have_the_same_samples(figures):
 
 
 def test_a_latency_is_in_seconds():
-    figures = Figures()
+    figures = SessionFigures()
     figures.take("q", [report(0, 1, sfumato_top_k_1={"rows": 1, "latency": 2_500_000})])
     of = (("operator", "top_k_1"), ("query", "q"), ("side", ""))
     assert sampled(figures)["sfumato_ranking_latency_seconds_total", of] == 2.5
 
 
 def test_an_operator_that_a_query_has_twice_has_two_names():
-    figures = Figures()
+    figures = SessionFigures()
     twice = {"sfumato_reorder_in__in_window_a": {"rows": 1}, "sfumato_reorder_in": {"rows": 2}}
     figures.take("q", [report(0, 3, **twice)])
     found = sampled(figures)
@@ -199,7 +199,7 @@ def test_the_figures_are_at_a_port_of_loopback_and_in_files(figures, tmp_path):
 
 
 def test_a_query_of_hours_keeps_a_bounded_number_of_points():
-    figures = Figures()
+    figures = SessionFigures()
     for batch in range(3 * MAX_POINTS):
         figures.take("q", [report(batch, 1, sfumato_reorder_1=reorder(1, 0, 1, lag=batch))])
     (query,) = figures.queries()
@@ -212,7 +212,7 @@ def test_a_query_of_hours_keeps_a_bounded_number_of_points():
 
 
 def test_what_takes_long_is_said_in_words():
-    figures = Figures()
+    figures = SessionFigures()
     first = report(0, 9, sfumato_reorder_1=reorder(9, 0, 9, oldest=0, slowest="b"))
     figures.take("q", [first])
     (query,) = figures.queries()
@@ -242,7 +242,7 @@ def every_counter():
 def test_every_counter_of_every_operator_has_a_meaning():
     import sfumato.api.similarity_join  # noqa: F401 - defines all table operators
 
-    missing = every_counter() - set(names.COUNTED) - set(ELSEWHERE)
+    missing = every_counter() - set(names.COUNTER_TEXTS) - set(OTHER_METRICS)
     assert not missing
 
 
@@ -265,7 +265,7 @@ def test_the_states_of_rows_have_the_meanings_of_their_counters():
     states = rows_of_table("semantics.md", "| state | condition | what happens | counter |")
     assert len(states) > 5
     for name, _, _, counter in states:
-        about = names.COUNTED.get(name, names.OPERATOR_GAUGES["reorder_held_rows"])
+        about = names.COUNTER_TEXTS.get(name, names.OPERATOR_GAUGES["reorder_held_rows"])
         assert counter == f"`{name}`: {about}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfumato.metrics import exporters
-from sfumato.metrics.figures import Figures
+from sfumato.metrics.figures import SessionFigures
 from sfumato.metrics.samples import samples
 from spark_reports import reorder, report
 
@@ -14,7 +14,7 @@ export = pytest.importorskip("opentelemetry.sdk.metrics.export")
 
 @pytest.fixture
 def figures():
-    found = Figures()
+    found = SessionFigures()
     waits = ",".join(["0,5", *"0" * 30])
     observed = reorder(1000, 20, 5, lag=2_500_000, waits=waits)
     found.take("flights", [report(0, 1000, sfumato_reorder_intake=observed)])

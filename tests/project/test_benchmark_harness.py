@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness import fastest, in_turns, nanoseconds, row
+from benchmarks.harness import fastest, in_turns, nanoseconds, row
 
 
 def test_calls_take_turns_on_what_was_prepared_for_each_turn():

@@ -48,8 +48,8 @@ def test_a_cold_worker_imports_the_operators_and_nothing_beside_them():
 import json, sys, pyspark.worker
 before = set(sys.modules)
 import sfumato.spark.state.bucket_state, sfumato.spark.static.whole_frames
-import sfumato.tables.disorder.reorder, sfumato.tables.joins.incomplete_join
-import sfumato.tables.ranking.top_k, sfumato.tables.windows.extents
+import sfumato.tables.disorder.table_reorder, sfumato.tables.joins.table_incomplete_join
+import sfumato.tables.ranking.table_top_k, sfumato.tables.windows.table_extents
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
     loaded = json.loads(run([], code).stdout)

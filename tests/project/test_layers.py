@@ -59,6 +59,7 @@ MAY_IMPORT = {
     "api": {
         "calls",
         "duration",
+        "error_points",
         "extras",
         "limits",
         "memory",
@@ -115,7 +116,6 @@ ROOMS = {
         "static": {"model", "crossing"},
         "crossing": {"model"},
         "model": set(),
-        "replay": {"model"},
     },
 }
 OUTSIDE = {"benchmarks", "examples", "experiments"}  # of this repository, never in the wheel

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.version import Version
 
 import release
 from state_formats import recorded, today
@@ -71,7 +72,7 @@ def test_a_release_tests_builds_writes_commits_and_tags_and_publishes_nothing(pr
 
 def test_the_next_release_needs_something_new(project):
     release.main(["0.2.0", "--root", str(project)])
-    with pytest.raises(SystemExit, match="nothing under `## Unreleased`"):
+    with pytest.raises(SystemExit, match="no entries under `## Unreleased`"):
         release.main(["0.2.1", "--root", str(project)])
 
 
@@ -98,7 +99,7 @@ def test_a_tree_with_changes_or_another_branch_is_refused(project):
         release.main(["0.2.0", "--root", str(project)])
     (project / "new.txt").unlink()
     git(project, "switch", "--quiet", "--create", "mine")
-    with pytest.raises(SystemExit, match="on `main`; here is `mine`"):
+    with pytest.raises(SystemExit, match="on `main`; the branch is `mine`"):
         release.main(["0.2.0", "--root", str(project)])
 
 
@@ -124,16 +125,10 @@ def test_a_green_run_is_believed_of_this_commit_only(project):
     assert git(project, "describe", "--tags") == "v0.2.0"
 
 
-def test_versions_are_in_the_order_of_releases():
-    versions = ["0.1.0", "0.2.0a1", "0.2.0a2", "0.2.0b1", "0.2.0rc1", "0.2.0", "0.10.0", "1.0.0"]
-    assert sorted(versions, key=release.key) == versions
-
-
 def test_our_own_files_have_what_a_release_changes():
-    assert release.with_version((ROOT / "pyproject.toml").read_text(), "9.9.9").count("9.9.9") == 1
-    changelog = (ROOT / "CHANGELOG.md").read_text()
-    assert release.unreleased(changelog) in release.with_heading(changelog, "9.9.9", "2030-01-01")
-    assert release.with_formats((ROOT / release.FORMATS).read_text(), "9.9.9")
+    for file, text in release.changes(ROOT, "9.9.9").items():
+        assert text != file.read_text()
+        assert text.count("9.9.9") == 1
 
 
 def test_the_conda_recipe_has_the_version_and_the_requirements_of_the_project():
@@ -159,7 +154,7 @@ def test_a_new_layout_is_written_down():
 
 
 def test_layouts_never_fall_and_a_patch_version_keeps_those_of_its_minor():
-    releases = sorted((v for v in recorded() if v != "unreleased"), key=release.key)
+    releases = sorted((v for v in recorded() if v != "unreleased"), key=Version)
     for before, after in pairwise([*releases, "unreleased"]):
         old, new = recorded()[before], recorded()[after]
         assert all(new[kind] >= old[kind] for kind in old.keys() & new.keys()), (before, after)

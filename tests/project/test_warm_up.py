@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.kernels import compile_store
 from sfumato.kernels.compile import done
-from sfumato.warming.steps import STEPS
+from sfumato.warming.steps import WARM_UP_STEPS
 from sfumato.warming.warm_up import WarmedUp, warm_up
 
 PROGRAM = Path(__file__).with_name("queries_after_warm_up.py")
@@ -40,7 +40,7 @@ def test_a_part_of_it_says_what_it_does():
     assert told == ["laws"]
     assert warmed.compiled == len(done().compiled) - len(before.compiled)
     assert warm_up(["laws"])[:2] == (0, 0)
-    assert set(told) < set(STEPS)
+    assert set(told) < set(WARM_UP_STEPS)
 
 
 TWICE = """
@@ -118,7 +118,7 @@ def test_the_command_says_what_it_compiled_and_where_it_is():
     assert run.returncode == 0, run.stderr
     assert "kernels compiled" in run.stdout
     compiled = int(run.stdout.split()[0])
-    assert (f"Kept in {compile_store.writable()}" in run.stdout) == (compiled > 0)
+    assert (f"Stored in {compile_store.writable()}" in run.stdout) == (compiled > 0)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_the_command_says_what_it_compiled_and_where_it_is():
 def test_a_folder_is_told_only_where_something_was_put_into_it(monkeypatch, found, code, kept):
     monkeypatch.setattr("sfumato.ops.warm_up", lambda *_: found)
     done = CliRunner().invoke(app, ["warm-up"])
-    assert (done.exit_code, "Kept in /tmp/new" in done.stdout) == (code, kept)
+    assert (done.exit_code, "Stored in /tmp/new" in done.stdout) == (code, kept)
 
 
 def test_the_command_warns_where_nothing_can_be_kept(monkeypatch):
@@ -142,6 +142,6 @@ def test_the_command_warns_where_nothing_can_be_kept(monkeypatch):
     monkeypatch.setattr(sys, "prefix", "/proc/none")
     monkeypatch.setattr(tempfile, "tempdir", "/proc/none")
     monkeypatch.setattr(compile_store, "_warned", set())
-    monkeypatch.setattr("sfumato.warming.warm_up.STEPS", {"laws": STEPS["laws"]})
+    monkeypatch.setattr("sfumato.warming.warm_up.WARM_UP_STEPS", {"laws": WARM_UP_STEPS["laws"]})
     with pytest.warns(RuntimeWarning, match=compile_store.VARIABLE):
         CliRunner().invoke(app, ["warm-up"])

@@ -176,8 +176,8 @@ def test_topics_are_read_decoded_ordered_and_written_through_kills(
     letters = rows_in(tmp_path / "letters")
     assert sorted(row["value"] for row in letters) == sorted(SPOILED)
     assert {row["reason"] for row in letters} == {
-        "it is no JSON object of these columns",
-        "`t` is no timestamp: yesterday",
+        "it is not a JSON object of these columns",
+        "`t` is not of type timestamp: yesterday",
     }
     decoded = {row["id"]: row.get("x") for row in rows_in(tmp_path / "decoded")}
     assert decoded == {i: None if i == 3 else i / 2 for i in range(20)}

@@ -14,6 +14,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 
 import sfumato as sf
 from sfumato.spark.runtime.invalid_row_warnings import said
+from streams import observed, run, stream_of
 
 pytestmark = pytest.mark.spark
 MINUTE = {"window": "1 minute", "order": "ts"}
@@ -49,8 +50,6 @@ def rows(spark):
         ),
         (lambda df: sf.where(3, "a > 1"), "DataFrame of Spark, or a pandas, Polars or Arrow"),
         (lambda df: sf.window_aggregate(df, {"s": "sum(v)"}, window=5, order="ts"), "be sf.Rows"),
-        (lambda df: sf.top_k(df, 3, by="v", window="1 h", order=F.col("ts")), 'write "ts"'),
-        (lambda df: sf.top_k(df, 3, by="v", window="1 h", order=F.col("ts") + 1), "withColumn"),
         (lambda df: sf.sql(df.sparkSession, "SELECT 1", q=pd.DataFrame({"a": [1]})), "`q` must be"),
         (lambda df: df.select(sf.expected(F.col("v"))), "`attribute` must be the name"),
         (
@@ -71,13 +70,6 @@ def test_a_duration_is_a_window_wherever_one_is_meant(rows):
         assert sf.top_k(rows, 1, by="v", **asked).head().row.id == 5
         pairs = sf.similarity_join(rows, rows, on="v", within=0.1, probability=1, **asked)
         assert pairs.count() == 6
-
-
-def test_median_and_several_scores_are_refused_with_what_to_write(rows):
-    with pytest.raises(ValueError, match=r"got 'median': write quantile\(x, 0.5\)"):
-        sf.window_aggregate(rows, {"m": "median(v)"}, **MINUTE)
-    with pytest.raises(ValueError, match="must be one expression, the score"):
-        sf.top_k(rows, 1, by="v asc, id desc", **MINUTE)
 
 
 def test_rows_that_lost_their_mark_of_lateness_enter_nothing(rows):
@@ -121,8 +113,7 @@ def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
     schema = "id int, alternatives array<struct<prob: double, x: double>>"
     given = [(i, [(0.9, 1.0), (0.9, 2.0)] if i % 4 == 0 else [(1.0, 1.0)]) for i in range(40)]
     spark.createDataFrame(given, schema).repartition(4).write.parquet(str(tmp_path / "in"))
-    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 2)
-    stream = reader.parquet(str(tmp_path / "in"))
+    stream = stream_of(spark, tmp_path / "in", schema, files=2)
     found = sf.window_aggregate(
         stream, {"n": "count(*)"}, window=sf.Rows(3), order="id", name="loud"
     )
@@ -130,13 +121,7 @@ def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
     spark.streams.addListener(ended)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        query = (
-            found.writeStream.format("noop")
-            .option("checkpointLocation", str(tmp_path / "state"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
+        _, query = run(found, tmp_path)
         while ended.ids.get(timeout=120) != str(query.id):
             pass
     spark.streams.removeListener(ended)
@@ -163,17 +148,10 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
     assert [(row.id, len(row.alternatives)) for row in rows] == [(1, 1), (6, 1)]
     assert found.columns == ["id", "alternatives"]
     rows_in.coalesce(1).write.parquet(str(tmp_path / "in"))
-    stream = spark.readStream.schema(schema).parquet(str(tmp_path / "in"))
-    query = (
-        sf.where(stream, "x > 3", name="high")
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    (progress,) = [p for p in query.recentProgress if p.numInputRows]
-    counted = progress.observedMetrics["sfumato_where_high_input"]
+    stream = stream_of(spark, tmp_path / "in", schema)
+    _, query = run(sf.where(stream, "x > 3", name="high"), tmp_path)
+    ((name, counted),) = observed(query)
+    assert name == "sfumato_where_high_input"
     assert (counted.rows, counted.invalid, counted.reason) == (6, 3, "no alternatives")
 
 

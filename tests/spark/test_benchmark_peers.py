@@ -1,24 +1,21 @@
-"""The peers of the benchmark of Spark's path do what the library does."""
+"""The peers of the benchmark of Spark's path do what the library does, and an echo nothing."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from peers import plain_state
-from spark_path import readings, stream_of, write_files
+from benchmarks.data.streams import readings
+from benchmarks.peers import plain_state
+from benchmarks.spark_streams import stream_of, write_files
+from benchmarks.suites.spark_path import echo
+from streams import run
 
 
-def collected(spark, out, name, folder):
-    query = (
-        out.writeStream.format("memory")
-        .queryName(name)
-        .option("checkpointLocation", str(folder / name))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return spark.table(name).toPandas()
+def collected(frame, folder):
+    rows, _ = run(frame, folder)
+    return pd.DataFrame([row.asDict() for row in rows])
 
 
 @pytest.fixture
@@ -32,11 +29,11 @@ def few_partitions(spark):
 def test_plain_state_reorders_as_we_do(spark, tmp_path, few_partitions):
     table = readings(900, 5, 2, seed=1)
     stream = stream_of(spark, write_files(table, 300, tmp_path / "in"))
-    theirs = collected(spark, plain_state.reorder(stream, "4 seconds"), "theirs", tmp_path)
+    theirs = collected(plain_state.reorder(stream, "4 seconds"), tmp_path / "theirs")
     out = sf.reorder(
         stream, event_time="event", arrival="arrival", key="device", max_delay="4 seconds"
     )
-    ours = collected(spark, out, "ours", tmp_path)
+    ours = collected(out, tmp_path / "ours")
     assert 20 < theirs["late"].sum() < 400
     for device in range(5):
         of = [frame[frame["device"] == device] for frame in (ours, theirs)]
@@ -52,7 +49,7 @@ def test_plain_state_aggregates_windows_as_we_do(spark, tmp_path, few_partitions
     table = table.set_column(1, "event", event.cast(pa.timestamp("us", "UTC")))
     table = table.append_column("x", pa.array(np.arange(600) % 97.0))
     stream = stream_of(spark, write_files(table, 200, tmp_path / "in"))
-    theirs = collected(spark, plain_state.window(stream), "their_windows", tmp_path)
+    theirs = collected(plain_state.window(stream), tmp_path / "theirs")
     out = sf.window_aggregate(
         stream,
         {"n": "count(*)", "mean": "avg(x)"},
@@ -60,9 +57,15 @@ def test_plain_state_aggregates_windows_as_we_do(spark, tmp_path, few_partitions
         order="event",
         key="device",
     )
-    ours = collected(spark, out, "our_windows", tmp_path)
+    ours = collected(out, tmp_path / "ours")
     ours["end"] = [window["end"] for window in ours["window"]]
     both = theirs.merge(ours, on=["device", "end"], suffixes=("", "_ours"))
     assert len(both) > 0.9 * max(len(ours), len(theirs)) > 100
     assert (both["n"] == both["n_ours"]).all()
     np.testing.assert_allclose(both["mean"], both["mean_ours"])
+
+
+def test_an_echo_gives_every_row_back(spark, tmp_path):
+    source = write_files(pa.table({"x": [1, 2, 3]}), 3, tmp_path / "in")
+    echoed = collected(echo(stream_of(spark, source)), tmp_path)
+    assert sorted(echoed["x"]) == [1, 2, 3]

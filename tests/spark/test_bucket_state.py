@@ -13,9 +13,9 @@ from seeds import examples
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.state.snapshot import Snapshot, cut, pack
 from sfumato.spark.crossing import chunks
-from sfumato.spark.state import bucket_state, operator_cache
-from sfumato.spark.state.operator_cache import OperatorCache
-from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.spark.state import bucket_state, operator_owners
+from sfumato.spark.state.operator_owners import OperatorCache
+from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.reading.chain import ChainConfig, ChainStep, Feed
 
@@ -26,17 +26,17 @@ def test_an_operator_goes_on_in_any_worker_and_no_entry_is_large(batches):
     entries, total, processor = Entries(), 0, None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bucket_state, "PIECE", 65_536)
-        patch.setattr(bucket_state, "MOST_LOGGED", 65_536)
+        patch.setattr(bucket_state, "MAX_LOGGED", 65_536)
         for n, elsewhere in batches:
             if processor is None or elsewhere:
                 processor = worker(entries)
             total += n
             assert feed(processor, np.arange(n)) == total
-            limit = 65_536 + bucket_state.BESIDE_HEADER + 4096
+            limit = 65_536 + bucket_state.WITH_HEADER + 4096
             assert max(len(value[0]) for value in entries.held.values()) <= limit
 
 
-def test_a_small_snapshot_stays_beside_the_header_while_the_log_grows():
+def test_a_small_snapshot_stays_with_the_header_while_the_log_grows():
     entries = Entries()
     assert feed(worker(entries), np.arange(2000)) == 2000
     for n in range(1, 4):
@@ -46,7 +46,7 @@ def test_a_small_snapshot_stays_beside_the_header_while_the_log_grows():
 
 def test_of_a_snapshot_only_pieces_that_are_new_are_written(monkeypatch):
     monkeypatch.setattr(bucket_state, "PIECE", 65_536)
-    monkeypatch.setattr(bucket_state, "MOST_LOGGED", 0)  # always a snapshot
+    monkeypatch.setattr(bucket_state, "MAX_LOGGED", 0)  # always a snapshot
     entries = Entries()
     processor = worker(entries)
     feed(processor, np.random.default_rng(0).random(200_000).cumsum())
@@ -67,6 +67,15 @@ def test_a_checkpoint_of_another_query_is_refused_with_what_differs():
         feed(worker(entries, other), [2.0])
 
 
+def test_a_checkpoint_of_another_layout_is_refused_with_a_sentence():
+    entries = Entries()
+    feed(worker(entries, '{"partitioning": 4}'), [1.0])
+    (text,) = entries.held[(0,)]
+    entries.held[(0,)] = (text.replace(b'"owner"', b'"home"'),)
+    with pytest.raises(ValueError, match="`partitioning` was 4 and is 5: use a new checkpoint"):
+        feed(worker(entries, '{"partitioning": 5}'), [2.0])
+
+
 @given(st.lists(st.integers(0, 300), max_size=8), st.integers(16, 64))
 def test_pieces_make_up_the_snapshot_and_have_the_size_at_most(lengths, size):
     arrays = {f"a{i}": np.arange(n, dtype=float) for i, n in enumerate(lengths)}
@@ -78,7 +87,7 @@ def test_pieces_make_up_the_snapshot_and_have_the_size_at_most(lengths, size):
 
 def test_the_cache_holds_any_number_within_its_bytes_and_forgets_ended_queries():
     now = [0.0]
-    cache = OperatorCache(most_bytes=1000, unused=60.0, clock=lambda: now[0])
+    cache = OperatorCache(max_bytes=1000, unused=60.0, clock=lambda: now[0])
     for bucket in range(300):
         cache.put("old", bucket, "n", object(), 2)
     assert len(cache) == 300
@@ -106,14 +115,14 @@ def test_rows_of_any_size_are_cut_into_chunks_of_a_bounded_size(monkeypatch):
 
 def test_operators_may_take_a_quarter_of_the_memory_and_a_gigabyte_at_least(tmp_path, monkeypatch):
     gigabyte = 1 << 30
-    assert operator_cache.share(32 * gigabyte, 2) == 4 * gigabyte
-    assert operator_cache.share(8 * gigabyte, 8) == gigabyte
+    assert operator_owners.memory_share(32 * gigabyte, 2) == 4 * gigabyte
+    assert operator_owners.memory_share(8 * gigabyte, 8) == gigabyte
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(operator_cache, "LIMIT", limit)
-    physical = operator_cache.memory_here()
+    monkeypatch.setattr(operator_owners, "MEMORY_LIMIT", limit)
+    physical = operator_owners.available_memory()
     for text, memory in [("max\n", physical), ("123456\n", 123456), (f"{1 << 62}\n", physical)]:
         limit.write_text(text)
-        assert operator_cache.memory_here() == memory
+        assert operator_owners.available_memory() == memory
 
 
 @pytest.mark.parametrize("in_a_chain", [False, True])

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
-from handed_on import handed_on
 from sfumato.metrics.progress import NOT_COUNTERS
 from two_sources import CONTROL, SCHEMA, source
 
@@ -36,15 +35,6 @@ def toll(df):
     return sf.extent_join(each, all_)
 
 
-def near(df):
-    """Of one window the rows, of another the law, by how near they are."""
-    rows = reordered(df, None)
-    laws = [averages(rows, RANGE, key, "m", distribution=3) for key in ("device", None)]
-    return sf.extent_join(
-        *(handed_on(law, "m") for law in laws), on="value", within=2.0, probability=0.1
-    )
-
-
 def pairs(df):
     halves = [reordered(df.where(f"id % 2 = {i}")) for i in (0, 1)]
     return sf.similarity_join(
@@ -67,7 +57,6 @@ CHAINS = {  # how many operators are in one step
     "ranking": (2, lambda df: ranked(reordered(df))),
     "pairs": (3, pairs),
     "toll": (4, toll),
-    "near": (1, near),
 }  # fmt: skip
 
 
@@ -96,10 +85,10 @@ def apart(spark):
 
 def steps(df):
     """How many operators run in one step, at the end of a frame's query."""
-    from sfumato.spark.runtime.lineage import made
+    from sfumato.spark.runtime.lineage import lineage_of
 
-    how = made(df)
-    return len(how.together) or 1, how.apart
+    how = lineage_of(df)
+    return len(how.fused_with) or 1, how.not_fused_because
 
 
 def rows_of(df):

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.figures import Figures
-from sfumato.spark.state.bucket_steps import Done, _tables
+from sfumato.spark.crossing.figures import OperatorFigures
+from sfumato.spark.state.batches import BucketResult, _tables
 
 
 def batch(*values):
@@ -40,7 +40,9 @@ def test_chunks_of_one_side_are_read_as_one_table():
     ]
 
 
-FIGURES = Figures({"rows": "long", "slowest": "string", "late": "long", "waits": "array<long>"})
+FIGURES = OperatorFigures(
+    {"rows": "long", "slowest": "string", "late": "long", "waits": "array<long>"}
+)
 
 
 def test_figures_are_in_a_list_for_each_kind():
@@ -55,15 +57,15 @@ def test_figures_are_in_a_list_for_each_kind():
     assert [field.name for field in FIGURES.fields] == FIGURES.columns.names
     known = {"late": 3, "slowest": "a", "waits": [1, 2]}
     assert FIGURES.cells(known) == {"numbers": [None, 3], "texts": ["a"], "lists": [[1, 2]]}
-    assert Figures({"rows": "long"}).columns.names == ["numbers"]
+    assert OperatorFigures({"rows": "long"}).columns.names == ["numbers"]
 
 
 @pytest.mark.parametrize("answers", [[], [b"1"], [b"1", b"2"]])
 def test_figures_come_once(answers):
-    rows = list(Done(answers, {"rows": 2, "late": 0}, {"slowest": "a"}, None).rows(FIGURES))
+    rows = list(BucketResult(answers, {"rows": 2, "late": 0}, {"slowest": "a"}, None).rows(FIGURES))
     assert [row["chunk"] for row in rows] == (answers or [None])
     assert [row.get("numbers") for row in rows] == [[2, 0]] + [None] * (len(answers) - 1)
 
 
 def test_nothing_comes_out_where_nothing_happened():
-    assert list(Done([], {"rows": 0}, {"slowest": "a"}, None).rows(FIGURES)) == []
+    assert list(BucketResult([], {"rows": 0}, {"slowest": "a"}, None).rows(FIGURES)) == []

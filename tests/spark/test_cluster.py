@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chaos import readings
-from cluster.checks import checked
-from cluster.standalone import Cluster
+from benchmarks.cluster.checks import checked
+from benchmarks.cluster.standalone import Cluster
+from benchmarks.data.streams import readings_of_three
 from spark_classes import quick_starts
 
 FILES, ROWS = 6, 200
@@ -17,7 +17,7 @@ FILES, ROWS = 6, 200
 @pytest.mark.timeout(300)
 def test_a_cluster_gives_the_answers_of_one_machine_also_when_a_worker_dies(tmp_path):
     with Cluster(tmp_path, java=quick_starts()) as cluster:
-        found = checked(cluster, readings(FILES * ROWS, 3), FILES)
+        found = checked(cluster, readings_of_three(FILES * ROWS, 3), FILES)
         executors = cluster.executors()
     assert not any(process.alive() for process in cluster.processes.values())
     for part, outcome in found.items():
@@ -29,7 +29,7 @@ def test_a_cluster_gives_the_answers_of_one_machine_also_when_a_worker_dies(tmp_
 
 
 def test_what_is_ended_is_only_what_was_started(tmp_path):
-    from cluster.standalone import Running, born
+    from benchmarks.cluster.standalone import Running, born
 
     here = born(1)
     assert Running("other", 1, here).alive()

@@ -23,7 +23,7 @@ STATEFUL = {"reorder", "split_late", "window_aggregate", "extent_join", "top_k"}
 
 
 def test_every_public_name_is_tried_under_connect_or_needs_no_spark():
-    assert set(PUBLIC) == set(CASES) - {"valid"} | ONCE | WITHOUT_SPARK
+    assert set(PUBLIC) == set(CASES) | ONCE | WITHOUT_SPARK
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,7 @@ def test_static_frames_through_a_client(found):
     assert "hold 5 existing ones" in found["explain"]
     assert found["discovered"] > 0
     assert found["left"] == ["event", "arrival", "x", "y", "K"]  # by name, in any case
+    assert found["differing"] == []  # calls with Column objects, and with names
     assert found["declared"] == {"extents": rows["window_aggregate"]}
 
 

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from sfumato.spark.crossing.garbage import FROZEN, Frozen
+from sfumato.spark.crossing.gc_freezer import FROZEN, GcFreezer
 
 
 class Loop:
@@ -22,7 +22,7 @@ def frozen():
     now = [0.0]
     gc.unfreeze()
     gc.disable()  # so that none happens but where the test says so
-    made = Frozen(clock=lambda: now[0])
+    made = GcFreezer(clock=lambda: now[0])
     made.now = now
     yield made
     gc.unfreeze()
@@ -33,30 +33,30 @@ def lost():
     return weakref.ref(Loop())
 
 
-def test_what_is_alive_behind_a_batch_is_frozen_once_there_was_a_collection(frozen):
-    frozen.behind_batch(False)
+def test_what_is_alive_after_a_batch_is_frozen_once_there_was_a_collection(frozen):
+    frozen.after_batch(False)
     assert gc.get_freeze_count() == 0
-    frozen.behind_batch(False)
+    frozen.after_batch(False)
     assert gc.get_freeze_count() == 0
     gc.collect()
-    frozen.behind_batch(False)
+    frozen.after_batch(False)
     assert gc.get_freeze_count() > 1000
     frozen.now[0] = FROZEN - 1
-    frozen.behind_batch(False)
+    frozen.after_batch(False)
     assert gc.get_freeze_count() > 1000
 
 
 @pytest.mark.parametrize(("later", "operators_left"), [(FROZEN, False), (1.0, True)])
 def test_garbage_that_was_frozen_is_found_later(frozen, later, operators_left):
-    frozen.behind_batch(False)
+    frozen.after_batch(False)
     gc.collect()
     garbage = lost()
-    frozen.behind_batch(False)
+    frozen.after_batch(False)
     gc.collect()
     assert garbage() is not None
     frozen.now[0] = later
-    frozen.behind_batch(operators_left)
+    frozen.after_batch(operators_left)
     gc.collect()
     assert garbage() is None
-    frozen.behind_batch(False)
+    frozen.after_batch(False)
     assert gc.get_freeze_count() > 1000

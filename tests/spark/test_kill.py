@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chaos import readings
+from benchmarks.data.streams import readings_of_three
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import TIE
 from sfumato.windows import JoinWindow
 
@@ -140,7 +140,7 @@ def kill_after(folder, ready, seconds):
 @pytest.mark.slow
 @pytest.mark.spark
 def test_kills_at_random_moments_change_no_answer(spark, tmp_path):
-    table = readings(FILES * ROWS, seed=11).drop_columns("x")  # the alternatives have one
+    table = readings_of_three(FILES * ROWS, seed=11).drop_columns("x")  # the alternatives have one
     source = tmp_path / "in"
     source.mkdir()
     for i in range(FILES):

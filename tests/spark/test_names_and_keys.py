@@ -6,12 +6,12 @@ import math
 from itertools import pairwise
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.spark.runtime.fuse import COMMONEST
+from streams import observed, put, run, stream_of
 
 pytestmark = pytest.mark.spark
 
@@ -125,42 +125,16 @@ def test_a_key_begins_anew_after_forget_after_whatever_the_micro_batches(spark, 
     static = known(spark.createDataFrame(ROWS, SCHEMA)).select("t", "earlier_x")
     expected = {0: None, 1: None, 5: 1.0, 9: 2.0, 16: None, 17: None, 18: 3.0, 40: None, 41: None}
     assert dict(map(tuple, static.collect())) == expected
-    (tmp_path / "in").mkdir()
     found = {}
     for number, (begin, end) in enumerate(pairwise([0, 1, 3, 6, 8, 9])):
         t, k, x = zip(*ROWS[begin:end], strict=True)
-        table = pa.table({"t": t, "k": k, "x": pa.array(x, pa.float64())})
-        pq.write_table(table, tmp_path / "in" / f"{number}.parquet")
+        put(tmp_path / "in", number, pa.table({"t": t, "k": k, "x": pa.array(x, pa.float64())}))
         spark.conf.set("spark.sql.shuffle.partitions", str(1 + number % 3))  # other cores
-        query = (
-            known(spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in")))
-            .writeStream.foreachBatch(
-                lambda df, _: found.update({row.t: row.earlier_x for row in df.collect()})
-            )
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        for progress in query.recentProgress:
-            assert set(progress.observedMetrics) <= {"sfumato_earlier_values_anew"}
+        rows, query = run(known(stream_of(spark, tmp_path / "in", SCHEMA)), tmp_path)
+        found |= {row.t: row.earlier_x for row in rows}
+        assert {name for name, _ in observed(query)} <= {"sfumato_earlier_values_anew"}
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     assert found == expected
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"forget_after": 0}, "above 0"),
-        ({"forget_after": "never"}, "must be a duration"),
-        ({"forget_after": 10, "key": None}, "there is no `key`"),
-        ({"name": "a-b"}, "letters, digits"),
-    ],
-)
-def test_wrong_arguments_are_named(spark, given, message):
-    df = spark.createDataFrame([], SCHEMA)
-    with pytest.raises((ValueError, TypeError), match=message):
-        sf.earlier_values(df, "x", **{"order": "t", "key": "k", **given})
 
 
 def test_the_name_of_an_operator_stays_when_others_run_in_one_step_with_it(spark, tmp_path):
@@ -169,28 +143,26 @@ def test_the_name_of_an_operator_stays_when_others_run_in_one_step_with_it(spark
     rows.coalesce(1).write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
 
-    def observed(df, folder):
-        writer = df.writeStream.format("noop").trigger(availableNow=True)
-        query = writer.option("checkpointLocation", str(tmp_path / folder)).start()
-        query.awaitTermination()
-        return {name for name in query.lastProgress.observedMetrics if "_input" not in name}
+    def names(df, folder):
+        _, query = run(df, tmp_path / folder)
+        return {name for name, _ in observed(query) if "_input" not in name}
 
     def mean(df, **more):
         return sf.window_aggregate(df, {"m": "avg(x)"}, window=sf.Rows(5), order="ts", **more)
 
     intake = sf.reorder(stream, event_time="ts", arrival="arrival", slack=3, name="intake")
-    assert observed(intake, "a") == {"sfumato_reorder_intake"}
+    assert names(intake, "a") == {"sfumato_reorder_intake"}
     means = mean(intake, name="means")
     both = {"sfumato_reorder_intake", "sfumato_window_means"}
-    assert observed(means, "b") == both
+    assert names(means, "b") == both
     best = sf.top_k(
         means, sf.Top(1, every="5 s"), by="m", window=sf.Rows(3), order="ts", name="best"
     )
     counted = {"sfumato_top_k_best", "sfumato_top_k_best_answers"}
-    assert observed(best, "c") == both | counted
+    assert names(best, "c") == both | counted
     # A second chain with the same operator may be part of the same query.
     again = mean(intake, name="again").select("m")
-    assert observed(means.select("m").union(again), "d") == both | {
+    assert names(means.select("m").union(again), "d") == both | {
         "sfumato_window_again",
         "sfumato_reorder_intake__in_window_again",
     }

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
     _parse_datatype_string,
 )
 
-from sfumato.spark.replay.source import Pace, ReplaySource
+from sfumato.spark.replay import Pace, ReplaySource
 
 pytestmark = pytest.mark.spark
 
@@ -58,7 +58,7 @@ def written(table: pa.Table, path) -> str:
     elif kind == "feather":
         pyarrow.feather.write_feather(table, str(path))
     elif kind == "arrow":
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as stream:
             stream.write_table(table)
     else:
         lines = "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist())
@@ -361,6 +361,6 @@ def test_a_file_that_changes_while_it_is_played_is_an_error(tmp_path):
 
 
 def test_the_source_loads_no_compiled_kernels():
-    code = "import sys, sfumato.spark.replay.source; print({'numba', 'scipy'} & set(sys.modules))"
+    code = "import sys, sfumato.spark.replay; print({'numba', 'scipy'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "set()"

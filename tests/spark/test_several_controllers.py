@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import sfumato as sf
-from sfumato.cli.failures import first_cause, is_passing
-from sfumato.tables.operator import SEVERAL
+from sfumato.cli.failures import first_cause, is_transient
+from sfumato.tables.operator import SEVERAL_CONTROLLERS
 from two_sources import CONTROL, PART, SCHEMA, put, source
 
 pytestmark = pytest.mark.spark
@@ -50,6 +50,6 @@ def test_a_stream_of_two_controllers_is_refused_with_what_to_write_instead(spark
     )  # fmt: skip
     with pytest.raises(StreamingQueryException) as failed:
         running.awaitTermination()
-    assert first_cause(failed.value) == SEVERAL
-    assert "sf.reorder(a.union(b), ..., source=" in SEVERAL
-    assert not is_passing(failed.value)  # `sfumato run` does not try again
+    assert first_cause(failed.value) == SEVERAL_CONTROLLERS
+    assert "sf.reorder(a.union(b), ..., source=" in SEVERAL_CONTROLLERS
+    assert not is_transient(failed.value)  # `sfumato run` does not try again

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 from datetime import UTC, datetime
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +12,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
-from sfumato.metrics.progress import NOT_COUNTERS
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
+from streams import counts_of, put_parts, run, stream_of
 
 pytestmark = pytest.mark.spark
 
@@ -63,62 +61,26 @@ def table_of(rows):
     )  # fmt: skip
 
 
-def add_files(table, cuts, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    for low, high in pairwise(cuts):
-        path = folder / f"{low:05d}.parquet"
-        pq.write_table(table.slice(low, high - low), path)
-        os.utime(path, (1_000_000 + low, 1_000_000 + low))
-
-
-def run(spark, folder, schema, made):
-    """What `made(stream)` gives, one file a micro-batch, and the counts of its metrics."""
-    collected, counts = [], {}
-    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-    query = (
-        made(stream.parquet(str(folder / "in")))
-        .writeStream.foreachBatch(lambda df, _: collected.extend(df.collect()))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    for progress in query.recentProgress:
-        for row in progress.observedMetrics.values():
-            for name, value in row.asDict().items():
-                if name in NOT_COUNTERS:
-                    continue
-                counts[name] = counts.get(name, 0) + value
-    return collected, counts
-
-
 def knows(df):
     return sf.earlier_values(df, ["a", "b"], order="time", key="device")
 
 
-def test_a_static_frame_gives_each_row_what_was_known_before(spark):
-    rows = gappy(300, 1)
-    df = spark.createDataFrame(table_of(rows)).repartition(3)
-    out = knows(df)
-    assert out.columns == ["id", "device", "time", "a", "b", *ADDED]
-    got = {row.id: tuple(row[name] for name in ADDED) for row in out.collect()}
-    assert got == by_definition(rows)
-
-
 def test_a_stream_gives_the_same_in_any_micro_batches_and_after_a_restart(spark, tmp_path):
     rows = gappy(240, 2)
-    add_files(table_of(rows), [0, 1, 90, 91, 150], tmp_path / "in")
-    first, one = run(spark, tmp_path, SCHEMA, knows)
-    add_files(table_of(rows), [150, 151, 240], tmp_path / "in")
-    second, other = run(spark, tmp_path, SCHEMA, knows)
+    stream = stream_of(spark, tmp_path / "in", SCHEMA)
+    put_parts(tmp_path / "in", table_of(rows), [0, 1, 90, 91, 150])
+    first, one = run(knows(stream), tmp_path)
+    put_parts(tmp_path / "in", table_of(rows), [150, 151, 240])
+    second, other = run(knows(stream), tmp_path)
     got = {row.id: tuple(row[name] for name in ADDED) for row in first + second}
     assert got == by_definition(rows)
-    assert len(first + second) == len(rows) == one["rows"] + other["rows"]
+    counts = counts_of(one, other)
+    assert len(first + second) == len(rows) == counts["rows"]
     lost = sum(device is None or at is None for _, device, at, _, _ in rows)
-    assert one["invalid"] + other["invalid"] == lost > 0
-    add_files(table_of(rows), [239, 240], tmp_path / "in")
+    assert counts["invalid"] == lost > 0
+    put_parts(tmp_path / "in", table_of(rows), [239, 240])
     with pytest.raises(Exception, match="another query"):
-        run(spark, tmp_path, SCHEMA, lambda df: sf.earlier_values(df, "a", order="time"))
+        run(sf.earlier_values(stream, "a", order="time"), tmp_path)
 
 
 def test_a_late_row_replaces_nothing(spark, tmp_path):
@@ -128,12 +90,12 @@ def test_a_late_row_replaces_nothing(spark, tmp_path):
         (2, "d", START + 1_000_000, 9.0, 9.0),
         (3, "d", START + 5_000_000, None, None),
     ]
-    add_files(table_of(rows), [0, 2, 3, 4], tmp_path / "in")
-    got, counts = run(spark, tmp_path, SCHEMA, knows)
+    put_parts(tmp_path / "in", table_of(rows), [0, 2, 3, 4])
+    got, query = run(knows(stream_of(spark, tmp_path / "in", SCHEMA)), tmp_path)
     by_id = {row.id: tuple(row[name] for name in ADDED) for row in got}
     assert by_id[2] == (2.0, -3.0, 3.0, -3.0)
     assert by_id[3] == (2.0, 1.0, 3.0, 1.0)
-    assert counts["out_of_order"] == 1
+    assert counts_of(query)["out_of_order"] == 1
 
 
 MOTES, ON = (22, 23), ["temperature", "humidity"]
@@ -230,9 +192,9 @@ def test_a_gappy_stream_joins_by_its_earlier_values_as_the_operators_do(
             probability=LEAST, window=sf.Rows(ROWS), order="time", impute=impute,
         ).drop("alternatives")  # fmt: skip
 
-    add_files(arrow(gaps), [0, 120, 121, 2 * EACH], tmp_path / "in")
+    put_parts(tmp_path / "in", arrow(gaps), [0, 120, 121, 2 * EACH])
     schema = "time timestamp, mote long, temperature double, humidity double"
-    rows, _ = run(spark, tmp_path, schema, joined)
+    rows, _ = run(joined(stream_of(spark, tmp_path / "in", schema)), tmp_path)
 
     def micro(time: datetime) -> int:
         return round(time.astimezone(UTC).timestamp() * 1e6)
@@ -264,27 +226,3 @@ def test_an_order_that_is_no_number_is_no_order(spark):
     out = sf.earlier_values(df, "a", order="at").collect()
     got = {row.id: (row.earlier_a, row.age_a) for row in out}
     assert got == {"x": (None, None), "y": (None, None), "z": (5.0, 1.5)}
-
-
-WRONG = [
-    ({"attributes": []}, "at least one"),
-    ({"attributes": ["c"]}, "did you mean|lacks"),
-    ({"attributes": "device"}, "must be of numbers"),
-    ({"order": "device"}, "must be a timestamp or a number"),
-    ({"order": ["time"]}, "name of one column"),
-    ({"order": "when"}, "`order` names a column"),
-    ({"key": "devise"}, "did you mean `device`"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), WRONG)
-def test_wrong_arguments_are_named_before_anything_runs(spark, arguments, message):
-    df = spark.createDataFrame([], SCHEMA)
-    with pytest.raises((ValueError, TypeError), match=message):
-        sf.earlier_values(df, **{"attributes": ["a"], "order": "time", **arguments})
-
-
-def test_columns_that_are_there_already_are_not_written_over(spark):
-    df = spark.createDataFrame([], SCHEMA).withColumn("age_a", F.lit(1))
-    with pytest.raises(ValueError, match="`age_a` already"):
-        sf.earlier_values(df, "a", order="time")

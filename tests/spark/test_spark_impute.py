@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
-from itertools import pairwise, permutations
+from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +13,12 @@ import pytest
 
 import sfumato as sf
 from all_available import process_all_available
+from streams import counts_of, put_parts, run, stream_of
 
 pytestmark = pytest.mark.spark
 
 NAMES = ["a", "b", "c"]
+SCHEMA = "id long, a double, b double, c double"
 DEPENDENCIES = ["a -> b : 0.1 -> 0.2", "a -> c : 0.1 -> 0.3", "b -> c : 0.05 -> 0.3"]
 
 
@@ -38,7 +39,7 @@ def with_gaps(rows, seed):
 
 def frame(spark, rows):
     table = [(i, *(None if math.isnan(x) else float(x) for x in row)) for i, row in enumerate(rows)]
-    return spark.createDataFrame(table, "id long, a double, b double, c double")
+    return spark.createDataFrame(table, SCHEMA)
 
 
 def expected_rows(imputer, objects):
@@ -65,23 +66,19 @@ def got_rows(rows):
     }
 
 
-CASES = [
-    {"joint": False, "fallback": "marginal", "max_alternatives": 8},
-    {"joint": True, "fallback": "reject", "max_alternatives": None},
-]
+SETTINGS = {"joint": True, "fallback": "reject", "max_alternatives": None}
 
 
-@pytest.mark.parametrize("settings", CASES)
-def test_static_frames_have_the_alternatives_of_the_imputer(spark, settings):
+def test_a_static_frame_has_the_alternatives_of_the_imputer(spark):
     repository, objects = readings(300, 1), with_gaps(readings(700, 2), 3)
     objects[5] = np.nan
     df = frame(spark, objects)
     out = sf.impute(
         df.repartition(3), repository=frame(spark, repository).repartition(4),
-        dependencies=DEPENDENCIES, attributes=NAMES, **settings,
+        dependencies=DEPENDENCIES, attributes=NAMES, **SETTINGS,
     )  # fmt: skip
     imputer = sf.engine_free.Imputer(
-        {name: repository[:, i] for i, name in enumerate(NAMES)}, DEPENDENCIES, **settings
+        {name: repository[:, i] for i, name in enumerate(NAMES)}, DEPENDENCIES, **SETTINGS
     )
     assert out.columns == ["id", *NAMES, "alternatives", "imputed_by"]
     rows = out.collect()
@@ -93,18 +90,12 @@ def test_static_frames_have_the_alternatives_of_the_imputer(spark, settings):
         unimputable
     )
     assert sf.split_invalid(out)[0].count() == len(objects) - len(unimputable)
-    assert bool(unimputable) == (settings["fallback"] == "reject")
+    assert unimputable
 
 
 def add_files(objects, cuts, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    for low, high in pairwise(cuts):
-        columns = {"id": pa.array(np.arange(low, high))}
-        for i, name in enumerate(NAMES):
-            columns[name] = pa.array(objects[low:high, i], from_pandas=True)
-        path = folder / f"{low:05d}.parquet"
-        pq.write_table(pa.table(columns), path)
-        os.utime(path, (1_000_000 + low, 1_000_000 + low))
+    columns = {name: pa.array(objects[:, i], from_pandas=True) for i, name in enumerate(NAMES)}
+    put_parts(folder, pa.table({"id": np.arange(len(objects)), **columns}), cuts)
 
 
 def write_repository(rows, path):
@@ -118,32 +109,18 @@ def test_streams_have_the_same_alternatives_and_their_counts_add_up(spark, tmp_p
     repository, objects = readings(200, 4), with_gaps(readings(400, 5), 6)
     write_repository(repository, tmp_path / "r.parquet")
     add_files(objects, [0, 1, 100, 400], tmp_path / "in")
-    stream = spark.readStream.schema("id long, a double, b double, c double")
-    stream = stream.option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
     out = sf.impute(
-        stream, repository=tmp_path / "r.parquet", dependencies=DEPENDENCIES[:2],
-        attributes=["b", "c"], fallback="reject",
+        stream_of(spark, tmp_path / "in", SCHEMA), repository=tmp_path / "r.parquet",
+        dependencies=DEPENDENCIES[:2], attributes=["b", "c"], fallback="reject",
     )  # fmt: skip
-    collected = []
-    query = (
-        out.writeStream.foreachBatch(lambda df, _: collected.extend(df.collect()))
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    collected, query = run(out, tmp_path)
     columns = {name: repository[:, i] for i, name in enumerate(NAMES)}
     imputer = sf.engine_free.Imputer(
         columns, DEPENDENCIES[:2], attributes=["b", "c"], fallback="reject", names=["b", "c", "a"]
     )
     expected = expected_rows(imputer, objects[:, [1, 2, 0]])
     assert got_rows(collected) == expected
-    names = ("rows", "complete", "imputed", "unimputable", "far_donors", "few_rows")
-    counts = dict.fromkeys(names, 0)
-    for progress in query.recentProgress:
-        for name, row in progress.observedMetrics.items():
-            assert name.startswith("sfumato_impute_")
-            counts = {key: counts[key] + row[key] for key in counts}
+    counts = counts_of(query)
     assert counts["rows"] == 400 == counts["complete"] + counts["imputed"] + counts["unimputable"]
     assert counts["complete"] == sum(by is None for _, by in expected.values()) > 0
     assert counts["unimputable"] == sum(law is None for law, _ in expected.values()) > 0
@@ -153,13 +130,12 @@ def test_streams_have_the_same_alternatives_and_their_counts_add_up(spark, tmp_p
 
 
 def test_a_repository_replaced_at_its_path_takes_effect_in_the_next_micro_batch(spark, tmp_path):
-    schema = "id long, a double, b double, c double"
     objects = np.full((2, 3), np.nan)
     objects[:, 0] = 1.0
     near = np.array([[1.0, 5.0, 0.0], [9.0, 9.0, 0.0]])
     write_repository(near, tmp_path / "r.parquet")
     add_files(objects, [0, 1], tmp_path / "in")
-    stream = spark.readStream.schema(schema).parquet(str(tmp_path / "in"))
+    stream = stream_of(spark, tmp_path / "in", SCHEMA)
     out = sf.impute(
         stream, repository=str(tmp_path / "r.parquet"), dependencies="a -> b : 0.1 -> 1",
         attributes="b", method="plain",
@@ -217,34 +193,6 @@ def test_a_confidence_is_kept_and_chains_go_on(spark):
     assert got == {0: [(0.25, 1.0), (0.25, 2.0)], 1: [(0.25, 7.0)]}
     kept = sf.where(out, "b > 1.5").select("id", sf.existence()).collect()
     assert {tuple(row) for row in kept} == {(0, 0.25), (1, 0.25)}
-
-
-WRONG = [
-    ({"attributes": []}, "`attributes` must name at least one"),
-    ({"attributes": ["b", "b"]}, "twice"),
-    ({"attributes": "bb", "dependencies": "a -> bb : 0.1 -> 1"}, "did you mean `b`"),
-    ({"dependencies": []}, "`dependencies` must hold at least one"),
-    ({"dependencies": "a -> c : 0.1 -> 1"}, "not one of the `attributes`"),
-    ({"dependencies": "a => b : 0.1 -> 1"}, "expected"),
-    ({"dependencies": "z -> b : 0.1 -> 1"}, "`z` that the frame lacks"),
-    ({"dependencies": "id -> b : 0.1 -> 1"}, "`repository` names a column `id`"),
-    ({"dependencies": "word -> b : 0.1 -> 1"}, "must be of numbers"),
-    ({"fallback": "mean"}, "fallback"),
-    ({"max_alternatives": 0}, "max_alternatives"),
-    ({"joint": 1}, "joint"),
-    ({"scaling": {"b": (0.0, 0.0)}}, "span above 0"),
-    ({"repository": 3}, "static DataFrame, a pandas, Polars or Arrow table"),
-    ({"repository": " "}, "empty text"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), WRONG)
-def test_wrong_arguments_are_named_before_anything_runs(spark, arguments, message):
-    df = spark.createDataFrame([], "id long, word string, a double, b double")
-    repository = spark.createDataFrame([(1.0, 2.0, "w")], "a double, b double, word string")
-    given = {"repository": repository, "dependencies": "a -> b : 0.1 -> 1", "attributes": "b"}
-    with pytest.raises((ValueError, TypeError), match=message):
-        sf.impute(df, **{**given, **arguments})
 
 
 def test_a_repository_without_a_complete_row_or_with_a_stream_is_refused(spark, tmp_path):
@@ -347,13 +295,7 @@ def test_a_repository_of_too_few_rows_warns_and_counts_the_rows_imputed(spark, t
     with pytest.warns(sf.errors.FewRowsWarning, match="has 18 complete rows") as warned:
         filled = sf.impute(rows, repository=history, name="few", **how)
     assert warned[0].filename == __file__
-    query = (
-        filled.writeStream.format("noop").trigger(availableNow=True)
-        .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-    )  # fmt: skip
-    query.awaitTermination()
-    counted = [progress.observedMetrics["sfumato_impute_few"] for progress in query.recentProgress]
-    assert sum(row["few_rows"] for row in counted) == 3
+    assert counts_of(run(filled, tmp_path)[1])["few_rows"] == 3
     with warnings.catch_warnings():
         warnings.simplefilter("error", sf.errors.FewRowsWarning)
         sf.impute(rows, repository=history.union(history.limit(1)), **how)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
-from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.metrics.progress import NOT_COUNTERS
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from streams import counts_of, put_parts, run, stream_of
 
 pytestmark = pytest.mark.spark
 
@@ -79,14 +75,13 @@ def in_two_steps(spark, left, right, imputing, **changed):
     return pairs_of(joined.collect())
 
 
-def by_operators(left, right, key=None, **changed):
+def by_operators(left, right, **changed):
     """The definition without Spark, as (what `pairs_of` gives, how many rows are unimputable)."""
     imputer = sf.engine_free.Imputer(REPOSITORY, names=NAMES, **{**SETTINGS, **changed})
     rows = [row for both in zip(left, right, strict=True) for row in both]
     done = imputer.impute(np.array([row[2:] for row in rows], float))
     side = np.tile(np.array([0, 1], np.uint8), len(left))
-    sites = np.unique([row[1] for row in rows], return_inverse=True)[1].reshape(-1)
-    codes = sites if key else np.zeros(len(rows), np.int64)
+    codes = np.zeros(len(rows), np.int64)
     join = SimilarityJoin(2, JOIN["within"], JOIN["probability"], sf.Rows(15), strategy="nested")
     answers = join.process(Arrivals(side, codes, done.offsets, done.prob, done.values))
     values = done.values[:, [imputer.attributes.index(name) for name in "bc"]].tolist()
@@ -105,23 +100,20 @@ def by_operators(left, right, key=None, **changed):
     return expected, int((done.reason > 1).sum())
 
 
-@pytest.mark.parametrize("case", [{"joint": True}, {"fallback": "marginal", "key": "site"}])
-def test_static_frames_give_the_pairs_of_imputing_first(spark, case):
+def test_static_frames_give_the_pairs_of_imputing_first(spark):
     left, right = incomplete(90, 3, 2), incomplete(90, 4, 2)
-    expected, _ = by_operators(left, right, **case)
+    expected, _ = by_operators(left, right, joint=True)
     assert len(expected) > 20
-    key = case.pop("key", None)
-    imputing = imputation(spark, **case)
+    imputing = imputation(spark, joint=True)
     frames = [spark.createDataFrame(rows, SCHEMA).repartition(2) for rows in (left, right)]
-    out = sf.similarity_join(*frames, **JOIN, key=key, impute=sf.Imputation(**imputing))
+    out = sf.similarity_join(*frames, **JOIN, impute=sf.Imputation(**imputing))
     assert out.columns == ["left", "right", "probability", "alternatives"]
     assert out.schema["left"].dataType.names == ["id", "site", *NAMES]
     pair = out.schema["alternatives"].dataType.elementType
     assert pair.names == ["prob", "left_b", "left_c", "right_b", "right_c"]
     rows = out.collect()
     check(rows, expected)
-    if key is None:
-        check(rows, in_two_steps(spark, left, right, imputing))
+    check(rows, in_two_steps(spark, left, right, imputing))
 
 
 def test_of_three_streams_each_pair_is_joined_as_by_one_operator(spark):
@@ -155,70 +147,42 @@ def test_of_three_streams_each_pair_is_joined_as_by_one_operator(spark):
         sf.join_streams({"x": frames["x"]}, **JOIN)
 
 
-def add_files(rows, cuts, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    for low, high in pairwise(cuts):
-        columns = dict(zip(["id", "site", *NAMES], zip(*rows[low:high], strict=True), strict=True))
-        kinds = [pa.int64(), pa.string(), *[pa.float64()] * 3]
-        arrays = [pa.array(c, k) for c, k in zip(columns.values(), kinds, strict=True)]
-        path = folder / f"{low:05d}.parquet"
-        pq.write_table(pa.table(arrays, names=list(columns)), path)
-        os.utime(path, (1_000_000 + low, 1_000_000 + low))
+def streams(spark, folder, sides, cuts):
+    """Streams of two sides, of which the files between these cuts are there."""
+    for name, rows in zip(("left", "right"), sides, strict=True):
+        put_parts(folder / name, spark.createDataFrame(rows, SCHEMA).toArrow(), cuts)
+    return [stream_of(spark, folder / name, SCHEMA) for name in ("left", "right")]
 
 
-def streams(spark, tmp_path):
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-    return [reader.parquet(str(tmp_path / name)) for name in ("left", "right")]
-
-
-def run(frames, folder, **arguments):
-    collected = []
-    query = (
-        sf.similarity_join(*frames, **JOIN, **arguments)
-        .writeStream.foreachBatch(lambda df, _: collected.extend(df.collect()))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return collected, query
+def run_join(frames, folder, **arguments):
+    return run(sf.similarity_join(*frames, **JOIN, **arguments), folder)
 
 
 def test_streams_give_the_same_pairs_after_a_restart_and_their_counts_add_up(spark, tmp_path):
     left, right = incomplete(120, 5), incomplete(120, 6)
     imputing = imputation(spark)
     expected, unimputable = by_operators(left, right)
-    for rows, name in ((left, "left"), (right, "right")):
-        add_files(rows, [0, 1, 70], tmp_path / name)
-    first, one = run(streams(spark, tmp_path), tmp_path, impute=imputing)
-    for rows, name in ((left, "left"), (right, "right")):
-        add_files(rows, [70, 120], tmp_path / name)
-    second, other = run(streams(spark, tmp_path), tmp_path, impute=imputing)
+    sides = (left, right)
+    first, one = run_join(streams(spark, tmp_path, sides, [0, 1, 70]), tmp_path, impute=imputing)
+    second, other = run_join(streams(spark, tmp_path, sides, [70, 120]), tmp_path, impute=imputing)
     check(first + second, expected)
-    counts = {}
-    for progress in [*one.recentProgress, *other.recentProgress]:
-        for name, row in progress.observedMetrics.items():
-            if not name.endswith(("left", "right")):
-                for key, value in row.asDict().items():
-                    if key not in NOT_COUNTERS:
-                        counts[key] = counts.get(key, 0) + value
+    counts = counts_of(one, other, but=("left", "right"))
     assert counts["rows"] == 240 == counts["complete"] + counts["imputed"] + counts["unimputable"]
     assert counts["unimputable"] == unimputable > 0
     assert counts["pairs"] == len(expected)
     assert 0 < counts["fully_imputed"] <= counts["imputed"]
     fewer = spark.createDataFrame(REPOSITORY[1:].tolist(), "a double, b double, c double")
-    add_files(right, [118, 120], tmp_path / "right")
+    again = streams(spark, tmp_path, sides, [118, 120])
     with pytest.raises(Exception, match="another query"):
-        run(streams(spark, tmp_path), tmp_path, impute={**imputing, "repository": fewer})
+        run_join(again, tmp_path, impute={**imputing, "repository": fewer})
 
 
 def test_changes_keep_the_current_answer_set(spark, tmp_path):
     left, right = incomplete(60, 7), incomplete(60, 8)
     imputing = imputation(spark, fallback="marginal")
     expected, _ = by_operators(left, right, fallback="marginal")
-    for rows, name in ((left, "left"), (right, "right")):
-        add_files(rows, [0, 25, 60], tmp_path / name)
-    rows, _ = run(streams(spark, tmp_path), tmp_path, impute=imputing, output="changes")
+    frames = streams(spark, tmp_path, (left, right), [0, 25, 60])
+    rows, _ = run_join(frames, tmp_path, impute=imputing, output="changes")
     check([row for row in rows if row.change == "+"], expected)
     current = {}
     for row in rows:
@@ -229,26 +193,6 @@ def test_changes_keep_the_current_answer_set(spark, tmp_path):
             assert current.pop(pair).alternatives == row.alternatives
     held = JOIN["window"].rows
     assert current.keys() == {pair for pair in expected if min(pair) >= 60 - held}
-
-
-WRONG = [
-    ({"impute": 3}, "sf.Imputation"),
-    ({"impute": {"attributes": "b"}}, "arguments of sf.Imputation"),
-    ({"on": ["b"]}, "those of `on`"),
-    ({"strategy": "index"}, "`strategy` has no meaning"),
-    ({"probability": 2.0}, "probability"),
-    ({"within": 0.0}, "within"),
-    ({"output": "update"}, "output"),
-    ({"window": sf.Delta(1.0, on="b")}, "`window` must be sf.Rows"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), WRONG)
-def test_wrong_arguments_are_named_before_anything_runs(spark, arguments, message):
-    df = spark.createDataFrame([], SCHEMA)
-    given = {**JOIN, "impute": imputation(spark), **arguments}
-    with pytest.raises((ValueError, TypeError), match=message):
-        sf.similarity_join(df, df, **given)
 
 
 def test_frames_that_are_uncertain_already_are_told_to_impute_first(spark):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 import sfumato as sf
 from sfumato.operators.windows.uncertain_window import UncertainWindow
+from streams import observed, put_parts, run, stream_of
 
 pytestmark = pytest.mark.spark
 
@@ -99,15 +98,7 @@ def check(rows, expected):
         assert got[pair] == pytest.approx(chance, abs=1e-9)
 
 
-CASES = [
-    (1, "nested", 1, 1),
-    (1, "sort", 3, 2),
-    (1, "index", 1, None),
-    (2, "auto", 2, 1),
-    (2, "nested", 2, 5),
-    (3, "index", 1, 3),
-    (3, "auto", 1, 1),
-]
+CASES = [(1, "sort", 3, 2), (2, "nested", 2, 5), (3, "auto", 1, None)]
 
 
 @pytest.mark.parametrize(("dimensions", "strategy", "keys", "tasks"), CASES)
@@ -135,36 +126,20 @@ def test_static_frames_give_all_pairs_of_the_definition(spark, dimensions, strat
     assert out.schema["left"].dataType.names == ["id", "site", "seen"]
 
 
-def stream_of(spark, rows, cuts, folder, dimensions):
-    folder.mkdir(parents=True, exist_ok=True)
-    add_files(spark, rows, cuts, folder, dimensions)
-    return (
-        spark.readStream.schema(schema(dimensions))
-        .option("maxFilesPerTrigger", 1)
-        .parquet(str(folder))
-    )
-
-
 def add_files(spark, rows, cuts, folder, dimensions):
-    import pyarrow.parquet as pq
-
-    for low, high in pairwise(cuts):
-        path = folder / f"{low:05d}.parquet"
-        pq.write_table(spark.createDataFrame(rows[low:high], schema(dimensions)).toArrow(), path)
-        os.utime(path, (1_000_000 + low, 1_000_000 + low))
+    table = spark.createDataFrame(rows, schema(dimensions)).toArrow()
+    put_parts(folder, table, cuts)
 
 
-def run_join(spark, frames, folder, **arguments):
-    collected = []
-    out = sf.similarity_join(*frames, order="seen", **arguments)
-    query = (
-        out.writeStream.foreachBatch(lambda df, _: collected.extend(df.collect()))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return collected, query
+def streamed(spark, sides, cuts, folder, dimensions):
+    """Streams of two sides, of which the files between these cuts are there."""
+    for name, rows in zip(("left", "right"), sides, strict=True):
+        add_files(spark, rows, cuts, folder / name, dimensions)
+    return [stream_of(spark, folder / name, schema(dimensions)) for name in ("left", "right")]
+
+
+def run_join(frames, folder, **arguments):
+    return run(sf.similarity_join(*frames, order="seen", **arguments), folder)
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
@@ -176,25 +151,20 @@ def test_streams_give_the_same_pairs_in_any_micro_batches_and_after_a_restart(
     # No pair has a probability of just 0.41 (some have 0.4), so that rounding decides nothing.
     settings = {"on": "x", "within": 0.1, "probability": 0.41, "window": window, "key": "site"}
     settings["tasks"] = tasks
-    frames = [
-        stream_of(spark, rows, cuts, tmp_path / name, 1)
-        for rows, name in ((left, "left"), (right, "right"))
-    ]
-    first, query = run_join(spark, frames, tmp_path, **settings)
-    for rows, name in ((left, "left"), (right, "right")):
-        add_files(spark, rows, [150, 200, 300], tmp_path / name, 1)
-    second, _ = run_join(spark, frames, tmp_path, **settings)
+    frames = streamed(spark, (left, right), cuts, tmp_path, 1)
+    first, query = run_join(frames, tmp_path, **settings)
+    frames = streamed(spark, (left, right), [150, 200, 300], tmp_path, 1)
+    second, _ = run_join(frames, tmp_path, **settings)
     expected = brute_force(left, right, 0.1, 0.41, window)
     assert len(expected) > 5
     check(first + second, expected)
-    observed = [p.observedMetrics for p in query.recentProgress]
-    joined = [row for metrics in observed for name, row in metrics.items() if "left" not in name]
+    joined = [row for name, row in observed(query) if "left" not in name]
     assert sum(getattr(row, "pairs", 0) for row in joined) == len(first)
     assert sum(getattr(row, "unaligned", 0) for row in joined) == 300  # counted once, not by tasks
     settings["tasks"] = 2
     add_files(spark, left, [299, 300], tmp_path / "left", 1)
     with pytest.raises(StreamingQueryException, match=f"`tasks` was {tasks} and is 2"):
-        run_join(spark, frames, tmp_path, **settings)
+        run_join(frames, tmp_path, **settings)
 
 
 def test_changes_keep_the_current_answer_set(spark, tmp_path):
@@ -202,11 +172,8 @@ def test_changes_keep_the_current_answer_set(spark, tmp_path):
     window = sf.Rows(10, confidence=0.9)
     settings = {"on": ["x", "y"], "within": 0.5, "probability": 0.3, "window": window}
     settings["tasks"] = 2
-    frames = [
-        stream_of(spark, rows, [0, 50, 120], tmp_path / name, 2)
-        for rows, name in ((left, "left"), (right, "right"))
-    ]
-    rows, _ = run_join(spark, frames, tmp_path, output="changes", **settings)
+    frames = streamed(spark, (left, right), [0, 50, 120], tmp_path, 2)
+    rows, _ = run_join(frames, tmp_path, output="changes", **settings)
     check([row for row in rows if row.change == "+"], brute_force(left, right, 0.5, 0.3, window))
     current = {}
     for row in rows:
@@ -225,66 +192,16 @@ def test_changes_keep_the_current_answer_set(spark, tmp_path):
     assert current.keys() == alive
 
 
-def test_plain_columns_join_as_certain_rows_or_by_their_confidence(spark):
-    left = spark.createDataFrame(
-        [(0, 1.0, 0.5), (1, 5.0, 0.9)], "t long, x double, existence double"
-    )
-    right = spark.createDataFrame([(2, 1.05), (3, 5.05), (4, None)], "t long, x double")
-    out = sf.similarity_join(
-        left, right, on="x", within=0.1, probability=0.2, window=sf.Rows(10), order="t"
-    )
-    got = {(row.left.t, row.right.t): row.probability for row in out.collect()}
-    assert got == pytest.approx({(0, 2): 0.5, (1, 3): 0.9})
-
-
 def test_invalid_rows_take_no_part_and_are_counted(spark, tmp_path):
     good, bad = (0.5, 1.0), (1.5, 1.0)
     rows = [(0, "a", 0, [good]), (1, "a", 1, [bad]), (2, None, 2, [good]), (3, "a", None, [good])]
-    frame = stream_of(spark, rows, [0, 4], tmp_path / "left", 1)
-    other = stream_of(spark, [(9, "a", 9, [good])], [0, 1], tmp_path / "right", 1)
+    frames = streamed(spark, (rows, [(9, "a", 9, [good])]), [0, 4], tmp_path, 1)
     settings = {"on": "x", "within": 1.0, "probability": 0.2, "window": sf.Rows(5)}
-    got, query = run_join(spark, [frame, other], tmp_path, key="site", **settings)
+    got, query = run_join(frames, tmp_path, key="site", **settings)
     assert [(row.left.id, row.right.id) for row in got] == [(0, 9)]
-    counted = {}
-    for progress in query.recentProgress:
-        for name, row in progress.observedMetrics.items():
-            counted[name.rpartition("_")[2]] = row
+    counted = {name.rpartition("_")[2]: row for name, row in observed(query)}
     assert (counted["left"].rows, counted["left"].invalid) == (4, 3)
     assert (counted["right"].rows, counted["right"].invalid) == (1, 0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"on": ["x", "y"], "strategy": "sort"}, "index"),
-        ({"within": 0}, "within"),
-        ({"within": "far"}, "`within` must be a finite number"),
-        ({"probability": 0.0}, "probability"),
-        ({"on": "w"}, "which the alternatives of the left frame lack"),
-        ({"order": "sen"}, "did you mean `seen`"),
-        ({"window": 500}, "`window` must be sf.Rows"),
-        ({"strategy": "fast"}, "strategy"),
-        ({"output": "update"}, "output"),
-        ({"tasks": 0}, "`tasks` must be a whole number of at least 1; got 0"),
-        ({"tasks": 5000}, "`tasks` must be at most 1024"),
-        ({"order": "site"}, "numbers, times or dates"),
-    ],
-)
-def test_wrong_arguments_are_named_before_anything_runs(spark, arguments, message):
-    df = spark.createDataFrame([], schema(2))
-    given = {"on": "x", "within": 1.0, "probability": 0.5, "window": sf.Rows(5), "order": "seen"}
-    with pytest.raises((ValueError, TypeError), match=message):
-        sf.similarity_join(df, df, **{**given, **arguments})
-
-
-def test_a_frame_can_be_joined_with_itself(spark):
-    rows = tuples(40, 1, 10)
-    df = spark.createDataFrame(rows, schema(1))
-    window = sf.Rows(5, confidence=0.9)
-    out = sf.similarity_join(
-        df, df, on="x", within=0.2, probability=0.3, window=window, order="seen"
-    )
-    check(out.collect(), brute_force(rows, rows, 0.2, 0.3, window))
 
 
 def test_empty_frames_give_an_empty_frame(spark):
@@ -316,18 +233,11 @@ def readings(n, seed, delay):
     return sorted(rows, key=lambda row: row[2])
 
 
-def paced(spark, rows, folder, size, files):
-    """A stream of `files` files, `size` rows each, one a micro-batch."""
-    import pyarrow.parquet as pq
-
-    folder.mkdir(parents=True)
-    for number in range(files):
-        part = rows[number * size : (number + 1) * size]
-        path = folder / f"{number:05d}.parquet"
-        pq.write_table(spark.createDataFrame(part, READING).toArrow(), path)
-        os.utime(path, (1_000_000 + number,) * 2)
-    reader = spark.readStream.schema(READING).option("maxFilesPerTrigger", 1)
-    return reader.parquet(str(folder))
+def paced(spark, rows, folder, size):
+    """A stream of files of `size` rows each, one per micro-batch."""
+    table = spark.createDataFrame(rows, READING).toArrow()
+    put_parts(folder, table, range(0, len(rows) + 1, size))
+    return stream_of(spark, folder, READING)
 
 
 def encounters(left, right):
@@ -350,18 +260,10 @@ def test_streams_read_at_different_paces_give_the_pairs_of_the_static_frames(
     expected = {(row.left.id, row.right.id) for row in static}
     assert len(static) == len(expected) > 100
     frames = [
-        paced(spark, rows, tmp_path / name, size, 240 // size)
+        paced(spark, rows, tmp_path / name, size)
         for rows, name, size in zip(sides, ("left", "right"), paces, strict=True)
     ]
-    collected = []
-    query = (
-        encounters(*frames)
-        .writeStream.foreachBatch(lambda df, _: collected.extend(df.collect()))
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    collected, query = run(encounters(*frames), tmp_path)
     got = {(row.left.id, row.right.id) for row in collected}
     # The last rows still wait, in the controllers and for each other.
     newest = sorted(max(row[1] for row in rows[:-40]) for rows in sides)[0]
@@ -373,70 +275,6 @@ def test_streams_read_at_different_paces_give_the_pairs_of_the_static_frames(
     assert len(settled) > 60
     assert len(collected) == len(got)
     assert settled <= got <= expected
-    counted = [
-        metrics[name]
-        for progress in query.recentProgress
-        for metrics in [progress.observedMetrics]
-        for name in metrics
-        if re.fullmatch(r"sfumato_join_\d+", name)
-    ]
-    assert sum(row.unaligned for row in counted) == 0
-
-
-def test_haversine_and_a_distance_for_each_attribute_equal_brute_force(spark):
-    rng = np.random.default_rng(4)
-    rows = [
-        [
-            (i, datetime.fromtimestamp(START + i, UTC), None, float(x), float(y))
-            for i, (x, y) in enumerate(rng.uniform((9.0, 48.0), (9.03, 48.02), (80, 2)))
-        ]
-        for _ in range(2)
-    ]
-    frames = [spark.createDataFrame(side, READING).drop("received") for side in rows]
-
-    def metres(a, b):
-        first, second = math.radians(a[4]), math.radians(b[4])
-        across = math.sin(math.radians(a[3] - b[3]) / 2) ** 2
-        half = math.sin((first - second) / 2) ** 2 + math.cos(first) * math.cos(second) * across
-        return 2 * 6_371_008.8 * math.asin(math.sqrt(half))
-
-    def scaled(a, b):
-        return math.hypot((a[3] - b[3]) / 0.004, (a[4] - b[4]) / 0.001)
-
-    for within, metric, near in (
-        (300.0, "haversine", lambda a, b: metres(a, b) <= 300.0),
-        ({"x": 0.004, "y": 0.001}, "euclidean", lambda a, b: scaled(a, b) <= 1.0),
-    ):
-        out = sf.similarity_join(
-            *frames, on=["x", "y"], within=within, probability=1.0, order="seen", metric=metric,
-            window=(sf.Range("20 seconds"), sf.Rows(7)),
-        ).collect()  # fmt: skip
-        # Of the left side the last 20 seconds, of the right side the last 7 rows; left comes first.
-        expected = {
-            (a[0], b[0])
-            for a in rows[0]
-            for b in rows[1]
-            if near(a, b) and (0 <= b[0] - a[0] < 20 or 0 < a[0] - b[0] <= 7)
-        }
-        assert len(expected) > 20
-        assert {(row.left.id, row.right.id) for row in out} == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"within": {"x": 1.0}}, "a distance for each of `on`"),
-        ({"within": {"x": 1.0, "y": 0.0}}, "`within` must be a positive"),
-        ({"metric": "manhattan"}, "`metric` must be one of euclidean, haversine"),
-        ({"metric": "haversine", "on": "x"}, r"needs `on`=\[longitude, latitude\]"),
-        ({"window": sf.Range("1 minute"), "order": "x"}, "`order` must be one timestamp"),
-        ({"window": sf.Range("1 minute", slide="1 second")}, "by its length alone"),
-        ({"window": (sf.Rows(3), 5)}, "or a pair of them"),
-        ({"idle_timeout": "1 minute"}, "put sf.reorder before both"),
-    ],
-)
-def test_wrong_windows_distances_and_timeouts_say_what_to_write(spark, arguments, message):
-    df = spark.createDataFrame([], READING)
-    given = {"on": ["x", "y"], "within": 1.0, "probability": 0.5, "window": sf.Rows(5)}
-    with pytest.raises((ValueError, TypeError), match=message):
-        sf.similarity_join(df, df, **{**given, "order": "seen", **arguments})
+    joins = [row for name, row in observed(query) if re.fullmatch(r"sfumato_join_\d+", name)]
+    assert joins
+    assert sum(row.unaligned for row in joins) == 0

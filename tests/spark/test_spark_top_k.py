@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import sfumato as sf
 from sfumato.metrics.progress import NOT_COUNTERS
 from sfumato.reports import IDENTITY
+from streams import observed, put_parts, run, stream_of
 
 pytestmark = pytest.mark.spark
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -81,67 +80,14 @@ def test_the_last_window_of_table_1_has_the_answers_of_table_3(speeds):
     assert set(last["three"][0]["row"].asDict()) == {"id", "ts", "speed", "confidence", "rule"}
 
 
-OTHERS = [
-    ({"semantics": "pt_k", "probability": 0.39}, {"R5": 0.704, "R2": 0.4}),
-    ({"semantics": "u_topk"}, {"R5": 0.8 * 0.5 * 0.7, "R3": 0.8 * 0.5 * 0.7}),
-    ({"window": sf.Rows(1, confidence=0.82), "exclusive": None}, {"R5": 0.8, "R6": 0.2}),
-    ({"by": "-speed", "ascending": True}, TOP_2),
-    ({"group": "rule"}, {None: 0.3 + 0.202, "GR2": 0.704 + 0.014, "GR1": 0.4 + 0.38}),
-]
-
-
-def test_other_semantics_windows_and_streams(speeds):
-    whole = None  # one job for all of them
-    for case, (arguments, _) in enumerate(OTHERS):
-        who = "stream" if "group" in arguments else "row.id"
-        answers = ask(speeds, sf.Top(2, every="2 minutes"), **arguments).selectExpr(
-            f"{case} AS case", "time", f"{who} AS who", "probability", "row IS NULL AS bare"
-        )
-        whole = answers if whole is None else whole.union(answers)
-    rows = whole.collect()
-    for case, (arguments, expected) in enumerate(OTHERS):
-        mine = [row for row in rows if row["case"] == case]
-        newest = max(row["time"] for row in mine)
-        got = {row["who"]: row["probability"] for row in mine if row["time"] == newest}
-        best = dict(sorted(expected.items(), key=lambda pair: -pair[1])[:2])
-        assert {row["bare"] for row in mine} == {"group" in arguments}
-        assert got == pytest.approx(best)
-
-
-def write(folder, rows, sizes):
-    """JSON files of so many rows each; the second half of them waits in another folder."""
-    (folder / "in").mkdir(parents=True)
-    (folder / "later").mkdir()
-    assert sum(sizes) == len(rows)
-    ends = np.cumsum(sizes).tolist()
-    for number, (size, end) in enumerate(zip(sizes, ends, strict=True)):
-        place = "in" if number < len(sizes) // 2 else "later"
-        lines = [
-            json.dumps(
-                {"id": i, "k": k, "ts": ts.isoformat(), "rule": rule,
-                 "alternatives": [{"prob": p, "x": x} for p, x in pairs]}
-            )
-            for i, k, ts, rule, pairs in rows[end - size : end]
-        ]  # fmt: skip
-        path = folder / place / f"{number:03d}.json"
-        path.write_text("\n".join(lines))
-        os.utime(path, (number, number))  # the order in which Spark reads them
-
-
-def stream_rows(spark, folder, build):
-    """What a streaming query over the JSON files of `folder` writes, restarted in the middle."""
-    source, out = folder / "in", folder / "out"
-    for _ in range(2):
-        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(source))
-        query = (
-            build(stream).writeStream.format("parquet").option("path", str(out))
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(availableNow=True).start()
-        )  # fmt: skip
-        query.awaitTermination()
-        for path in sorted((folder / "later").glob("*.json")):
-            path.rename(source / path.name)
-    return spark.read.parquet(str(out)).collect()
+def stream_rows(spark, folder, rows, cuts, build):
+    """What a stream gives in the files between these cuts, restarted in the middle."""
+    table, half = spark.createDataFrame(rows, SCHEMA).toArrow(), len(cuts) // 2
+    found = []
+    for part in (cuts[: half + 1], cuts[half:]):
+        put_parts(folder / "in", table, part)
+        found += run(build(stream_of(spark, folder / "in", SCHEMA)), folder)[0]
+    return found
 
 
 def answered(rows):
@@ -175,8 +121,8 @@ def by_key(df, **window):
 
 def test_a_stream_in_any_batches_and_across_a_restart_answers_as_the_static_frame(spark, tmp_path):
     rows = tuples(3, 64)
-    write(tmp_path, rows, [11, 1, 16, 23, 13])
-    came = answered(stream_rows(spark, tmp_path, by_key))
+    cuts = [0, 11, 12, 28, 51, 64]
+    came = answered(stream_rows(spark, tmp_path, rows, cuts, by_key))
     whole = answered(by_key(spark.createDataFrame(rows, SCHEMA)).collect())
     assert len(whole) > len(came) > 60
     known = [row for row in whole if row[5]]
@@ -196,9 +142,8 @@ def test_a_stream_in_any_batches_and_across_a_restart_answers_as_the_static_fram
 
 def test_a_quiet_stream_gives_its_last_answers_and_reports_what_it_did(spark, tmp_path):
     rows = tuples(5, 30)
-    write(tmp_path, rows, [30])
-    (tmp_path / "later" / "000.json").rename(tmp_path / "in" / "000.json")
-    stream = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
+    put_parts(tmp_path / "in", spark.createDataFrame(rows, SCHEMA).toArrow(), [0, 30])
+    stream = stream_of(spark, tmp_path / "in", SCHEMA)
     query = (
         by_key(stream, idle_timeout="1 second").writeStream.format("memory").queryName("quiet")
         .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
@@ -213,13 +158,12 @@ def test_a_quiet_stream_gives_its_last_answers_and_reports_what_it_did(spark, tm
         query.stop()
         spark.catalog.dropTempView("quiet")
     counted, by_query = {}, {}
-    for progress in query.recentProgress:
-        for name, row in progress["observedMetrics"].items():
-            into = by_query if name.endswith("_answers") else counted
-            for field, count in row.asDict().items():
-                if field in IDENTITY or (field in NOT_COUNTERS and into is counted):
-                    continue
-                into[field] = into.get(field, 0) + count
+    for name, row in observed(query):
+        into = by_query if name.endswith("_answers") else counted
+        for field, count in row.asDict().items():
+            if field in IDENTITY or (field in NOT_COUNTERS and into is counted):
+                continue
+            into[field] = into.get(field, 0) + count
     assert counted["rows"] == 2 * 30  # as they come, and as they are ranked
     assert (counted["invalid"], counted["late"], counted["rejected"]) == (0, 0, 0)
     each = {(key, query, at) for key, query, at, *_ in whole}
@@ -252,8 +196,8 @@ def test_after_sf_reorder_the_rows_that_are_not_late_are_ranked(spark, tmp_path)
             ordered(df), QUERIES, by="x", window=sf.Range("8 seconds"), order="ts", key="k_"
         )
 
-    write(tmp_path, arrived, [37, 23, 41, 19])
-    came = answered(stream_rows(spark, tmp_path, build))
+    cuts = [0, 37, 60, 101, 120]
+    came = answered(stream_rows(spark, tmp_path, arrived, cuts, build))
     static = spark.createDataFrame(arrived, SCHEMA)
     whole = answered(build(static).collect())
     late = [row["id"] for row in ordered(static).where("late").collect()]
@@ -279,58 +223,6 @@ def test_after_sf_reorder_the_rows_that_are_not_late_are_ranked(spark, tmp_path)
         sf.top_k(first, QUERIES, by="x", window=sf.Range("1 minute"), order="ts")
 
 
-def test_invalid_rows_take_no_part_and_are_counted(spark):
-    rows = [
-        (0, 0, START, None, [(0.5, 1.0)]),
-        (1, 0, START, None, [(1.5, 2.0)]),
-        (2, 0, START, None, [(0.5, float("inf"))]),
-        (3, 0, START, None, [(0.5, None)]),
-        (4, 0, None, None, [(0.5, 2.0)]),
-        (5, 0, START, None, []),
-    ]
-    df = spark.createDataFrame(rows, SCHEMA)
-    query = sf.Top(9, every="1 s")
-    out = sf.top_k(df, query, by="x", window=sf.Range("1 s"), order="ts").collect()
-    assert [row["row"]["id"] for row in out] == [0]
-
-
-def test_a_direction_behind_the_score_ranks_that_end_first(speeds):
-    least = ask(speeds, 2, by="speed asc", existence=None, exclusive=None).collect()
-    assert least == ask(speeds, sf.Top(2), ascending=True, existence=None, exclusive=None).collect()
-    assert [row["score"] for row in least[-2:]] == [25.0, 50.0]
-
-
-@pytest.mark.parametrize("argument", ["by", "key", "order"])
-def test_a_column_in_place_of_a_name_is_told_so(speeds, argument):
-    with pytest.raises(TypeError, match=f"`{argument}` must be .* as text"):
-        ask(speeds, 2, **{argument: F.col("speed")})
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"queries": []}, TypeError, "`queries` must be one sf.Top"),
-        ({"queries": ["3"]}, TypeError, "`queries` must be one sf.Top"),
-        ({"by": "speed asc", "ascending": False}, ValueError, "give the direction once"),
-        ({"key": 5}, TypeError, "`key` must be a column name, as text"),
-        ({"queries": [sf.Top(2), sf.Top(2, every="5 s")]}, ValueError, "two `queries` are called"),
-        ({"window": sf.Rows(5, 1)}, ValueError, "lacks `every`"),
-        ({"window": sf.Delta(1, on="speed")}, TypeError, "sf.Range or sf.Rows"),
-        ({"by": " "}, TypeError, "`by`"),
-        ({"order": "nope"}, ValueError, "frame lacks"),
-        ({"order": "id"}, TypeError, "`order`"),
-        ({"exclusive": "ruel"}, ValueError, "did you mean `rule`"),
-        ({"group": "nope"}, ValueError, "`group`"),
-        ({"semantics": "best"}, ValueError, "`semantics` must be one of"),
-        ({"semantics": "pt_k"}, ValueError, "needs `probability`"),
-        ({"probability": 0.5}, ValueError, "the column of probabilities is `existence`"),
-        ({"alpha": 0.5}, ValueError, "`alpha`"),
-        ({"plan": "fast"}, ValueError, "`plan`"),
-        ({"semantics": "u_topk", "group": "id"}, ValueError, "streams are ranked"),
-        ({"existence": "nope"}, ValueError, "`existence`"),
-    ],
-)
-def test_wrong_arguments_are_told_by_name(speeds, changes, error, message):
-    changes = {"queries": sf.Top(2)} | changes
-    with pytest.raises(error, match=message):
-        ask(speeds, changes.pop("queries"), **changes)
+def test_a_column_in_place_of_an_expression_is_refused(speeds):
+    with pytest.raises(TypeError, match=r"`by` must be .* as text"):
+        ask(speeds, 2, by=F.col("speed"))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -13,7 +11,8 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from worlds import aggregate_laws, at_least, moments_of, worlds
+from streams import put_parts, run, stream_of
+from worlds import aggregate_laws, moments_of, worlds
 
 pytestmark = pytest.mark.spark
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,103 +41,6 @@ def moments(window, function, newest=None):
 
 FUNCTIONS = ("sum", "count", "avg", "min", "max")
 AGGREGATES = {f"of_{f}": f"{f}(x)" if f != "count" else "count(*)" for f in FUNCTIONS}
-
-
-def same(row, window, newest=None):
-    for function in FUNCTIONS:
-        got = row[f"of_{function}"]
-        mean, sd, existence = moments(window, function, newest)
-        assert got["mean"] == pytest.approx(mean, abs=1e-9)
-        assert got["stddev"] == pytest.approx(sd, abs=1e-7)
-        assert got["existence"] == pytest.approx(existence, abs=1e-9)
-
-
-def held_of(rows, w, confidence):
-    """The window of each arrival by definition: the fewest newest tuples that reach it."""
-    for end in range(1, len(rows) + 1):
-        for size in range(1, end + 1):
-            window = [pairs for *_, pairs in rows[end - size : end]]
-            enough = at_least([sum(p for p, _ in pairs) for pairs in window], w)
-            if enough >= confidence - 1e-12:
-                break
-        yield window
-
-
-def test_count_windows_agree_with_possible_worlds_for_every_key(spark):
-    rows = tuples(1, 24)
-    df = spark.createDataFrame(rows, SCHEMA)
-    out = sf.window_aggregate(
-        df, AGGREGATES, window=sf.Rows(2, confidence=0.9), order="id", key="k"
-    ).collect()
-    assert sorted(row["id"] for row in out) == list(range(24))
-    assert set(out[0].asDict()) == {"id", "k", "ts", "held", *AGGREGATES}
-    answers = {row["id"]: row for row in out}
-    for k in (0, 1):
-        mine = [row for row in rows if row[1] == k]
-        for (i, *_), window in zip(mine, held_of(mine, 2, 0.9), strict=True):
-            assert answers[i]["held"] == len(window)
-            same(answers[i], window, newest=2)
-
-
-def test_figure_2_a_window_of_13_with_two_uncertain_tuples_has_four_sums(spark):
-    certain = [(i, 1.0, float(2**i)) for i in range(15)]
-    certain[11], certain[8] = (11, 0.5, float(2**11)), (8, 0.75, float(2**8))
-    df = spark.createDataFrame(certain, "id long, confidence double, v double")
-    out = sf.window_aggregate(
-        df,
-        {"total": "sum(v)"},
-        window=sf.Rows(13, confidence=1.0),
-        order="id",
-        existence="confidence",
-        distribution=4,
-    )
-    last = out.where("id = 14").first()
-    assert last["held"] == 15
-    everything = sum(2**i for i in range(15))
-    expected = {
-        everything - 1 - 2: 0.375,  # both exist: the two oldest are outside
-        everything - 1 - 2**11: 0.375,
-        everything - 1 - 2**8: 0.125,
-        everything - 2**8 - 2**11: 0.125,
-    }
-    total = last["total"].asDict(recursive=True)
-    found = {each["value"]: each["prob"] for each in total.pop("distribution")}
-    assert found == pytest.approx(expected)
-    assert (total["moved"], total["error"]) == (0.0, None)
-
-
-def test_extents_agree_with_possible_worlds_and_come_once(spark):
-    rows = tuples(2, 20)
-    df = spark.createDataFrame(rows, SCHEMA)
-    out = sf.window_aggregate(
-        df, AGGREGATES, window=sf.Range("6 seconds", slide="3 seconds"), order="ts", key="k"
-    ).collect()
-    seen = set()
-    for row in out:
-        start, end = (row["window"][side].replace(tzinfo=UTC) for side in ("start", "end"))
-        assert end - start == timedelta(seconds=6)
-        assert (row["k"], end) not in seen
-        seen.add((row["k"], end))
-        window = [pairs for _, k, ts, pairs in rows if k == row["k"] and start <= ts < end]
-        assert row["held"] == len(window) > 0
-        same(row, window)
-    expected = set()
-    for _, k, ts, _ in rows:
-        number = int((ts - START) / timedelta(seconds=3))
-        expected |= {(k, START + timedelta(seconds=3 * (number + i))) for i in (1, 2)}
-    assert seen == expected
-
-
-def test_delta_windows_hold_what_has_not_moved(spark):
-    df = spark.createDataFrame(
-        [(0, 1.0), (1, 2.0), (2, 2.5), (3, 9.0), (4, 9.5)], "id long, x double"
-    )
-    out = sf.window_aggregate(
-        df, {"n": "count(*)", "mean": "avg(x)"}, window=sf.Delta(1.0, on="x"), order="id"
-    )
-    rows = {row["id"]: row for row in out.collect()}
-    assert [rows[i]["held"] for i in range(5)] == [1, 2, 2, 1, 2]
-    assert [rows[i]["mean"] for i in range(5)] == [1.0, 1.5, 2.25, 9.0, 9.25]
 
 
 def test_nulls_are_skipped_and_expressions_are_sparks(spark):
@@ -181,50 +83,18 @@ def test_results_of_certain_rows_have_the_types_of_sql(spark):
         }  # fmt: skip
 
 
-def stream_rows(spark, folder, build):
-    """What a streaming query over the JSON files of `folder` writes, restarted in the middle."""
-    source, out = folder / "in", folder / "out"
-    for _ in range(2):
-        stream = (
-            spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(source))
-        )  # fmt: skip
-        query = (
-            build(stream).writeStream.format("parquet").option("path", str(out))
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(availableNow=True).start()
-        )  # fmt: skip
-        query.awaitTermination()
-        for path in sorted((folder / "later").glob("*.json")):
-            path.rename(source / path.name)
-    return spark.read.parquet(str(out)).collect()
+def stream_rows(spark, folder, rows, size, build):
+    """What a stream gives in files of `size` rows, restarted in the middle."""
+    table = spark.createDataFrame(rows, SCHEMA).toArrow()
+    cuts = [*range(0, len(rows), size), len(rows)]
+    half, found = len(cuts) // 2, []
+    for part in (cuts[: half + 1], cuts[half:]):
+        put_parts(folder / "in", table, part)
+        found += run(build(stream_of(spark, folder / "in", SCHEMA)), folder)[0]
+    return found
 
 
-def write(folder, rows, size):
-    (folder / "in").mkdir(parents=True)
-    (folder / "later").mkdir()
-    files = [rows[i : i + size] for i in range(0, len(rows), size)]
-    for number, part in enumerate(files):
-        place = "in" if number < len(files) // 2 else "later"
-        lines = [
-            json.dumps(
-                {
-                    "id": i,
-                    "k": k,
-                    "ts": ts.isoformat(),
-                    "alternatives": [{"prob": p, "x": x} for p, x in pairs],
-                }
-            )
-            for i, k, ts, pairs in part
-        ]
-        path = folder / place / f"{number:03d}.json"
-        path.write_text("\n".join(lines))
-        os.utime(path, (number, number))  # the order in which Spark reads them
-
-
-@pytest.mark.parametrize("size", [3, 7])
-def test_streams_answer_as_the_whole_frame_in_any_batches_and_across_a_restart(
-    spark, tmp_path, size
-):
+def test_a_stream_across_a_restart_answers_as_the_whole_frame(spark, tmp_path):
     rows = tuples(3, 30)
 
     def build(df):
@@ -232,8 +102,7 @@ def test_streams_answer_as_the_whole_frame_in_any_batches_and_across_a_restart(
             df, AGGREGATES, window=sf.Rows(3, confidence=0.95), order="id", key="k"
         )
 
-    write(tmp_path, rows, size)
-    came = stream_rows(spark, tmp_path, build)
+    came = stream_rows(spark, tmp_path, rows, 7, build)
     whole = build(spark.createDataFrame(rows, SCHEMA)).collect()
     by_id = {row["id"]: row for row in whole}
     assert sorted(row["id"] for row in came) == list(range(30))
@@ -263,8 +132,7 @@ def test_reorder_then_extents_in_one_query_equals_the_rows_that_came_in_time(spa
             key="k",
         )
 
-    write(tmp_path, arrived, 10)
-    came = stream_rows(spark, tmp_path, build)
+    came = stream_rows(spark, tmp_path, arrived, 10, build)
     whole = build(spark.createDataFrame(arrived, SCHEMA)).collect()
     late = {row["id"]: row["punctuation"].replace(tzinfo=UTC) for row in sf.reorder(
         spark.createDataFrame(arrived, SCHEMA).selectExpr(
@@ -302,21 +170,6 @@ def test_reorder_then_extents_in_one_query_equals_the_rows_that_came_in_time(spa
     assert joined > 0
 
 
-def test_members_are_the_rows_of_each_extent_with_its_results(spark):
-    rows = tuples(5, 12, keys=1)
-    df = spark.createDataFrame(rows, SCHEMA)
-    out = sf.window_aggregate(
-        df, {"total": "sum(x)"}, window=sf.Range("4 seconds"), order="ts", with_rows=True
-    ).collect()
-    assert sorted(row["id"] for row in out) == list(range(12))
-    for row in out:
-        start, end = (row["window"][side].replace(tzinfo=UTC) for side in ("start", "end"))
-        assert start <= row["ts"].replace(tzinfo=UTC) < end
-        mine = [pairs for *_, ts, pairs in rows if start <= ts < end]
-        assert row["total"]["mean"] == pytest.approx(moments(mine, "sum")[0])
-        assert [tuple(a) for a in row["alternatives"]] == rows[row["id"]][3]
-
-
 def test_a_distribution_feeds_another_operator(spark):
     rows = tuples(6, 12, keys=1)
     df = spark.createDataFrame(rows, SCHEMA)
@@ -330,48 +183,6 @@ def test_a_distribution_feeds_another_operator(spark):
         mine = [pairs for *_, ts, pairs in rows if start <= ts < end]
         expected = sum(p for p, values in worlds(mine) if values and max(values) >= 2)
         assert row["p"] == pytest.approx(expected)
-
-
-def test_quantiles_are_fields_of_the_result(spark):
-    df = spark.createDataFrame(
-        [(0, 0.5, 1.0), (1, 0.5, 2.0)], "id long, existence double, v double"
-    )
-    row = (
-        sf.window_aggregate(
-            df, {"total": "sum(v)"}, window=sf.Rows(2), order="id", quantiles=(0.1, 0.5, 0.995)
-        )
-        .where("id = 1")
-        .first()
-    )
-    got = row["total"].asDict()
-    assert got == {
-        "mean": 1.5, "stddev": pytest.approx(1.25**0.5), "existence": 1.0,
-        "q10": 0.0, "q50": 1.0, "q99_5": 3.0, "error": None,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"aggregates": {"t": "median(x)"}}, "one of count, sum, avg"),
-        ({"aggregates": {"t": "summ(x)"}}, "did you mean `sum`"),
-        ({"aggregates": {"t": "sum(distinct x)"}}, "DISTINCT"),
-        ({"aggregates": {"t": "quantile(x, 2)"}}, "share from 0 to 1"),
-        ({"aggregates": {"id": "sum(x)"}}, "already"),
-        ({"order": "nope"}, "frame lacks"),
-        ({"order": ["ts", "id"], "window": sf.Range("1 minute")}, "one column"),
-        ({"with_rows": True}, "sf.Range"),
-        ({"distribution": 0}, "distribution"),
-        ({"existence": "id"}, "carry their own"),
-        ({"drop": "alternatives", "aggregates": {"n": "count(*)"}, "quantiles": [0.5]}, "Leave `q"),
-    ],
-)
-def test_wrong_arguments_are_told_by_name(spark, change, message):
-    df = spark.createDataFrame(tuples(7, 2), SCHEMA)
-    arguments = {"aggregates": {"t": "sum(x)"}, "window": sf.Rows(2), "order": "id"} | change
-    df = df.drop(arguments.pop("drop", "no column"))
-    with pytest.raises(ValueError, match=message):
-        sf.window_aggregate(df, arguments.pop("aggregates"), **arguments)
 
 
 def test_groups_across_controllers_are_refused_with_the_way_out(spark):
@@ -467,48 +278,3 @@ def test_pairs_of_a_join_feed_a_filter_and_a_window(spark):
         assert row["held"] == len(mine)
         mean = sum(a["prob"] * a["left_x"] for r in mine for a in r["alternatives"])
         assert row["of_sum"]["mean"] == pytest.approx(mean)
-
-
-@pytest.fixture(scope="module")
-def disordered(spark):
-    """Arrivals 10, 20, 30, 5, 40, a second each, reordered with slack 1: 5 comes late."""
-    rows = [
-        (START + timedelta(seconds=at), START + timedelta(seconds=t), float(t))
-        for at, t in enumerate([10, 20, 30, 5, 40])
-    ]
-    df = spark.createDataFrame(rows, "arrival timestamp, ts timestamp, x double")
-    return sf.reorder(df, event_time="ts", arrival="arrival", slack=1)
-
-
-def test_a_late_row_is_in_the_extent_that_is_open_and_in_no_window_of_rows(disordered):
-    total = {"total": "sum(x)"}
-    extent = sf.window_aggregate(disordered, total, window=sf.Range("1 minute"), order="ts").first()
-    assert (extent["total"], extent["held"], extent["late"]) == (105.0, 5, 0)
-    rows = sf.window_aggregate(disordered, total, window=sf.Rows(2, 1.0), order="ts").collect()
-    assert sorted((r["x"], r["total"]) for r in rows) == [
-        (10.0, 10.0), (20.0, 30.0), (30.0, 50.0), (40.0, 70.0),
-    ]  # fmt: skip
-
-
-def test_reordered_rows_without_their_late_marks_are_refused(disordered):
-    gone = disordered.where("not late").drop("late")
-    with pytest.raises(ValueError, match="their column `late` is gone"):
-        sf.window_aggregate(gone, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts")
-
-
-def test_windows_chain_over_windows_whatever_their_columns(spark):
-    rows = [(i, START + timedelta(seconds=i), float(i % 5), "ab"[i % 2]) for i in range(20)]
-    df = spark.createDataFrame(rows, "id long, ts timestamp, x double, k string")
-    total, span = {"total": "sum(x)"}, sf.Range("4 seconds")
-    unsure = df.selectExpr("*", "0.9D AS existence")
-    inner = sf.window_aggregate(unsure, total, window=sf.Rows(2, 1.0), order="id", distribution=4)
-    again = sf.window_aggregate(
-        inner, {"n": "count(*)"}, window=sf.Rows(3, 1.0), order="id", distribution=4
-    ).collect()
-    assert [row["id"] for row in again] == list(range(20))
-    extents = sf.window_aggregate(df, total, window=span, order="ts", key="k")
-    ended = extents.selectExpr("*", "window.end AS ended", "total AS sum")
-    for window in (sf.Rows(2, 1.0), sf.Delta(100.0, on="sum")):
-        out = sf.window_aggregate(ended, {"m": "max(sum)"}, window=window, order="ended", key="k")
-        assert len(out.columns) == len(set(out.columns))
-        assert out.count() == extents.count() == 10

@@ -2,64 +2,37 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import sfumato as sf
+from streams import put, put_parts, run, stream_of
 
 pytestmark = pytest.mark.spark
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = "id long, ts timestamp, alternatives array<struct<prob: double, x: double>>"
 
 
-def put(folder, number, ids):
-    folder.mkdir(exist_ok=True)
-    lines = [
-        json.dumps(
-            {
-                "id": i,
-                "ts": (START + timedelta(seconds=i)).isoformat(),
-                "alternatives": [{"prob": 0.5, "x": i % 5}, {"prob": 0.25, "x": i % 3}],
-            }
-        )
-        for i in ids
+def put_rows(spark, folder, number, ids):
+    """Write a file of rows with these numbers, one per second."""
+    rows = [
+        (i, START + timedelta(seconds=i), [(0.5, float(i % 5)), (0.25, float(i % 3))]) for i in ids
     ]
-    path = folder / f"{number:03d}.json"
-    path.write_text("\n".join(lines))
-    os.utime(path, (number, number))
-
-
-def stream_of(spark, folder):
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-    return reader.json(str(folder))
+    put(folder, number, spark.createDataFrame(rows, SCHEMA).toArrow())
 
 
 def test_reorder_window_and_ranking_run_in_one_streaming_query(spark, tmp_path):
     """The two devices of highest mean in the extents of each ten seconds, from disordered rows."""
     rows = [(i, i % 4, i * i % 37 + i / 128, i + (i * 7 % 11) * 0.9) for i in range(120)]
     rows.sort(key=lambda row: row[3])
-    schema = "id long, device long, x double, ts timestamp, arrival timestamp"
-    for number in range(2):
-        (tmp_path / "in").mkdir(exist_ok=True)
-        part = rows[60 * number : 60 * number + 60]
-        lines = [
-            json.dumps(
-                {
-                    "device": device,
-                    "x": x,
-                    "ts": (START + timedelta(seconds=i)).isoformat(),
-                    "arrival": (START + timedelta(seconds=arrival)).isoformat(),
-                }
-            )
-            for i, device, x, arrival in part
-        ]
-        path = tmp_path / "in" / f"{number}.json"
-        path.write_text("\n".join(lines))
-        os.utime(path, (number, number))
+    schema = "device long, x double, ts timestamp, arrival timestamp"
+    given = [
+        (device, x, *(START + timedelta(seconds=at) for at in (i, arrival)))
+        for i, device, x, arrival in rows
+    ]
+    put_parts(tmp_path / "in", spark.createDataFrame(given, schema).toArrow(), [0, 60, 120])
 
     def extents(df, **each):
         ordered = sf.reorder(df, event_time="ts", arrival="arrival", slack=2, **each)
@@ -76,19 +49,12 @@ def test_reorder_window_and_ranking_run_in_one_streaming_query(spark, tmp_path):
         top = sf.Top(2, every="10 seconds")
         return sf.top_k(df, top, by="m", window=sf.Range("10 seconds"), order="done")
 
-    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-    stream = extents(reader.json(str(tmp_path / "in")))
+    stream = stream_of(spark, tmp_path / "in", schema)
     with pytest.raises(ValueError, match="in order for each device only"):
-        ranked(extents(reader.json(str(tmp_path / "in")), key="device"))
-    query = (
-        ranked(stream).writeStream.format("parquet")
-        .option("path", str(tmp_path / "out")).option("checkpointLocation", str(tmp_path / "c"))
-        .trigger(availableNow=True).start()
-    )  # fmt: skip
-    query.awaitTermination()
-    came = spark.read.parquet(str(tmp_path / "out")).collect()
-    static = extents(spark.read.schema(schema).json(str(tmp_path / "in"))).collect()
-    given = spark.read.schema(schema).json(str(tmp_path / "in"))
+        ranked(extents(stream, key="device"))
+    came, _ = run(ranked(extents(stream)), tmp_path)
+    given = spark.read.schema(schema).parquet(str(tmp_path / "in"))
+    static = extents(given).collect()
     late = sf.reorder(given, event_time="ts", arrival="arrival", slack=2).where("late")
     assert late.count() > 0
     expected = set()
@@ -107,7 +73,7 @@ def test_reorder_window_and_ranking_run_in_one_streaming_query(spark, tmp_path):
 
 def test_join_filter_and_window_run_in_one_streaming_query(spark, tmp_path):
     for number in range(4):
-        put(tmp_path / "in", number, range(10 * number, 10 * number + 10))
+        put_rows(spark, tmp_path / "in", number, range(10 * number, 10 * number + 10))
 
     def chained(df):
         pairs = sf.similarity_join(
@@ -123,14 +89,8 @@ def test_join_filter_and_window_run_in_one_streaming_query(spark, tmp_path):
             order="ts",
         )
 
-    query = (
-        chained(stream_of(spark, tmp_path / "in")).writeStream.format("parquet")
-        .option("path", str(tmp_path / "out")).option("checkpointLocation", str(tmp_path / "c"))
-        .trigger(availableNow=True).start()
-    )  # fmt: skip
-    query.awaitTermination()
-    came = spark.read.parquet(str(tmp_path / "out")).collect()
-    static = chained(spark.read.schema(SCHEMA).json(str(tmp_path / "in"))).collect()
+    came, _ = run(chained(stream_of(spark, tmp_path / "in", SCHEMA)), tmp_path)
+    static = chained(spark.read.schema(SCHEMA).parquet(str(tmp_path / "in"))).collect()
     whole = {row["window"]["end"]: row for row in static}
     assert len(came) == len({row["window"]["end"] for row in came}) == len(whole) - 1
     for row in came:  # the last extent is still open
@@ -142,9 +102,9 @@ def test_join_filter_and_window_run_in_one_streaming_query(spark, tmp_path):
 
 
 def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
-    put(tmp_path / "in", 0, range(10))
+    put_rows(spark, tmp_path / "in", 0, range(10))
     out = sf.window_aggregate(
-        stream_of(spark, tmp_path / "in"),
+        stream_of(spark, tmp_path / "in", SCHEMA),
         {"n": "count(id)"},
         window=sf.Range("4 seconds", idle_timeout="2 seconds"),
         order="ts",
@@ -168,7 +128,9 @@ def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
 
     try:
         assert until(3) == [(4, 4), (8, 4), (12, 2)]
-        put(tmp_path / "in", 1, [10, 11, 12, 13])  # 10 and 11 are late: their extent is out
+        put_rows(
+            spark, tmp_path / "in", 1, [10, 11, 12, 13]
+        )  # 10 and 11 are late: their extent is out
         assert until(4) == [(4, 4), (8, 4), (12, 2), (16, 2)]
         counted = sum(
             row.late
@@ -183,21 +145,20 @@ def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
 
 @pytest.mark.parametrize(
     ("grouped", "mode", "way_out"),
-    [(True, "append", 'set `mode = "update"`'), (False, "complete", "Leave out `mode`")],
+    [(True, "append", 'set `mode = "update"`'), (False, "complete", "Remove `mode`")],
 )
 def test_a_sink_in_a_mode_that_spark_refuses_is_told_the_way_out(
     spark, tmp_path, grouped, mode, way_out
 ):
-    from sfumato.cli.follow import Running
-    from sfumato.cli.pipeline.model import Sink
-    from sfumato.cli.pipeline.section import PipelineError
-    from sfumato.cli.run import start
+    from sfumato.cli.pipeline.model import PipelineError, Sink
+    from sfumato.cli.sink_query import SinkQuery, start_sink
 
-    put(tmp_path / "in", 0, range(3))
-    rows = sf.reorder(
-        stream_of(spark, tmp_path / "in"), event_time="ts", arrival="ts", estimator="max"
-    )
+    put_rows(spark, tmp_path / "in", 0, range(3))
+    stream = stream_of(spark, tmp_path / "in", SCHEMA)
+    rows = sf.reorder(stream, event_time="ts", arrival="ts", estimator="max")
     answers = rows.groupBy("late").count() if grouped else rows
-    sink = Sink("out", "answers", mode=mode)
+    sink = Sink(name="out", query="answers", mode=mode)
     with pytest.raises(PipelineError, match=way_out):
-        start(Running(sink, "out", answers), folder=str(tmp_path / "c"), once=True)
+        start_sink(
+            SinkQuery(sink, "out", [answers], start_sink), folder=str(tmp_path / "c"), once=True
+        )

@@ -19,12 +19,17 @@ from pyspark.sql.types import LongType, StructType, TimestampType
 
 import sfumato as sf
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.even_partitions import evenly, murmur3, place
-from sfumato.spark.crossing.figures import Figures
+from sfumato.spark.crossing.buckets import place, spark_hash
+from sfumato.spark.crossing.figures import OperatorFigures
 from sfumato.spark.runtime import run
-from sfumato.spark.static import feed, whole_frames
-from sfumato.spark.static.answer_batches import ANSWERS, answer_batches, answer_type
-from sfumato.spark.static.read_ahead import WAIT, read_ahead
+from sfumato.spark.static import whole_frames
+from sfumato.spark.static.whole_frames import (
+    ANSWERS_COLUMN,
+    answer_batches,
+    answer_type,
+    feed,
+    read_ahead,
+)
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 
 ROWS, FARTHEST = 240, 1 << 60
@@ -40,7 +45,7 @@ def in_one_call(sides, config, buckets, given):
     packed = reduce(
         lambda a, b: a.union(b), [chunks.pack(of.frame, side) for side, of in enumerate(sides)]
     )
-    known = Figures.of(config)
+    known = OperatorFigures.of(config)
 
     def whole(table: pa.Table) -> pa.Table:
         operator = config.make()
@@ -260,7 +265,8 @@ def test_spark_sorts_as_the_operator_does(spark, monkeypatch, kind):
 @pytest.mark.parametrize("partitions", [1, 2, 3, 8, 32])
 def test_buckets_are_dealt_out_evenly(spark, partitions):
     buckets = spark.range(64).select((F.col("id") % 32).cast("int").alias(chunks.BUCKET))
-    there = evenly(buckets, partitions).select(F.spark_partition_id().alias("at"), chunks.BUCKET)
+    there = buckets.repartitionById(partitions, chunks.BUCKET)
+    there = there.select(F.spark_partition_id().alias("at"), chunks.BUCKET)
     dealt = [set() for _ in range(partitions)]
     for at, bucket in there.collect():
         dealt[at].add(bucket)
@@ -274,7 +280,7 @@ def test_places_are_where_spark_hashes_to_the_number(spark):
     numbers = [0, 1, 31, 32, 5000, 2**31 - 1]
     rows = spark.createDataFrame([(i, place(i)) for i in numbers], "number int, place int")
     for number, at, hashed in rows.select("number", "place", F.hash("place")).collect():
-        assert number == hashed == murmur3(at)
+        assert number == hashed == spark_hash(at)
 
 
 @pytest.mark.spark
@@ -335,7 +341,7 @@ def figures(found, name):
 def test_an_operator_never_gets_more_than_a_batch_at_once_and_the_next_bucket_follows_its_end():
     buckets = [3] * 20 + [7] * 2 + [9] * 14
     for cuts in ([], [1, 2, 21], [5, 10, 15, 20, 25], np.arange(36)):
-        found = list(feed.answers(batches(buckets, cuts), FedConfig(), [[ROW]], 7))
+        found = list(feed(batches(buckets, cuts), FedConfig(), [[ROW]], 7))
         assert given(found) == [7, 7, 6, -3, 2, -1, 7, 7, -2]
         assert sum(figures(found, "rows")) == 36
         assert sum(figures(found, "calls")) == 6
@@ -343,39 +349,45 @@ def test_an_operator_never_gets_more_than_a_batch_at_once_and_the_next_bucket_fo
 
 
 def test_large_rows_make_small_batches(monkeypatch):
-    monkeypatch.setattr(feed, "BYTES", 100)
-    found = list(feed.answers(batches([1] * 40, np.arange(5, 40, 5)), FedConfig(), [[ROW]], 1000))
+    monkeypatch.setattr(whole_frames, "BYTES", 100)
+    found = list(feed(batches([1] * 40, np.arange(5, 40, 5)), FedConfig(), [[ROW]], 1000))
     assert given(found) == [15, 15, 10, -3]
 
 
 def test_no_rows_no_answers():
-    assert list(feed.answers(iter([]), FedConfig(), [[ROW]], 7)) == []
-    assert list(feed.answers(batches([], []), FedConfig(), [[ROW]], 7)) == []
+    assert list(feed(iter([]), FedConfig(), [[ROW]], 7)) == []
+    assert list(feed(batches([], []), FedConfig(), [[ROW]], 7)) == []
 
 
 # ---- how answers go out, and batches come in
 
 
 def test_figures_wait_for_the_first_answer_whose_type_is_that_of_all():
-    schema, kinds = StructType().add("fed", LongType()), Figures({"rows": "long", "most": "long"})
+    schema, kinds = (
+        StructType().add("fed", LongType()),
+        OperatorFigures({"rows": "long", "most": "long"}),
+    )
     table = pa.table({"other": [1, 2], "fed": pa.array([5, None], pa.int64())})
     found = [([], {"rows": 1}), ([table], {"rows": 2}), ([], {"rows": 0, "most": 7})]
     got = pa.Table.from_batches(answer_batches(found, schema, kinds)).to_pylist()
     assert got == [
-        {ANSWERS: [{"fed": 5}, {"fed": None}], "numbers": None},
-        {ANSWERS: None, "numbers": [1, None]},
-        {ANSWERS: None, "numbers": [2, None]},
-        {ANSWERS: None, "numbers": [0, 7]},
+        {ANSWERS_COLUMN: [{"fed": 5}, {"fed": None}], "numbers": None},
+        {ANSWERS_COLUMN: None, "numbers": [1, None]},
+        {ANSWERS_COLUMN: None, "numbers": [2, None]},
+        {ANSWERS_COLUMN: None, "numbers": [0, 7]},
     ]
 
 
 def test_figures_without_any_answer_go_out_at_the_end():
     schema = StructType().add("at", TimestampType()).add("fed", LongType())
     found = [([], {"rows": 1}), ([], {"rows": 2})]
-    got = pa.Table.from_batches(answer_batches(found, schema, Figures({"rows": "long"})))
-    assert got.to_pylist() == [{ANSWERS: None, "numbers": [1]}, {ANSWERS: None, "numbers": [2]}]
-    assert got.schema.field(ANSWERS).type.value_type.names == ["at", "fed"]
-    assert list(answer_batches([], schema, Figures({"rows": "long"}))) == []
+    got = pa.Table.from_batches(answer_batches(found, schema, OperatorFigures({"rows": "long"})))
+    assert got.to_pylist() == [
+        {ANSWERS_COLUMN: None, "numbers": [1]},
+        {ANSWERS_COLUMN: None, "numbers": [2]},
+    ]
+    assert got.schema.field(ANSWERS_COLUMN).type.value_type.names == ["at", "fed"]
+    assert list(answer_batches([], schema, OperatorFigures({"rows": "long"}))) == []
 
 
 def test_what_is_read_ahead_comes_in_order_and_ends():
@@ -409,7 +421,7 @@ def test_no_more_is_read_ahead_than_was_asked_for_and_nothing_behind_the_end():
         assert wanted.acquire(timeout=60)
     found.close()
     assert read == [0, 1, 2, 3]
-    assert not wanted.acquire(timeout=3 * WAIT)
+    assert not wanted.acquire(timeout=0.3)
 
 
 def test_one_side_of_a_join_need_not_have_rows(spark):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.language.measures import Field, Rewriting, plain_select
+from sfumato.language.measures import ResultField, Rewriting, plain_select
 from sfumato.language.planner import parsed
 from sfumato.language.tables import Source
 from sfumato.spark.runtime.lineage import Selection
@@ -30,9 +30,9 @@ def test_columns_fields_counts_and_comparisons_are_plain():
         "HAVING MAX(v) < 40 AND s.aggregate1.mean >= -2.5"
     )
     fields = {
-        "AVG(v)": Field(("avg", "mean")),
-        "COUNT(*)": Field(("count",), "COUNT(*)"),
-        "MAX(v)": Field(("max", "mean")),
+        "AVG(v)": ResultField(("avg", "mean")),
+        "COUNT(*)": ResultField(("count",), "COUNT(*)"),
+        "MAX(v)": ResultField(("max", "mean")),
     }
     assert selection(text, fields) == Selection(
         {
@@ -79,9 +79,9 @@ def test_anything_else_is_not(text):
 
 
 def test_a_selection_has_the_columns_of_its_operator(spark):
-    from sfumato.spark.runtime.lineage import Made, selected
+    from sfumato.spark.runtime.lineage import FrameLineage, selected
 
-    how = Made([], None, "m", columns={"a": Place(("key0",))}, order=())
+    how = FrameLineage([], None, "m", columns={"a": Place(("key0",))}, order=())
     frame = spark.range(1).selectExpr("id AS a")
     plain = selection("SELECT a AS b FROM s")
     assert plain is not None

@@ -15,7 +15,7 @@ from sfumato.language.checks import check_query, check_words
 from sfumato.language.errors import SqlError, listed
 from sfumato.language.joins import join_words
 from sfumato.language.planner import parsed
-from sfumato.language.syntax import Clause, FromClause, SimilarityJoin
+from sfumato.language.syntax import Clause, FromClause, SimilarityJoinClause
 from sfumato.near_misses import near
 from sql.plain_frame import plain_frame
 
@@ -39,7 +39,7 @@ def understand(text, stream=STREAM):
                 bracket.window(given)
                 given.arguments()
         for source in sources:
-            if isinstance(source, SimilarityJoin):
+            if isinstance(source, SimilarityJoinClause):
                 join_words(source, text)
 
 

@@ -20,7 +20,14 @@ from sfumato.language.measures import Rewriting
 from sfumato.language.parse import GRAMMAR, Word, fragment, parse
 from sfumato.language.planner import VOCABULARY, parsed
 from sfumato.language.steps import size, span
-from sfumato.language.syntax import Clause, FromClause, Relation, SimilarityJoin, references, stars
+from sfumato.language.syntax import (
+    Clause,
+    FromClause,
+    Relation,
+    SimilarityJoinClause,
+    references,
+    stars,
+)
 from sfumato.operators.windows.uncertain_window import expected_tuples
 from sfumato.windows import Range, Rows
 from sql.plain_frame import plain_frame
@@ -64,7 +71,7 @@ def arguments(options, *columns):
 
 
 def joined(text):
-    (join,) = (r for r in relations(text) if isinstance(r, SimilarityJoin))
+    (join,) = (r for r in relations(text) if isinstance(r, SimilarityJoinClause))
     return join_words(join, text).arguments()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.state.snapshot import SnapshotError
-from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.reading.chain import ChainConfig, ChainStep, Condition, Feed, Place
 from table_subjects import OF_RELEASED, TABLES, riding, rows
 

@@ -16,11 +16,11 @@ from ranked_tables import table as ranked
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.spark.crossing import chunks
 from sfumato.spark.state.bucket_state import BucketProcessor
-from sfumato.tables.disorder.reorder import ReorderTableConfig
-from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.disorder.table_reorder import ReorderTableConfig
+from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import ROW, TIE, TableConfig
 from sfumato.tables.reading.chain import ChainConfig, ChainStep, Feed
-from sfumato.tables.windows.extents import ExtentTableConfig
+from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.windows import JoinWindow, Range
 
 TIMEOUT, HOUR, START = 30_000, 3_600_000, 1_800_000_000_000

@@ -17,7 +17,7 @@ from seeds import examples
 from sfumato.operators.state.declared import Saved
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.tables.arrival_order import arrival_order, count_out_of_order
-from sfumato.tables.declared import as_bytes, from_bytes
+from sfumato.tables.arrow import as_bytes, from_bytes
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.row_store import RowStore
 

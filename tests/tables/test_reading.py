@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from sfumato.memory.frame import ArrowFrame
 from sfumato.operators.row_hash import add_bytes, begun
-from sfumato.tables.reading.controlled import MARKS
-from sfumato.tables.reading.expressions import Name, doubles, kind_alike
-from sfumato.tables.reading.input import (
+from sfumato.tables.reading.expressions import ColumnRef, doubles, kind_alike, parse_expression
+from sfumato.tables.reading.frame import MARKS
+from sfumato.tables.reading.results import ResultColumn, result_table, without
+from sfumato.tables.reading.rows import (
     Probabilities,
     Reading,
     Rule,
@@ -24,8 +25,6 @@ from sfumato.tables.reading.input import (
     Values,
     marks_of,
 )
-from sfumato.tables.reading.naming import Shown, shown, without
-from sfumato.tables.reading.parse import parsed
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.types import as_doubles
 from sfumato.tables.reading.validity import why_invalid
@@ -221,9 +220,13 @@ def test_reasons_of_any_alternatives_are_those_of_the_rejected_rows(spark):
         assert known == {row.id: row.reason for row in expected}
 
 
+def parsed(text):
+    return parse_expression("by", text)
+
+
 def window_reading(*texts):
     """How a window of values reads a table with `at` and `k`."""
-    values = tuple((f"value{i}", Values(parsed("by", text))) for i, text in enumerate(texts))
+    values = tuple((f"value{i}", Values(parsed(text))) for i, text in enumerate(texts))
     bounded = tuple(name for name, _ in values)
     rule = Rule(probabilities=True, complete=("order0",), bounded=bounded)
     cells = (("prob", Probabilities("existence")), *values)
@@ -276,7 +279,7 @@ KINDS = {"i": "whole", "d": "double", "b": "truth"}
     ],
 )  # fmt: skip
 def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
-    assert kind_alike(parsed("by", text), lambda name: KINDS.get(name.parts[0], ""), True) == kind
+    assert kind_alike(parsed(text), lambda name: KINDS.get(name.parts[0], ""), True) == kind
 
 
 @pytest.mark.parametrize(
@@ -289,13 +292,13 @@ def test_expressions_that_are_computed_as_spark_computes_them(text, kind):
     ],
 )  # fmt: skip
 def test_expressions_that_spark_may_compute_otherwise(text):
-    assert not kind_alike(parsed("by", text), lambda name: KINDS.get(name.parts[0], ""), True)
+    assert not kind_alike(parsed(text), lambda name: KINDS.get(name.parts[0], ""), True)
 
 
 @pytest.mark.parametrize("text", ["i + 1", "-i", "d / 2"])
 def test_where_spark_refuses_no_number_that_is_too_large_it_computes_itself(text):
-    assert not kind_alike(parsed("by", text), lambda name: KINDS.get(name.parts[0], ""), False)
-    assert kind_alike(parsed("by", "d * 2"), lambda name: "double", False) == "double"
+    assert not kind_alike(parsed(text), lambda name: KINDS.get(name.parts[0], ""), False)
+    assert kind_alike(parsed("d * 2"), lambda name: "double", False) == "double"
 
 
 def test_decimals_become_the_nearest_doubles():
@@ -320,21 +323,21 @@ def test_a_late_row_of_a_controller_need_not_be_valid():
 @pytest.mark.parametrize("text", ["abs(x)", "x +", "x >", "", "x; y", "'a", "x in (1)"])
 def test_other_expressions_are_refused_with_a_sentence(text):
     with pytest.raises(ValueError, match="`by`: without Spark an expression is made of"):
-        parsed("by", text)
+        parsed(text)
 
 
 def test_expressions_are_computed_as_spark_does():
     table = {"a": pa.array([7, 8]), "f": pa.array([0.5, 2.0]), "`": pa.array([1, 2])}
 
     def value(text: str) -> list[float]:
-        return doubles(parsed("by", text), lambda name: table[name.parts[0]], 2).to_pylist()
+        return doubles(parsed(text), lambda name: table[name.parts[0]], 2).to_pylist()
 
     assert value("a / 2") == [3.5, 4.0]
     assert value("-(a - 1) * f") == [-3.0, -14.0]
     assert value("````") == [1.0, 2.0]
     assert value("2") == value("1 + 1") == [2.0, 2.0]
     assert value("a > 7 or f < 0") == [0.0, 1.0]
-    assert str(parsed("by", "not x > 1 and y is null")) == "((not (x > 1)) and (y is null))"
+    assert str(parsed("not x > 1 and y is null")) == "((not (x > 1)) and (y is null))"
     with pytest.raises(TypeError, match="must be of numbers; it is string"):
         value("'a'")
     with pytest.raises(ValueError, match="cannot be computed: Function"):
@@ -347,8 +350,8 @@ def test_expressions_are_computed_as_spark_does():
         value("a * 0.1")
     with pytest.raises(ValueError, match="cannot be computed: divide by zero"):
         value("a / 0")
-    assert str(parsed("by", "m.`a b` + 1")) == "(m.`a b` + 1)"
-    assert parsed("by", "m.mean") == Name(("m", "mean"))
+    assert str(parsed("m.`a b` + 1")) == "(m.`a b` + 1)"
+    assert parsed("m.mean") == ColumnRef(("m", "mean"))
 
 
 def test_names_that_lack_are_named_with_the_likely_one():
@@ -367,13 +370,13 @@ def test_answers_get_the_names_types_and_metadata_that_users_know():
     asked = pa.field("asked", pa.int64(), metadata={"a": "b"})
     pairs = pa.list_(pa.struct([("prob", pa.float64()), ("total", pa.float64())]))
     columns = [
-        Shown(("row", "c1"), pa.field("name", pa.string())),
-        Shown(("row", "c0"), asked),
-        Shown(("result0",), pa.field("total", pairs)),
-        Shown(("time",), pa.field("at", pa.timestamp("us", "Europe/Berlin"))),
-        Shown(("row",), pa.field("row", pa.struct([asked, ("name", pa.string())]))),
+        ResultColumn(("row", "c1"), pa.field("name", pa.string())),
+        ResultColumn(("row", "c0"), asked),
+        ResultColumn(("result0",), pa.field("total", pairs)),
+        ResultColumn(("time",), pa.field("at", pa.timestamp("us", "Europe/Berlin"))),
+        ResultColumn(("row",), pa.field("row", pa.struct([asked, ("name", pa.string())]))),
     ]
-    got = shown([answers, answers.slice(0, 0)], columns)
+    got = result_table([answers, answers.slice(0, 0)], columns)
     assert got.schema.field("asked").metadata == {b"a": b"b"}
     assert got.schema.types[-1][0].metadata == {b"a": b"b"}
     assert got.slice(1).to_pylist()[0] == {
@@ -384,5 +387,5 @@ def test_answers_get_the_names_types_and_metadata_that_users_know():
         "row": {"asked": None, "name": "y"},
     }
     assert got.to_pylist()[0]["total"] == [{"prob": 1.0, "total": 2.0}]
-    assert shown([], columns).schema == got.schema
+    assert result_table([], columns).schema == got.schema
     assert without(["a", "Held", "held_1"], ["held"]) == ["a", "Held_2", "held_1"]

@@ -1,4 +1,4 @@
-"""The uncertain tuple as a column: alternatives of values or samples, and numbers read off them."""
+"""Uncertain tuples as a column: alternatives of values or samples, and statistics of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 
 from sfumato.api.calls import is_column_of_spark
 from sfumato.extras import needed
+from sfumato.limits import check_alternatives
+from sfumato.operators.laws.error_points import standard_points
 
 ALTERNATIVES = "alternatives"
 
@@ -41,33 +43,51 @@ def alternatives(
     points: bool = False,
     normalize: bool = False,
 ) -> Any:
-    """Alternatives from an array of values and an array of their probabilities, or of structs.
+    """Build alternatives from arrays of values and of probabilities, or from arrays of structs.
 
-    values : a column of Spark, by name or F.col(...), or one in memory (Arrow array, pandas or
-        Polars series, list, matrix), of arrays of numbers (`attributes`: the name they get, by
-        default `value`); or of structs (`attributes`: the fields to take, by name); or, with
-        ``points=True``, of arrays of coordinates (`attributes`: one name per coordinate)
-    prob : an array column of as many probabilities. None: `values` are structs with a field `prob`.
-        A field of `values` by its name, "scores.confidence" of "scores": they are structs with that
-        field. Either way their other fields are the attributes, as they are, unless `attributes`
-        names some of them
-    normalize : scale the probabilities so that they sum to 1, whatever they sum to (scores,
-        counts; a tuple that exists for sure). Else only a sum above 1, and by no more than 1e-6,
-        is: what a model's single precision makes of 1
+    Parameters
+    ----------
+    values
+        A column of Spark, by name or F.col(...), or one in memory (Arrow array, pandas or Polars
+        series, list, matrix). It holds arrays of numbers, arrays of structs, or, with
+        ``points=True``, arrays of coordinates.
+    prob
+        Array column with one probability per value. None: `values` are structs with a field `prob`.
+        The name of a field of `values`, "scores.confidence" of "scores": `values` are structs with
+        that field.
+    attributes
+        Numbers: the name they get, by default `value`. Coordinates: one name per coordinate.
+        Structs: the fields to take, by name; None: all fields but the probability, unchanged.
+    points
+        Whether `values` are arrays of coordinates.
+    normalize
+        Scale the probabilities so that they sum to 1, whatever their sum is (scores, counts; a
+        tuple that exists for sure). Otherwise only a sum above 1 by at most 1e-6 is scaled, the
+        rounding error of a model in single precision.
 
-    Values of probability 0 (an underflow of a softmax) are left out: they are no alternatives. Of a
-    map from values to probabilities take F.map_keys and F.map_values.
-    Returns an ``array<struct<prob: double, ATTR: double, ...>>``, NULL where an array is NULL, as a
-    Column or as an Arrow array; the Column is called `alternatives`, unless an alias says
-    otherwise.
-    Where the lengths differ the missing parts are NULL, and `sf.split_invalid` shows the row; so it
-    does where a sum is beyond 1 + 1e-6, or a probability negative. Operators leave such rows out;
-    of a stream a warning says so, of a static frame only `sf.split_invalid`, which with
-    ``strict=True`` raises.
+    Returns
+    -------
+    A Column or an Arrow array of type ``array<struct<prob: double, ATTR: double, ...>>``, NULL
+    where an array is NULL. The Column is called `alternatives`, unless an alias says otherwise.
+    Values of probability 0 (an underflow of a softmax) are not alternatives and are removed.
 
-    Raises ValueError when `attributes` names nothing. Of columns that are something else Spark's
-    error, when a frame takes the column, says what they must be and what to write.
+    Raises
+    ------
+    ValueError, TypeError
+        For `attributes` that name nothing, or that are not different names. For columns of another
+        type Spark raises its error when a frame takes the column; the error says which type is
+        needed and what to write.
 
+    Notes
+    -----
+    Where lengths differ, the missing parts are NULL. `sf.split_invalid` shows such a row, and rows
+    with a sum beyond 1 + 1e-6 or a negative probability. Operators skip these rows. A stream warns
+    of them; for a static frame only `sf.split_invalid` reports them, and raises with
+    ``strict=True``.
+    For a map from values to probabilities use F.map_keys and F.map_values.
+
+    Examples
+    --------
     >>> models = spark.createDataFrame(
     ...     [([20.0, 25.0], [0.7, 0.2])], "values array<double>, scores array<double>"
     ... )
@@ -88,51 +108,95 @@ def samples(
     distribution: str = "normal",
     attributes: str | Sequence[str] = "value",
 ) -> Any:
-    """`n` equally likely alternatives of a reading whose error is known.
+    """Build `n` equally likely alternatives of a reading whose error is known.
 
-    mean : the reading, a column of Spark or in memory; for several attributes a list of columns
-    sd : standard deviation of the error, a number or a column, in the reading's unit; for
-        several attributes one for each, or one for all
-    n : number of alternatives, at least 1; each gets probability 1/n. Several attributes need more
-        alternatives than attributes, else a warning says that their errors are correlated
-    distribution : of the error, with mean zero: "normal", "uniform" or "exponential"
-    attributes : the name of the attribute, or one name for each
+    Parameters
+    ----------
+    mean
+        The reading, a column of Spark or in memory; for several attributes a list of columns.
+    sd
+        Standard deviation of the error, a number or a column, in the reading's unit; for several
+        attributes one each, or one for all.
+    n
+        Number of alternatives, at least 1; each gets probability 1/n. Several attributes need more
+        alternatives than attributes, otherwise a warning says that their errors are correlated.
+    distribution
+        Distribution of the error, with mean zero: "normal", "uniform" or "exponential".
+    attributes
+        Name of the attribute, or one name per attribute.
 
-    The points are fixed, not drawn. Every attribute has exactly its mean and sd (one sample: the
-    mean alone): the quantiles at (i + ½)/n, scaled. Errors of several attributes are independent:
-    uncorrelated (some errors that are not normal: correlated by at most 0.05). Of normal and
-    uniform errors the mirror image of a point, the sign of one error changed, is a point too, where
-    n is at least 4 (two attributes), 8 (three) or 2^(d + 2) (d attributes); for smaller n of at
-    least 2d the image with all signs changed is. Few uniform or exponential samples of several
-    attributes may lie beyond the bounds of the error.
-    NULL where a reading or its sd is NULL, or the sd negative ("unknown"), so that operators count
-    the row as invalid and `sf.split_invalid` shows it. The column is called `alternatives`, unless
-    an alias says otherwise.
+    Returns
+    -------
+    A column of alternatives, called `alternatives` unless an alias says otherwise. It is NULL where
+    a reading or its sd is NULL, or the sd is negative ("unknown"); operators count such a row as
+    invalid and `sf.split_invalid` shows it.
 
-    Raises ValueError for n < 1, for n above the bound on alternatives per row (the session's
-    `sfumato.maxAlternatives`), for an unknown distribution, or for lists of different lengths.
+    Raises
+    ------
+    ValueError
+        For n < 1, for n above the bound on alternatives per row (the session's
+        `sfumato.maxAlternatives`), for an unknown distribution, or for lists of different lengths.
+    TypeError
+        For `attributes` that are not names.
 
+    Notes
+    -----
+    The points are fixed, not drawn: the quantiles at (i + ½)/n, scaled. Every attribute has exactly
+    its mean and sd (a single sample has the mean only). Errors of several attributes are
+    uncorrelated; some errors that are not normal have a correlation of at most 0.05. For normal and
+    uniform errors, a point with the sign of one error changed is a point too if n is at least 4
+    (two attributes), 8 (three) or 2^(d + 2) (d attributes). For smaller n of at least 2d this holds
+    for the point with all signs changed. A few uniform or exponential samples of several attributes
+    may lie beyond the bounds of the error.
+
+    Examples
+    --------
     >>> readings.limit(1).select(sf.samples("celsius", 0.5, 2, attributes="celsius")).first()[0]
     [Row(prob=0.5, celsius=19.5), Row(prob=0.5, celsius=20.5)]
     """
     _check_names(attributes)
-    return _engine(mean).samples(mean, sd, n, distribution, attributes)
+    names = [attributes] if isinstance(attributes, str) else list(attributes)
+    is_list = isinstance(mean, list | tuple | np.ndarray)
+    several = not isinstance(attributes, str) or (is_list and _is_of_spark(mean))
+    means = list(mean) if several and is_list else [mean]
+    sds = list(sd) if several and isinstance(sd, list | tuple) else [sd] * len(means)
+    if not len(names) == len(means) == len(sds):
+        raise ValueError(
+            "`mean`, `sd` and `attributes` must be of one length; "
+            f"got {len(means)}, {len(sds)} and {len(names)}"
+        )
+    engine = _engine(mean)
+    if isinstance(n, int):
+        check_alternatives("n", n, engine.max_alternatives())
+    return engine.samples(means, sds, standard_points(n, len(names), distribution), names)
 
 
 def existence(column: Any = ALTERNATIVES) -> Any:
-    """Probability that the tuple exists: Σ prob over its alternatives, at most 1.
+    """Return the probability that a tuple exists: Σ prob over its alternatives, at most 1.
 
-    column : the alternatives: a column of Spark, or an Arrow array or a series; or a table with the
-        column `alternatives`
+    Parameters
+    ----------
+    column
+        The alternatives: a column of Spark, an Arrow array or a series; or a table with the column
+        `alternatives`.
 
-    The rule of all operators: summed with compensation; sums up to 1 + 1e-9 are rounding and
-    clipped to 1; a sum of several that misses 1 by no more than the roundings of its terms (2⁻⁵²
-    each) is 1, so that ten tenths are certain. NULL where the alternatives are NULL, and where
-    their probabilities are invalid: not numbers in [0, 1], or with a greater sum.
+    Returns
+    -------
+    A column of doubles. NULL where the alternatives are NULL and where their probabilities are
+    invalid: not numbers in [0, 1], or with a greater sum.
+
+    Notes
+    -----
+    All operators use this rule. The sum is compensated. Sums up to 1 + 1e-9 are rounding errors and
+    are clipped to 1. A sum of several probabilities that misses 1 by at most the rounding errors of
+    its terms (2⁻⁵² each) is 1, so ten tenths are certain.
     Inside an aggregate of Spark, as `F.min(sf.existence())`, give the aggregate an alias: Spark
     names it after the whole expression.
-    Source: A, section 3; Neumaier (1974) for the compensation.
+    References: Dallachiesa et al. (2015), section 3: see the page of papers; Neumaier (1974) for
+    the compensation.
 
+    Examples
+    --------
     >>> [round(row[0], 6) for row in uncertain.select(sf.existence()).collect()]
     [1.0, 1.0, 1.0, 1.0]
     """
@@ -140,11 +204,24 @@ def existence(column: Any = ALTERNATIVES) -> Any:
 
 
 def expected(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = False) -> Any:
-    """Expected value of an attribute: Σ prob · attribute, an absent tuple counting as 0.
+    """Return the expected value of an attribute: Σ prob · attribute; an absent tuple counts as 0.
 
-    column : as for `existence`
-    conditional : divide by the existence, which gives the mean given that the tuple exists
+    Parameters
+    ----------
+    attribute
+        Name of the attribute.
+    column
+        As for `existence`.
+    conditional
+        Divide by the existence: the mean given that the tuple exists.
 
+    Raises
+    ------
+    TypeError
+        For an attribute that is not a name.
+
+    Examples
+    --------
     >>> [round(row[0], 6) for row in uncertain.select(sf.expected("celsius")).collect()]
     [20.0, 21.0, 23.0, 22.0]
     """
@@ -153,12 +230,26 @@ def expected(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = 
 
 
 def stddev(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = False) -> Any:
-    """Standard deviation of an attribute, an absent tuple counting as 0.
+    """Return the standard deviation of an attribute; an absent tuple counts as 0.
 
-    column : as for `existence`
-    conditional : of the attribute given that the tuple exists
-    Computed from deviations, not from a difference of large squares.
+    It is computed from deviations, not from a difference of large squares.
 
+    Parameters
+    ----------
+    attribute
+        Name of the attribute.
+    column
+        As for `existence`.
+    conditional
+        Return the standard deviation given that the tuple exists.
+
+    Raises
+    ------
+    TypeError
+        For an attribute that is not a name.
+
+    Examples
+    --------
     >>> [round(row[0], 2) for row in uncertain.select(sf.stddev("celsius")).collect()]
     [0.5, 0.5, 0.5, 0.5]
     """
@@ -167,14 +258,26 @@ def stddev(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = Fa
 
 
 def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
-    """The q-quantile of an attribute given that the tuple exists.
+    """Return the q-quantile of an attribute given that the tuple exists.
 
-    column : as for `existence`
-    The smallest of the alternatives' values v with Pr(attribute ≤ v | exists) ≥ q.
-    q : in [0, 1]; 0 gives the smallest value, 1 the largest
+    It is the smallest of the alternatives' values v with Pr(attribute ≤ v | exists) ≥ q.
 
-    Raises ValueError for q out of range.
+    Parameters
+    ----------
+    attribute
+        Name of the attribute.
+    q
+        In [0, 1]; 0 gives the smallest value, 1 the largest.
+    column
+        As for `existence`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        For q out of range, and for arguments of other types.
+
+    Examples
+    --------
     >>> [round(row[0], 2) for row in uncertain.select(sf.quantile("celsius", 0.5)).collect()]
     [19.81, 20.81, 22.81, 21.81]
     """

@@ -1,4 +1,4 @@
-"""Frames whose columns are stated, because Spark cannot be asked: tables of a pipeline to be."""
+"""Frames with declared columns, for tables of a pipeline about which Spark cannot be asked yet."""
 
 from __future__ import annotations
 
@@ -9,32 +9,45 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from sfumato.api.calls import public
-from sfumato.spark.model.declared_frame import DeclaredFrame, apart, is_connected
-from sfumato.spark.model.names import column
+from sfumato.spark.model.columns import column
+from sfumato.spark.model.declared_frame import DeclaredFrame, is_connected, maybe_in_thread
 
 
 @public('sf.ops.declared(spark.read.table("readings"), "id long, t timestamp")', "df")
 def declared(df: DataFrame, schema: StructType | str, *, streaming: bool = False) -> DataFrame:
-    """The frame with columns that are stated, so that no function need ask Spark for them.
+    """Return a frame with declared columns, so that no function needs to ask Spark for them.
 
-    df : a table that is read, spark.read.table("readings") or spark.readStream.table("readings"),
-        or any other frame
-    schema : its columns, as Spark's DDL or as a StructType; they are taken by name and converted
-    streaming : whether it is a stream, spark.readStream; not needed without Spark Connect
+    Parameters
+    ----------
+    df
+        A table, spark.read.table("readings") or spark.readStream.table("readings"), or any other
+        frame.
+    schema
+        Its columns, as Spark's DDL or as a StructType; they are selected by name and converted.
+    streaming
+        Whether it is a stream, spark.readStream; not needed without Spark Connect.
 
-    For tables of a declarative pipeline, of which Spark knows nothing while the pipeline is
-    defined, and for the functions that define its tables, in which it may not be asked: all
-    functions of the package take such frames, `sf.sql` as frames by name. Under Spark Connect the
-    result has the methods of Spark's frames, names of columns mean the columns, and what the
-    methods and the functions make of it is declared as well. Nothing is started.
+    Returns
+    -------
+    A frame for tables of a declarative pipeline, of which Spark knows nothing while the pipeline is
+    defined, and for the functions that define its tables, in which Spark may not be asked. All
+    functions of the package take such frames, `sf.sql` as frames by name. Under Spark Connect it
+    has the methods of Spark's frames, names of columns mean the columns, and the results of its
+    methods and of the functions are declared as well. Nothing is started.
 
+    Raises
+    ------
+    TypeError
+        For a schema that is neither DDL nor a StructType. DDL that is not valid raises Spark's
+        ParseException.
+
+    Examples
+    --------
     >>> sf.ops.declared(readings, "id long, celsius double").columns
     ['id', 'celsius']
-
-    Raises TypeError for what is no schema; Spark's ParseException for DDL that is none.
     """
     spark = df.sparkSession
-    kind = apart(spark, lambda: _parsed(spark, schema))
+    kind = maybe_in_thread(spark, lambda: _parsed(spark, schema))
     frame = df.select(
         *(
             column(of.name).cast(of.dataType).alias(of.name, metadata=of.metadata or {})

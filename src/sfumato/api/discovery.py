@@ -1,24 +1,26 @@
-"""Dependencies discovered in a repository."""
+"""Discovery of dependencies in a repository."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sfumato.api.calls import is_of_spark
+from sfumato.api.columns import ColumnNames, plain_name, replace_columns
 from sfumato.api.frames import in_memory
 from sfumato.api.imputation import repository_frame
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
 from sfumato.operators.imputation.discovery import discover_dependencies as discover
-from sfumato.tables.imputation.imputation import complete_columns
-from sfumato.tables.imputation.query import dependents_left, discovered_of
+from sfumato.tables.imputation.discovery_query import dependents_left, discovered_of
+from sfumato.tables.imputation.table_imputation import complete_columns
 
 
 def discover_dependencies(
     repository: Any,
-    attributes: str | Sequence[str] | None = None,
+    attributes: ColumnNames | None = None,
     *,
-    dependents: Iterable[str] | None = None,
+    dependents: ColumnNames | None = None,
     within: float = 0.1,
     confidence: float = 0.95,
     epsilons: Sequence[float] = EPSILONS,
@@ -29,33 +31,61 @@ def discover_dependencies(
     max_rows: int = 100_000,
     seed: int = 0,
 ) -> list[Dependency]:
-    """Differential dependencies that nearly hold in a repository, best first for each dependent.
+    """Find differential dependencies that nearly hold in a repository, best first per dependent.
 
-    repository : a static DataFrame, a pandas, Polars or Arrow table, a Parquet path or a table's
-        name, as for `sfumato.impute`
-    attributes : the columns to look at, determinants and dependents; None: all of numbers
-    dependents : those of them to infer (None: all)
-    max_rows : at most so many complete rows are collected (chosen by a hash of their values and
-        `seed`, so always the same ones); pairs of `sample` of them are compared
-    within, ..., sample, seed : see `operators.imputation.discovery`; by default scaled
-        by their minimum and extent over the whole repository, as `sfumato.impute` does
+    Parameters
+    ----------
+    repository
+        A static DataFrame, a pandas, Polars or Arrow table, a Parquet path or a table's name, as
+        for `sfumato.impute`.
+    attributes
+        Columns to examine, by name or as Column objects (see `reorder`), determinants and
+        dependents; None: all columns of numbers.
+    dependents
+        The attributes to infer (None: all).
+    max_rows
+        Maximum number of complete rows collected. They are chosen by a hash of their values and
+        `seed`, so the same rows are chosen every time.
+    within, ..., sample, seed
+        See `operators.imputation.discovery`; pairs of `sample` of the collected rows are compared.
+        By default attributes are scaled by their minimum and extent over the whole repository, as
+        `sfumato.impute` does.
 
-    A column in which no row has a finite number is left out, with a warning. Another one says when
-    less than half of the rows have all columns.
+    Returns
+    -------
+    A list of `sf.engine_free.Dependency` objects with confidence, support and spread as seen in the
+    sample.
 
-    Returns `sf.engine_free.Dependency` objects with confidence, support and spread as seen in the
-    sample. Runs Spark jobs when it is called. Raises ValueError or TypeError for wrong arguments.
+    Raises
+    ------
+    ValueError, TypeError
+        For wrong arguments.
 
+    Notes
+    -----
+    Runs Spark jobs at the call. A column in which no row has a finite number is left out, with a
+    warning. Another warning reports when less than half of the rows have all columns.
+
+    Examples
+    --------
     >>> str(sf.discover_dependencies(history)[0]).split(" : ")[0]
     'celsius -> humidity'
     """
+    given = {"repository": repository, "attributes": attributes, "dependents": dependents}
+    if is_of_spark(repository):
+        from sfumato.spark.model.column_objects import ColumnObjects
+
+        replace_columns(given, ColumnObjects(given, ["repository"]).name_of)
+    else:
+        replace_columns(given, plain_name)
+    repository, attributes, dependents = given.values()
     frame = repository_frame(repository)
     asked = discovered_of(frame, attributes, max_rows)
     engine: Any
     if in_memory(frame):
-        from sfumato.memory import discovery as engine
+        from sfumato.memory import repository as engine
     else:
-        from sfumato.spark.model import discovery as engine
+        from sfumato.spark.model import repository as engine
     found = engine.complete_rows(frame, asked, max_rows, seed)
     if found is None:
         return []

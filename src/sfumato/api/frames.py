@@ -9,8 +9,7 @@ from sfumato.memory.frame import ArrowFrame
 from sfumato.memory.queried_frame import QueriedArrowFrame
 from sfumato.memory.run import run_in_memory
 from sfumato.tables.reading.frame import Frame
-from sfumato.tables.reading.job import Job
-from sfumato.tables.reading.queried_frame import QueriedFrame
+from sfumato.tables.reading.job import Job, QueriedFrame
 
 
 def frame_of(given: Any, argument: str = "df") -> QueriedFrame:

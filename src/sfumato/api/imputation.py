@@ -1,4 +1,4 @@
-"""How missing attributes are imputed: the configuration, and its repository made ready."""
+"""Configuration of the imputation of missing attributes, and its prepared repository."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sfumato.api.calls import is_of_spark
+from sfumato.api.columns import plain_name, replace_columns
 from sfumato.api.frames import frame_of, in_memory
 from sfumato.calls import checks_call
 from sfumato.memory.frame import ArrowFrame
 from sfumato.memory.repository import is_table, read_parquet, rows_of
 from sfumato.operators.imputation.dependency import Dependency as Dependency
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.tables.imputation.arguments import ImputationArguments
-from sfumato.tables.imputation.few_rows import warn_of_few_rows
+from sfumato.tables.imputation.imputation_arguments import ImputationArguments
+from sfumato.tables.imputation.table_imputation import warn_of_few_rows
 from sfumato.tables.reading.frame import Frame
 
 if TYPE_CHECKING:
@@ -32,54 +33,77 @@ if TYPE_CHECKING:
 class Imputation(ImputationArguments):
     """Imputation of missing attributes from a complete repository: the arguments of `sf.impute`.
 
-    repository : a static DataFrame, a pandas, Polars or Arrow table, the path of Parquet data (a
-        Path, or a text with a slash or ending in .parquet), or the name of a table of Spark. It
-        needs the attributes and all determinants, as
-        numbers; rows of it that lack one of them are not used
-    dependencies : `sf.engine_free.Dependency` objects or their texts, like
-        "humidity -> temperature : 0.05 -> 0.1"; epsilons are of scaled attributes
-    attributes : the attribute(s) to impute, which the alternatives have; the determinants may be
-        other columns
-    joint : take several missing attributes of an object from the same rows of the repository,
-        which keeps their correlation
-    max_alternatives : at most so many for one object, values merged; None: 1,024 where several
-        attributes are missing ("plain": 10,000), else 10,000. Below 100 for two missing
-        attributes, 1,000 for three, "calibrated" takes them from the same rows, too: independent
-        ones would keep fewer than ten values each
-    fallback : where no dependency has donors: "marginal", the attribute's distribution in the
-        repository; "reject", the row has no alternatives, and `imputed_by` says why
-    scaling : {name: (shift, span)}: scaled = (value - shift) / span; by default, and for names
-        not given, minimum and extent in the repository
-    method : "calibrated", the default: a value lies in a range of probability p in a share p of
-        the cases; "plain": the donors of the first combination of dependencies that has any, as
-        they are (see `sfumato.engine_free.Imputer`)
-    least_donors : fewer donors do not count; None: 20 for "calibrated", 1 for "plain"
+    Parameters
+    ----------
+    repository
+        A static DataFrame, a pandas, Polars or Arrow table, the path of Parquet data (a Path, or a
+        text with a slash or ending in .parquet), or the name of a table of Spark. It has the
+        attributes and all determinants, as numbers; its rows with a missing value are not used.
+    dependencies
+        `sf.engine_free.Dependency` objects or their texts, like "humidity -> temperature : 0.05 ->
+        0.1"; epsilons are of scaled attributes.
+    attributes
+        Attribute(s) to impute, by name or as plain Column objects; the alternatives have these. The
+        determinants may be other columns.
+    joint
+        Take several missing attributes of an object from the same rows of the repository, which
+        keeps their correlation.
+    max_alternatives
+        Maximum number of alternatives per object; values are merged. None: 1,024 where several
+        attributes are missing ("plain": 10,000), else 10,000. Below 100 for two missing attributes,
+        or 1,000 for three, "calibrated" takes them from the same rows, too: independent values
+        would be fewer than ten each.
+    fallback
+        Where no dependency has donors: "marginal", the attribute's distribution in the repository;
+        "reject", the row has no alternatives, and `imputed_by` says why.
+    scaling
+        {name: (shift, span)}: scaled = (value - shift) / span. Default, also for names that are not
+        given: minimum and extent in the repository.
+    method
+        "calibrated", the default: a value lies in a range of probability p in a share p of the
+        cases. "plain": the donors of the first combination of dependencies that has any, unchanged
+        (see `sfumato.engine_free.Imputer`).
+    least_donors
+        Fewer donors are ignored; None: 20 for "calibrated", 1 for "plain".
 
-    Raises ValueError or TypeError for what is wrong without looking at the repository.
+    Raises
+    ------
+    ValueError, TypeError
+        For wrong arguments, as far as they show without reading the repository.
     """
 
     repository: Any
 
     def __post_init__(self) -> None:
         check_repository(self.repository)
+        given = {"attributes": self.attributes}
+        replace_columns(given, plain_name)
+        object.__setattr__(self, "attributes", given["attributes"])
         super().__post_init__()
 
     @cached_property
     def imputer(self) -> Imputer:
-        """The imputer over the repository, for tables in memory; made once.
+        """Return the imputer over the repository, for tables in memory; it is built once.
 
-        Raises ValueError or TypeError for a repository that does not have what is needed.
+        Raises
+        ------
+        ValueError, TypeError
+            For a repository that does not have the columns needed.
         """
         imputer = self.settings.make(self._rows(repository_frame(self.repository, of_spark=False)))
         warn_of_few_rows(imputer)
         return imputer
 
     def prepare(self, spark: SparkSession) -> PreparedRepository:
-        """Read the repository, whole, into this process, and prepare it for frames of Spark: once
-        for this object, and again where something new stands at its path.
+        """Read the whole repository into this process and prepare it for frames of Spark.
 
-        Cost: the rows of the repository in memory, and O(D N log N) for N of them.
-        Raises ValueError or TypeError for a repository that does not have what is needed.
+        This is done once per object, and again where something new stands at its path. Cost: the
+        rows of the repository in memory, and O(D N log N) for N of them.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a repository that does not have the columns needed.
         """
         from sfumato.spark.model.repository import prepared
 
@@ -99,7 +123,7 @@ class Imputation(ImputationArguments):
         return self.prepare(spark.df.sparkSession).data
 
     def _rows(self, frame: Frame) -> pa.Table:
-        """The columns of the repository that are needed, as doubles."""
+        """Return the columns of the repository that are needed, as doubles."""
         names = self.settings.names
         frame.require_numbers("repository", names)
         if isinstance(frame, ArrowFrame):

@@ -1,27 +1,24 @@
-"""Rows in event-time order, late ones marked: the disorder controller as a function of frames."""
+"""Ordering of rows by event time, with late rows marked: the disorder controller for frames."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from sfumato.api.calls import public
+from sfumato.api.columns import ColumnName, ColumnNames
 from sfumato.api.frames import frame_of, in_memory, run
-from sfumato.duration import microseconds
-from sfumato.operators.disorder.control import DisorderControl
-from sfumato.tables.disorder.query import ReorderQuery, require_marked
-from sfumato.tables.reading.job import Input, Job
+from sfumato.tables.disorder.reorder_job import reorder_job, require_marked
 
 
 @public('sf.reorder(df, event_time="ts", arrival="arrival", drop_ratio=0.01)', "df")
 def reorder(
     df: Any,
     *,
-    event_time: str,
-    arrival: str,
-    key: str | Sequence[str] | None = None,
-    source: str | Sequence[str] | None = None,
+    event_time: ColumnName,
+    arrival: ColumnName,
+    key: ColumnNames | None = None,
+    source: ColumnNames | None = None,
     expected_sources: int | None = None,
     drop_ratio: float | None = None,
     slack: int | None = None,
@@ -32,98 +29,129 @@ def reorder(
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> Any:
-    """Rows in event-time order per key, with columns `late` and `punctuation` added.
+    """Order rows by event time per key, and add the columns `late` and `punctuation`.
 
-    df : a DataFrame of Spark, streaming or static; or a pandas, Polars or Arrow table, the whole
-        stream. The result is of the same kind
-    event_time, arrival : columns of timestamps, or of whole numbers in microseconds: when it
-        happened, and when it was received. Rows are taken in order of `arrival`, simultaneous
-        ones in order of event time.
-    key : one disorder controller a key; none: one for the whole frame
-    source : the columns that name the sources a stream is made of (topics, partitions, devices,
-        files): one controller for each source, of each key. A row is late only if it is late for
-        its own source, so lateness does not depend on the pace at which sources are read; rows come
-        out up to the least punctuation of the sources, in order of event time, source, arrival
-    expected_sources : nothing comes out before so many sources have spoken (of each key). Without
-        it sources count from the first micro-batch with a row of theirs
-    drop_ratio : the share of rows that may come too late to be ordered, in (0, 0.5]; with it
-        estimator "conformal" (the default; assumes nothing about the delays) or "normal"
-        (assumes normal delays)
-    slack : instead of `drop_ratio`: hold back a fixed number of rows
-    max_delay : or: punctuation = newest event time less so much ("5 minutes")
-    estimator : "max" needs none of them: as late as the largest difference of delays seen
-    max_buffer : hold at most so many rows for the disorder of each key or source; the oldest come
-        out first. Alone, rows are held until the buffer is full. Rows that wait for other sources
-        are not bounded by it, and there is no bound on the total over keys
-    idle_timeout : on a stream, a key or source that was silent for so long ("10 seconds") holds
-        nothing back until it speaks again; where nobody is left, all rows come out
-    forget_after : a key whose next row arrives later than this after its last one, "1 day", begins
-        anew: first all that it holds comes out, in order, as at the end of a stream. Silent keys
-        go soon after that. Longer than any row is delayed: a new controller knows no row of before,
-        and event times may go back. Not with `source`
-    name : of the metrics, instead of the number N
+    Parameters
+    ----------
+    df
+        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
+        whole stream. The result is of the same kind.
+    event_time, arrival
+        When the event happened and when the row was received: timestamps, or whole numbers in
+        microseconds. Rows are read in order of `arrival`, simultaneous rows in order of event time.
+        Here and in every argument that names a column, write its name or a Column object (in memory
+        ``pl.col("x")``). An expression is a temporary column; it is in the result only if it has an
+        alias, under that name.
+    key
+        Column(s); one disorder controller per key. None: one controller for the whole frame.
+    source
+        Column(s) that name the sources of a stream (topics, partitions, devices, files): one
+        controller per source and key. A row is late only if it is late for its own source, so
+        lateness does not depend on how fast the sources are read. Rows are emitted up to the lowest
+        punctuation of the sources, in order of event time, source, arrival.
+    expected_sources
+        Emit nothing for a key before this many sources have sent a row. None: a source counts from
+        the first micro-batch that contains a row of it.
+    drop_ratio
+        Share of rows that may arrive too late to be ordered, in (0, 0.5]. The estimator is then
+        "conformal" (the default; assumes nothing about the delays) or "normal" (assumes normal
+        delays).
+    slack
+        Instead of `drop_ratio`: buffer a fixed number of rows.
+    max_delay
+        Instead of these: the punctuation is the newest event time minus this ("5 minutes").
+    estimator
+        See `drop_ratio`; "max" needs none of these three, and waits for the largest difference of
+        delays seen.
+    max_buffer
+        Buffer at most this many rows for the disorder of each key or source; the oldest are emitted
+        first. Alone, rows are buffered until the buffer is full. Rows that wait for other sources
+        are not bounded by it, and the total over keys has no bound.
+    idle_timeout
+        On a stream: a key or source that has been silent for this long ("10 seconds") no longer
+        delays the others until it sends a row again. When all are silent, all rows are emitted.
+    forget_after
+        Time to live of a key, "1 day". If its next row arrives later than this after its last one,
+        all rows that it buffers are emitted first, in order, as at the end of a stream, and a new
+        controller starts. The state of a silent key is deleted soon afterwards. Choose a time
+        longer than any delay: a new controller knows no earlier row, and event times may go back.
+        Not with `source`.
+    name
+        Name of the metrics, instead of the number N.
 
-    `punctuation` (of event_time's type): no row with an event time below it is accepted any more,
-    as known when the row came out, if the source that is behind is always read first; of a late
-    row, what was known of its own source. A row that comes after its punctuation comes out at once
-    with ``late = true``; so does a stale one (its delay is beyond a robust bound), and one without
-    event time or arrival or with one beyond +-2**60 microseconds (punctuation NULL). One far in
-    the future is held, and comes out as late once a later row contradicts it. A row that ties with
-    the punctuation is not late, so a stream in order has no late row. Every row comes out exactly
-    once: on a stream the last ones once later rows, or the idle timeout, release them; on a static
-    frame all. Without a timeout, which rows are late and the sequence of the others is a function
-    of each source's own sequence.
+    Returns
+    -------
+    The rows, each emitted exactly once: on a stream the last ones once later rows or the idle
+    timeout release them, on a static frame all. `punctuation` (of event_time's type): no row with
+    an event time below it is accepted any more, as known when the row was emitted, if the slowest
+    source is always read first. For a late row it is what was known of its own source.
 
-    A frame that was reordered before may be reordered again, by another key, say: `late` and
-    `punctuation` are then those of the second controller.
+    ``late = true``, emitted at once: rows that come after their punctuation, stale rows (the delay
+    is beyond a robust bound), and rows whose event time or arrival is NULL or beyond +-2**60
+    microseconds (punctuation NULL). A row far in the future is buffered, and emitted as late once a
+    later row contradicts it. A row equal to the punctuation is not late, so a stream in order has
+    no late row. Without a timeout, which rows are late and the sequence of the other rows are a
+    function of each source's own sequence.
 
-    The observed metrics ``sfumato_reorder_N`` count rows, late (all that come out with ``late =
-    true``), of them stale, after_idle (too late only because the timeout had let others pass) and
-    invalid; future (incredibly early: held until their time or until a later row contradicts
-    them), held (how many more are held than before the micro-batch), forced (by `max_buffer`) and
-    out_of_order (arrivals before an earlier one of their source), and show the event time of the
-    `oldest` row held, the least `punctuation`, its `lag` behind the newest row held (microseconds)
-    and the `slowest` source, for which the oldest row waits.
+    Raises
+    ------
+    ValueError
+        For columns that are not in the frame or are there already, and for settings that exclude
+        each other.
 
-    Cost: one shuffle by key; state: the rows held and, for each key, what its estimator
-    remembers: 2 KB (slack, max) to some 53 KB (a drop ratio).
-    Raises ValueError for columns the frame lacks or has already, and for settings that exclude
-    each other. Source: C, sections 3 to 5; sources and clocks: this project.
+    Notes
+    -----
+    A reordered frame may be reordered again, for example by another key: `late` and `punctuation`
+    are then those of the second controller.
 
+    The observed metrics ``sfumato_reorder_N`` count rows, late (all rows with ``late = true``), of
+    them stale, after_idle (late only because the timeout had released other rows) and invalid;
+    future (incredibly early: buffered until their time or until a later row contradicts them), held
+    (change of the number of buffered rows in the micro-batch), forced (by `max_buffer`) and
+    out_of_order (arrivals before an earlier one of their source). They show the event time of the
+    `oldest` buffered row, the lowest `punctuation`, its `lag` after the newest buffered row
+    (microseconds) and the `slowest` source, for which the oldest row waits.
+
+    Cost: one shuffle by key. State: the buffered rows and, per key, the estimator's memory: from 2
+    KB (slack, max) to about 53 KB (a drop ratio).
+    References: Kim et al. (2006), sections 3 to 5; sources and clocks are this project's own: see
+    the page of papers.
+
+    Examples
+    --------
     >>> ordered = sf.reorder(readings, event_time="made", arrival="arrival", slack=1)
     >>> [(row.id, row.late) for row in ordered.collect()]
     [(1, False), (2, False), (4, False), (3, False)]
     """
-    query = ReorderQuery(frame_of(df), event_time, arrival, key, source)
-    delay = None if max_delay is None else microseconds("max_delay", max_delay)
-    control = DisorderControl(drop_ratio, slack, estimator, max_buffer, max_delay=delay)
-    config = query.config(control, expected_sources, idle_timeout, forget_after)
-    about = {"event_time": query.event, "source": query.sources}
-    idle = config.idle_timeout
-    return run(
-        Job(
-            "reorder",
-            "reorder",
-            name,
-            [Input(query.frame, query.reading, about)],
-            config,
-            query.outputs(config),
-            idle_timeout=None if idle is None else 1000 * idle,
-            order=[query.event],
-            late=True,
-        )
+    columns, waits = (
+        (event_time, arrival, key, source),
+        {
+            "drop_ratio": drop_ratio,
+            "slack": slack,
+            "estimator": estimator,
+            "max_buffer": max_buffer,
+            "max_delay": max_delay,
+        },
     )
+    limits = expected_sources, idle_timeout, forget_after
+    return run(reorder_job(frame_of(df), *columns, waits, *limits, name))
 
 
 @public("sf.split_late(reordered)", "df")
 def split_late(df: Any) -> tuple[Any, Any]:
-    """(on_time, late): a reordered frame as two, with all columns; each row is in one of them.
+    """Split a reordered frame into (on_time, late), with all columns; each row is in one of them.
 
-    On a stream both are queries of their own once they are started, each with a controller of its
-    own; both see the same rows late. In one query, which computes them once: split each micro-batch
+    On a stream the results are two separate queries once they are started, each with its own
+    controller; both see the same rows as late. To compute both in one query, split each micro-batch
     in ``foreachBatch``, where it is persisted (docs/running.md has the lines).
-    Raises ValueError for a frame without a mark `late`, as `sf.reorder` adds it.
 
+    Raises
+    ------
+    ValueError
+        For a frame without the column `late` that `sf.reorder` adds.
+
+    Examples
+    --------
     >>> ordered = sf.reorder(readings, event_time="made", arrival="arrival", slack=0)
     >>> on_time, late = sf.split_late(ordered)
     >>> on_time.count(), late.count()

@@ -1,46 +1,66 @@
-"""Valid rows, and the others with the reason: nothing invalid passes, nothing is lost."""
+"""Separation of valid rows from invalid ones, with the reason: no row is lost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from sfumato.api.calls import public
+from sfumato.api.columns import ColumnName, ColumnNames
 from sfumato.api.frames import frame_of, in_memory
 
 
 @public("sf.split_invalid(df)", "df")
 def split_invalid(
     df: Any,
-    attributes: str | Sequence[str] | None = None,
+    attributes: ColumnNames | None = None,
     *,
-    key: str | Sequence[str] | None = None,
-    order: str | Sequence[str] | None = None,
+    key: ColumnNames | None = None,
+    order: ColumnNames | None = None,
     metric: str = "euclidean",
-    exclusive: str | None = None,
+    exclusive: ColumnName | None = None,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """(valid, invalid): the rows that operators read, unchanged, and those that they leave out.
+    """Split a frame into (valid, invalid): the rows that operators read, and the rows they skip.
 
-    Valid: at least one alternative; every prob finite, > 0 and ≤ 1; their sum ≤ 1 + 1e-9; every
-    attribute present and, if a number, finite. A frame without alternatives: `existence`, where
-    there is such a column, in [0, 1 + 1e-6], and the named value columns present and finite.
-    Each row is in one of the two results. The invalid rows are whole, with one more column
-    `reason`: text. On a stream both results are separate queries once they are started.
+    Parameters
+    ----------
+    df
+        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
+        whole stream. The results are of the same kind.
+    attributes
+        Attributes (or value columns) to check, by name or as Column objects (see `reorder`). None:
+        all attributes of the alternatives, no value column.
+    key, order
+        Columns that must not be NULL, as `key` and `order` of the operator that reads the rows.
+        Windows and rankings group NULL keys like any other: leave out `key` for these.
+    metric
+        "haversine" for rows that a join with this metric reads: `attributes` are its longitude and
+        latitude, which must lie from -180 to 180 and from -90 to 90.
+    exclusive
+        Static frames only: the column of this name of a ranking. A row is invalid if, by `order`,
+        the probabilities of the rows that exclude each other (per `key`) sum to more than 1 with
+        it. A ranking skips the same rows if its window holds the whole frame.
+    strict
+        Raise at the first invalid row, when the valid rows are read, instead of skipping it.
 
-    df : a DataFrame of Spark, streaming or static; or a pandas, Polars or Arrow table, the whole
-        stream. The results are of the same kind
-    attributes : the attributes (or value columns) to look at; None: all attributes of the
-        alternatives, no value column
-    key, order : columns that must not be NULL, as `key` and `order` of the operator that reads the
-        rows (windows and rankings group NULL keys as any other: leave `key` out for these)
-    metric : "haversine" for rows that a join with this metric reads: `attributes` are its longitude
-        and latitude, which must lie from -180 to 180 and from -90 to 90
-    exclusive : of a static frame the column of this name of a ranking: the rows, by `order`, with
-        which the probabilities of rows that exclude each other (for each `key`) sum to more than 1
-        are invalid. A ranking leaves them out if its window holds the whole frame
-    strict : raise at the first invalid row, when the valid rows are read, instead of leaving it out
+    Returns
+    -------
+    Two frames; each row is in one of them. The valid rows are unchanged. The invalid rows are
+    whole, with a column `reason` (text) added. On a stream the results are two separate queries
+    once they are started.
 
+    A row is valid if it has at least one alternative; every prob is finite, > 0 and ≤ 1; their sum
+    is ≤ 1 + 1e-9; and every attribute is present and, if a number, finite. In a frame without
+    alternatives, `existence`, if there is such a column, must lie in [0, 1 + 1e-6], and the named
+    value columns must be present and finite.
+
+    Raises
+    ------
+    ValueError
+        For `strict` together with `exclusive`.
+
+    Examples
+    --------
     >>> readings = readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")
     >>> valid, invalid = sf.split_invalid(readings)
     >>> valid.count(), invalid.collect()
@@ -64,8 +84,10 @@ def split_invalid(
 
 
 def checked(df: Any, *attributes: Any, **how: Any) -> Any:
-    """Return the valid rows of `split_invalid`; `how` : its other arguments.
+    """Return the valid rows of `split_invalid`; `how` takes its other arguments.
 
+    Examples
+    --------
     >>> readings = readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")
     >>> sf.ops.checked(readings).count()
     3
@@ -74,8 +96,11 @@ def checked(df: Any, *attributes: Any, **how: Any) -> Any:
 
 
 def rejected(df: Any, *attributes: Any, **how: Any) -> Any:
-    """Return the invalid rows of `split_invalid`, with their `reason`; `how` : other arguments.
+    """Return the invalid rows of `split_invalid`, with their `reason`; `how` takes its other
+    arguments.
 
+    Examples
+    --------
     >>> readings = readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")
     >>> sf.ops.rejected(readings).select("id").collect()
     [Row(id=2)]

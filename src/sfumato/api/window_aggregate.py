@@ -7,12 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 from sfumato.api.calls import public
+from sfumato.api.columns import ColumnName, ColumnNames
 from sfumato.api.frames import frame_of, run
 from sfumato.limits import why_not_placed
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.windows.query import WindowQuery, extents_per_row
-from sfumato.tables.windows.results import quantile_name as quantile_name
-from sfumato.tables.windows.wanted import wanted as wanted
+from sfumato.tables.windows.table_windows import quantile_name as quantile_name
+from sfumato.tables.windows.window_query import WindowQuery, extents_per_row
+from sfumato.tables.windows.window_query import parse_aggregates as parse_aggregates
 from sfumato.windows import Delta, Range, Rows, window_of
 
 
@@ -25,10 +26,10 @@ def window_aggregate(
     aggregates: Mapping[str, str],
     *,
     window: Rows | Range | Delta,
-    order: str | Sequence[str],
-    key: str | Sequence[str] | None = None,
+    order: ColumnNames,
+    key: ColumnNames | None = None,
     distribution: int | None = None,
-    existence: str | None = None,
+    existence: ColumnName | None = None,
     quantiles: Sequence[float] = (),
     with_rows: bool = False,
     seed: int = 0,
@@ -53,10 +54,11 @@ def window_aggregate(
         sf.Rows (the newest existing tuples), sf.Delta (while an attribute has not moved too far) or
         sf.Range or its length, "5 minutes" (extents of event time).
     order
-        Rows and Delta: the column(s) of the order of arrival. Range: the event time, a timestamp or
-        whole microseconds. An attribute of the alternatives is an uncertain event time: each extent
-        holds the alternatives whose time lies in it, and `late` counts a tuple once per extent that
-        it may be in. A stream needs sf.reorder first, by the earliest time that a tuple may have.
+        Name or Column (see `reorder`). Rows and Delta: the column(s) of the order of arrival.
+        Range: the event time, a timestamp or whole microseconds. An attribute of the alternatives
+        is an uncertain event time: each extent holds the alternatives whose time lies in it, and
+        `late` counts a tuple once per extent that it may be in. A stream needs sf.reorder first, by
+        the earliest time that a tuple may have.
     key
         Column(s); each of their values has a window of its own.
     distribution
@@ -153,7 +155,7 @@ def aggregated(
         placed = window
         frame, order, window = own.by_extent(str(meant), window)
     uncertain = placed is not None
-    asked = (wanted(aggregates), window, order, key, existence, distribution)
+    asked = (parse_aggregates(aggregates), window, order, key, existence, distribution)
     query = WindowQuery(frame, *asked, by_extent=uncertain)
     settings = query.settings(with_rows, **laws)
     found = run(
@@ -172,8 +174,10 @@ def aggregated(
 
 
 def window_input(query: WindowQuery, with_rows: bool = False, placed: Range | None = None) -> Input:
-    """A frame as the operator of a window reads it; placed : the extents that are meant, where the
-    rows are those of `by_extent`."""
+    """Return a frame as the operator of a window reads it.
+
+    `placed` is the window whose extents are meant, where the rows are those of `by_extent`.
+    """
     why = "" if placed is None else why_not_placed(extents_per_row(placed))
     about = {"values": query.expressions}
     reading = query.reading(with_rows, why)

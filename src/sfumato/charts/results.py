@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.charts.distribution import distribution_of, fields_of
 from sfumato.charts.style import altair, chart_of, styled, theme_of, time_axis
 
-SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # the quantiles that bands are made of
+BAND_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # the quantiles that bands are made of
 QUANTILE = re.compile(r"q(\d\d+)")
 MAX_KEYS = 8
 
@@ -127,8 +127,8 @@ def bands_of(value: Any) -> dict[str, float | None]:
     if found is not None:
         values, prob, _ = found
         steps = np.cumsum(prob)
-        places = [int(np.searchsorted(steps, q * steps[-1] - 1e-12)) for q in SHARES]
-        names = [f"q{round(100 * q):02d}" for q in SHARES]
+        places = [int(np.searchsorted(steps, q * steps[-1] - 1e-12)) for q in BAND_SHARES]
+        names = [f"q{round(100 * q):02d}" for q in BAND_SHARES]
         quantiles = {n: float(values[p]) for n, p in zip(names, places, strict=True)}
         mean, exists = float((values * prob).sum() / prob.sum()), min(float(prob.sum()), 1.0)
         return {**quantiles, "mean": mean, "existence": exists}

@@ -13,7 +13,11 @@ BLUE, ORANGE, GREEN, RED, PINK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#C
 SKY, BLACK, YELLOW = "#56B4E9", "#000000", "#F0E442"
 PALETTE = (BLUE, ORANGE, GREEN, RED, PINK, SKY, BLACK, YELLOW)
 WIDTH, HEIGHT = 560, 260
-KINDS: dict[str, dict[str, Any]] = {".html": {"inline": True}, ".png": {"ppi": 144}, ".svg": {}}
+FILE_OPTIONS: dict[str, dict[str, Any]] = {
+    ".html": {"inline": True},
+    ".png": {"ppi": 144},
+    ".svg": {},
+}
 """Options of a chart's file, by its ending."""
 
 
@@ -118,7 +122,7 @@ def save(chart: Any, path: str | Path) -> Path:
     Raises ValueError for other endings.
     """
     path = Path(path)
-    if path.suffix not in KINDS:
-        raise ValueError(f"`path` must end in {', '.join(KINDS)}; got {path.name!r}")
-    chart.save(str(path), **KINDS[path.suffix])
+    if path.suffix not in FILE_OPTIONS:
+        raise ValueError(f"`path` must end in {', '.join(FILE_OPTIONS)}; got {path.name!r}")
+    chart.save(str(path), **FILE_OPTIONS[path.suffix])
     return path

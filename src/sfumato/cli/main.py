@@ -1,21 +1,61 @@
-"""The command `sfumato`."""
+"""The command `sfumato`: its subcommands and their options.
 
-from typing import Annotated
+The work of a command is in the other files of this folder, which are imported when it runs.
+"""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
-from sfumato.cli.commands.machine import warm_up
-from sfumato.cli.commands.pipelines import check, explain, init, run, watch
+from sfumato.cli.pipeline.environment import RedactingConsole
+from sfumato.cli.pipeline.permissions import Permissions
+from sfumato.cli.startup import FAILED, USAGE, Cores, Verbose, failed, open_pipeline
 
-app = typer.Typer(
-    help="Continuous queries on Spark over uncertain, incomplete and out-of-order streams.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+class LogForm(StrEnum):
+    """The form of a run's log: lines for people, or JSON lines for programs."""
+
+    text = "text"
+    json = "json"
+
+
+FileArgument = typer.Argument(
+    metavar="FILE", help="A pipeline: sources, SQL and sinks in TOML; or a folder of such files."
 )
+File = Annotated[Path, FileArgument]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0: any free port.")]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Allow the file everything that Spark can do: call Java, read paths, and all that "
+        "--allow-packages and --allow-settings allow.",
+    ),
+]
+AllowPackages = Annotated[
+    bool,
+    typer.Option(
+        "--allow-packages",
+        help="Allow the file to bring code: packages, jars, classes of catalogs and formats, JDBC.",
+    ),
+]
+AllowSettings = Annotated[
+    bool,
+    typer.Option(
+        "--allow-settings",
+        help="Allow the file to set any Spark setting and any option, and to name a cluster.",
+    ),
+]
 
 
-def _version(asked: bool) -> None:
+def _show_version(asked: bool) -> None:
     if asked:
         import sfumato
 
@@ -27,14 +67,206 @@ def _version(asked: bool) -> None:
 def main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Continuous queries on Spark over uncertain, incomplete and out-of-order streams."""
 
 
-for command in (run, watch, explain, check, init, warm_up):
-    app.command()(command)
+@app.command()
+def run(
+    file: File,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what the sources have now, and end.")
+    ] = False,
+    log: Annotated[
+        LogForm | None,
+        typer.Option(
+            help="Print one line per micro-batch, as text or as JSON; default: text, or on a "
+            "terminal a table."
+        ),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the run live on a page in the browser.")
+    ] = False,
+    watch_port: Port = 0,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Serve metrics for Prometheus at this port of 127.0.0.1."
+        ),
+    ] = None,
+    metrics_file: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False, help="Write metrics to a file *.prom or *.jsonl every 10 seconds."
+        ),
+    ] = None,
+    trust: Trust = False,
+    allow_packages: AllowPackages = False,
+    allow_settings: AllowSettings = False,
+    cores: Cores = None,
+    verbose: Verbose = False,
+) -> None:
+    """Run the pipeline FILE until Ctrl-C."""
+    console = RedactingConsole()
+    options = {"short": once, "page": not console.is_terminal, "trust": trust}
+    allowed = _permissions(trust, allow_packages, allow_settings)
+    with open_pipeline(file, console, cores, verbose, allowed, **options) as (spark, pipeline):
+        from sfumato.cli.output import Log
+        from sfumato.cli.run import run as run_pipeline
+        from sfumato.cli.run_view import Endpoints, serve_run
+
+        lines = None if log is None else Log(console, is_json=log is LogForm.json)
+        endpoints = Endpoints(watch_port if watch else None, metrics_port, metrics_file)
+        # A JSON log has nothing but its own lines.
+        notes = Console(stderr=True) if log is LogForm.json else console
+        with serve_run(notes, endpoints) as view:
+            code = run_pipeline(spark, pipeline, console, once=once, log=lines, view=view)
+    raise typer.Exit(code)
+
+
+@app.command()
+def watch(file: File, port: Port = 0, cores: Cores = None, verbose: Verbose = False) -> None:
+    """Run the pipeline FILE with a live page in the browser: short for `run FILE --watch`."""
+    run(file, watch=True, watch_port=port, cores=cores, verbose=verbose)
+
+
+@app.command()
+def explain(
+    file: File,
+    chart: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Draw the timetables of TOP queries into this folder."),
+    ] = None,
+    trust: Trust = False,
+    allow_packages: AllowPackages = False,
+    allow_settings: AllowSettings = False,
+    cores: Cores = None,
+    verbose: Verbose = False,
+) -> None:
+    """Explain what the queries of the pipeline FILE do; run nothing."""
+    console = RedactingConsole()
+    allowed = _permissions(trust, allow_packages, allow_settings)
+    opened = open_pipeline(file, console, cores, verbose, allowed, short=True, trust=trust)
+    with opened as (spark, pipeline):
+        from sfumato.cli.plan import build_plan
+        from sfumato.spark.model.repository import without_data
+
+        with without_data():
+            plan = build_plan(spark, pipeline)
+        for name, text in plan.explanations.items():
+            console.print(f"[bold]{escape(name)}[/bold]")
+            _print(console, f"{text}\n")
+    if chart is not None:
+        _draw(console, plan.steps, chart)
+
+
+@app.command()
+def check(
+    file: Annotated[Path | None, FileArgument] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of pipeline files, for editors.")
+    ] = False,
+    trust: Trust = False,
+    allow_packages: AllowPackages = False,
+    allow_settings: AllowSettings = False,
+    cores: Cores = None,
+    verbose: Verbose = False,
+) -> None:
+    """Check the pipeline FILE: report its problems, or describe what it does; read no data."""
+    if schema:
+        from sfumato.cli.pipeline.model import json_schema
+
+        typer.echo(json.dumps(json_schema(), indent=2))
+        return
+    if file is None:
+        raise failed("`sfumato check` needs a FILE, or --schema", USAGE)
+    console = RedactingConsole()
+    allowed = _permissions(trust, allow_packages, allow_settings)
+    opened = open_pipeline(file, console, cores, verbose, allowed, short=True, trust=trust)
+    with opened as (spark, pipeline):
+        from sfumato.cli.check import check_pipeline
+
+        for line in check_pipeline(spark, pipeline):
+            _print(console, line)
+
+
+@app.command()
+def init(
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLACE", help="A file, a folder of files, or kafka://HOST:PORT/TOPIC."
+        ),
+    ],
+    file: Annotated[
+        Path, typer.Option("--out", "-o", dir_okay=False, help="The file to write.")
+    ] = Path("pipeline.toml"),
+) -> None:
+    """Write a first pipeline file that reads PLACE, without starting Spark."""
+    from sfumato.cli.first_file import first_file
+    from sfumato.cli.pipeline.model import PipelineError
+
+    try:
+        if file.exists():
+            raise PipelineError(f"{file} exists already: name another file with --out")
+        file.write_text(first_file(place, file.resolve().parent), encoding="utf-8")
+    except PipelineError as error:
+        raise failed(error, USAGE) from None
+    option = " --allow-packages" if place.startswith("kafka:") else ""  # of its connector
+    _print(Console(), f"Wrote {file}. Read it, then run: sfumato check {file}{option}")
+
+
+@app.command()
+def warm_up(
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of parallel processes; default: one per core."),
+    ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Delete all compiled kernels instead, to uninstall.")
+    ] = False,
+) -> None:
+    """Compile all kernels that queries need, once per machine or image."""
+    import sfumato as sf
+
+    console = Console()
+    if remove:
+        from sfumato.cli.cache_cleanup import remove_caches
+
+        for folder in remove_caches():
+            _print(console, f"Removed: {folder}")
+        return
+    with console.status("Compiling") as status:
+        done = sf.ops.warm_up(None, lambda name: status.update(f"Compiling: {name}"), processes)
+    console.print(f"{done.compiled} kernels compiled, {done.loaded} read from disk.")
+    if not done.compiled:  # the kernels of an image, for example, in a folder that only root writes
+        return
+    if done.folder is None:
+        raise typer.Exit(FAILED)
+    _print(console, f"Stored in {done.folder}")
+
+
+def _permissions(trust: bool, packages: bool, settings: bool) -> Permissions:
+    return Permissions(packages=packages or trust, settings=settings or trust)
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _draw(console: Console, steps: Any, folder: Path) -> None:
+    from sfumato.cli.charts import draw
+
+    try:
+        files = draw(steps, folder)
+    except ImportError as error:
+        raise failed(error) from None
+    for file in files:
+        _print(console, f"Drawn: {file}")
+    if not files:
+        _print(console, "No query has a TOP: there is no timetable to draw.")
 
 
 if __name__ == "__main__":

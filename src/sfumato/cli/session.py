@@ -1,4 +1,4 @@
-"""The one place where Spark sessions are made, for the command line and the tests."""
+"""Spark sessions of the command line and the tests."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.configure import ELSEWHERE, quiet_children
+from sfumato.cli.configure import INSTALLATION, quiet_children
 from sfumato.cli.java import use_java
-from sfumato.cli.pipeline.environment import Environment, discreet_children
-from sfumato.cli.pipeline.model import SparkPart
-from sfumato.cli.pipeline.section import PipelineError
+from sfumato.cli.pipeline.environment import Environment, redact_children
+from sfumato.cli.pipeline.model import PipelineError, SparkPart
 from sfumato.spark.settings import settings
-from sfumato.spark.state.operator_cache import memory_here
+from sfumato.spark.state.operator_owners import available_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
 
-# A short run ends before the JVM's best compiler pays: its first answer comes sooner without it.
-# The room for compiled code must then be asked for, or it fills up, and nothing more is compiled.
+# A short run ends before the JVM's best compiler pays off: the first rows come sooner without it.
+# The cache for compiled code must then be set, or it fills up and nothing more is compiled.
 SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-MOST_HEAP = 4 << 30  # bytes of a local session's Java heap; Spark takes 1 GB, often collected
+MAX_HEAP = 4 << 30  # bytes of a local session's Java heap; Spark's default is 1 GB
 LOCAL = SparkPart()
 LOGGING = Path(__file__).with_name("log4j2.properties")
 QUIET = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
-LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 TASK_ATTEMPTS = 4  # as on a cluster; Spark's default for one machine is one
 
 
@@ -43,16 +42,16 @@ def session(
     page: bool = False,
     part: SparkPart = LOCAL,
 ) -> SparkSession:
-    """A Spark session with `sfumato.ops.settings`, in UTC, quiet; a failed task is tried again.
+    """Start a quiet Spark session with `sfumato.ops.settings`, in UTC; a failed task is retried.
 
-    cores : None: those this process may use
-    short : the run takes a minute rather than an hour: start faster, peak lower
+    cores : None: all that this process may use
+    short : the run takes minutes, not hours: start faster, with less memory
     page : with Spark's web page
-    part : where Spark runs, if not here, with which settings and connectors
+    part : where Spark runs, with which settings and connectors
 
-    Sets JAVA_HOME (see `use_java`) and makes workers run this Python, unless PYSPARK_PYTHON says
-    otherwise. A local one that is not short has a quarter of the memory for Java, 1 to 4 GB; see
-    `heap`. Raises NoJavaError.
+    Sets JAVA_HOME (see `use_java`) and makes workers run this Python, unless PYSPARK_PYTHON is set.
+    A local session that is not short gets a quarter of the memory for Java, 1 to 4 GB. Raises
+    NoJavaError.
     """
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -69,7 +68,7 @@ def session(
         **settings(number if local else cores, local_disk=local),
         "spark.ui.enabled": str(page).lower(),
         "spark.ui.showConsoleProgress": "false",
-        **(LOOPBACK if local else {}),
+        **(LOOPBACK_SETTINGS if local else {}),
         **({} if short or not local else heap()),
         "spark.driver.extraJavaOptions": f"{QUIET} {SHORT_RUN}" if short else QUIET,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -84,33 +83,33 @@ def session(
 
 
 def heap() -> dict[str, str]:
-    """The setting of the Java heap; none where the environment, or files it names, may say one."""
+    """Return the setting of the Java heap; empty if the environment may set it."""
     submitted = "--driver-memory" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    if submitted or any(name in os.environ for name in ELSEWHERE):
+    if submitted or any(name in os.environ for name in INSTALLATION):
         return {}
-    size = min(max(memory_here() // 4, 1 << 30), MOST_HEAP)
+    size = min(max(available_memory() // 4, 1 << 30), MAX_HEAP)
     return {"spark.driver.memory": f"{size >> 20}m"}
 
 
 def connectors(part: SparkPart) -> dict[str, str]:
-    """The settings with which Spark fetches a file's packages and takes its jars."""
+    """Return the settings with which Spark fetches a file's packages and loads its jars."""
     chosen = {"spark.jars.packages": part.packages, "spark.jars": part.jars}
     return {name: ",".join(values) for name, values in chosen.items() if values}
 
 
-# What Spark hides by itself, in settings and in options, and what is as secret.
+# Names that Spark hides by default, in settings and in options, and others as secret.
 SECRET = "(?i)secret|password|passwd|token|access[.]?key|credential|jaas"
-OPTIONS = "(?i)url|credential|jaas"
+REDACTED_OPTIONS = "(?i)url|credential|jaas"
 
 
 def redactions(part: SparkPart) -> dict[str, str]:
-    """The settings with which Spark's page and plans do not show the values of some options."""
+    """Return the settings that hide the values of some options in Spark's page and plans."""
     if not part.hidden:
         return {}
     names = "|".join(rf"\Q{name.lower()}\E" for name in part.hidden)
     return {
         "spark.redaction.regex": f"{SECRET}|{names}",
-        "spark.sql.redaction.options.regex": f"{OPTIONS}|{names}",
+        "spark.sql.redaction.options.regex": f"{REDACTED_OPTIONS}|{names}",
     }
 
 
@@ -132,15 +131,15 @@ def command_session(
     part: SparkPart = LOCAL,
     environment: Environment | None = None,
 ) -> Iterator[SparkSession]:
-    """A session for one command of the command line, stopped behind it; see `session`.
+    """Start a session for one command, and stop it afterwards; see `session`.
 
     verbose : with Spark's own messages    trust : texts may do all that Spark can
-    environment : whose values these messages must not show
+    environment : its values must not be shown in these messages
     """
     _use_utc()
     with console.status("Starting Spark"), _children(verbose, environment):
         spark = _started(part, cores=cores, short=short, page=page)
-    if not verbose:  # we report errors ourselves, in a line
+    if not verbose:  # errors are reported by the command, in one line
         spark.sparkContext.setLogLevel("OFF")
         root = ""  # Py4J logs interrupts there
         for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
@@ -149,7 +148,7 @@ def command_session(
         from sfumato.spark.model.outside_text import TRUST
 
         spark.conf.set(TRUST, "true")
-    else:  # no table is a path, whatever the text says
+    else:  # no table may be a path
         spark.conf.set("spark.sql.runSQLOnFiles", "false")
     with _interrupts():
         try:
@@ -159,26 +158,26 @@ def command_session(
 
 
 def _children(verbose: bool, environment: Environment | None) -> AbstractContextManager[None]:
-    """How processes that start in here write to standard error."""
+    """Return the context that decides how processes write to standard error."""
     if not verbose:
         return quiet_children()
-    return discreet_children(environment) if environment and environment.used else nullcontext()
+    return redact_children(environment) if environment and environment.used else nullcontext()
 
 
 def _started(part: SparkPart, **options: Any) -> SparkSession:
-    """A session; what Ivy cannot fetch is the file's to mend."""
+    """Start a session; a package that cannot be fetched is an error of the file."""
     try:
         return session("sfumato", part=part, **options)
     except Exception as error:
         if not part.packages:
             raise
         why = f"{', '.join(part.packages)} could not be fetched, or Spark did not start with it: "
-        why += "--verbose shows what it says; without a network give the files, `spark.jars`"
+        why += "--verbose shows why; without a network, give the files as `spark.jars`"
         raise PipelineError.at("spark.packages", f": {why}") from error
 
 
 def _use_utc() -> None:
-    """Show times as the session does: PySpark gives timestamps in this process's own zone."""
+    """Use the session's time zone: PySpark returns timestamps in the zone of this process."""
     os.environ["TZ"] = "UTC"
     if hasattr(time, "tzset"):
         time.tzset()
@@ -186,9 +185,9 @@ def _use_utc() -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """Ctrl-C and SIGTERM interrupt the command alone; PySpark's handler would cancel Spark's jobs.
+    """Let Ctrl-C and SIGTERM interrupt the command only; PySpark's handler would cancel jobs.
 
-    Outside the main thread, as in some tests, handlers cannot be set and none are.
+    Outside the main thread, as in some tests, no handlers are set.
     """
 
     def interrupt(*_: Any) -> None:

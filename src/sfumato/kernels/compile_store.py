@@ -29,7 +29,7 @@ VARIABLE = "SFUMATO_KERNEL_CACHE"
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 FILES_PER_SIGNATURE = 8  # files of one kernel and signature: texts, versions and settings used last
 HOUR, DAY = 3_600.0, 86_400.0  # seconds
-UNUSED = 90 * DAY  # then a file goes: its kernel may have another name by now, or none
+UNUSED_SECONDS = 90 * DAY  # then a file goes: its kernel may have another name by now, or none
 _DIGEST = 32  # bytes in front of a file's content: a file cut short by a crash is not read
 _warned: set[str] = set()
 
@@ -193,7 +193,7 @@ def _drop_old(folder: Path, kernel: str) -> None:
             used = entry.stat().st_mtime
         except FileNotFoundError:  # another process dropped it, or has finished it
             continue
-        if time.time() - used > UNUSED and entry.name.endswith((".nbc", ".tmp")):
+        if time.time() - used > UNUSED_SECONDS and entry.name.endswith((".nbc", ".tmp")):
             Path(entry).unlink(missing_ok=True)
         elif entry.name.startswith(f"{kernel}-"):
             forms.append((used, entry.name))

@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-STEPS = 1 << 25  # between two looks at the signals: some 10 ms
+STEPS_PER_LOOK = 1 << 25  # between two looks at the signals: some 10 ms
 
 
 @intrinsic
@@ -39,13 +39,13 @@ def after_signals(steps):
     steps : int64, done since the last look at the signals, one for each addition or comparison
     Raises what a signal's handler raises.
     """
-    return steps if steps < STEPS else 0
+    return steps if steps < STEPS_PER_LOOK else 0
 
 
 @overload(after_signals)
 def _after_signals(steps):
     def compiled(steps):
-        if steps < STEPS:
+        if steps < STEPS_PER_LOOK:
             return steps
         _handle_signals()
         return steps - steps

@@ -21,32 +21,49 @@ __all__ = ["SqlError", "explain", "sql"]
 def sql(
     spark: SparkSession, text: str, **frames: DataFrame | Callable[..., DataFrame]
 ) -> DataFrame | list[DataFrame]:
-    """Return the frames of a script's queries: one for one statement, a list for several.
+    """Plan the queries of a script, and return their frames.
 
-    spark : the session whose tables and temporary views the queries read
-    text : queries separated by `;`. Only queries run: SELECT, WITH, FROM, VALUES, TABLE, and
-        EXPLAIN of one of them, which gives a frame with one column `plan`
-    frames : tables by name, which go before the session's: sql(spark, "SELECT ... FROM s", s=df);
-        and functions from frames to a frame by name, which can stand in FROM
+    Parameters
+    ----------
+    spark
+        Session whose tables and temporary views the queries read.
+    text
+        Queries separated by `;`. Only queries run: SELECT, WITH, FROM, VALUES, TABLE, and EXPLAIN
+        of one of them, which gives a frame with one column `plan`.
+    frames
+        Tables by name, which take precedence over the session's: sql(spark, "SELECT ... FROM s",
+        s=df). Also functions from frames to a frame by name, which can stand in FROM.
 
-    Nothing is started, and nothing collected but the repository of an IMPUTE. A query without a
-    construct of this language goes to `spark.sql` as it is read. TOP queries over the same
-    table, window, filter and ranking are planned together: each one's frame is its part of the
-    answers to all of them. Parsing takes milliseconds; Spark analyses each query once or a few
+    Returns
+    -------
+    One frame for one statement, a list of frames for several. Nothing is started, and only the
+    repository of an IMPUTE is collected.
+
+    Raises
+    ------
+    SqlError
+        A ValueError with line, column and likely word, for text that cannot be understood,
+        including unknown streams and columns. Spark's other errors are raised unchanged.
+
+    Notes
+    -----
+    A text can only compute from tables that the session knows. Hints, scripts, tables that are
+    paths, functions of the session and Spark's functions that call Java or read files are refused,
+    unless the session's setting "sfumato.trustText" is "true".
+
+    A query without a construct of this language goes to `spark.sql` unchanged. TOP queries over the
+    same table, window, filter and ranking are planned together: each query's frame is its part of
+    the answers to all of them. Parsing takes milliseconds; Spark analyses each query once or a few
     times.
 
-    Raises SqlError (a ValueError) with line, column and likely word for what cannot be understood
-    in it, an unknown stream or column included; other errors of Spark's are raised as they are.
-    A text only computes from tables that the session knows: hints, scripts, tables that are paths,
-    functions of the session and Spark's functions that call Java or read files are refused, unless
-    the session's setting "sfumato.trustText" is "true".
-
+    Examples
+    --------
     >>> ordered = sf.sql(spark, "SELECT id, late FROM s [WATTR made SLACK 0]", s=readings)
     >>> ordered.where("late").count()
     1
     """
     from sfumato.language.planner import Planner, parsed
-    from sfumato.spark.model.declared_frame import DeclaredFrame, asked
+    from sfumato.spark.model.declared_frame import DeclaredFrame, in_thread
     from sfumato.spark.model.outside_text import is_trusted
 
     _check(spark, text)
@@ -56,16 +73,30 @@ def sql(
         return [frame.df for frame in Planner(spark, script, given=frames).answers()]
 
     declared = any(isinstance(frame, DeclaredFrame) for frame in frames.values())
-    answers = asked(plan) if declared else plan()
+    answers = in_thread(plan) if declared else plan()
     return answers[0] if len(answers) == 1 else answers
 
 
 def explain(spark: SparkSession, text: str, **frames: DataFrame | Callable[..., DataFrame]) -> str:
     """Describe what `sql` would do: operators, keys, windows, state and guarantees.
 
-    A text that notebooks and prompts show as lines. Arguments and errors as for `sql`. Nothing is
-    started or collected: of the repository of an IMPUTE, only the columns are looked at.
+    Parameters
+    ----------
+    spark, text, frames
+        As for `sql`.
 
+    Returns
+    -------
+    A text that notebooks and prompts show as lines. Nothing is started or collected: of the
+    repository of an IMPUTE, only the columns are read.
+
+    Raises
+    ------
+    SqlError
+        As for `sql`.
+
+    Examples
+    --------
     >>> plan = sf.explain(spark, "SELECT id FROM s [WATTR made SLACK 1]", s=readings)
     >>> plan.splitlines()[2].strip()
     'reorder by event time'

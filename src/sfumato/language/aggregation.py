@@ -13,11 +13,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sfumato.api.window_aggregate import aggregated, quantile_name, wanted
+from sfumato.api.window_aggregate import aggregated, parse_aggregates, quantile_name
 from sfumato.language.block import Block
 from sfumato.language.brackets import FORGET, NAMED, Window
 from sfumato.language.errors import at
-from sfumato.language.measures import Field, Rewriting
+from sfumato.language.measures import ResultField, Rewriting
 from sfumato.language.measures import level as level_of
 from sfumato.language.options import Options
 from sfumato.language.steps import (
@@ -50,7 +50,7 @@ from sfumato.language.syntax import (
     stars,
     start_of,
 )
-from sfumato.language.tables import Frame, Source, column, existence_said, found, free
+from sfumato.language.tables import PlannedFrame, Source, column, existence_said, found, free
 from sfumato.limits import HOW_TO_RAISE
 from sfumato.near_misses import near
 from sfumato.spark.model.alternatives import total_probability
@@ -93,7 +93,7 @@ OF_CERTAIN = {
 HAVE_CALLS = ("SELECT", "HAVING", "ORDER_BY", "")
 
 
-class Answers(ABC):
+class WindowedBlock(ABC):
     """Aggregates or a ranking over a window.
 
     beside_attributes : whether the table's attributes can be named beside its answers
@@ -113,7 +113,7 @@ class Answers(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, block: Block) -> Answers | None:
+    def of(cls, block: Block) -> WindowedBlock | None:
         """Return what a block asks for; None where its tables give no occasion."""
 
     @abstractmethod
@@ -190,7 +190,7 @@ def _most_values(given: list[tuple[Item, ...]], text: str) -> int:
     raise at(text, place, reason, expected=("DISTRIBUTION(SUM(x), 16)",))
 
 
-class Aggregation(Answers):
+class Aggregation(WindowedBlock):
     """What a block asks of its one windowed table, and how it is answered.
 
     The table becomes the answers of `sf.window_aggregate`; in the text for Spark, calls become
@@ -317,7 +317,7 @@ class Aggregation(Answers):
         inside = local.render(body.start + 1, body.end - 1, braces=False)
         text = f"{function}({inside})"
         try:
-            wanted({"result": text})
+            parse_aggregates({"result": text})
         except (TypeError, ValueError) as error:
             reason = str(error).replace("`aggregates['result']`", self._written(reference))
             raise at(self.text, reference.words[0], reason) from None
@@ -343,7 +343,7 @@ class Aggregation(Answers):
             by, path = f"{column}.{field}", (name, field)
         if path is not None:
             place, result = (reference.start, reference.end), self._written(reference)
-            self.block.edits.fields[place] = Field(path, result * (named and reference.whole))
+            self.block.edits.fields[place] = ResultField(path, result * (named and reference.whole))
         self._put(reference, by, named)
 
     def _wrapped(self, reference: Reference, word: str, named: bool) -> None:
@@ -437,7 +437,7 @@ class Aggregation(Answers):
             runs=steps_of(df),
             named=keeping.get("name", ""),
         )
-        source.frame = Frame(df, step)
+        source.frame = PlannedFrame(df, step)
         source.changed = True
         source.extra += list(self.names.values())
         grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")

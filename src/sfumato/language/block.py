@@ -11,9 +11,9 @@ from sfumato.language import syntax
 from sfumato.language.errors import at
 from sfumato.language.measures import Rewriting, outside_measures
 from sfumato.language.syntax import end_of, quoted, references, start_of
-from sfumato.language.tables import Frame, Source, Tables, checked_by_spark
+from sfumato.language.tables import PlannedFrame, Source, Tables, checked_by_spark
 
-Scope = Mapping[str, Frame]
+Scope = Mapping[str, PlannedFrame]
 """The common tables that a query sees, by lower-case name."""
 
 
@@ -38,13 +38,15 @@ class Block:
     from_: syntax.FromClause | None
     scope: Scope
     edits: Rewriting
-    query: Callable[[syntax.Body, Scope], Frame]
-    function: Callable[[syntax.Name, syntax.Group, Scope], Frame | None]
+    query: Callable[[syntax.Body, Scope], PlannedFrame]
+    function: Callable[[syntax.Name, syntax.Group, Scope], PlannedFrame | None]
     sources: list[Source] = field(default_factory=list)
     unknown: list[syntax.Name] = field(default_factory=list)
     joined: set[int] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
-    _planned: dict[int, Frame | None] = field(default_factory=dict)  # in FROM, by their place
+    _planned: dict[int, PlannedFrame | None] = field(
+        default_factory=dict
+    )  # in FROM, by their place
 
     @property
     def text(self) -> str:
@@ -53,7 +55,7 @@ class Block:
 
     # ---- its tables
 
-    def frame(self, relation: syntax.Relation, *, needed: bool) -> tuple[Frame | None, bool]:
+    def frame(self, relation: syntax.Relation, *, needed: bool) -> tuple[PlannedFrame | None, bool]:
         """Return the frame of a relation, and whether it is more than a table of the session."""
         head, query = relation.head, relation.query
         if query is not None:
@@ -77,28 +79,30 @@ class Block:
             raise at(self.text, place, "a window follows a table, a view or a query in parentheses")
         return None, False
 
-    def _once(self, place: int, plan: Callable[[], Frame | None]) -> Frame | None:
+    def _once(self, place: int, plan: Callable[[], PlannedFrame | None]) -> PlannedFrame | None:
         if place not in self._planned:
             self._planned[place] = plan()
         return self._planned[place]
 
-    def needed(self, relation: syntax.Relation) -> Frame:
+    def needed(self, relation: syntax.Relation) -> PlannedFrame:
         """Return the frame of a relation. Raises SqlError if there is none."""
         frame, _ = self.frame(relation, needed=True)
         assert frame is not None
         return frame
 
-    def stored(self, name: syntax.Name) -> Frame:
+    def stored(self, name: syntax.Name) -> PlannedFrame:
         """Return the table, view or common table of a name. Raises SqlError if there is none."""
         frame = self._common(name) or self.tables.frame(name)
         if frame is None:
             raise self.tables.unknown(name, self.scope)
         return frame
 
-    def _common(self, name: syntax.Name) -> Frame | None:
+    def _common(self, name: syntax.Name) -> PlannedFrame | None:
         return self.scope.get(name.parts[0].lower()) if len(name.parts) == 1 else None
 
-    def checked(self, make: Callable[[], DataFrame], node: syntax.Node, frame: Frame) -> DataFrame:
+    def checked(
+        self, make: Callable[[], DataFrame], node: syntax.Node, frame: PlannedFrame
+    ) -> DataFrame:
         """Return what `make` gives of a frame, analysed now; see `checked_by_spark`."""
         known = [*frame.attributes, *frame.df.columns]
         return checked_by_spark(make, self.tables.spark, self.script, node, known=known)
@@ -110,7 +114,7 @@ class Block:
         return next((clause for clause in self.clauses if clause.word == word), None)
 
     @property
-    def relations(self) -> tuple[syntax.Relation | syntax.SimilarityJoin, ...]:
+    def relations(self) -> tuple[syntax.Relation | syntax.SimilarityJoinClause, ...]:
         """The elements of its FROM clause."""
         return () if self.from_ is None else self.from_.sources
 

@@ -17,7 +17,7 @@ from sfumato.language.options import Options, words_of
 from sfumato.language.parse import Word
 from sfumato.language.steps import Lines, Step, names_in, per_key, percent, size, span
 from sfumato.language.syntax import Relation
-from sfumato.language.tables import Frame, column, found, name_of
+from sfumato.language.tables import PlannedFrame, column, found, name_of
 from sfumato.spark.model.figures import row_bytes
 from sfumato.windows import Delta, JoinWindow, Range, Rows
 
@@ -27,18 +27,18 @@ OF_OPERATORS = (FORGET.word, NAMED.word)
 """Words of a bracket that say nothing of its window."""
 BOUND = words_of(Rows, "max_tuples")[0]
 ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read with the window
-WAYS = {"drop_ratio", "slack", "max_delay", "estimator", "max_buffer"}
+WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "estimator", "max_buffer"}
 """Arguments that say how far to stay behind; without one of them nothing is held back."""
-CONTROLS = WAYS | {"source"}
+CONTROL_WORDS = WAIT_WORDS | {"source"}
 """Arguments that ask for disorder control; without one of them rows are taken to come in order."""
 ESTIMATOR = "conformal"  # of `sf.reorder`, where a drop ratio names none
-ESTIMATORS = {
+ESTIMATOR_TEXTS = {
     "normal": "for exponential gaps and normal delays",
     "conformal": "conformal feedback, no assumption on the delays",
 }
 
 
-class Bracket(ABC):
+class TableBracket(ABC):
     """A construct in brackets after a table, `s [ROWS 500 CONFIDENCE 95%]`.
 
     words : those it takes; the first asks for it
@@ -58,7 +58,7 @@ class Bracket(ABC):
         """All words that ask for it."""
         return (self.word,)
 
-    def frame(self, given: Options, *, answered: bool) -> Frame:
+    def frame(self, given: Options, *, answered: bool) -> PlannedFrame:
         """Return what the rows become; `given.frame` as it is where they stay the same.
 
         answered : whether an aggregate, a ranking or a join follows, which takes rows in order
@@ -71,7 +71,7 @@ class Bracket(ABC):
         return None, []
 
 
-class TimeBracket(Bracket):
+class TimeBracket(TableBracket):
     """`sf.reorder`, and where there is a RANGE, `sf.Range` over its rows."""
 
     words = (
@@ -83,7 +83,7 @@ class TimeBracket(Bracket):
     )
     kind = "time"
 
-    def frame(self, given: Options, *, answered: bool) -> Frame:
+    def frame(self, given: Options, *, answered: bool) -> PlannedFrame:
         """Return the rows in order; as they are if what follows takes them in order by itself.
 
         A controller without slack would hold rows of one event time until a later one comes.
@@ -96,10 +96,10 @@ class TimeBracket(Bracket):
             return frame
         of_answers = answered and given.get("KEY") is None  # without controllers of keys
         arguments = given.arguments("RANGE", "SLIDE", *([FORGET.word] if of_answers else []))
-        controlled = bool(CONTROLS & arguments.keys())
+        controlled = bool(CONTROL_WORDS & arguments.keys())
         if answered and extent is not None and not controlled:
             return frame
-        if not WAYS & arguments.keys():
+        if not WAIT_WORDS & arguments.keys():
             arguments["slack"] = 0
         name = arguments.pop("name", None)
         known, asked = frame.ordered, repr(sorted(arguments.items()))
@@ -114,7 +114,7 @@ class TimeBracket(Bracket):
         key, ratio = names_in(arguments.get("key")), arguments.get("drop_ratio")
         facts = {"controlled": True, "key": key, "drop_ratio": ratio}
         step = Step("reorder by event time", lines, {"": frame.step}, facts, named=named)
-        return Frame(df, step)
+        return PlannedFrame(df, step)
 
     def window(self, given: Options) -> tuple[Window | None, list[str]]:
         extent = given.call(lambda: self._extent(given))
@@ -153,7 +153,7 @@ class TimeBracket(Bracket):
 
     def _arrival(
         self, given: Options, arguments: dict[str, Any], controlled: bool
-    ) -> tuple[Frame, str]:
+    ) -> tuple[PlannedFrame, str]:
         """Return a column `arrival`: the table's, or the time of a row's micro-batch."""
         frame = given.frame
         assert frame is not None
@@ -166,7 +166,9 @@ class TimeBracket(Bracket):
                 step = replace(
                     step, title=f"{step.title}; arrival added: when Spark received the row"
                 )
-            return Frame(frame.df.withColumn("arrival", F.current_timestamp()), step), "arrival"
+            return PlannedFrame(
+                frame.df.withColumn("arrival", F.current_timestamp()), step
+            ), "arrival"
         if not controlled:
             return frame, str(arguments["event_time"])  # all are there, and in order
         reason = "the table has no column `arrival`: say when its rows arrived"
@@ -184,7 +186,7 @@ def _uncertain_time(given: Options) -> str | None:
     return found(parts[0], frame.attributes)
 
 
-class RowsBracket(Bracket):
+class RowsBracket(TableBracket):
     """`sf.Rows`: the newest tuples that hold so many existing ones; with SPAN, of a join, those
     that are not older."""
 
@@ -211,7 +213,7 @@ class RowsBracket(Bracket):
         return given.call(lambda: Rows(**given.arguments(*OF_OPERATORS))), _ordered(given)
 
 
-class DeltaBracket(Bracket):
+class DeltaBracket(TableBracket):
     """`sf.Delta`: the newest tuples, as long as an attribute has not moved too far."""
 
     words = (
@@ -233,7 +235,7 @@ class DeltaBracket(Bracket):
         return given.call(lambda: Delta(on=on, **arguments)), _ordered(given)
 
 
-class EarlierBracket(Bracket):
+class EarlierBracket(TableBracket):
     """`sf.earlier_values`: what each key's earlier rows knew."""
 
     words = (
@@ -241,7 +243,7 @@ class EarlierBracket(Bracket):
         *words_of(earlier_values, "order", "key", "forget_after", "name"),
     )
 
-    def frame(self, given: Options, *, answered: bool) -> Frame:
+    def frame(self, given: Options, *, answered: bool) -> PlannedFrame:
         frame = given.frame
         assert frame is not None
         arguments = given.arguments()
@@ -255,7 +257,7 @@ class EarlierBracket(Bracket):
             ("state", f"{16 * len(attributes)} bytes a key{forgotten}"),
         ]
         title, named = f"earlier values of {', '.join(attributes)}", arguments.get("name", "")
-        return Frame(df, Step(title, lines, {"": frame.step}, named=named))
+        return PlannedFrame(df, Step(title, lines, {"": frame.step}, named=named))
 
 
 def join_window(given: Options) -> JoinWindow:
@@ -276,14 +278,19 @@ def _ordered(given: Options) -> list[str]:
 
 # ---- which construct a bracket is ----------------------------------------------------------------
 
-BRACKETS: tuple[Bracket, ...] = (TimeBracket(), RowsBracket(), DeltaBracket(), EarlierBracket())
+BRACKETS: tuple[TableBracket, ...] = (
+    TimeBracket(),
+    RowsBracket(),
+    DeltaBracket(),
+    EarlierBracket(),
+)
 """All of them. The first is meant where no word asks for another."""
 BRACKET_WORDS = tuple(word.word for bracket in BRACKETS for word in bracket.words)
 
 
 def bracket_of(
-    relation: Relation, text: str, frame: Frame | None = None
-) -> tuple[Bracket, Options] | None:
+    relation: Relation, text: str, frame: PlannedFrame | None = None
+) -> tuple[TableBracket, Options] | None:
     """Return the construct of a relation's bracket, and its words; None without a bracket.
 
     Raises SqlError for words that do not belong together.
@@ -295,7 +302,7 @@ def bracket_of(
     return bracket, Options(node.options, bracket.words, node, text, name_of(relation), frame)
 
 
-def _asked(node: syntax.Bracket, text: str) -> Bracket:
+def _asked(node: syntax.Bracket, text: str) -> TableBracket:
     """Return the construct that a bracket is. Raises SqlError for words of several."""
     asked = [b for b in BRACKETS if any(map(node.get, b.asked_by))]
     if len(asked) > 1:
@@ -310,7 +317,7 @@ def _asked(node: syntax.Bracket, text: str) -> Bracket:
     return bracket
 
 
-def _misplaced(word: str, bracket: Bracket) -> str:
+def _misplaced(word: str, bracket: TableBracket) -> str:
     home = next(b for b in BRACKETS if word in [w.word for w in b.words])
     if not bracket.kind:
         hint = f"FROM (SELECT * FROM s [{bracket.word} ...]) [{home.word} ...]"
@@ -322,7 +329,7 @@ def _misplaced(word: str, bracket: Bracket) -> str:
     return f"{word} belongs to a {home.word} window, and this one has no {home.word}"
 
 
-def _exclusive(one: Bracket, other: Bracket) -> str:
+def _exclusive(one: TableBracket, other: TableBracket) -> str:
     plain = next((b for b in (one, other) if not b.kind), None)
     if plain is None:
         words = f"{one.word} and {other.word}"
@@ -373,7 +380,7 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
 def _punctuation(given: dict[str, Any]) -> str:
     if "drop_ratio" in given:
         estimator = given.get("estimator", ESTIMATOR)
-        measure = f"{estimator}: {ESTIMATORS[estimator]}"
+        measure = f"{estimator}: {ESTIMATOR_TEXTS[estimator]}"
         return f"DRATIO {percent(given['drop_ratio'])}, estimator {measure}"
     if "max_delay" in given:
         return f"MAX_DELAY {span(given['max_delay'])} behind the newest event time"

@@ -19,7 +19,7 @@ from sfumato.language.measures import attribute_argument, is_measure_of, outside
 from sfumato.language.ranking import asked
 from sfumato.language.syntax import (
     AGGREGATES,
-    MEASURES,
+    MEASURE_FUNCTIONS,
     Clause,
     Group,
     Index,
@@ -28,7 +28,7 @@ from sfumato.language.syntax import (
     Reference,
     Relation,
     Script,
-    SimilarityJoin,
+    SimilarityJoinClause,
     alias_of,
     end_of,
     is_name,
@@ -47,7 +47,7 @@ from sfumato.spark.model.outside_text import check_statement
 from sfumato.sql_tokens import TokenError
 from sfumato.windows import Range
 
-DECISIVE = tuple(word for word in MEASURES if word != "STDDEV")
+DECISIVE = tuple(word for word in MEASURE_FUNCTIONS if word != "STDDEV")
 TUMBLING = "s [RANGE 10 MINUTES WATTR ts] after the table's name"
 HOPPING = "s [RANGE 10 MINUTES SLIDE 5 MINUTES WATTR ts] after the table's name"
 NO_SESSIONS = "Spark's own GROUP BY session_window(ts, '5 minutes'), over certain rows"
@@ -130,7 +130,7 @@ def refused(error: TokenError, node: Node, script: Script) -> SqlError:
     if error.function is None:
         return at(script.text, node, str(error))
     start, end = where_named(error.function, script, node) or (node.start, node.end)
-    likely = near(error.function, [*MEASURES, *sorted(ALLOWED_FUNCTIONS)])
+    likely = near(error.function, [*MEASURE_FUNCTIONS, *sorted(ALLOWED_FUNCTIONS)])
     return SqlError(str(error), text=script.text, start=start, end=end, suggestion=likely)
 
 
@@ -144,7 +144,7 @@ def _shows_construct(body: syntax.Body) -> bool:
         if clause.word in ("RANK_BY", "FREQUENCY"):
             return True
         if isinstance(clause, syntax.FromClause):
-            if any(isinstance(source, SimilarityJoin) for source in clause.sources):
+            if any(isinstance(source, SimilarityJoinClause) for source in clause.sources):
                 return True
         elif clause.word == "SELECT" and len(clause.items) > 1:
             top, number = clause.items[:2]
@@ -188,7 +188,7 @@ def check_words(block: Block) -> None:
             if clause is not None:
                 reason = f"{name} belongs to SELECT TOP k, and there is no TOP"
                 raise at(text, clause.place, reason, expected=("SELECT TOP k",))
-    sides = [r.side if isinstance(r, SimilarityJoin) else r for r in block.relations]
+    sides = [r.side if isinstance(r, SimilarityJoinClause) else r for r in block.relations]
     for relation in sides:
         if _almost_impute(relation):
             shape = "IMPUTE (attribute, ...) FROM repository BY 'a -> b : 0.1 -> 0.2', ..."

@@ -14,7 +14,7 @@ from sfumato.language.options import Options, words_of
 from sfumato.language.parse import Word
 from sfumato.language.steps import Lines, Step
 from sfumato.language.syntax import Impute, Relation, plain, start_of
-from sfumato.language.tables import Frame, column, name_of
+from sfumato.language.tables import PlannedFrame, column, name_of
 
 IMPUTE_WORDS = (
     *words_of(impute, "joint", "max_alternatives", "fallback"),
@@ -23,7 +23,7 @@ IMPUTE_WORDS = (
 )
 
 
-def imputed_frame(frame: Frame, relation: Relation, block: Block) -> Frame:
+def imputed_frame(frame: PlannedFrame, relation: Relation, block: Block) -> PlannedFrame:
     """Return a table with its IMPUTE; `frame` where the relation has none."""
     node = relation.imputation
     if node is None:
@@ -34,10 +34,14 @@ def imputed_frame(frame: Frame, relation: Relation, block: Block) -> Frame:
     df = given.call(lambda: impute_frame(frame.df, imputation, named))
     title = f"impute {', '.join(imputation.attributes)}"
     lines.append(("state", "none; every worker keeps the prepared repository"))
-    return Frame(df, Step(title, lines, {"": frame.step}, frame.step.facts, named=named or ""))
+    return PlannedFrame(
+        df, Step(title, lines, {"": frame.step}, frame.step.facts, named=named or "")
+    )
 
 
-def read_imputation(node: Impute, frame: Frame, of: str, block: Block) -> tuple[Imputation, Lines]:
+def read_imputation(
+    node: Impute, frame: PlannedFrame, of: str, block: Block
+) -> tuple[Imputation, Lines]:
     """Return what an IMPUTE over a frame asks for, and what EXPLAIN says of it.
 
     Raises SqlError for what is wrong in it.

@@ -26,7 +26,7 @@ from sfumato.language.syntax import (
     Node,
     Option,
     Relation,
-    SimilarityJoin,
+    SimilarityJoinClause,
     end_of,
     is_name,
     is_word,
@@ -34,7 +34,7 @@ from sfumato.language.syntax import (
     split,
     start_of,
 )
-from sfumato.language.tables import Frame, Source, column, existence_said, found, name_of
+from sfumato.language.tables import PlannedFrame, Source, column, existence_said, found, name_of
 from sfumato.spark.model.figures import join_confidence, join_sharing
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.lineage import Selection, remember_selected, steps_of
@@ -47,7 +47,7 @@ JOIN_WORDS = (
 )
 SIDES = ("left", "right")
 OUTER = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "NATURAL")
-COUNTED = "__tuples"  # a window's rows come out with an aggregate; this one is not wanted
+TUPLES_COLUMN = "__tuples"  # a window's rows come out with an aggregate; this one is not wanted
 
 
 def joined_tables(block: Block, clause: FromClause, place: int) -> Source | None:
@@ -66,16 +66,16 @@ class Side:
     """One side of the join: where it is written, its frame, and the name its columns go by."""
 
     relation: Relation
-    frame: Frame
+    frame: PlannedFrame
     name: str
 
 
 def _similarity_join(block: Block, clause: FromClause, place: int) -> Source | None:
     left, join = clause.sources[place : place + 2]
-    if not isinstance(join, SimilarityJoin):
+    if not isinstance(join, SimilarityJoinClause):
         return None
     text = block.text
-    if isinstance(left, SimilarityJoin):
+    if isinstance(left, SimilarityJoinClause):
         reason = "a join of three streams: put the first two in a subquery"
         raise at(text, join.keyword, reason)
     given = join_words(join, text)
@@ -109,10 +109,10 @@ def _similarity_join(block: Block, clause: FromClause, place: int) -> Source | N
         title = "similarity join of two incomplete windows, imputed as they meet"
     inputs = {side: of.frame.step for side, of in zip(SIDES, sides, strict=True)}
     step = Step(title, lines, inputs, runs=steps_of(df), named=arguments.get("name", ""))
-    return _joined_source(Frame(df, step), names, (left.start, join.end), join, text)
+    return _joined_source(PlannedFrame(df, step), names, (left.start, join.end), join, text)
 
 
-def join_words(join: SimilarityJoin, text: str) -> Options:
+def join_words(join: SimilarityJoinClause, text: str) -> Options:
     """Return the words of a join. Raises SqlError for what is missing or not of both sides."""
     for name in join.on:
         if len(name.words) > 1:
@@ -154,7 +154,7 @@ def _shared(
 
 
 def _windows(
-    sides: list[Side], join: SimilarityJoin, text: str
+    sides: list[Side], join: SimilarityJoinClause, text: str
 ) -> tuple[tuple[JoinWindow, JoinWindow], list[Options]]:
     """Return the windows of both sides, and their words: one bracket holds for both."""
     brackets: list[Options] = []
@@ -197,7 +197,7 @@ def _order(brackets: list[Options], sides: list[Side], text: str) -> list[str]:
     return [_shared(name, name, sides, text) for name in option.names]
 
 
-def _keys(join: SimilarityJoin, sides: list[Side], text: str) -> list[str]:
+def _keys(join: SimilarityJoinClause, sides: list[Side], text: str) -> list[str]:
     """Return the columns that `AND a.key = b.key` equates."""
     aliases = [side.name.lower() for side in sides]
     keys = []
@@ -219,7 +219,7 @@ def _keys(join: SimilarityJoin, sides: list[Side], text: str) -> list[str]:
     return keys
 
 
-def equated(join: SimilarityJoin) -> list[tuple[Name, ...]]:
+def equated(join: SimilarityJoinClause) -> list[tuple[Name, ...]]:
     """Return the pairs of columns that `AND a.key = b.key` equates."""
     return [option.names for option in join.options if option.word == "AND"]
 
@@ -237,7 +237,7 @@ def _extent_join(block: Block, clause: FromClause) -> Source | None:
     left, second = clause.sources
     if not isinstance(left, Relation):
         return None
-    right = second.side if isinstance(second, SimilarityJoin) else second
+    right = second.side if isinstance(second, SimilarityJoinClause) else second
     if left.rest and is_word(left.rest[0], *OUTER) and left.imputation is None:
         _refuse_outer(block, left, right)
     if left.rest or left.imputation is not None or right.imputation is not None:
@@ -250,7 +250,7 @@ def _extent_join(block: Block, clause: FromClause) -> Source | None:
     known = [after for after in forgets if after is not None]
     after = max(known, key=lambda after: microseconds("FORGET", after), default=None)
     names = _side_names(left, right, block.text)
-    if isinstance(second, SimilarityJoin):
+    if isinstance(second, SimilarityJoinClause):
         given = join_words(second, block.text)
         on = [str(name) for name in second.on]
         similar: dict[str, Any] = {"on": on, **given.arguments("USING", "OUTPUT", NAMED.word)}
@@ -279,7 +279,7 @@ def _extent_join(block: Block, clause: FromClause) -> Source | None:
         named=name or "",
     )
     span, after = (left.start, clause.end), _written(block, condition)
-    return _joined_source(Frame(df, step), names, span, given.node, block.text, after)
+    return _joined_source(PlannedFrame(df, step), names, span, given.node, block.text, after)
 
 
 def _refuse_outer(block: Block, left: syntax.Relation, right: syntax.Relation) -> None:
@@ -300,7 +300,7 @@ def _has_extents(block: Block, relation: syntax.Relation) -> bool:
     return asked is not None and asked[0].kind == "time" and asked[1].get("RANGE") is not None
 
 
-def _extents(block: Block, relation: syntax.Relation) -> tuple[Frame, Any, str | None]:
+def _extents(block: Block, relation: syntax.Relation) -> tuple[PlannedFrame, Any, str | None]:
     """Return the extents of a table (the rows of its window, or the answers that it is), and its
     FORGET and NAMED, or None."""
     frame = block.needed(relation)
@@ -312,16 +312,16 @@ def _extents(block: Block, relation: syntax.Relation) -> tuple[Frame, Any, str |
     window, order = bracket.window(given)
     assert isinstance(window, Range)
     key = ordered.step.facts.get("key", []) if ordered is not frame else []
-    count, after = {COUNTED: "count(*)"}, given.value(FORGET)
+    count, after = {TUPLES_COLUMN: "count(*)"}, given.value(FORGET)
     df = given.call(
         lambda: window_aggregate(
             ordered.df, count, window=window, order=order, key=key or None, with_rows=True,
             forget_after=after, name=given.value(NAMED),
         )
     )  # fmt: skip
-    wanted = df.drop(COUNTED)
+    wanted = df.drop(TUPLES_COLUMN)
     remember_selected(wanted, df, Selection(None))
-    return Frame(wanted, ordered.step), after, given.value(NAMED)
+    return PlannedFrame(wanted, ordered.step), after, given.value(NAMED)
 
 
 def _equated(rest: tuple[syntax.Item, ...], text: str) -> list[tuple[tuple[str, ...], ...]]:
@@ -340,7 +340,9 @@ def _equated(rest: tuple[syntax.Item, ...], text: str) -> list[tuple[tuple[str, 
 
 
 def _extent_keys(
-    pairs: list[tuple[tuple[str, ...], ...]], names: list[str], frames: tuple[Frame, Frame]
+    pairs: list[tuple[tuple[str, ...], ...]],
+    names: list[str],
+    frames: tuple[PlannedFrame, PlannedFrame],
 ) -> list[str]:
     """Return the equated columns that have one name on both sides: by these rows meet."""
     keys = []
@@ -384,7 +386,7 @@ def _side_names(left: Relation, right: Relation, text: str) -> list[str]:
 
 
 def _joined_source(
-    joined: Frame,
+    joined: PlannedFrame,
     names: Sequence[str],
     span: tuple[int, int],
     node: Node,
@@ -396,7 +398,11 @@ def _joined_source(
     Spark itself then resolves `a.sensor`; a star does not mean these copies.
     span : of the join in the text;  node : what to point at;  after : what follows it in the text
     """
-    df, copies, place = joined.df, [], node.keyword if isinstance(node, SimilarityJoin) else node
+    df, copies, place = (
+        joined.df,
+        [],
+        node.keyword if isinstance(node, SimilarityJoinClause) else node,
+    )
     for name, side in zip(names, SIDES, strict=True):
         if name.lower() == side:
             continue
@@ -407,7 +413,7 @@ def _joined_source(
         copies.append(name)
     return Source(
         *span,
-        Frame(df, joined.step),
+        PlannedFrame(df, joined.step),
         tuple(names),
         after,
         node,

@@ -35,7 +35,7 @@ from sfumato.language.syntax import (
     split,
     start_of,
 )
-from sfumato.language.tables import ALTERNATIVES, Frame, Source, found, free
+from sfumato.language.tables import ALTERNATIVES, PlannedFrame, Source, found, free
 from sfumato.near_misses import near
 from sfumato.spark.model import alternatives as model
 from sfumato.spark.model.frame import SparkFrame
@@ -44,7 +44,7 @@ from sfumato.spark.runtime.lineage import Condition, Selection
 
 
 @dataclass(frozen=True)
-class Field:
+class ResultField:
     """A column of an operator's answers, or a field of one, in place of a call.
 
     name : what it is called in the result
@@ -67,8 +67,8 @@ class Rewriting:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.inputs: list[Frame] = []
-        self.fields: dict[tuple[int, int], Field] = {}
+        self.inputs: list[PlannedFrame] = []
+        self.fields: dict[tuple[int, int], ResultField] = {}
         self.spared = False
         self._edits: list[tuple[int, int, str]] = []
 
@@ -149,7 +149,7 @@ class PlainSelect:
             columns[name] = field.path, ""
         return Selection(columns, tuple(conditions))
 
-    def _field(self, items: tuple[Item, ...]) -> Field | None:
+    def _field(self, items: tuple[Item, ...]) -> ResultField | None:
         if not items:
             return None
         field = self.edits.fields.get((start_of(items[0]), end_of(items[-1])))
@@ -161,7 +161,7 @@ class PlainSelect:
         path = tuple(plain(item) for item in items[::2] if isinstance(item, Token))
         if len(path) > 1 and self.source.goes_by(path[0]):
             path = path[1:]
-        return Field(path, name=path[-1])
+        return ResultField(path, name=path[-1])
 
     def _condition(self, items: tuple[Item, ...]) -> Condition | None:
         """Return `value < 40` or the like, or None."""
@@ -259,7 +259,7 @@ class Measures:
         for wanted, name in self.names.items():
             source = self.sources[wanted.source]
             df = source.frame.df.withColumn(name, _column(wanted, source.frame))
-            source.frame = Frame(df, source.frame.step)
+            source.frame = PlannedFrame(df, source.frame.step)
             source.extra.append(name)
 
     # ---- finding
@@ -402,7 +402,7 @@ def _plain_column(source: Source, parts: tuple[str, ...]) -> str | None:
     return found(parts[-1], source.frame.df.columns) if mine else None
 
 
-def _column(wanted: Wanted, frame: Frame) -> Column:
+def _column(wanted: Wanted, frame: PlannedFrame) -> Column:
     attribute = wanted.attribute
     column: Any = ALTERNATIVES
     if not frame.attributes:

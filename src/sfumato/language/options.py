@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
 
-from sfumato.duration import SHORT, UNITS, microseconds
+from sfumato.duration import MICROSECONDS, SHORT, microseconds
 from sfumato.language.errors import SqlError, at
 from sfumato.language.parse import Word
 from sfumato.language.syntax import Measure, Node, Option
-from sfumato.language.tables import Frame, column, found
+from sfumato.language.tables import PlannedFrame, column, found
 from sfumato.near_misses import near
-from sfumato.spark.model.spark_sentences import TWICE
+from sfumato.spark.model.validation import DUPLICATED_NAME
 
-UNIT_WORDS = tuple(f"{unit}s" for unit in UNITS)
+UNIT_WORDS = tuple(f"{unit}s" for unit in MICROSECONDS)
 CHOICES = re.compile(r"must be one of ([\w, ]+?); got")
 
 WORDS = {
@@ -38,7 +38,7 @@ WORDS = {
     "strategy": "USING",
 }
 """Arguments whose word is not their name: most are the words of the papers."""
-COLUMNS = {
+KIND_OF_COLUMN = {
     "event_time": "name",
     "arrival": "name",
     "key": "names",
@@ -60,8 +60,8 @@ def _word(parameter: Parameter) -> Word:
     name, kind = parameter.name, str(parameter.annotation)
     spelled, default = WORDS.get(name, name.upper()), DEFAULTS.get(name)
     required = parameter.kind is Parameter.KEYWORD_ONLY and parameter.default is Parameter.empty
-    if name in COLUMNS:
-        shape = COLUMNS[name]
+    if name in KIND_OF_COLUMN:
+        shape = KIND_OF_COLUMN[name]
     elif "timedelta" in kind:
         shape = "duration"
     elif "Mapping" in kind:
@@ -69,7 +69,9 @@ def _word(parameter: Parameter) -> Word:
     else:
         shapes = {"bool": "", "int": "number", "float": "fraction"}
         shape = next((shapes[known] for known in shapes if known in kind), "choice")
-    return Word(spelled, shape, name, default=default, needed=required and name not in COLUMNS)
+    return Word(
+        spelled, shape, name, default=default, needed=required and name not in KIND_OF_COLUMN
+    )
 
 
 T = TypeVar("T")
@@ -88,7 +90,7 @@ class Options:
     node: Node
     text: str
     of: str = ""
-    frame: Frame | None = None
+    frame: PlannedFrame | None = None
 
     def __post_init__(self) -> None:
         """Raise SqlError for words given twice, and for one that is needed and missing."""
@@ -108,7 +110,7 @@ class Options:
         """Return the option of that word, or None."""
         return next((option for option in self.options if option.word == word), None)
 
-    def over(self, frame: Frame) -> Options:
+    def over(self, frame: PlannedFrame) -> Options:
         """Return the same words over another frame."""
         return replace(self, frame=frame)
 
@@ -212,7 +214,7 @@ def called(make: Callable[[], T], placed: Callable[[str], SqlError]) -> T:
         raise
     except (ValueError, TypeError) as error:
         cause = error.__cause__
-        if isinstance(cause, AnalysisException) and cause.getCondition() != TWICE:
+        if isinstance(cause, AnalysisException) and cause.getCondition() != DUPLICATED_NAME:
             raise cause from None  # the caller finds its place in the text
         raise placed(str(error)) from error
 
@@ -239,7 +241,7 @@ def duration_of(word: str, measure: Measure, text: str, words: Sequence[str] = (
     for number, unit in zip(measure.numbers, measure.units, strict=True):
         spelled = unit.lower()
         singular = spelled.removesuffix("s")
-        if singular not in UNITS and spelled not in SHORT and singular not in SHORT:
+        if singular not in MICROSECONDS and spelled not in SHORT and singular not in SHORT:
             likely = near(unit, UNIT_WORDS) or near(unit, words, cutoff=0.75)
             reason = f"{unit} is not a unit of time"
             raise at(text, unit, reason, expected=UNIT_WORDS, suggestion=likely)

@@ -55,13 +55,15 @@ CLAUSE_WORDS = words("SELECT FROM WHERE GROUP HAVING ORDER LIMIT UNION JOIN")
 CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
 
 
-PLACES = {"bracket": "window_option", "join": "join_option", "impute": "impute_option"}
+RULE_OF_PLACE = {"bracket": "window_option", "join": "join_option", "impute": "impute_option"}
 """Where words can stand, and the grammar's rule of what stands there."""
 PATTERNS = {
     "ORDER": r'"order"i /\b/ (_GAP /by\b/i)?',  # ORDER BY is the same word
     "NOTHING": r"/(?!)x/",  # stands for words where only the rest of the grammar is wanted
 }
-OWN = re.compile(r"\b(numbers?|fraction|duration|choice)\b")  # rules that joins have their own of
+OWN_TERMINALS = re.compile(
+    r"\b(numbers?|fraction|duration|choice)\b"
+)  # rules that joins have their own of
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Word:
 
 
 Vocabulary: TypeAlias = Mapping[str, Sequence[Word]]
-"""The words that can stand at each of `PLACES`."""
+"""The words that can stand at each of `RULE_OF_PLACE`."""
 
 
 def fragment(vocabulary: Vocabulary) -> str:
@@ -98,7 +100,7 @@ def fragment(vocabulary: Vocabulary) -> str:
     Raises ValueError for a word that two constructs at one place let different things follow.
     """
     lines, terminals = [], set()
-    for place, rule in PLACES.items():
+    for place, rule in RULE_OF_PLACE.items():
         shapes: dict[str, str] = {}
         for word in vocabulary.get(place, ()) or [Word("NOTHING")]:
             if shapes.setdefault(word.word, word.shape) != word.shape:
@@ -107,7 +109,7 @@ def fragment(vocabulary: Vocabulary) -> str:
                     f"{word.shape!r} in another: choose another word"
                 )
         if place == "join":
-            shapes = {word: OWN.sub(r"join_\1", shape) for word, shape in shapes.items()}
+            shapes = {word: OWN_TERMINALS.sub(r"join_\1", shape) for word, shape in shapes.items()}
         alternatives = [
             f"{word} {shape} -> option".replace("  ", " ") for word, shape in shapes.items()
         ]
@@ -331,11 +333,11 @@ class ToSyntax(Transformer[Token, Any]):
         options = tuple(c for c in children if isinstance(c, syntax.Option))
         return syntax.Impute(*span, children[0], tuple(attributes), repository, texts, options)
 
-    def similarity_join(self, span: Span, children: list[Any]) -> syntax.SimilarityJoin:
+    def similarity_join(self, span: Span, children: list[Any]) -> syntax.SimilarityJoinClause:
         keyword, side, *more = children
         on = tuple(c for c in more if isinstance(c, syntax.Name))
         options = tuple(c for c in more if isinstance(c, syntax.Option))
-        return syntax.SimilarityJoin(*span, keyword, side, on, options)
+        return syntax.SimilarityJoinClause(*span, keyword, side, on, options)
 
 
 def _explained(
@@ -373,13 +375,13 @@ def _explained(
 
 
 def _accepted(accepts: set[str], vocabulary: Vocabulary) -> tuple[str, list[str]]:
-    """Return the place of `PLACES` where a text went wrong, and the words that could stand there.
+    """Return the place of `RULE_OF_PLACE` where a text went wrong, and the words that fit there.
 
     Of places that share words it is the one with more of them.
     """
     found = {
         place: list(dict.fromkeys(w.word for w in vocabulary.get(place, ()) if w.word in accepts))
-        for place in PLACES
+        for place in RULE_OF_PLACE
     }
     place = max(found, key=lambda place: len(found[place]))
     return (place, found[place]) if found[place] else ("", [])

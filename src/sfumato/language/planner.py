@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sfumato.api.where import where
 from sfumato.language import checks, syntax
-from sfumato.language.aggregation import Aggregation, Answers
+from sfumato.language.aggregation import Aggregation, WindowedBlock
 from sfumato.language.block import Block, Scope
 from sfumato.language.brackets import BRACKETS, OF_OPERATORS, Window, bracket_of
 from sfumato.language.errors import SqlError, at
@@ -54,7 +54,7 @@ from sfumato.language.syntax import (
     start_of,
 )
 from sfumato.language.table_functions import function_of, table_function, tables_read
-from sfumato.language.tables import Frame, Source, Tables, checked_by_spark
+from sfumato.language.tables import PlannedFrame, Source, Tables, checked_by_spark
 from sfumato.spark.model.declared_frame import DeclaredFrame
 from sfumato.spark.model.outside_text import (
     check_expression,
@@ -73,7 +73,7 @@ VOCABULARY = {
     "join": JOIN_WORDS,
 }
 """The words of all constructs, by where they can stand."""
-ANSWERS: tuple[type[Answers], ...] = (Ranking, Aggregation)
+WINDOWED_BLOCKS: tuple[type[WindowedBlock], ...] = (Ranking, Aggregation)
 """What is asked of windows, tried in this order."""
 REFUSED = (
     "over a declared frame SELECT takes a list, FROM one of them or one construct, and WHERE; "
@@ -106,7 +106,7 @@ class Planner:
         self._gathered = rankings is not None
         self.rankings = RankingGroups(fold=folds_case(spark)) if rankings is None else rankings
 
-    def frames(self) -> list[Frame]:
+    def frames(self) -> list[PlannedFrame]:
         """Return all statements as frames, TOP queries that can share their work planned once."""
         for statement in self.script.statements:
             checks.check_query(self.script, statement.body)
@@ -118,7 +118,7 @@ class Planner:
                 found.append(self._statement(statement))
         return found
 
-    def answers(self) -> list[Frame]:
+    def answers(self) -> list[PlannedFrame]:
         """Return all statements as frames, EXPLAIN of one as a frame with its plan."""
         return [
             replace(frame, df=self.spark.createDataFrame([(explained(frame.step),)], "plan string"))
@@ -127,7 +127,7 @@ class Planner:
             for statement, frame in zip(self.script.statements, self.frames(), strict=True)
         ]
 
-    def _statement(self, statement: syntax.Statement) -> Frame:
+    def _statement(self, statement: syntax.Statement) -> PlannedFrame:
         """Return one statement as a frame; Spark's own text goes to Spark as it is read."""
         body = statement.body
         checks.check_reach(self.script, body, self.spark)
@@ -140,7 +140,7 @@ class Planner:
         if ours:
             return self.query(body, {})
         whole = self.text[body.start : body.end]
-        return Frame(self._spark_sql(whole, {}, body), _select(whole))
+        return PlannedFrame(self._spark_sql(whole, {}, body), _select(whole))
 
     def _calls_function(self, body: Body) -> bool:
         """Whether a query has a table function of ours in its FROM."""
@@ -151,7 +151,7 @@ class Planner:
 
     # ---- lowering
 
-    def query(self, body: Body, scope: Scope) -> Frame:
+    def query(self, body: Body, scope: Scope) -> PlannedFrame:
         """Return a query, of a statement or in parentheses, as a frame of its own."""
         edits = Rewriting(self.text)
         select = self._rewrite(body, scope, edits)
@@ -165,7 +165,7 @@ class Planner:
         chosen = select.selection() if select is not None and len(frames) == 1 else None
         if chosen is not None:
             remember_selected(df, frames["d0"], chosen)
-        return Frame(df, _select(text, [frame.step for frame in edits.inputs]))
+        return PlannedFrame(df, _select(text, [frame.step for frame in edits.inputs]))
 
     def _rewrite(self, body: Body, scope: Scope, edits: Rewriting) -> PlainSelect | None:
         """Enter the edits of a query, and of those within it, into a text for Spark.
@@ -217,11 +217,11 @@ class Planner:
         distributions that the remaining clauses use, which see the filtered alternatives.
         """
         checks.check_words(block)
-        answered = any(kind.wanted(block.clauses, block.text) for kind in ANSWERS)
+        answered = any(kind.wanted(block.clauses, block.text) for kind in WINDOWED_BLOCKS)
         if block.from_ is not None:
             block.sources += _sources(block, block.from_, answered)
         checks.check_tables(block)
-        wanted = (kind.of(block) for kind in ANSWERS)
+        wanted = (kind.of(block) for kind in WINDOWED_BLOCKS)
         answers = next((answers for answers in wanted if answers is not None), None)
         covered = nowhere if answers is None else answers.covers
         beside_attributes = answers is None or answers.beside_attributes
@@ -330,7 +330,7 @@ class NamedQueries:
         spark: SparkSession,
         texts: Mapping[str, str],
         wanted: Iterable[str],
-        share: Callable[[RankingGroup, Frame], Frame] | None = None,
+        share: Callable[[RankingGroup, PlannedFrame], PlannedFrame] | None = None,
     ) -> None:
         self.spark, self.texts = spark, texts
         self.rankings = RankingGroups(fold=folds_case(spark), share=share)
@@ -344,7 +344,7 @@ class NamedQueries:
                     with suppress(SqlError):  # its turn comes, and an error then has its place
                         self.rankings.gather(script, statement.body, name)
 
-    def frames(self, name: str) -> list[Frame]:
+    def frames(self, name: str) -> list[PlannedFrame]:
         """Return the statements of a text as frames; EXPLAIN of one as a frame with its plan.
 
         Raises SqlError and Spark's errors, as `sql` does.
@@ -503,7 +503,7 @@ def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
     added = [name for name in source.extra if name not in before]
     title = f"filter on alternatives: {one_line(condition)}"
     step = Step(title, inputs={"": frame.step}, facts=frame.step.facts)
-    source.frame = Frame(df.drop(*added), step)
+    source.frame = PlannedFrame(df.drop(*added), step)
     source.extra, source.changed = before, True
     block.edits.remove(clause.start, clause.end)
     block.gone.add("WHERE")

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.api.top_k import top_k
 from sfumato.duration import spelled
-from sfumato.language.aggregation import Answers, grouped_by
+from sfumato.language.aggregation import WindowedBlock, grouped_by
 from sfumato.language.block import Block
 from sfumato.language.errors import at
 from sfumato.language.measures import Rewriting
@@ -36,7 +36,7 @@ from sfumato.language.syntax import (
     Reference,
     Relation,
     Script,
-    SimilarityJoin,
+    SimilarityJoinClause,
     arguments,
     end_of,
     is_measure,
@@ -47,14 +47,14 @@ from sfumato.language.syntax import (
     references,
     start_of,
 )
-from sfumato.language.tables import Frame, Source, column, existence_said, found
+from sfumato.language.tables import PlannedFrame, Source, column, existence_said, found
 from sfumato.near_misses import near
 from sfumato.queries import Top
 from sfumato.spark.model.figures import Timetable, timetables
 from sfumato.spark.runtime.lineage import steps_of
 from sfumato.windows import Delta, Range, Rows
 
-SEMANTICS = {
+SEMANTICS_WORDS = {
     "PK_TOPK": "pk_topk",
     "GLOBAL_TOPK": "pk_topk",
     "PT_K": "pt_k",
@@ -65,9 +65,9 @@ SEMANTICS = {
     "PRFE": "prfe",
 }
 WITH_NUMBERS = {"pt_k": "PT_K(0.5)", "prf": "PRF(0.9)", "prfe": "PRFE(0.9)"}
-PLANS = ("DP", "GREEDY", "NONE")
-COLUMNS = ("RULES", "EXISTENCE", "STREAMS")  # options that name a column
-OPTIONS = ("ASC", "DESC", "USING", *COLUMNS, "PLAN")
+PLAN_WORDS = ("DP", "GREEDY", "NONE")
+COLUMN_WORDS = ("RULES", "EXISTENCE", "STREAMS")  # options that name a column
+RANK_BY_OPTIONS = ("ASC", "DESC", "USING", *COLUMN_WORDS, "PLAN")
 # Words of an expression, next to which EXISTENCE, STREAMS or PLAN is a column.
 BEFORE_OPERAND = (
     *("AND", "BETWEEN", "BY", "CASE", "DISTINCT", "DIV", "ELSE", "ESCAPE", "FROM", "ILIKE", "IN"),
@@ -80,7 +80,7 @@ AFTER_OPERAND = (
 PROB = "prob"  # what D calls the existence
 SCORE = "score"  # the column or attribute that ranks a stream where there is no RANK BY
 RUNS_SHOWN = 8  # of a timetable, in EXPLAIN
-ANSWER = ("query", "k", "time", "rank", "score", "probability", "answered")
+RANKING_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "answered")
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,8 @@ def _split_options(items: tuple[Item, ...]) -> tuple[tuple[Item, ...], tuple[Ite
     for i, item in enumerate(items):
         after = items[i + 1] if i + 1 < len(items) else None
         ends = after is None or (
-            isinstance(after, Token) and (after.type == "COMMA" or near(after, OPTIONS) is not None)
+            isinstance(after, Token)
+            and (after.type == "COMMA" or near(after, RANK_BY_OPTIONS) is not None)
         )
         if is_type(item, "NAME") and i and (
             (is_word(item, "ASC", "DESC") and ends)
@@ -206,10 +207,10 @@ def _check_score(by: tuple[Item, ...], rank: Clause, text: str) -> None:
             raise at(text, item, "RANK BY takes one score: combine several in one expression")
     for one, other in pairwise(by):
         ends = is_name(one) and not is_word(one, *BEFORE_OPERAND)
-        likely = near(str(other), OPTIONS) if is_type(other, "NAME") else None
+        likely = near(str(other), RANK_BY_OPTIONS) if is_type(other, "NAME") else None
         if ends and _is_operand(other) and likely is not None:
             reason = f"{other} is not expected in RANK BY"
-            raise at(text, other, reason, expected=OPTIONS, suggestion=likely)
+            raise at(text, other, reason, expected=RANK_BY_OPTIONS, suggestion=likely)
 
 
 def _options(items: tuple[Item, ...], text: str) -> dict[str, Any]:
@@ -217,11 +218,11 @@ def _options(items: tuple[Item, ...], text: str) -> dict[str, Any]:
     given: dict[str, Any] = {}
     while items:
         word, items = items[0], items[1:]
-        kind = word.upper() if is_word(word, *OPTIONS) else None
+        kind = word.upper() if is_word(word, *RANK_BY_OPTIONS) else None
         if kind is None:
-            likely = near(word, OPTIONS) if isinstance(word, Token) else None
+            likely = near(word, RANK_BY_OPTIONS) if isinstance(word, Token) else None
             reason = f"{text[start_of(word) : end_of(word)]} is not expected in RANK BY"
-            raise at(text, word, reason, expected=OPTIONS, suggestion=likely)
+            raise at(text, word, reason, expected=RANK_BY_OPTIONS, suggestion=likely)
         name = {"ASC": "ascending", "DESC": "ascending"}.get(kind, kind.lower())
         if name in given:
             raise at(text, word, f"{word} is given twice")
@@ -241,10 +242,10 @@ def _options(items: tuple[Item, ...], text: str) -> dict[str, Any]:
 def _plan(items: tuple[Item, ...], word: Item, text: str) -> str:
     name = items[0] if items else None
     if not is_type(name, "NAME"):
-        raise at(text, name or word, "PLAN has no name", expected=PLANS)
-    if not is_word(name, *PLANS):
+        raise at(text, name or word, "PLAN has no name", expected=PLAN_WORDS)
+    if not is_word(name, *PLAN_WORDS):
         reason = f"there is no plan {name}"
-        raise at(text, name, reason, expected=PLANS, suggestion=near(name, PLANS))
+        raise at(text, name, reason, expected=PLAN_WORDS, suggestion=near(name, PLAN_WORDS))
     return name.lower()
 
 
@@ -253,13 +254,13 @@ def _semantics(
 ) -> tuple[tuple[tuple[str, Any], ...], str, tuple[Item, ...]]:
     """Return the arguments of a USING, what it says, and the words after it."""
     name = items[0] if items else None
-    known = tuple(WITH_NUMBERS.get(s, n) for n, s in SEMANTICS.items())
+    known = tuple(WITH_NUMBERS.get(s, n) for n, s in SEMANTICS_WORDS.items())
     if not is_type(name, "NAME"):
         raise at(text, name or word, "USING has no semantics", expected=known)
-    semantics = SEMANTICS.get(name.upper())
+    semantics = SEMANTICS_WORDS.get(name.upper())
     if semantics is None:
         reason = f"the semantics {name} are unknown"
-        raise at(text, name, reason, expected=known, suggestion=near(name, SEMANTICS))
+        raise at(text, name, reason, expected=known, suggestion=near(name, SEMANTICS_WORDS))
     call = items[1] if len(items) > 1 and isinstance(items[1], Group) else None
     place = call or name
     numbers = [] if call is None else [_value(a, call, text) for a in arguments(call)]
@@ -321,7 +322,7 @@ class RankingGroup:
     wanted: list[tuple[int, int | None]] = field(default_factory=list)
     members: list[str] = field(default_factory=list)
     key: tuple[str, ...] = ()
-    frame: Frame | None = None
+    frame: PlannedFrame | None = None
 
     def labels(self) -> dict[tuple[int, int | None], str]:
         """Return the name of each query in state and in files, the same whichever others exist."""
@@ -338,7 +339,10 @@ class RankingGroups:
     """The TOP queries of one script, or of several that are planned one after the other."""
 
     def __init__(
-        self, *, fold: bool, share: Callable[[RankingGroup, Frame], Frame] | None = None
+        self,
+        *,
+        fold: bool,
+        share: Callable[[RankingGroup, PlannedFrame], PlannedFrame] | None = None,
     ) -> None:
         """fold : whether names that differ in case only are the same
         share : given a group's answers, what its queries are to read instead, so that a run whose
@@ -367,7 +371,7 @@ class RankingGroups:
             self._add(RankingGroup(), wish, text, "")
         return self._of[place]
 
-    def shared(self, group: RankingGroup, answers: Frame) -> Frame:
+    def shared(self, group: RankingGroup, answers: PlannedFrame) -> PlannedFrame:
         """Return what the queries of a group read as the answers to all of them."""
         if self._share is None or not any(group.members):
             return answers
@@ -399,7 +403,7 @@ class RankingGroups:
 # ---- answers -------------------------------------------------------------------------------------
 
 
-class Ranking(Answers):
+class Ranking(WindowedBlock):
     """A block with TOP: its one windowed table becomes the answers of `sf.top_k`.
 
     The answers' columns are `query`, `k`, `time`, `rank`, `score`, `probability`, `answered` and
@@ -430,7 +434,7 @@ class Ranking(Answers):
         relations = block.relations
         top, plain = wish.top[0], [r for r in relations if isinstance(r, Relation)]
         if len(block.sources) != 1 or len(relations) != 1 or not plain or plain[0].rest:
-            several = next((r for r in relations if isinstance(r, SimilarityJoin)), None)
+            several = next((r for r in relations if isinstance(r, SimilarityJoinClause)), None)
             reason = "TOP ranks the tuples of one table: join in a subquery"
             raise at(block.text, top if several is None else several.keyword, reason)
         source = block.sources[0]
@@ -463,7 +467,7 @@ class Ranking(Answers):
         if aggregate and not is_word(reference.after, "OVER"):
             reason = f"{name.upper()} beside TOP: aggregate in a query around it"
             raise at(self.text, reference.words[0], reason)
-        if self.source.meant(reference.parts) and found(name, [*columns, *ANSWER]) is None:
+        if self.source.meant(reference.parts) and found(name, [*columns, *RANKING_COLUMNS]) is None:
             reason = f"{name} is uncertain, and answers have certain columns only: score is that "
             reason += "of the likeliest alternative"
             known = [name for name in columns if name != "alternatives"]
@@ -532,7 +536,7 @@ class Ranking(Answers):
         if name != label:
             df = df.withColumn(column, F.lit(name))
         step = replace(group.frame.step, title=f"top-k answers of {name}")
-        source.frame, source.changed = Frame(df, step), True
+        source.frame, source.changed = PlannedFrame(df, step), True
         edits.replace(start_of(wish.top[0]), end_of(wish.top[1]), "" if wish.rest else "*")
         for word in ("GROUP_BY", "RANK_BY", "FREQUENCY"):
             if word in self.clauses:
@@ -546,7 +550,7 @@ class Ranking(Answers):
             dropped |= {"late", "punctuation"}
         return [name for name in self.source.frame.df.columns if name not in dropped]
 
-    def _answers(self, group: RankingGroup) -> Frame:
+    def _answers(self, group: RankingGroup) -> PlannedFrame:
         """Return the answers to all queries of a group, flat."""
         source, wish, window = self.source, self.wish, self.window
         frame, columns = source.frame, self._columns()
@@ -586,7 +590,7 @@ class Ranking(Answers):
             runs=steps_of(df),
             named=given.arguments().get("name", ""),
         )
-        return Frame(_flat(df, columns, options["group"]), step)
+        return PlannedFrame(_flat(df, columns, options["group"]), step)
 
     def _lines(self, timetable: Sequence[tuple[str, int, int]], given: dict[str, Any]) -> Lines:
         """Return what EXPLAIN says.
@@ -641,7 +645,7 @@ def _runs(table: Timetable, queries: Sequence[tuple[str, int, int]]) -> str:
 
 def _flat(df: DataFrame, columns: list[str], streams: str | None) -> DataFrame:
     """Return answers with the tuple's columns next to their own; of streams, with the stream."""
-    own = [F.col(name).alias(_called(name, columns)) for name in ANSWER]
+    own = [F.col(name).alias(_called(name, columns)) for name in RANKING_COLUMNS]
     if streams is not None:
         return df.select(*own, F.col("stream").alias(streams))
     return df.select(*own, *(F.col(f"row.{quoted(name)}").alias(name) for name in columns))

@@ -145,7 +145,7 @@ class Relation(Node):
 
 
 @dataclass(frozen=True)
-class SimilarityJoin(Node):
+class SimilarityJoinClause(Node):
     """`SIMILARITY JOIN b ON (x) WITHIN ...`: the right side of the relation before it."""
 
     keyword: Token
@@ -177,7 +177,7 @@ class FromClause(Node):
     """The tables of a query."""
 
     keyword: Token
-    sources: tuple[Relation | SimilarityJoin, ...]
+    sources: tuple[Relation | SimilarityJoinClause, ...]
     word: str = "FROM"
 
 
@@ -230,7 +230,7 @@ class Body(Node):
         for clause in self.clauses:
             if isinstance(clause, FromClause):
                 for source in clause.sources:
-                    yield source.side if isinstance(source, SimilarityJoin) else source
+                    yield source.side if isinstance(source, SimilarityJoinClause) else source
 
     def word_lists(self) -> Iterator[tuple[Item, ...]]:
         """Yield the word lists of an expression, those after a FROM too: extract(year FROM ts)."""
@@ -239,7 +239,7 @@ class Body(Node):
                 yield clause.items
                 continue
             for source in clause.sources:
-                relation = source.side if isinstance(source, SimilarityJoin) else source
+                relation = source.side if isinstance(source, SimilarityJoinClause) else source
                 head: list[Item] = []
                 for word in getattr(relation.head, "words", ()):
                     head += [Token("DOT", "."), word] if head else [word]
@@ -344,7 +344,7 @@ def quoted(name: str) -> str:
 
 # ---- names in expressions ------------------------------------------------------------------------
 
-MEASURES = ("EXPECTED", "EXISTENCE", "STDDEV", "QUANTILE")
+MEASURE_FUNCTIONS = ("EXPECTED", "EXISTENCE", "STDDEV", "QUANTILE")
 """Numbers of an uncertain attribute. Over anything else STDDEV is Spark's own aggregate."""
 
 # Spark's aggregate functions: over a window by time they are per extent, not per stream.
@@ -501,7 +501,7 @@ def alias_of(item: tuple[Item, ...]) -> tuple[Token | None, tuple[Item, ...]]:
 
 def is_measure(chain: Sequence[Token]) -> bool:
     """Whether a function's name is that of one of our measures."""
-    return len(chain) == 1 and is_word(chain[0], *MEASURES)
+    return len(chain) == 1 and is_word(chain[0], *MEASURE_FUNCTIONS)
 
 
 def _inside(item: Group | Index, enter: Callable[[Reference], bool]) -> Iterator[Reference]:

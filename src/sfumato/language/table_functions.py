@@ -42,10 +42,10 @@ from sfumato.language.syntax import (
     split,
     start_of,
 )
-from sfumato.language.tables import Frame, Tables, checked_by_spark
+from sfumato.language.tables import PlannedFrame, Tables, checked_by_spark
 from sfumato.near_misses import near
 from sfumato.queries import Top
-from sfumato.spark.model.entrance import require_frame
+from sfumato.spark.model.validation import require_frame
 from sfumato.spark.runtime.lineage import steps_of
 from sfumato.windows import Delta, Range, Rows
 
@@ -60,7 +60,7 @@ CLASSES: Mapping[str, Callable[..., Any]] = {
 }
 """What a value can be beside literals, arrays and maps."""
 CONSTANTS = {"true": True, "false": False, "null": None}
-NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+NAMED_PARAMETERS = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 Items = tuple[Item, ...]
 
@@ -119,8 +119,8 @@ def table_function(
     call: Group,
     scope: Scope,
     tables: Tables,
-    query: Callable[[Body, Scope], Frame],
-) -> Frame | None:
+    query: Callable[[Body, Scope], PlannedFrame],
+) -> PlannedFrame | None:
     """Return the frame of a call in FROM; None for a function that is not ours."""
     function = function_of(name, tables)
     if function is None:
@@ -137,11 +137,11 @@ class _Reader:
 
     scope: Scope
     tables: Tables
-    query: Callable[[Body, Scope], Frame]
+    query: Callable[[Body, Scope], PlannedFrame]
 
-    def frame(self, function: Callable[..., Any], name: Name, call: Group) -> Frame:
+    def frame(self, function: Callable[..., Any], name: Name, call: Group) -> PlannedFrame:
         """Return what a function gives of its tables."""
-        inputs: dict[str, Frame] = {}
+        inputs: dict[str, PlannedFrame] = {}
         made, places = self._bound(function, name, call, inputs)
         df = checked_by_spark(
             lambda: called(made, lambda message: self._placed(message, name, places)),
@@ -162,21 +162,21 @@ class _Reader:
         ]
         steps = {n if len(inputs) > 1 else "": frame.step for n, frame in inputs.items()}
         facts = {"controlled": True} if function is PUBLIC.get("reorder") else {}
-        return Frame(df, Step(f"{name} of rows", lines, steps, facts, runs=steps_of(df)))
+        return PlannedFrame(df, Step(f"{name} of rows", lines, steps, facts, runs=steps_of(df)))
 
     def _bound(
         self,
         function: Callable[..., Any],
         name: Name,
         call: Group,
-        inputs: dict[str, Frame] | None = None,
+        inputs: dict[str, PlannedFrame] | None = None,
     ) -> tuple[Callable[[], Any], dict[str, Node]]:
         """Return the call of a function or class, and where each argument stands in the text.
 
         inputs : takes the tables among the arguments, by argument
         """
         text, parameters = self.tables.text, signature(function).parameters
-        known = [p.name for p in parameters.values() if p.kind in NAMED]
+        known = [p.name for p in parameters.values() if p.kind in NAMED_PARAMETERS]
         any_name = any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values())
         positional = [n for n in known if parameters[n].kind is not Parameter.KEYWORD_ONLY]
         values: dict[str, Any] = {}
@@ -219,7 +219,7 @@ class _Reader:
 
     # ---- tables
 
-    def _tables(self, argument: str, items: Items, inputs: dict[str, Frame] | None) -> Any:
+    def _tables(self, argument: str, items: Items, inputs: dict[str, PlannedFrame] | None) -> Any:
         """Return the frame of a table argument; of `map('a', a, 'b', b)` several by name."""
         call = _call_in(items)
         if call is not None and call[0].parts == ("map",):
@@ -231,13 +231,13 @@ class _Reader:
             }
         return self._table(argument, items, inputs)
 
-    def _table(self, argument: str, items: Items, inputs: dict[str, Frame] | None) -> Any:
+    def _table(self, argument: str, items: Items, inputs: dict[str, PlannedFrame] | None) -> Any:
         frame = self._frame(items)
         if inputs is not None:
             inputs[argument] = frame
         return frame.df
 
-    def _frame(self, items: Items) -> Frame:
+    def _frame(self, items: Items) -> PlannedFrame:
         first = items[0]
         body = first.body if len(items) == 1 and isinstance(first, Group) else None
         if body is not None and body.is_query:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sfumato.language.errors import SqlError, at
 from sfumato.language.steps import Step, table_step
 from sfumato.language.syntax import (
-    MEASURES,
+    MEASURE_FUNCTIONS,
     OPENING,
     Name,
     Node,
@@ -31,16 +31,16 @@ from sfumato.language.syntax import (
     start_of,
 )
 from sfumato.near_misses import near
-from sfumato.spark.model.entrance import require_frame
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.outside_text import is_known, is_path, is_trusted
+from sfumato.spark.model.validation import require_frame
 from sfumato.windows import Delta, Range, Rows
 
 ALTERNATIVES = "alternatives"
 
 
 @dataclass(frozen=True)
-class Frame:
+class PlannedFrame:
     """A frame and how it came about; the rows in order by the text of what was asked for that."""
 
     df: DataFrame
@@ -72,7 +72,7 @@ class Source:
 
     start: int
     end: int
-    frame: Frame
+    frame: PlannedFrame
     aliases: tuple[str, ...]
     written: str
     node: Node
@@ -134,7 +134,7 @@ def column(
     return match
 
 
-def existence_said(frame: Frame, given: str | None = None) -> str:
+def existence_said(frame: PlannedFrame, given: str | None = None) -> str:
     """Describe for EXPLAIN how probably the rows of a table exist.
 
     given : the column that EXISTENCE names
@@ -168,15 +168,15 @@ class Tables:
             if name.lower() not in self.functions:
                 require_frame(name, df)
                 self._given[name.lower()] = df
-        self._frames: dict[tuple[str, ...], Frame | None] = {}
+        self._frames: dict[tuple[str, ...], PlannedFrame | None] = {}
 
-    def frame(self, name: Name) -> Frame | None:
+    def frame(self, name: Name) -> PlannedFrame | None:
         """Return the table or view of that name, or None if the session has none."""
         if name.parts not in self._frames:
             self._frames[name.parts] = self._look_up(name)
         return self._frames[name.parts]
 
-    def _look_up(self, name: Name) -> Frame | None:
+    def _look_up(self, name: Name) -> PlannedFrame | None:
         try:
             df = self._given[name.parts[0].lower()] if self.is_given(name) else None
             if df is None and not self._may_read(name):
@@ -186,7 +186,7 @@ class Tables:
             columns = tuple((f.name, f.dataType.simpleString()) for f in df.schema.fields)
         except AnalysisException:
             return None
-        return Frame(df, table_step(str(name), df.isStreaming, columns))
+        return PlannedFrame(df, table_step(str(name), df.isStreaming, columns))
 
     def _may_read(self, name: Name) -> bool:
         """Whether a name is a table's: Spark would read csv.`/a` as a file."""
@@ -213,8 +213,8 @@ class Tables:
 
 # ---- errors of Spark -----------------------------------------------------------------------------
 
-PART = re.compile(r"`((?:[^`]|``)*)`")
-NAMED = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")  # in an expression, what is no function
+BACKQUOTED = re.compile(r"`((?:[^`]|``)*)`")
+TABLE_WORD = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")  # in an expression, what is no function
 # Distributions by what their types begin with: (what they are made of, what is a number)
 FORMS = {
     "struct<prob": ("an array of alternatives", "its EXPECTED value where it is selected"),
@@ -264,11 +264,16 @@ def _in_our_terms(
     if condition.startswith("UNRESOLVED_COLUMN"):
         name = parameters.get("objectName", "")
         # Spark proposes what the clause sees; the tables' columns tell more in an ORDER BY.
-        proposed = [part.split(".")[-1] for part in PART.findall(parameters.get("proposal", ""))]
+        proposed = [
+            part.split(".")[-1] for part in BACKQUOTED.findall(parameters.get("proposal", ""))
+        ]
         known = [n for n in dict.fromkeys([*proposed, *columns]) if not n.startswith("__")]
         reason = "there is no column {}"
     elif condition == "FIELD_NOT_FOUND":
-        name, known = parameters.get("fieldName", ""), PART.findall(parameters.get("fields", ""))
+        name, known = (
+            parameters.get("fieldName", ""),
+            BACKQUOTED.findall(parameters.get("fields", "")),
+        )
         reason = "there is no field {}"
     elif condition == "TABLE_OR_VIEW_NOT_FOUND":
         name = parameters.get("relationName", "")
@@ -278,11 +283,11 @@ def _in_our_terms(
         name, known, reason = parameters.get("routineName", ""), [], "there is no function {}"
     else:
         return None
-    parts = [part.replace("``", "`") for part in PART.findall(name)] or [name]
+    parts = [part.replace("``", "`") for part in BACKQUOTED.findall(name)] or [name]
     place = where_named(parts[-1], script, node)
     if place is None:
         return None
-    candidates = known or list(MEASURES)
+    candidates = known or list(MEASURE_FUNCTIONS)
     return SqlError(
         reason.format(".".join(parts)),
         text=script.text,
@@ -299,7 +304,7 @@ def _mismatched(parameters: Mapping[str, str], script: Script, node: Node) -> Sq
     form = next((form for form in FORMS if form in types), None)
     if form is None:
         return None
-    named = NAMED.findall(parameters.get("sqlExpr", ""))
+    named = TABLE_WORD.findall(parameters.get("sqlExpr", ""))
     found = (where_named(name, script, node) for name in named)
     place = next((place for place in found if place is not None), None)
     start, end = place or (node.start, node.end)

@@ -18,12 +18,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sfumato.live.view import About, view
 from sfumato.metrics.exporters import CONTENT_TYPE, prometheus_text
-from sfumato.metrics.figures import Figures
+from sfumato.metrics.figures import SessionFigures
 
-EVERY = 1.0  # seconds between two looks at the figures
+REFRESH_SECONDS = 1.0  # seconds between two looks at the figures
 PAGE = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 NO_TOKEN = '<meta name="token" content="">'  # in the page's text
-DATA = ("/events", "/figures", "/metrics")
+DATA_PATHS = ("/events", "/figures", "/metrics")
 MAX_OPENED = 64  # cookies that are valid at the same time
 HEADERS = {
     # Charts are compiled in the browser, which needs 'unsafe-eval'; nothing comes from elsewhere.
@@ -68,7 +68,7 @@ class TokenMiddleware:
             opened = RedirectResponse("/", status_code=303, headers=HEADERS)
             opened.set_cookie(self.cookie, value, httponly=True, samesite="strict")
             answer = opened
-        elif not (self._fits(bearer) or (has_cookie and request.url.path not in DATA)):
+        elif not (self._fits(bearer) or (has_cookie and request.url.path not in DATA_PATHS)):
             answer = _text("The address that was printed has a token, which is missing here.", 403)
         await answer(scope, receive, send)
 
@@ -81,7 +81,7 @@ def _text(line: str, status: int) -> Response:
 
 
 def application(
-    figures: Figures,
+    figures: SessionFigures,
     about: Mapping[str, About],
     token: str,
     *,
@@ -114,7 +114,7 @@ def application(
             now = view(figures, about)
             is_new, before = now["queries"] != before, now["queries"]
             yield f"data: {json.dumps(now)}\n\n" if is_new else ": nothing new\n\n"
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(REFRESH_SECONDS)
 
     async def events(request: Request) -> Response:
         stream = changes(request)

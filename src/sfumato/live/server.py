@@ -13,15 +13,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.live.app import application
 from sfumato.live.view import About
-from sfumato.metrics.figures import Figures
+from sfumato.metrics.figures import SessionFigures
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK_HOST = "127.0.0.1"
 PATIENCE = 10.0  # seconds for a start or stop
 # So that nobody who can reach the port uses up the files of the process.
-MAX_CONNECTIONS = 48  # at the same time: a page open in a browser needs some of them
+MAX_VIEWERS = 48  # at the same time: a page open in a browser needs some of them
 MAX_ACCEPTED = 16  # connections accepted in one go, before the limit is applied
 MAX_QUEUED = 256  # connections that the system keeps until they are accepted: none of our files
-REQUEST_SECONDS = 5.0  # for the whole head of a request to arrive
+PAGE_SECONDS = 5.0  # for the whole head of a request to arrive
 
 
 class LimitedProtocol(H11Protocol):
@@ -36,7 +36,7 @@ class LimitedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._watch()
-        if len(self.connections) > MAX_CONNECTIONS:
+        if len(self.connections) > MAX_VIEWERS:
             others = [c for c in self.connections if isinstance(c, LimitedProtocol) and c.waiting]
             oldest = min(others, key=lambda c: c.waiting.when() if c.waiting else 0.0, default=self)
             oldest._abort()
@@ -58,7 +58,7 @@ class LimitedProtocol(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()
         elif self.waiting is None and not self.transport.is_closing():
-            self.waiting = self.loop.call_later(REQUEST_SECONDS, self._abort)
+            self.waiting = self.loop.call_later(PAGE_SECONDS, self._abort)
 
     def _stop_waiting(self) -> None:
         if self.waiting is not None:
@@ -87,17 +87,17 @@ class Server:
     port : 0 for a free one. Raises OSError for a port in use.
     """
 
-    def __init__(self, figures: Figures, about: Mapping[str, About], port: int = 0) -> None:
+    def __init__(self, figures: SessionFigures, about: Mapping[str, About], port: int = 0) -> None:
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            self._socket.bind((LOOPBACK, port))
+            self._socket.bind((LOOPBACK_HOST, port))
         except OSError:
             self._socket.close()
             raise
         self.port = int(self._socket.getsockname()[1])
         token = secrets.token_urlsafe(24)
-        self.url = f"http://{LOOPBACK}:{self.port}/?token={token}"
+        self.url = f"http://{LOOPBACK_HOST}:{self.port}/?token={token}"
         cookie = f"sfumato-{self.port}"
         config = uvicorn.Config(
             application(figures, about, token, cookie=cookie, over=lambda: self._is_over),

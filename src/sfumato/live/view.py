@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.metrics.anomalies import anomalies
-from sfumato.metrics.figures import Figures, QueryFigures, hidden_in
+from sfumato.metrics.figures import QueryFigures, SessionFigures, hidden_in
 from sfumato.metrics.history import Point, joined, quantiles
 from sfumato.metrics.progress import REORDER, WAITS, PartTotals, late_and_rows
 from sfumato.reports import OperatorPart
@@ -38,7 +38,9 @@ class About:
     answers: Callable[[], ResultRows] = field(default=ResultRows)
 
 
-def view(figures: Figures, about: Mapping[str, About], now: float | None = None) -> dict[str, Any]:
+def view(
+    figures: SessionFigures, about: Mapping[str, About], now: float | None = None
+) -> dict[str, Any]:
     """Return the state of all queries. now : seconds since 1970; None: the clock's"""
     given, now = now, time.time() if now is None else now
     with figures.locked():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from sfumato.metrics.figures import Figures, FiguresListener
+from sfumato.metrics.figures import FiguresListener, SessionFigures
 from sfumato.reports import listen
 
 
@@ -16,13 +16,13 @@ class Watch:
 
         if not hasattr(spark, "streams"):
             raise TypeError(f"`spark` must be a SparkSession; got {type(spark).__name__}")
-        self.figures = Figures()
+        self.figures = SessionFigures()
         self._server = Server(self.figures, {}, port)
         self.url = self._server.url
         self._stop_listening = listen(spark, FiguresListener(self.figures))
 
     def stop(self) -> None:
-        """Stop serving the page; the queries go on."""
+        """Stop serving the page; the queries continue."""
         self._stop_listening()
         self._server.stop()
 
@@ -39,14 +39,12 @@ class Watch:
 def watch(spark: SparkSession, port: int = 0) -> Watch:
     """Show the session's streaming queries on a live page: rows, lateness, waiting, state.
 
-    Queries that start from now on are shown, and running ones once they report. No query is
-    changed: the page listens to Spark's reports. It can be reached from this machine only, at an
-    address with a secret token, and needs no network.
-
     Parameters
     ----------
-    spark : the session
-    port : of loopback; 0 for a free one
+    spark
+        The session.
+    port
+        Port of loopback; 0 for a free one.
 
     Returns
     -------
@@ -54,7 +52,20 @@ def watch(spark: SparkSession, port: int = 0) -> Watch:
 
     Raises
     ------
-    OSError for a port in use, ImportError without the extra `watch`.
+    TypeError
+        If `spark` is not a session.
+    ValueError
+        For a port that is not a whole number from 0 to 65535.
+    OSError
+        For a port in use.
+    ImportError
+        Without the extra `watch`.
+
+    Notes
+    -----
+    Queries that start from now on are shown, and running ones once they report. No query is
+    changed: the page listens to Spark's reports. It can be reached from this machine only, at an
+    address with a secret token, and needs no network.
     """
     if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
         raise ValueError(f"`port` must be a whole number from 0 to 65535; got {port!r}")

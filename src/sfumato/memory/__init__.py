@@ -1,4 +1,4 @@
-"""Tables in memory: what the functions read of pandas, Polars and Arrow tables, and give back.
+"""The same functions over tables in memory: pandas, Polars and Arrow, without Spark.
 
 Open to `api`.
 """

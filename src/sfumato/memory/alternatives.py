@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.limits import alternatives_bound_in_memory, check_alternatives
-from sfumato.memory.columns import array_of, field_of, folded, lists_of
+from sfumato.limits import alternatives_bound_in_memory
 from sfumato.memory.frame import frame_of
 from sfumato.operators.arguments import EXCESS, ROUNDED
 from sfumato.operators.arrays import offsets_of
-from sfumato.operators.laws.error_points import standard_points
 from sfumato.tables.arrow import as_array, fields_of
-from sfumato.tables.reading.expressions import found
-from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
-from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of
-from sfumato.tables.reading.wanted_values import WANTED_PROB, wanted_values
+from sfumato.tables.reading.expressions import find_name
+from sfumato.tables.reading.tuples import ALTERNATIVES, WANTED_PROB, Tuples, wanted_values
+from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of, spark_type
 
 
 def alternatives(
@@ -40,11 +37,12 @@ def alternatives(
     weights = lists_of("prob", prob, WANTED_PROB)
     if len(given) != len(weights):
         raise ValueError(
-            f"`values` and `prob` must have as many rows; got {len(given)} and {len(weights)}"
+            "`values` and `prob` must have the same number of rows; "
+            f"got {len(given)} and {len(weights)}"
         )
-    lacking = given.is_null().to_numpy(False) | weights.is_null().to_numpy(False)
+    missing = given.is_null().to_numpy(False) | weights.is_null().to_numpy(False)
     sizes = np.maximum(lengths_of(given), lengths_of(weights))
-    sizes[lacking] = 0
+    sizes[missing] = 0
     elements = _padded(given, sizes)
     if not _fits(elements.type, several, points):
         raise TypeError(f"{wanted}; got {given.type}")
@@ -58,11 +56,11 @@ def alternatives(
         elif several is not None:
             part = field_of(elements, name)
         columns[name] = as_doubles(part, f"`values`: `{name}`")
-    return _summing_to_one(columns, sizes, lacking, normalize)
+    return _summing_to_one(columns, sizes, missing, normalize)
 
 
 def _fits(kind: pa.DataType, several: Sequence[str] | None, points: bool) -> bool:
-    """Whether values of a type are what `alternatives` is to take apart, or to take as numbers."""
+    """Return whether `alternatives` can take values of a type apart, or take them as numbers."""
     if points:
         return is_list(kind)
     return not pa.types.is_nested(kind) if several is None else pa.types.is_struct(kind)
@@ -72,12 +70,12 @@ def _as_they_are(
     given: pa.Array, field: str, wanted: Sequence[str] | None, normalize: bool
 ) -> pa.Array:
     """Alternatives of structs: `field` is the probability, other ones the attributes (`wanted`)."""
-    lacking, sizes = given.is_null().to_numpy(False), lengths_of(given)
+    missing, sizes = given.is_null().to_numpy(False), lengths_of(given)
     flat = given.flatten()
     if not pa.types.is_struct(flat.type):
         raise TypeError(f"{wanted_values(field, None, False)}; got {given.type}")
     fields = fields_of(flat)
-    of = found(field, list(fields))
+    of = find_name(field, list(fields))
     if of is None:
         raise ValueError(
             f"`values` must be structs with a field `{field}`, or `prob` a column of its own; got "
@@ -92,13 +90,13 @@ def _as_they_are(
     else:
         columns = {name: part for name, part in fields.items() if name != of}
         columns["prob"] = weights
-    return _summing_to_one(columns, sizes, lacking, normalize)
+    return _summing_to_one(columns, sizes, missing, normalize)
 
 
 def _summing_to_one(
-    columns: dict[str, pa.Array], sizes: np.ndarray, lacking: np.ndarray, normalize: bool
+    columns: dict[str, pa.Array], sizes: np.ndarray, missing: np.ndarray, normalize: bool
 ) -> pa.Array:
-    """Lists of structs of the columns, without those of probability 0; their sum is 1 where it has
+    """Return lists of structs of the columns, without probability 0; their sum is 1 where it has
     to be."""
     prob = columns["prob"]
     known = prob.is_valid().to_numpy(zero_copy_only=False)
@@ -118,49 +116,38 @@ def _summing_to_one(
     places = pa.array(np.flatnonzero(some))
     parts = {name: column.take(places) for name, column in columns.items()}
     parts["prob"] = pa.array(scaled, pa.float64(), mask=~known)
-    return _as_lists(pa.StructArray.from_arrays([*parts.values()], [*parts]), sizes, lacking)
+    return _as_lists(pa.StructArray.from_arrays([*parts.values()], [*parts]), sizes, missing)
+
+
+def max_alternatives() -> int:
+    """Return the bound on alternatives per row."""
+    return alternatives_bound_in_memory()
 
 
 def samples(
-    mean: Any,
-    sd: Any,
-    n: int,
-    distribution: str = "normal",
-    attributes: str | Sequence[str] = "value",
+    means: Sequence[Any], sds: Sequence[Any], points: np.ndarray, names: Sequence[str]
 ) -> pa.Array:
-    """`samples` as an Arrow array."""
-    named = [attributes] if isinstance(attributes, str) else list(attributes)
-    several = not isinstance(attributes, str)
-    means = list(mean) if several else [mean]
-    sds = list(sd) if several and isinstance(sd, list | tuple) else [sd] * len(means)
-    if not len(named) == len(means) == len(sds):
-        raise ValueError(
-            "`mean`, `sd` and `attributes` must be of one length; "
-            f"got {len(means)}, {len(sds)} and {len(named)}"
-        )
-    if isinstance(n, int):
-        check_alternatives("n", n, alternatives_bound_in_memory())
-    scores = standard_points(n, len(named), distribution)
+    """`samples` as an Arrow array. points : float64[n, number of attributes], standard errors"""
     centres = [floats_of(as_doubles(array_of("mean", m), "`mean`")) for m in means]
-    rows = len(centres[0])
+    n, rows = len(points), len(centres[0])
     widths = [_number_or_column(s, rows) for s in sds]
-    lacking = np.zeros(rows, np.bool_)
+    missing = np.zeros(rows, np.bool_)
     for width in widths:
-        lacking |= width < 0.0
+        missing |= width < 0.0
     for column, of in [*zip(means, centres, strict=True), *zip(sds, widths, strict=True)]:
         if not isinstance(column, int | float):
-            lacking |= array_of("mean", column).is_null().to_numpy(False)
+            missing |= array_of("mean", column).is_null().to_numpy(False)
         assert len(of) == rows
     cells = [pa.array(np.full(rows * n, 1.0 / n))]
     for d, (centre, width) in enumerate(zip(centres, widths, strict=True)):
-        cells.append(pa.array((centre[:, None] + width[:, None] * scores[None, :, d]).ravel()))
-    flat = pa.StructArray.from_arrays(cells, ["prob", *named])
-    flat = flat.filter(pa.array(np.repeat(~lacking, n)))
-    return _as_lists(flat, np.where(lacking, 0, n), lacking)
+        cells.append(pa.array((centre[:, None] + width[:, None] * points[None, :, d]).ravel()))
+    flat = pa.StructArray.from_arrays(cells, ["prob", *names])
+    flat = flat.filter(pa.array(np.repeat(~missing, n)))
+    return _as_lists(flat, np.where(missing, 0, n), missing)
 
 
 def _padded(lists: pa.Array, sizes: np.ndarray) -> pa.Array:
-    """The elements of lists, with NULLs behind where a list is shorter than its size."""
+    """Return the elements of lists, followed by NULLs where a list is shorter than its size."""
     offsets = offsets_of(lengths_of(lists))
     row = np.repeat(np.arange(len(sizes)), sizes)
     number = np.arange(len(row)) - np.repeat(offsets_of(sizes)[:-1], sizes)
@@ -175,9 +162,9 @@ def _coordinate(elements: pa.Array, i: int) -> pa.Array:
     return as_array(elements.flatten().take(pa.array(places, pa.int64(), mask=~there)))
 
 
-def _as_lists(flat: pa.Array, sizes: np.ndarray, lacking: np.ndarray) -> pa.Array:
+def _as_lists(flat: pa.Array, sizes: np.ndarray, missing: np.ndarray) -> pa.Array:
     offsets = pa.array(offsets_of(sizes), pa.int32())
-    mask = pa.array(lacking) if lacking.any() else None
+    mask = pa.array(missing) if missing.any() else None
     return pa.ListArray.from_arrays(offsets, flat, mask=mask)
 
 
@@ -191,7 +178,7 @@ def existence(column: Any) -> pa.Array:
     """`existence` as an Arrow array."""
     tuples = _tuples(column)
     exists = existence_of(tuples)
-    return _nullable(exists, tuples, tuples.fields["prob"], lacking=np.isnan(exists))
+    return _nullable(exists, tuples, tuples.fields["prob"], missing=np.isnan(exists))
 
 
 def expected(attribute: str, column: Any, *, conditional: bool = False) -> pa.Array:
@@ -199,8 +186,8 @@ def expected(attribute: str, column: Any, *, conditional: bool = False) -> pa.Ar
     tuples = _tuples(column)
     values = field_of(tuples.flat, attribute)
     mean = _mean(tuples, attribute, existence_of(tuples) if conditional else None)
-    lacking = ~(existence_of(tuples) > 0.0) if conditional else None
-    return _nullable(mean, tuples, tuples.fields["prob"], values, lacking=lacking)
+    missing = ~(existence_of(tuples) > 0.0) if conditional else None
+    return _nullable(mean, tuples, tuples.fields["prob"], values, missing=missing)
 
 
 def stddev(attribute: str, column: Any, *, conditional: bool = False) -> pa.Array:
@@ -214,9 +201,9 @@ def stddev(attribute: str, column: Any, *, conditional: bool = False) -> pa.Arra
         spread = np.bincount(tuples.owner, prob * off * off, len(mean))
         variance = spread / exists if conditional else spread + (1.0 - exists) * mean * mean
         deviation = np.sqrt(variance)
-    lacking = ~(exists > 0.0) if conditional else np.isnan(exists)
+    missing = ~(exists > 0.0) if conditional else np.isnan(exists)
     of = field_of(tuples.flat, attribute)
-    return _nullable(deviation, tuples, tuples.fields["prob"], of, lacking=lacking)
+    return _nullable(deviation, tuples, tuples.fields["prob"], of, missing=missing)
 
 
 def quantile(attribute: str, q: float, column: Any) -> pa.Array:
@@ -243,7 +230,7 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
 
 
 def existence_of(tuples: Tuples) -> np.ndarray:
-    """The existence of each tuple; NaN where its probabilities are invalid."""
+    """Return the existence of each tuple; NaN where its probabilities are invalid."""
     prob = _doubles(tuples, "prob")
     total, lost = folded(tuples.lengths, np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan))
     total, terms = total + lost, tuples.lengths
@@ -265,15 +252,15 @@ def _doubles(tuples: Tuples, attribute: str) -> np.ndarray:
 
 
 def _nullable(
-    numbers: np.ndarray, tuples: Tuples, *of: pa.Array, lacking: np.ndarray | None = None
+    numbers: np.ndarray, tuples: Tuples, *of: pa.Array, missing: np.ndarray | None = None
 ) -> pa.Array:
-    """Numbers of rows; NULL where the alternatives, or one of the values they are `of`, are NULL,
-    and where they are `lacking`."""
+    """Return numbers of rows; NULL where the alternatives, or the values they are `of`, are NULL,
+    and where they are `missing`."""
     mask = tuples.column.is_null().to_numpy(zero_copy_only=False)
     for column in of:
         mask[tuples.owner[column.is_null().to_numpy(zero_copy_only=False)]] = True
-    if lacking is not None:
-        mask |= lacking
+    if missing is not None:
+        mask |= missing
     return pa.array(numbers, pa.float64(), mask=mask)
 
 
@@ -291,3 +278,58 @@ def _tuples(column: Any) -> Tuples:
 
 def _is_series(given: Any) -> bool:
     return type(given).__name__ == "Series"
+
+
+# ---- columns as users give them ------------------------------------------------------------------
+
+
+def array_of(argument: str, given: Any) -> pa.Array:
+    """Return a column as one array of a type that Spark has."""
+    if isinstance(given, pa.Array | pa.ChunkedArray):
+        array = as_array(given)
+    elif hasattr(given, "__arrow_c_stream__"):
+        array = as_array(pa.chunked_array(given))
+    else:
+        try:
+            array = as_array(pa.array(given))
+        except (pa.ArrowInvalid, TypeError) as error:
+            raise TypeError(f"`{argument}` must be a column; got {given!r:.80}: {error}") from None
+    kind = spark_type(array.type)
+    return array if array.type == kind else as_array(array.cast(kind))
+
+
+def lists_of(argument: str, given: Any, wanted: str) -> pa.Array:
+    """Return a column of lists; a matrix has one in each row.
+
+    wanted : what the column must be, in words
+    """
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        given = list(given)
+    array = array_of(argument, given)
+    if not is_list(array.type):
+        raise TypeError(f"{wanted}; got {array.type}")
+    return array
+
+
+def field_of(elements: pa.Array, name: str) -> pa.Array:
+    fields = fields_of(elements) if pa.types.is_struct(elements.type) else {}
+    of = find_name(name, list(fields))
+    if of is None:
+        raise ValueError(
+            f"`{name}` is not one of the fields; they are {', '.join(fields) or 'none'}"
+        )
+    return fields[of]
+
+
+def folded(lengths: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each row's sum of terms in order, and what rounding lost of it (Neumaier)."""
+    total, lost = np.zeros(len(lengths)), np.zeros(len(lengths))
+    starts = offsets_of(lengths)[:-1]
+    for j in range(int(lengths.max(initial=0))):
+        rows = np.flatnonzero(lengths > j)
+        term, before = terms[starts[rows] + j], total[rows]
+        larger = before + term
+        low, high = np.minimum(before, term), np.maximum(before, term)
+        total[rows] = larger
+        lost[rows] += (high - larger) + low
+    return total, lost

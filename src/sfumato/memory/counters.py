@@ -1,9 +1,8 @@
-"""What an operator counted, in the metadata of its result; a warning where rows are left out."""
+"""Counters of operators, in the metadata of their results; warnings about skipped rows."""
 
 from __future__ import annotations
 
 import json
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,24 +10,30 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.memory.frame import frame_of
-from sfumato.memory.kinds import is_pandas, is_polars, said_of
-from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
-from sfumato.tables.reading.shared_rows import calls_from_user
+from sfumato.memory.kinds import is_pandas, is_polars, metadata_of
+from sfumato.tables.reading.user_warnings import InvalidRowsWarning, calls_from_user
 
 KEPT = b"sfumato.counters"  # metadata of a schema: JSON list of what each operator counted
 
 
 def counters(table: Any) -> dict[str, dict[str, Any]]:
-    """What the operators behind a result counted, the newest last, by the names of Spark's metrics.
+    """Return the counters of the operators that computed a result, by the names of Spark's metrics.
 
-    table : a pandas, Polars or Arrow table that a function gave; filters and selections of an Arrow
-        or pandas table keep what was counted, those of a Polars one do not
+    Parameters
+    ----------
+    table
+        A pandas, Polars or Arrow table that a function returned. Filters and selections of an Arrow
+        or pandas table keep the counters, those of a Polars table do not.
 
+    Returns
+    -------
     Each operator has `sfumato_OPERATOR_NAME` (NAME is the argument `name`, or a number), with the
-    counters that its function documents. Where it leaves out invalid rows there is also
-    `..._input`, of a join `..._left` and `..._right`: `rows`, `invalid`, and `reasons`, how many
-    rows each reason has.
+    counters that its function documents. Where it skips invalid rows there is also `..._input`, for
+    a join `..._left` and `..._right`: `rows`, `invalid`, and `reasons`, the number of rows per
+    reason.
 
+    Examples
+    --------
     >>> import pyarrow as pa
     >>> rows = pa.table({"made": [2, 1, 3], "arrival": [1, 2, 3]})
     >>> ordered = sf.reorder(rows, event_time="made", arrival="arrival", slack=0, name="intake")
@@ -47,10 +52,10 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
 
 
 def recorded(table: Any) -> list[dict[str, Any]]:
-    """The records of the operators behind a table, the oldest first."""
-    schema = said_of(table) if is_pandas(table) or is_polars(table) else table.schema
-    said = None if schema is None else (schema.metadata or {}).get(KEPT)
-    return [] if said is None else list(json.loads(said))
+    """Return the records of the operators that computed a table, the oldest first."""
+    schema = metadata_of(table) if is_pandas(table) or is_polars(table) else table.schema
+    schema_metadata = None if schema is None else (schema.metadata or {}).get(KEPT)
+    return [] if schema_metadata is None else list(json.loads(schema_metadata))
 
 
 def with_record(
@@ -60,7 +65,7 @@ def with_record(
     name: str | None,
     counts: Mapping[str, Mapping[str, Any]],
 ) -> pa.Table:
-    """The result with what its operator counted, behind what those of its inputs did.
+    """Return the result with the counters of its operator, after those of its inputs.
 
     counts : of the operator ("") and of its inputs ("_input", or "_left" and "_right")
     """
@@ -83,19 +88,11 @@ def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
 
 
 def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
-    """The records of the operators behind some tables, each once."""
+    """Return the records of the operators that made some tables, each once."""
     records: list[dict[str, Any]] = []
     for table in tables:
         records += [record for record in recorded(table) if record not in records]
     return records
-
-
-def check_name(name: str | None) -> None:
-    """Raise TypeError or ValueError for a name that is not made of letters, digits and `_`."""
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"`name` must be text; got {name!r}")
-    if name is not None and not re.fullmatch(r"\w+", name):
-        raise ValueError(f"`name` must be made of letters, digits and `_`; got {name!r}")
 
 
 def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> None:

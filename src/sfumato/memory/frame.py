@@ -1,4 +1,4 @@
-"""A table of the user's, whatever holds it, as one of Arrow; and what its arguments name in it."""
+"""A user's table as a table of Arrow, and the columns that arguments name in it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.limits import alternatives_bound_in_memory
-from sfumato.memory.kinds import is_pandas, is_polars, said_of, with_said
+from sfumato.memory.kinds import is_pandas, is_polars, metadata_of, with_metadata
 from sfumato.tables.arrow import as_array
-from sfumato.tables.reading.digits import has_more_digits
 from sfumato.tables.reading.frame import Frame
-from sfumato.tables.reading.naming import relabelled
-from sfumato.tables.reading.shared_rows import calls_from_user
+from sfumato.tables.reading.results import relabelled
 from sfumato.tables.reading.ties import is_hashable
 from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_in
-from sfumato.tables.reading.types import Kind, kind_of, spark_type
+from sfumato.tables.reading.types import Kind, has_more_digits, kind_of, spark_type
+from sfumato.tables.reading.user_warnings import calls_from_user
 
 CALENDAR = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
 PANDAS = b"pandas"  # metadata of a schema: how pandas had it
@@ -26,7 +25,7 @@ PANDAS = b"pandas"  # metadata of a schema: how pandas had it
 class ArrowFrame(Frame):
     """A table with types as Spark has them, and names that differ.
 
-    forgotten : the library whose frame it was, if that says nothing of the order of the rows
+    forgotten : the library of the frame, if that lost the order of the rows
     """
 
     noun, prefix, filtered = "table", "sf.", "a filter on it"
@@ -52,7 +51,7 @@ class ArrowFrame(Frame):
         return alternatives_bound_in_memory()
 
     def attribute_type(self, name: str) -> pa.DataType:
-        """The type of an attribute of the alternatives."""
+        """Return the type of an attribute of the alternatives."""
         return self.type(ALTERNATIVES).value_type.field(name).type
 
     def attribute_kind(self, name: str) -> Kind:
@@ -68,8 +67,8 @@ class ArrowFrame(Frame):
         return str(self.type(name))
 
     def metadata(self, name: str) -> dict[str, str]:
-        said = self.schema.field(name).metadata or {}
-        return {k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in said.items()}
+        given = (self.schema.field(name).metadata or {}).items()
+        return {k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in given}
 
     def kind(self, name: str) -> Kind:
         return kind_of(self.type(name))
@@ -114,7 +113,7 @@ class ArrowFrame(Frame):
 
 
 def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
-    """The frame of a pandas, Polars or Arrow table.
+    """Return the frame of a pandas, Polars or Arrow table.
 
     Raises TypeError for anything else, ValueError for names that are there twice.
     """
@@ -125,30 +124,30 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
         raise ValueError(f"`{argument}` has several columns called {', '.join(twice)}")
     kinds = [spark_type(kind) for kind in table.schema.types]
     fields = [_field(field, kind) for field, kind in zip(table.schema, kinds, strict=True)]
-    said = {k: v for k, v in (table.schema.metadata or {}).items() if k != PANDAS}
-    schema = pa.schema(fields, said or None)
+    metadata = {k: v for k, v in (table.schema.metadata or {}).items() if k != PANDAS}
+    schema = pa.schema(fields, metadata or None)
     if table.schema.types != kinds:
         columns = [
             column if column.type == kind else _cast(column, kind, name)
             for column, kind, name in zip(table.columns, kinds, names, strict=True)
         ]
         return ArrowFrame(pa.table(columns, schema=schema), forgotten)
-    return ArrowFrame(table.replace_schema_metadata(said or None), forgotten)
+    return ArrowFrame(table.replace_schema_metadata(metadata or None), forgotten)
 
 
 def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
-    """The table, and the library whose frame it was, if that says nothing of its rows' order."""
+    """Return the table, and the library of the frame if that lost the order of its rows."""
     if isinstance(given, pa.Table):
         return given, ""
     if is_pandas(given) or is_polars(given):
         wrong = [name for name in given.columns if not isinstance(name, str)]
         if wrong:
             raise TypeError(f"`{argument}`: names of columns must be text; got {wrong[0]!r}")
-        said, plain = said_of(given), is_pandas(given)
+        metadata, plain = metadata_of(given), is_pandas(given)
         table = pa.Table.from_pandas(given, preserve_index=False) if plain else given.to_arrow()
-        if said is None:
+        if metadata is None:
             return table, "pandas" if plain else "Polars"
-        return with_said(table, said), ""
+        return with_metadata(table, metadata), ""
     if hasattr(given, "__arrow_c_stream__"):
         return pa.table(given), ""
     if isinstance(given, pa.RecordBatch):
@@ -169,6 +168,6 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedAr
 
 
 def _field(field: pa.Field, kind: pa.DataType) -> pa.Field:
-    """The field as one of another type; what was said of categories does not hold of values."""
+    """Return the field with another type; metadata of categories does not hold for values."""
     coded = pa.types.is_dictionary(field.type)
     return (field.remove_metadata() if coded else field).with_type(kind)

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.memory.counters import check_name, warn_of_invalid, with_record
+from sfumato.memory.counters import warn_of_invalid, with_record
 from sfumato.memory.frame import ArrowFrame
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.tables.imputation.arguments import FAR_DONORS, FEW_ROWS, IMPUTED_BY
-from sfumato.tables.imputation.imputation import UNIMPUTABLE, ImputationSettings, impute_table
+from sfumato.tables.imputation.imputation_arguments import FAR_DONORS, FEW_ROWS, IMPUTED_BY
+from sfumato.tables.imputation.table_imputation import UNIMPUTABLE, ImputationSettings, impute_table
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import as_doubles, floats_of
 
@@ -19,7 +19,6 @@ def imputed(
     frame: ArrowFrame, settings: ImputationSettings, imputer: Imputer, name: str | None
 ) -> pa.Table:
     """`impute` of a table."""
-    check_name(name)
     wanted = frame.resolved("attributes", list(settings.names))
     values = np.stack([_numbers(frame, column) for column in wanted], axis=1)
     existence = None
@@ -49,16 +48,16 @@ def _numbers(frame: ArrowFrame, name: str) -> np.ndarray:
 
 
 def _counted(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:
-    """(the counters, how many rows could not be imputed for each reason)."""
+    """Return the counters, and the number of rows that could not be imputed by reason."""
     by = added.column(IMPUTED_BY)
     unimputable = pc.fill_null(pc.starts_with(by, UNIMPUTABLE), False)
     reasons = by.filter(unimputable).value_counts().to_pylist()
-    lacking, complete = pc.sum(unimputable).as_py() or 0, by.null_count
+    unimputed, complete = pc.sum(unimputable).as_py() or 0, by.null_count
     counts = {
         "rows": added.num_rows,
         "complete": complete,
-        "imputed": added.num_rows - complete - lacking,
-        "unimputable": lacking,
+        "imputed": added.num_rows - complete - unimputed,
+        "unimputable": unimputed,
         FAR_DONORS: pc.sum(added.column(FAR_DONORS)).as_py() or 0,
         "few_rows": pc.sum(added.column(FEW_ROWS)).as_py() or 0,
     }

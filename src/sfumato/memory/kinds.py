@@ -1,8 +1,8 @@
-"""The kind of table that comes in comes out again, with what Arrow's metadata says of its columns.
+"""Results are of the kind of table that was given, and keep the metadata of Arrow's schemas.
 
-What a table says of the order of its rows, and what was counted on the way, travels in the metadata
-of Arrow's schemas. A pandas frame carries it in its `attrs`, which pandas keeps through selections
-and filters; to a Polars frame, which has no place for it, it belongs as long as it is that frame.
+The metadata has the order of a table's rows and the counters of operators. A pandas frame carries
+it in its `attrs`, which pandas keeps through selections and filters. A Polars frame has no place
+for it: it is kept here as long as the frame exists.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ def like(given: Any, found: Any) -> Any:
 
 
 def is_pandas(given: Any) -> bool:
-    """Whether it is a pandas frame; without importing pandas."""
+    """Return whether something is a pandas frame, without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(given, pandas.DataFrame)
 
 
 def is_polars(given: Any) -> bool:
-    """Whether it is a Polars frame; without importing Polars."""
+    """Return whether something is a Polars frame, without importing Polars."""
     polars = sys.modules.get("polars")
     return polars is not None and isinstance(given, polars.DataFrame)
 
 
 def as_pandas(table: pa.Table) -> Any:
-    """The table as a pandas frame. Whole numbers and truths with NULLs have pandas' own types for
-    that: as numbers they would lose digits."""
+    """Return the table as a pandas frame.
+
+    Whole numbers and truth values with NULLs get nullable types: doubles would lose digits.
+    """
     pandas = sys.modules["pandas"]
     frame = table.to_pandas(ignore_metadata=True)
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -53,26 +55,26 @@ def as_pandas(table: pa.Table) -> Any:
 
 
 def as_polars(table: pa.Table) -> Any:
-    """The table as a Polars frame."""
+    """Return the table as a Polars frame."""
     frame = sys.modules["polars"].from_arrow(table)
     _OF_POLARS[id(frame)] = table.schema
     weakref.finalize(frame, _OF_POLARS.pop, id(frame), None)
     return frame
 
 
-def said_of(given: Any) -> pa.Schema | None:
-    """The Arrow schema of the result that a pandas or Polars frame is, or was made of; or None."""
+def metadata_of(given: Any) -> pa.Schema | None:
+    """Return the Arrow schema of the result that became a pandas or Polars frame, or None."""
     if is_polars(given):
         return _OF_POLARS.get(id(given))
     text = given.attrs.get(ATTRS)
     return None if text is None else pa.ipc.read_schema(pa.BufferReader(base64.b64decode(text)))
 
 
-def with_said(table: pa.Table, said: pa.Schema) -> pa.Table:
-    """The table with the types and the metadata that its columns had; others stay as they are."""
+def with_metadata(table: pa.Table, earlier: pa.Schema) -> pa.Table:
+    """Return the table with the earlier types and metadata of its columns; others are unchanged."""
     columns, fields = [], []
     for field, column in zip(table.schema, table.columns, strict=True):
-        known = said.field(field.name) if field.name in said.names else field
+        known = earlier.field(field.name) if field.name in earlier.names else field
         cells = column
         if known.type != field.type:
             try:
@@ -81,4 +83,4 @@ def with_said(table: pa.Table, said: pa.Schema) -> pa.Table:
                 known = field  # another column of that name
         columns.append(cells)
         fields.append(known)
-    return pa.table(columns, schema=pa.schema(fields, said.metadata))
+    return pa.table(columns, schema=pa.schema(fields, earlier.metadata))

@@ -8,15 +8,24 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.memory.counters import check_name, warn_of_invalid, with_record
+from sfumato.memory.counters import warn_of_invalid, with_record
 from sfumato.memory.frame import ArrowFrame
 from sfumato.operators.windows.extent_aggregate import MOST_EMPTY
 from sfumato.tables.reading.job import Job
-from sfumato.tables.reading.naming import Shown, shown
-from sfumato.tables.reading.outputs import NUMBER, TEXT, TRUTH, WHOLE, ListOf, Output, Struct
-from sfumato.tables.reading.shared_rows import calls_from_user
+from sfumato.tables.reading.results import (
+    NUMBER,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    ListOf,
+    Output,
+    ResultColumn,
+    Struct,
+    result_table,
+)
+from sfumato.tables.reading.user_warnings import calls_from_user
 
-PLAIN = {
+ARROW_TYPES = {
     NUMBER: pa.float64(),
     WHOLE: pa.int64(),
     TEXT: pa.string(),
@@ -30,7 +39,6 @@ def run_in_memory(job: Job) -> pa.Table:
 
     Raises what the config and the reading of the rows raise.
     """
-    check_name(job.name)
     operator = job.config.make()
     sides = ["_input"] if len(job.inputs) == 1 else ["_left", "_right"]
     counts: dict[str, Any] = {}
@@ -49,14 +57,14 @@ def run_in_memory(job: Job) -> pa.Table:
     answers = [*operator.process(batch, 0), *operator.flush()] if batch else []
     counts[""] = operator.counters()
     _warn_of_counted(job, counts[""])
-    result = shown(answers, [_shown(output) for output in job.outputs])
+    result = result_table(answers, [_result_column(output) for output in job.outputs])
     return with_record(result, given, job.metrics, job.name, counts)
 
 
-def _shown(output: Output) -> Shown:
-    said: Any = {**output.metadata} if output.metadata else None
+def _result_column(output: Output) -> ResultColumn:
+    metadata: Any = {**output.metadata} if output.metadata else None
     kind = _type_of(output.kind) if output.cast is None else output.cast
-    return Shown(output.source, pa.field(output.name, kind, metadata=said))
+    return ResultColumn(output.source, pa.field(output.name, kind, metadata=metadata))
 
 
 def _type_of(kind: Any) -> pa.DataType:
@@ -64,12 +72,12 @@ def _type_of(kind: Any) -> pa.DataType:
     if isinstance(kind, Struct):
         fields = []
         for part in kind.parts:
-            said: Any = {**part.metadata} if part.metadata else None
-            fields.append(pa.field(part.name, _type_of(part.kind), metadata=said))
+            metadata: Any = {**part.metadata} if part.metadata else None
+            fields.append(pa.field(part.name, _type_of(part.kind), metadata=metadata))
         return pa.struct(fields)
     if isinstance(kind, ListOf):
         return pa.list_(_type_of(kind.kind))
-    return PLAIN[kind] if isinstance(kind, str) else kind
+    return ARROW_TYPES[kind] if isinstance(kind, str) else kind
 
 
 def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:

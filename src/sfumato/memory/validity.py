@@ -12,7 +12,7 @@ from sfumato.memory.alternatives import existence_of
 from sfumato.memory.frame import ArrowFrame
 from sfumato.tables.arrow import as_array
 from sfumato.tables.joins.metric import bounds_of
-from sfumato.tables.reading.names import names
+from sfumato.tables.reading.frame import names
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import floats_of
 from sfumato.tables.reading.validity import Reasons, add_of_rules, require_order, why_invalid

@@ -6,12 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.memory.counters import check_name, warn_of_invalid, with_record
+from sfumato.memory.counters import warn_of_invalid, with_record
 from sfumato.memory.frame import ArrowFrame
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array
-from sfumato.tables.reading.expressions import Name, field_at, found, names_in, truths
-from sfumato.tables.reading.parse import parsed
+from sfumato.tables.reading.expressions import (
+    ColumnRef,
+    field_at,
+    find_name,
+    names_in,
+    parse_expression,
+    truths,
+)
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 from sfumato.tables.reading.validity import no_attribute, why_invalid
@@ -19,12 +25,11 @@ from sfumato.tables.reading.validity import no_attribute, why_invalid
 
 def filtered(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     """`where` of a table."""
-    check_name(name)
-    asked = parsed("condition", condition)
+    asked = parse_expression("condition", condition)
     tuples = Tuples(frame.table)
     if not tuples.mentioned(asked):
 
-        def cells(name: Name) -> pa.Array:
+        def cells(name: ColumnRef) -> pa.Array:
             column = frame.one("condition", name.parts[0])
             return field_at(as_array(frame.table.column(column)), name, 1)
 
@@ -32,7 +37,7 @@ def filtered(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     holds = truths(asked, tuples.cells, len(tuples.owner))
     kept = pc.fill_null(holds, False).to_numpy(zero_copy_only=False)
     lengths = np.bincount(tuples.owner, kept, frame.table.num_rows).astype(np.int64)
-    meant = (found(one.parts[0], tuples.attributes) for one in names_in(asked))
+    meant = (find_name(one.parts[0], tuples.attributes) for one in names_in(asked))
     attributes = list(dict.fromkeys(one for one in meant if one is not None))
     reasons = why_invalid(frame.table, [])
     for (
@@ -58,7 +63,7 @@ def filtered(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
 
 
 def _infinite(tuples: Tuples, name: str) -> np.ndarray:
-    """bool[n]: rows with an alternative whose attribute is NaN or infinite."""
+    """Return bool[n]: whether an alternative of the row has an attribute that is not finite."""
     values, rows = tuples.fields[name], np.zeros(tuples.table.num_rows, np.bool_)
     if is_number(values.type):
         wrong = ~np.isfinite(floats_of(as_doubles(values, f"`{name}`")))

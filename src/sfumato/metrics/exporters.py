@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sfumato.metrics.figures import Figures
+from sfumato.metrics.figures import SessionFigures
 from sfumato.metrics.names import COUNTER, METRICS, MetricDefinition
 from sfumato.metrics.samples import Sample, samples
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def registry(figures: Figures) -> CollectorRegistry:
+def registry(figures: SessionFigures) -> CollectorRegistry:
     """Return a registry of these figures, which are read whenever it is collected."""
     from prometheus_client import CollectorRegistry
 
@@ -34,14 +34,14 @@ def registry(figures: Figures) -> CollectorRegistry:
     return found
 
 
-def prometheus_text(figures: Figures) -> bytes:
+def prometheus_text(figures: SessionFigures) -> bytes:
     """Return the figures in Prometheus' text format."""
     from prometheus_client import generate_latest
 
     return generate_latest(registry(figures))
 
 
-def write_prometheus(figures: Figures, file: Path) -> None:
+def write_prometheus(figures: SessionFigures, file: Path) -> None:
     """Replace a file `*.prom`, as the node exporter reads it, in one step."""
     from prometheus_client import write_to_textfile
 
@@ -49,7 +49,7 @@ def write_prometheus(figures: Figures, file: Path) -> None:
 
 
 class _Collector:
-    def __init__(self, figures: Figures) -> None:
+    def __init__(self, figures: SessionFigures) -> None:
         self.figures = figures
 
     def collect(self) -> Iterator[Family]:
@@ -67,7 +67,7 @@ class _Collector:
         yield from families.values()
 
 
-def instrument(figures: Figures, meter: Meter) -> None:
+def instrument(figures: SessionFigures, meter: Meter) -> None:
     """Let a meter read the figures whenever it collects, under the names that Prometheus has.
 
     A counter is an observable counter, without the ending `_total`, which exporters add. Everything
@@ -86,7 +86,7 @@ class _Collection:
     They are taken when an instrument is read that was read already, which begins the next one.
     """
 
-    def __init__(self, figures: Figures) -> None:
+    def __init__(self, figures: SessionFigures) -> None:
         self._figures, self._lock = figures, Lock()
         self._unread: dict[MetricDefinition, list[Sample]] = {}
 
@@ -110,7 +110,7 @@ class _Collection:
             return self._unread.pop(metric)
 
 
-def json_lines(figures: Figures, now: datetime | None = None) -> Iterator[str]:
+def json_lines(figures: SessionFigures, now: datetime | None = None) -> Iterator[str]:
     """Yield one JSON object per sample, named as in Prometheus' text."""
     at = (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
     for metric, values, value in samples(figures):
@@ -119,7 +119,7 @@ def json_lines(figures: Figures, now: datetime | None = None) -> Iterator[str]:
         yield json.dumps(sample, ensure_ascii=False)
 
 
-def append_json_lines(figures: Figures, file: Path) -> None:
+def append_json_lines(figures: SessionFigures, file: Path) -> None:
     """Write the figures to the end of a file."""
     with file.open("a", encoding="utf-8") as out:
         out.writelines(f"{line}\n" for line in json_lines(figures))

@@ -83,7 +83,7 @@ def hidden_in(tree: Any, hide: Callable[[str], str]) -> Any:
     return tree
 
 
-class Figures:
+class SessionFigures:
     """Queries by name. What is read within `with figures.locked()` belongs together."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Figures:
 class FiguresListener(StreamingQueryListener):
     """Puts the reports of a session into figures, by the names of the queries or else their ids."""
 
-    def __init__(self, figures: Figures) -> None:
+    def __init__(self, figures: SessionFigures) -> None:
         self.figures = figures
         self._names: dict[str, str] = {}
 

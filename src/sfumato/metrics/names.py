@@ -66,7 +66,7 @@ OPERATOR_HISTOGRAMS = {
     "reorder_wait_seconds_count": "rows emitted in order, of this histogram",
 }
 # What operators count, by the name of the counter. Some words are defined in docs/semantics.md.
-COUNTED = {
+COUNTER_TEXTS = {
     "rows": "rows that came in",
     "late": "of `reorder`: rows emitted with `late = true`; of other operators: rows left out "
     "because they came too late",
@@ -101,7 +101,7 @@ COUNTED = {
     "compared": "of these, pairs whose alternatives were compared; the others were pruned",
 }
 OPERATOR_COUNTERS = {
-    **{f"operator_{counter}": about for counter, about in COUNTED.items()},
+    **{f"operator_{counter}": about for counter, about in COUNTER_TEXTS.items()},
     "ranking_latency_seconds": "sum of the latencies of a ranking's answers",
     "ranking_answers": "answers of a ranking, by its queries",
 }

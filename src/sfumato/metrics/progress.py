@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.metrics.history import RecentWaits, added_up
-from sfumato.reports import ANSWERS, IDENTITY, PREFIX, OperatorPart, observed, parts_of
+from sfumato.reports import (
+    ANSWERS_SUFFIX,
+    IDENTITY,
+    METRIC_PREFIX,
+    OperatorPart,
+    observed,
+    parts_of,
+)
 
 # Gauges at the end of a micro-batch; gauges that stay until there is another value; counts of a
 # micro-batch that are not part of a state.
@@ -16,9 +23,9 @@ STICKY_GAUGES = ("window_size", "window_rows", "due", "timetable")
 BATCH_COUNTERS = ("opposite", "compared")
 WAITS = "waits"  # rows that a reorder released by how long they had waited: numbers with commas
 GAUGES = (*BATCH_GAUGES, *STICKY_GAUGES, *BATCH_COUNTERS, WAITS)
-REASON = "reason"  # the commonest one of invalid rows
-NOT_COUNTERS = (*IDENTITY, *GAUGES, REASON)  # fields of an observed row, not to be added up
-ROWS_OUT = f"{PREFIX}rows_out"  # observed at the sink
+REASON_LABEL = "reason"  # the commonest one of invalid rows
+NOT_COUNTERS = (*IDENTITY, *GAUGES, REASON_LABEL)  # fields of an observed row, not to be added up
+ROWS_OUT = f"{METRIC_PREFIX}rows_out"  # observed at the sink
 REORDER = "reorder"  # the kind of operator
 TOTAL_TIME = "triggerExecution"  # what Spark calls the duration of a micro-batch
 
@@ -199,7 +206,7 @@ def _by_kind(counters: Counters, counter: str) -> dict[str, int]:
     kinds: dict[str, int] = {}
     for part, counts in counters.items():
         is_input = counter == "rows" and part.side
-        if counter in counts and part.side != ANSWERS and not is_input:
+        if counter in counts and part.side != ANSWERS_SUFFIX and not is_input:
             kinds[part.kind] = kinds.get(part.kind, 0) + counts[counter]
     return kinds
 
@@ -212,7 +219,7 @@ def by_operator(counters: Counters) -> dict[str, dict[str, int]]:
     operators: dict[str, dict[str, int]] = {}
     came_in: dict[str, int] = {}  # rows of the inputs
     for part, counts in counters.items():
-        if part.side != ANSWERS:
+        if part.side != ANSWERS_SUFFIX:
             totals = operators.setdefault(part.operator, {"rows": 0})
             own = {name: of for name, of in counts.items() if not (name == "rows" and part.side)}
             _add(totals, own)
@@ -233,9 +240,11 @@ def _micro_batch(report: Any) -> MicroBatch:
     counters: dict[OperatorPart, dict[str, int]] = {}
     gauges: dict[OperatorPart, dict[str, Any]] = {}
     for part, values in parts_of(rows).items():
-        shown = () if part.side == ANSWERS else (*GAUGES, REASON)  # queries have names of users
+        shown = (
+            () if part.side == ANSWERS_SUFFIX else (*GAUGES, REASON_LABEL)
+        )  # queries have names of users
         counters[part] = {n: value or 0 for n, value in values.items() if n not in shown}
-        found = {n: values[n] for n in shown if n in values and n != REASON}
+        found = {n: values[n] for n in shown if n in values and n != REASON_LABEL}
         if found.get(WAITS):
             found[WAITS] = [int(count) for count in found[WAITS].split(",")]
         if found:

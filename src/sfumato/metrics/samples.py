@@ -4,21 +4,21 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
-from sfumato.metrics.figures import Figures, QueryFigures
+from sfumato.metrics.figures import QueryFigures, SessionFigures
 from sfumato.metrics.history import FIRST_BIN_S
 from sfumato.metrics.names import METRICS, MetricDefinition, operator_counter
 from sfumato.metrics.progress import REORDER, PartTotals
-from sfumato.reports import ANSWERS, OperatorPart
+from sfumato.reports import ANSWERS_SUFFIX, OperatorPart
 
-SIZES = ("window_size", "window_rows")  # gauges that are metrics of the same name
-TIMES = {  # gauges in microseconds
+SIZE_NAMES = ("window_size", "window_rows")  # gauges that are metrics of the same name
+TIME_GAUGES = {  # gauges in microseconds
     "lag": "reorder_lag_seconds",
     "oldest": "reorder_oldest_timestamp_seconds",
     "punctuation": "reorder_punctuation_timestamp_seconds",
     "waited": "reorder_oldest_wait_seconds",
     "due": "ranking_due_timestamp_seconds",
 }
-ELSEWHERE = ("held", "latency")  # counters with metrics of other names
+OTHER_METRICS = ("held", "latency")  # counters with metrics of other names
 
 
 class Sample(NamedTuple):
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
     value: float
 
 
-def samples(figures: Figures) -> list[Sample]:
+def samples(figures: SessionFigures) -> list[Sample]:
     """Return all figures of one moment."""
     with figures.locked():
         found = [sample for query in figures.queries() for sample in _of_query(query)]
@@ -57,7 +57,7 @@ def _of_query(query: QueryFigures) -> Iterator[Sample]:
     for metric, value in values.items():
         yield Sample(METRICS[metric], (name,), float(value))
     for part, totals in progress.operators.items():
-        if part.side == ANSWERS:
+        if part.side == ANSWERS_SUFFIX:
             for ranking, count in totals.counters.items():
                 labels = (name, part.operator, ranking)
                 yield Sample(METRICS["ranking_answers"], labels, count)
@@ -68,10 +68,10 @@ def _of_query(query: QueryFigures) -> Iterator[Sample]:
 def _of_part(part: OperatorPart, totals: PartTotals, labels: tuple[str, ...]) -> Iterator[Sample]:
     counters, gauges = {**totals.counters, **totals.added}, totals.gauges
     for counter, count in counters.items():
-        if counter not in ELSEWHERE:
+        if counter not in OTHER_METRICS:
             yield Sample(operator_counter(counter), labels, count)
-    values = {gauge: gauges.get(gauge) for gauge in SIZES}
-    for gauge, metric in TIMES.items():
+    values = {gauge: gauges.get(gauge) for gauge in SIZE_NAMES}
+    for gauge, metric in TIME_GAUGES.items():
         values[metric] = None if gauges.get(gauge) is None else gauges[gauge] / 1e6
     values["operator_keys"] = totals.keys or None  # 0: it has no key
     if "latency" in counters:  # microseconds

@@ -10,17 +10,21 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from sfumato.metrics.exporters import append_json_lines, registry, write_prometheus
-from sfumato.metrics.figures import Figures
+from sfumato.metrics.figures import SessionFigures
 
-EVERY = 10.0  # seconds between two writes of a file
-MAX_CONNECTIONS = 32  # to the port at the same time
-REQUEST_SECONDS = 10.0  # for a request and its answer
+WRITE_SECONDS = 10.0  # seconds between two writes of a file
+MAX_SCRAPES = 32  # to the port at the same time
+SCRAPE_SECONDS = 10.0  # for a request and its answer
 WRITERS = {".prom": write_prometheus, ".jsonl": append_json_lines}  # by the ending of a file
 
 
 @contextmanager
 def served(
-    figures: Figures, *, port: int | None = None, file: Path | None = None, every: float = EVERY
+    figures: SessionFigures,
+    *,
+    port: int | None = None,
+    file: Path | None = None,
+    every: float = WRITE_SECONDS,
 ) -> Iterator[int | None]:
     """Serve the figures at http://127.0.0.1:PORT/metrics and in a file, and give the port.
 
@@ -62,9 +66,9 @@ class MetricsServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        limit = time.monotonic() - REQUEST_SECONDS
+        limit = time.monotonic() - SCRAPE_SECONDS
         with self._lock:
-            surplus = len(self._open) - MAX_CONNECTIONS
+            surplus = len(self._open) - MAX_SCRAPES
             ending = [
                 connection
                 for number, (connection, began) in enumerate(self._open.items())
@@ -86,7 +90,7 @@ class MetricsServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def _http(figures: Figures, port: int) -> Iterator[int]:
+def _http(figures: SessionFigures, port: int) -> Iterator[int]:
     from prometheus_client import MetricsHandler
 
     server = MetricsServer(port, MetricsHandler.factory(registry(figures)))

@@ -1,5 +1,5 @@
-"""The public functions from DataFrame to DataFrame, one a file; nothing is decided here.
+"""Operators over frames of Spark; nothing about answers is decided here.
 
-`model` reads frames, `runtime` runs operators on them, `replay` plays files as streams.
-Open to `sql` and `cli`; users import the names from the package.
+`model` describes frames and columns, `runtime` runs operators on them, `replay` plays files.
+Open to `api`, `sql` and `cli`; users import the names from the package.
 """

@@ -1,4 +1,4 @@
-"""A streaming query over what there is now, and then its end: operators emit what they hold."""
+"""Streaming queries over what there is now, up to the end: operators emit all that they hold."""
 
 from __future__ import annotations
 
@@ -18,24 +18,13 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
 
     Parameters
     ----------
-    start : makes the frame, starts it with ``trigger(availableNow=True)`` and a checkpoint, and
-        returns the query. It is called twice, with the same checkpoint; once, if the query has no
-        operator that keeps state (``sf.where``, ``sf.impute``), which holds nothing
-
-        def start():
-            rows = sf.reorder(spark.readStream..., event_time="ts", arrival="at", drop_ratio=0.01)
-            writer = rows.writeStream.option("checkpointLocation", state)
-            return writer.trigger(availableNow=True).start(path)
-
-        sf.ops.run_to_end(spark, start)
-
-    All rows are processed first. A second run then ends every operator of the query, upstream ones
-    first, in one micro-batch: the sinks have what they would have of the same rows as a static
-    frame. The query may go on later, by this function, with new rows, night after night. What was
-    emitted at an end is not emitted again: rows that are older than those emitted by a reorder are
-    late, and rows of a window that was open at an end, and was emitted then, are late for it. Both
-    are counted as `late`. The checkpoint cannot be shared with a query started in another way:
-    Spark refuses to go on with another number of sources.
+    spark
+        The session.
+    start
+        Function that builds the frame, starts it with ``trigger(availableNow=True)`` and a
+        checkpoint, and returns the query. It is called twice, with the same checkpoint; once, if
+        the query has no operator that keeps state (``sf.where``, ``sf.impute``), which holds
+        nothing.
 
     Returns
     -------
@@ -43,10 +32,32 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
 
     Raises
     ------
-    What the query raises; TypeError if `start` returns no query; ValueError if the query has an
-    operator with state that was made before `start` was called, and so does not learn of the end.
+    TypeError
+        If `start` is not a function, or does not return a query.
+    ValueError
+        If the query has an operator with state that was built before `start` was called, and is
+        therefore not told of the end. Errors of the query are raised, too.
+
+    Notes
+    -----
+    All rows are processed first. A second run then ends every operator of the query, upstream ones
+    first, in one micro-batch: the sinks have what they would have for the same rows as a static
+    frame. The query may continue later, by this function, with new rows, night after night. What
+    was emitted at an end is not emitted again: rows older than those emitted by a reorder are late,
+    and rows of a window that was open at an end, and was emitted then, are late for it. Both are
+    counted as `late`. The checkpoint cannot be shared with a query started in another way: Spark
+    refuses to continue with another number of sources.
 
     Needs PySpark 4.2 where an operator keeps state. Cost: a second start of the query.
+
+    Examples
+    --------
+        def start():
+            rows = sf.reorder(spark.readStream..., event_time="ts", arrival="at", drop_ratio=0.01)
+            writer = rows.writeStream.option("checkpointLocation", state)
+            return writer.trigger(availableNow=True).start(path)
+
+        sf.ops.run_to_end(spark, start)
     """
     if not callable(start):
         raise TypeError(

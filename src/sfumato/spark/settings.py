@@ -1,34 +1,47 @@
-"""Spark settings that streaming state in Python wants, for whoever makes the session."""
+"""Settings of a Spark session for streaming state in Python."""
 
-STATE = "spark.sql.streaming.stateStore"
+STATE_STORE = "spark.sql.streaming.stateStore"
 MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 
 def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
-    """Settings for queries with state, as ``SparkSession.builder.config`` takes them.
+    """Return settings for queries with state, as ``SparkSession.builder.config`` takes them.
 
-    cores : of the whole cluster; sets one shuffle partition a core: every partition costs some
-        30 ms a micro-batch. None: left as it is. A query that goes on from a checkpoint has as many
-        partitions as its first start, whatever is set: Spark keeps them; answers are the same.
-        From 16 cores on, set ``spark.sfumato.buckets`` (32) to twice their number: keys are hashed
-        into so many buckets, the units of work, for as long as the checkpoint lives
-    local_disk : checkpoints lie on a local disk: commit them by renaming files, which saves time.
-        Not for object stores
+    Parameters
+    ----------
+    cores
+        Number of cores of the whole cluster. Sets one shuffle partition per core; every partition
+        costs some 30 ms per micro-batch. None: not set. A query that continues from a checkpoint
+        keeps the number of partitions of its first start, whatever is set; the results are the
+        same. From 16 cores on, set ``spark.sfumato.buckets`` (32) to twice their number: keys are
+        hashed into this number of buckets, the units of work, for as long as the checkpoint exists.
+    local_disk
+        Checkpoints are on a local disk: commit them by renaming files, which saves time. Not for
+        object stores.
 
-    What they do: state in RocksDB, which the operators need, written as a log of changes; no
-    count of all state rows in every micro-batch; times in UTC; Python workers reached over a Unix
-    socket. The last one only counts before the session starts; the others can also be set on a
-    running session with ``spark.conf.set``. The library's functions never change a setting.
+    Returns
+    -------
+    Settings by name: state in RocksDB, which the operators need, written as a log of changes; no
+    count of all state rows in every micro-batch; times in UTC; a Unix socket to Python workers. The
+    last one has to be set before the session starts; the others can also be set on a running
+    session with ``spark.conf.set``. The library's functions never change a setting.
 
+    Raises
+    ------
+    ValueError
+        For `cores` that is not a whole number of at least 1.
+
+    Examples
+    --------
     >>> sf.ops.settings(cores=4)["spark.sql.shuffle.partitions"]
     '4'
     """
     chosen = {
-        f"{STATE}.providerClass": (
+        f"{STATE_STORE}.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
-        f"{STATE}.rocksdb.changelogCheckpointing.enabled": "true",
-        f"{STATE}.rocksdb.trackTotalNumberOfRows": "false",
+        f"{STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+        f"{STATE_STORE}.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.python.unix.domain.socket.enabled": "true",
     }

@@ -1,4 +1,4 @@
-"""Arrival order: one sequence out of rows that came in several pieces."""
+"""Arrival order: one sequence of rows that came in several pieces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,14 +8,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Arrival:
-    """How rows follow each other to an operator, for those who sort them before it: by `columns`,
-    then left before right, then by their tie.
+    """The order in which an operator takes rows: by `columns`, then left before right, then by tie.
 
     columns : names of columns, or of fields as "window.end", the most important first; NULL first
-    of_late : those of `columns` that count for rows marked late only; of others they are NULL
-    needed : rows that lack one of these, NULL or NaN, come before all others, as they are
+    of_late : the `columns` that count only for rows marked late; for others they are NULL
+    needed : rows with NULL or NaN in one of these precede all others, in their given order
     within : so do rows whose whole number or time (microseconds) in `needed` is not within +-this
-    tied : whether ties tell simultaneous rows apart; otherwise they stay as they are
+    tied : whether ties tell simultaneous rows apart; otherwise they keep their given order
     """
 
     columns: tuple[str, ...]
@@ -26,16 +25,15 @@ class Arrival:
 
 
 def arrival_order(columns: Sequence[np.ndarray], ties: Sequence[np.ndarray] = ()) -> np.ndarray:
-    """int64[n]: the permutation that sorts rows by `columns`, the first one first.
+    """Return int64[n]: the permutation that sorts rows by `columns`, the most important first.
 
-    columns : at least one array of numbers, n values each
-    ties : what decides between rows of equal `columns`, the most important first; rows that
-        tie even there stay as they are. O(n log n); O(n) and the sort of those runs, equal in the
-        first columns, that are not in order.
+    columns : at least one array of n numbers    ties : decide between rows of equal `columns`
+    The sort is stable. Cost: O(n) and the sort of those runs, equal in the first columns, that are
+    not in order.
     """
     by = [*columns, *ties]
     order, wrong, run = np.arange(len(by[0])), np.zeros(max(len(by[0]) - 1, 0), bool), None
-    equal = ~wrong  # to the row before, so far
+    equal = ~wrong  # to the previous row, so far
     for column in by:
         here = equal & ~(column[1:] >= column[:-1])  # or a NaN would have to tell
         if run is None and here.any():
@@ -52,7 +50,7 @@ def arrival_order(columns: Sequence[np.ndarray], ties: Sequence[np.ndarray] = ()
 
 
 def count_out_of_order(columns: Sequence[np.ndarray], latest: tuple | None) -> int:
-    """How many rows come, by `columns`, before the `latest` row of earlier micro-batches."""
+    """Count the rows that precede, by `columns`, the `latest` row of earlier micro-batches."""
     if latest is None:
         return 0
     before = np.zeros(len(columns[0]), bool)

@@ -1,16 +1,28 @@
-"""Arrow columns as the arrays the operators take, and back."""
+"""Arrow columns as the arrays that operators take, and back; Arrow tables as declared state.
 
+A table is saved as the bytes of an Arrow stream and a checksum, since what reads Arrow trusts
+names, types and lengths in these bytes.
+"""
+
+import struct
+import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.operators.state.declared import Array, Saved, Size, Sizes, check_size
+from sfumato.operators.state.snapshot import SnapshotError
+
 UNKNOWN = np.iinfo(np.int64).min  # a punctuation that is not known yet
+CHECKSUM = struct.Struct("<I")
 
 
 def as_numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """int64 or float64 of a column without NULLs; times as microseconds, dates as days."""
+    """Return int64 or float64 of a column without NULL; times as microseconds, dates as days."""
     array = as_array(column)
     kind = array.type
     if pa.types.is_timestamp(kind):
@@ -27,7 +39,7 @@ def as_numbers(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def as_times(times: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Microseconds as a column of the event time's own type; UNKNOWN becomes NULL."""
+    """Return microseconds as a column of the event time's type; UNKNOWN becomes NULL."""
     column = pa.array(times, pa.int64(), mask=times == UNKNOWN)
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz))
@@ -37,7 +49,7 @@ def as_times(times: np.ndarray, kind: pa.DataType) -> pa.Array:
 
 
 def complete(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
-    """bool[n]: rows that have a value, and not NaN, in each of `columns`."""
+    """Return bool[n]: rows that have a value, and not NaN, in each of `columns`."""
     whole = np.ones(table.num_rows, bool)
     for name in columns:
         column = table.column(name)
@@ -49,12 +61,12 @@ def complete(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """One table out of several of one schema."""
+    """Return several tables of one schema as one."""
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
 def taken(table: pa.Table, places: np.ndarray) -> pa.Table:
-    """The rows at some places, in that order: the table itself where they are all, as they are."""
+    """Return the rows at some places, in that order; the table itself where nothing changes."""
     n = len(places)
     if n == table.num_rows and np.array_equal(places, np.arange(n)):
         return table
@@ -62,7 +74,7 @@ def taken(table: pa.Table, places: np.ndarray) -> pa.Table:
 
 
 def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column in one piece."""
+    """Return a column in one piece."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     if column.num_chunks == 1:
@@ -74,7 +86,54 @@ def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def fields_of(column: pa.ChunkedArray | pa.Array) -> dict[str, pa.Array]:
-    """The fields of a struct column by name."""
+    """Return the fields of a struct column by name."""
     structs = as_array(column)
     parts = zip(structs.type, structs.flatten(), strict=True)
     return {field.name: values for field, values in parts}
+
+
+@dataclass(frozen=True)
+class SavedTable:
+    """A pyarrow.Table, or None, as declared state.
+
+    size : name of its number of rows (as in `Array`), or None for any; None has 0 rows
+    """
+
+    size: Size = None
+
+    def save(self, value: pa.Table | None, name: str, saved: Saved) -> None:
+        saved.arrays[name] = np.empty(0, np.uint8) if value is None else as_bytes(value)
+
+    def load(
+        self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any
+    ) -> pa.Table | None:
+        data = Array(np.uint8, None).load(saved, name, sizes, owner, present)
+        table = None if not data.size else from_bytes(name, data)
+        check_size(name, self.size, 0 if table is None else table.num_rows, sizes)
+        return table
+
+
+def as_bytes(table: pa.Table) -> np.ndarray:
+    """Return uint8[]: the table as an Arrow stream, and its CRC-32."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    stream = sink.getvalue().to_pybytes()
+    return np.frombuffer(stream + CHECKSUM.pack(zlib.crc32(stream)), np.uint8)
+
+
+def from_bytes(name: str, data: np.ndarray) -> pa.Table:
+    """Return the table of `as_bytes`. Raises SnapshotError for other bytes.
+
+    Cost: reading, and one look at every offset, so that damaged offsets cannot lead outside.
+    """
+    stream, checksum = data[: -CHECKSUM.size].tobytes(), data[-CHECKSUM.size :].tobytes()
+    if checksum != CHECKSUM.pack(zlib.crc32(stream)):
+        raise SnapshotError(f"`{name}` is no Arrow table, or a damaged one")
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise SnapshotError(f"`{name}` is no Arrow table: {error}") from error
+    return table

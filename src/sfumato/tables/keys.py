@@ -1,4 +1,4 @@
-"""Codes for key values: 0, 1, 2, ... in order of first appearance; those forgotten come back."""
+"""Codes for key values: 0, 1, 2, ... in order of first appearance; forgotten codes come back."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -10,29 +10,28 @@ import pyarrow.compute as pc
 from sfumato.operators.arrays import Floats, Ints, fitted, longer, numbered
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.declared import Table
+from sfumato.tables.arrow import SavedTable
 from sfumato.tables.row_store import RowStore
 
-NAN = float("nan")  # one object: a dictionary finds what is the same
+NAN = float("nan")  # one object, which a dictionary finds by identity
 NEVER = -np.inf
-BYTES_A_KEY = 400  # of its place in a dictionary, beside the arrays
+BYTES_PER_KEY = 400  # in a dictionary, without the arrays
 
 
 class KeyIndex(Stateful):
-    """Gives every distinct combination of key values a code, which it keeps until it is forgotten.
+    """Gives every distinct combination of key values a code, until the key is forgotten.
 
     forget_after : float > 0 in the unit of the rows' order, or None. A key whose next row is later
-        than that after its newest row so far begins anew: with another code. The old code is then
-        among those of `expired`, as is that of a key that has had no row while the order of the
-        rows of all keys went on by so much
+        than this after its newest row begins again, with another code. The old code is then in
+        `expired`, as is that of a key without a row while the order of all rows went on by this
 
-    Values are equal as Spark groups them: NULL is a value like any other, NaN is one value, and
-    -0.0 is 0.0. Codes go on across calls; a forgotten one is given again, so that they stay dense.
-    Cost: of a call, its rows and the keys in them; memory: some 0.5 KB a key.
+    Values are equal as Spark groups them: NULL is one value, NaN is one value, and -0.0 is 0.0.
+    Forgotten codes are given again, so that codes stay dense.
+    Cost: per call its rows and the keys in them; memory: about 0.5 KB per key.
     """
 
     state = {
-        "known": Table("known"),
+        "known": SavedTable("known"),
         "code": Array(int, "known", low=0, high=2**31),
         "newest": Array(float, "codes"),
         "seen": Array(float, "codes"),
@@ -45,37 +44,36 @@ class KeyIndex(Stateful):
         self._codes: dict[Hashable, int] = {}
         self._values = RowStore()
         self.size = 0  # all codes given so far are below this; arrays have room for more
-        self._number = np.empty(0, np.int64)  # of each code's values; -1: it is free
+        self._number = np.empty(0, np.int64)  # of each code's values; -1: the code is free
         self.newest: Floats = np.empty(0)  # order of each code's newest row, with `forget_after`
         self.seen: Floats = np.empty(0)  # newest order of all rows when that row came
         self.free: Ints = np.empty(0, np.int64)  # codes to give again, the next one last
         self.latest = NEVER  # newest order of all rows
-        self._over: list[int] = []  # codes whose key has begun anew
-        self._due = NEVER  # no key is silent for too long before `latest` has reached this
+        self._over: list[int] = []  # codes whose key has begun again
+        self._due = NEVER  # no key expires before `latest` has reached this
 
     def __len__(self) -> int:
-        """Keys known."""
+        """The number of known keys."""
         return len(self._codes)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the keys take, about."""
-        return BYTES_A_KEY * len(self._codes)
+        """About the bytes that the keys take."""
+        return BYTES_PER_KEY * len(self._codes)
 
     def take(self, codes: Ints, key: int) -> pa.ChunkedArray:
-        """The values that `codes` (int64[n]) have of key column number `key`."""
+        """Return the values of key column number `key` for `codes` (int64[n])."""
         return self.values(codes).column(key)
 
     def values(self, codes: Ints) -> pa.Table:
-        """The values that `codes` (int64[n]) have of all key columns."""
+        """Return the values of all key columns for `codes` (int64[n])."""
         return self._values.take(self._number[codes])
 
     def encode(self, keys: pa.Table, order: np.ndarray | None = None) -> Ints:
-        """int64[n] codes of n rows in order of arrival; with no key column one key.
+        """Return int64[n]: codes of n rows in order of arrival, all 0 without key columns.
 
         order : int64 or float64[n], needed with `forget_after`
-        Cost: one dictionary look-up a distinct combination, the rest vectorised but for nested
-        values.
+        Cost: one dictionary look-up per distinct combination; vectorised except nested values.
         """
         if not keys.num_rows:
             return np.empty(0, np.int64)
@@ -86,11 +84,11 @@ class KeyIndex(Stateful):
         codes = self._known(distinct)[local]
         if self.forget_after is None:
             return codes
-        assert order is not None, "the order of the rows says which keys begin anew"
+        assert order is not None, "the order of the rows says which keys begin again"
         return self._renewed(codes, order.astype(np.float64), keys)
 
     def _known(self, distinct: pa.Table) -> Ints:
-        """Codes of distinct rows; new ones for those that have none."""
+        """Return the codes of distinct rows; unknown rows get new codes."""
         rows = _rows(distinct)
         known = np.array([self._codes.get(row, -1) for row in rows], np.int64)
         new = np.flatnonzero(known < 0)
@@ -104,7 +102,7 @@ class KeyIndex(Stateful):
         return known
 
     def _store(self, values: pa.Table, rows: list[Hashable]) -> Ints:
-        """Codes of new keys, whose values are kept."""
+        """Return codes of new keys, and store their values."""
         again = min(len(rows), len(self.free))
         split = len(self.free) - again
         size = self.size + len(rows) - again
@@ -119,26 +117,26 @@ class KeyIndex(Stateful):
         return codes
 
     def _room(self, size: int) -> None:
-        """Room for so many codes: no more, no less."""
+        """Make room for exactly this number of codes."""
         self._number = longer(self._number[:size], size, -1)
         if self.forget_after is not None:
             self.newest = longer(self.newest[:size], size, NEVER)
             self.seen = longer(self.seen[:size], size, NEVER)
 
     def _renewed(self, codes: Ints, order: Floats, keys: pa.Table) -> Ints:
-        """The codes, with new ones from the rows on that begin their key anew."""
+        """Return the codes, with new ones from the rows on at which keys begin again."""
         assert self.forget_after is not None
         last = self.newest[codes]
-        late = order > last + self.forget_after  # only these and those after them can be anew
+        late = order > last + self.forget_after  # at these, or later rows, a key may begin again
         if late[last != NEVER].any() or _steps(codes, order, self.forget_after):
             codes = codes.copy()
-            self._begin_anew(codes, order, keys)
+            self._begin_again(codes, order, keys)
         np.maximum.at(self.newest, codes, order)
         self.latest = max(self.latest, float(order.max()))
         self.seen[codes] = self.latest
         return codes
 
-    def _begin_anew(self, codes: Ints, order: Floats, keys: pa.Table) -> None:
+    def _begin_again(self, codes: Ints, order: Floats, keys: pa.Table) -> None:
         assert self.forget_after is not None
         for code in np.unique(codes).tolist():
             places = np.flatnonzero(codes == code)
@@ -154,7 +152,7 @@ class KeyIndex(Stateful):
                 codes[places[begin:]] = self._codes[rows[0]]
 
     def expired(self) -> Ints:
-        """int64[]: codes that no row will have again, each given once; then `forget` them.
+        """Return int64[]: codes that no row will have again, each once; then `forget` them.
 
         Call it when the rows encoded so far have been processed.
         """
@@ -169,7 +167,7 @@ class KeyIndex(Stateful):
         alive = self.seen[(self._number >= 0) & ~silent]
         self._due = max(
             float(alive.min(initial=self.latest)) + self.forget_after,
-            self.latest + self.forget_after / 16,  # so often at most all keys are looked at
+            self.latest + self.forget_after / 16,  # limits how often all keys are checked
         )
         return np.concatenate([over, np.flatnonzero(silent)])
 
@@ -179,7 +177,7 @@ class KeyIndex(Stateful):
             return
         rows = _rows(self._values.take(self._number[codes]))
         for row, code in zip(rows, codes.tolist(), strict=True):
-            if self._codes.get(row) == code:  # else the key has begun anew
+            if self._codes.get(row) == code:  # else the key has begun again
                 del self._codes[row]
         self._codes = fitted(self._codes)
         self._number[codes] = -1
@@ -190,8 +188,6 @@ class KeyIndex(Stateful):
     def keep(self, codes: Ints) -> None:
         """Forget all codes but these."""
         self.forget(np.setdiff1d(np.flatnonzero(self._number >= 0), codes))
-
-    # ---- saved
 
     def before_saving(self) -> None:
         self._room(self.size)
@@ -214,14 +210,9 @@ class KeyIndex(Stateful):
             self._number[self.code] = self._values.append(self.known)
         self.known, self.code = None, np.empty(0, np.int64)
 
-    @property
-    def table(self) -> pa.Table | None:
-        """The known combinations in order of their codes, none forgotten; None before the first."""
-        return self.values(np.arange(self.size)) if self.size else None
-
 
 def _grouped(keys: pa.Table) -> tuple[Ints, Ints]:
-    """(group of each row, first row of each group), groups in order of their first rows."""
+    """Return (group of each row, first row of each group), groups in order of first rows."""
     local, first = np.zeros(keys.num_rows, np.int64), np.zeros(1, np.int64)
     for column in keys.columns:
         codes = _local_codes(column)
@@ -252,7 +243,7 @@ def _local_codes(column: pa.ChunkedArray) -> Ints:
 
 
 def _rows(table: pa.Table) -> list[Hashable]:
-    """What is equal, and has an equal hash, where keys are: a value; of several columns a tuple."""
+    """Return rows as hashable values that are equal where keys are; of several columns tuples."""
     columns = []
     for column in table.columns:
         values = column.to_pylist()
@@ -263,7 +254,7 @@ def _rows(table: pa.Table) -> list[Hashable]:
 
 
 def _hashable(value: Any) -> Any:
-    """A value that equals those which Spark groups with it, and has a hash."""
+    """Return a hashable value that equals those which Spark groups with it."""
     if isinstance(value, float) and value != value:
         return NAN
     if isinstance(value, dict):

@@ -1,14 +1,14 @@
-"""What every operator over Arrow tables shares: config, keys, order of arrival, counters, state.
+"""The base of operators over Arrow tables: config, keys, order of arrival, counters, state.
 
-Rows come with columns of fixed names, whatever users call theirs: `row` (a struct, what comes out
-again), `key0`.., `order0`.., `__tie` (which decides between simultaneous rows), and what the kind
-of operator reads. Fields of `row` have fixed names too, so that no name of a user can clash.
+Rows have columns of fixed names: `row` (a struct that is emitted again), `key0`.., `order0`..,
+`__tie` (which decides between simultaneous rows), and what the operator reads. Fields of `row` have
+fixed names too, so that names of users cannot clash.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -23,7 +23,7 @@ from sfumato.tables.arrow import as_numbers, complete, joined, taken
 from sfumato.tables.keys import KeyIndex
 
 ROW, TIE = "row", "__tie"
-SEVERAL = (
+SEVERAL_CONTROLLERS = (
     "rows that are not late came behind a punctuation of theirs, so they are of several disorder "
     "controllers, as those of a union of reordered frames are (or something held them back after "
     "sf.reorder), and nobody knows what is complete: reorder the union, with a column that names "
@@ -32,12 +32,30 @@ SEVERAL = (
 )
 
 
-class OperatorConfig(ABC):
-    """What makes an operator for the keys of one bucket: plain values, for workers.
+# Gauges of the largest window of a micro-batch: its tuples w', and the w that they stand for.
+SIZE_GAUGES: Mapping[str, tuple[str, str]] = {
+    "window_size": ("long", "max(window_size)"),
+    "window_rows": ("long", "max(window_rows)"),
+}
 
-    A class says its `kind`, the `version` of its state's layout, the `counters` it keeps, and its
-    `gauges`: what it shows at the end of a micro-batch and does not save, name -> (type, SQL
-    aggregate over the buckets that had rows).
+
+def window_gauges(largest: int, windows: Iterable[Any]) -> dict[str, int | None]:
+    """Return the gauges `SIZE_GAUGES`.
+
+    largest : 0 where no row came    windows : only those by count have `rows`
+    """
+    rows = [of for window in windows if (of := getattr(window, "rows", None)) is not None]
+    return {"window_size": largest or None, "window_rows": max(rows, default=None)}
+
+
+class OperatorConfig(ABC):
+    """The settings of an operator for the keys of one bucket: plain values, for workers.
+
+    kind : name of the operator's state    version : of the state's layout
+    counters : names of the counters that it keeps
+    gauges : values at the end of a micro-batch, which are not saved: name -> (type, SQL aggregate
+        over the buckets that had rows)
+    tasks : the number of operators that share the work of a bucket; each gets all its rows
     """
 
     kind: ClassVar[str]
@@ -47,16 +65,19 @@ class OperatorConfig(ABC):
 
     @property
     def tasks(self) -> int:
-        """How many operators share the work of a bucket: each gets all rows of it."""
         return 1
 
     def for_task(self, number: int) -> Self:
-        """Return the config of one of these operators."""
+        """Return the config of one of the `tasks`."""
         return self
+
+    def check(self) -> None:
+        """Raise ValueError or TypeError for a wrong config."""
+        self.make()
 
     @abstractmethod
     def make(self) -> BatchOperator:
-        """Return the operator, empty. Raises ValueError or TypeError for a wrong config."""
+        """Return the empty operator. Raises ValueError or TypeError for a wrong config."""
 
     @abstractmethod
     def restore(self, data: bytes) -> BatchOperator:
@@ -64,34 +85,33 @@ class OperatorConfig(ABC):
 
 
 class BatchOperator(Stateful, ABC):
-    """An operator over Arrow tables that takes a stream by micro-batches.
+    """An operator over Arrow tables that takes a stream by micro-batches; times are in ms.
 
-    took : whether rows of the micro-batch took part
+    took : whether rows of the micro-batch were processed
     """
 
     took = True
 
     @abstractmethod
     def begin(self) -> None:
-        """Begin a micro-batch: what `gauges` show of one is counted from here on."""
+        """Begin a micro-batch, of which `gauges` are."""
 
     @abstractmethod
     def set_clock(self, now: int) -> None:
-        """Take the processing time of a call, in milliseconds.
+        """Take the processing time of a call, with rows or without.
 
-        The machine's clock may have stepped back, or a restart may have moved the state to a
-        machine whose clock is behind. An operator with an idle timeout then replaces each saved
-        processing time that is after `now` by `now`, so that a silence lasts at most one timeout
-        longer. Calls that pass no rows to the operator count too.
+        It may be before that of earlier calls: a clock may step back, and a restart may move the
+        state to another machine. An operator with an idle timeout then replaces each saved time
+        after `now` by `now`, so that a silence lasts at most one timeout longer.
         """
 
     @abstractmethod
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        """Return answers to the rows of a micro-batch: (side, rows) pairs; `now` in ms."""
+        """Return the answers to the rows of a micro-batch: (side, rows) pairs."""
 
     @abstractmethod
     def idle(self, now: int) -> list[pa.Table]:
-        """Return what is emitted because no row came for so long; `now` in milliseconds."""
+        """Return what is emitted after an idle timeout."""
 
     @abstractmethod
     def flush(self) -> list[pa.Table]:
@@ -103,8 +123,7 @@ class BatchOperator(Stateful, ABC):
 
     @abstractmethod
     def gauges(self) -> dict[str, Any]:
-        """Return what the config's `gauges` show now, None where nothing is known: no part of the
-        state, and answers do not depend on it."""
+        """Return the config's `gauges`, None where unknown."""
 
     @abstractmethod
     def snapshot(self) -> bytes:
@@ -113,13 +132,13 @@ class BatchOperator(Stateful, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class TableConfig(OperatorConfig):
-    """Settings of an operator over tables: plain values, for workers and for checkpoints.
+    """Settings of an operator with keys and an order.
 
-    keys, orders : how many columns key0.., order0.. there are
-    forget_after : a key whose next row comes later than this after its newest one begins anew, in
-        the unit of order0; None: keys are never forgotten
-    one_controller : the rows are said to be those of a disorder controller that never begins anew,
-        so that rows in order which come behind others are an error, see `require_one_controller`
+    keys, orders : the numbers of columns key0.., order0..
+    forget_after : a key begins again at a row that is later than this after its newest row, in the
+        unit of order0; None: keys are never forgotten
+    one_controller : the rows are those of one disorder controller that never begins again, so that
+        rows out of order are an error, see `require_one_controller`
     """
 
     keys: int = 0
@@ -134,12 +153,11 @@ class TableConfig(OperatorConfig):
     }
 
     def arrival(self, side: int = 0) -> Arrival:
-        """How rows of a side follow each other: what `arrange` of the operator sorts by."""
+        """Return the order of the rows of a side, by which `arrange` of the operator sorts."""
         return Arrival(tuple(f"order{i}" for i in range(self.orders)))
 
     @abstractmethod
-    def make(self) -> TableOperator:
-        """Return the operator, empty. Raises ValueError or TypeError for a wrong config."""
+    def make(self) -> TableOperator: ...
 
     def restore(self, data: bytes) -> TableOperator:
         _, saved = load_bytes(data, self.kind, self.version)
@@ -150,15 +168,15 @@ class TableConfig(OperatorConfig):
         return operator
 
     def fingerprint(self) -> str:
-        """Text that differs where a checkpoint of another config cannot be continued."""
+        """Return text that differs where a checkpoint of another config cannot be continued."""
         return fingerprint(self.kind, self)
 
 
 class TableOperator(BatchOperator, ABC):
-    """An operator over Arrow tables, for the keys of one bucket.
+    """An operator with keys and an order, for the keys of one bucket.
 
-    A kind of operator says what comes out (`answers`) and declares, in `state`, the attributes
-    that it keeps beside those below; snapshot and restore follow.
+    A subclass computes `answers` and declares, in `state`, its own attributes; snapshot and restore
+    follow. The steps of `process`: `usable` (or `invalid`), `settled`, `arrange`, `answers`.
     """
 
     config: TableConfig
@@ -169,10 +187,10 @@ class TableOperator(BatchOperator, ABC):
         self.index = KeyIndex(forget_after=config.forget_after)
         self.latest: tuple | None = None  # order of the newest row
         self.counts: dict[str, int] = dict.fromkeys(config.counters, 0)
-        self._keys_before = 0  # those known when the micro-batch began
+        self._keys_before = 0  # keys known at the beginning of the micro-batch
 
     def lengths(self) -> dict[str, int]:
-        return {}  # the config's numbers are of columns: `keys` is not how many keys there are
+        return {}  # the config's numbers are of columns: `keys` is not the number of keys
 
     def begin(self) -> None:
         self._keys_before = len(self.index)
@@ -189,7 +207,7 @@ class TableOperator(BatchOperator, ABC):
         return outputs + self.arranged(self.settled(rows) if rows.num_rows else rows, now)
 
     def arranged(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        """Return the answers to usable rows, which are brought into order of arrival."""
+        """Return the answers to usable rows, taken in order of arrival."""
         if not rows.num_rows:
             return []
         outputs = self.answers(taken(rows, self.arrange(rows)), now)
@@ -197,63 +215,60 @@ class TableOperator(BatchOperator, ABC):
         return outputs
 
     def settled(self, rows: pa.Table) -> pa.Table:
-        """Return the rows whose place in the order is known, those that waited for it included."""
+        """Return the rows whose place in the order is known, also of earlier calls."""
         return rows
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        """What comes out because of some rows, at least one, in order of arrival."""
+        """Return the answers to some rows, at least one, in order of arrival."""
         raise NotImplementedError(f"{type(self).__name__} says no answers: see its `process`")
 
     def usable(self, rows: pa.Table) -> np.ndarray:
-        """bool[n]: rows that take part, those with an order; `invalid` gets the others."""
+        """Return bool[n]: rows with an order; `invalid` gets the others."""
         return complete(rows, [f"order{i}" for i in range(self.config.orders)])
 
     def invalid(self, rows: pa.Table) -> list[pa.Table]:
-        """What comes out for rows that cannot be used: nothing; they are counted."""
+        """Count rows that cannot be used, and return what is emitted for them."""
         self.counts["invalid"] += rows.num_rows
         return []
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
-        """int64[n]: places of the rows in order of arrival; notes the newest of them."""
+        """Return int64[n]: places of the rows in order of arrival; notes the newest order."""
         columns = [as_numbers(rows.column(name)) for name in self.config.arrival().columns]
         order = arrival_order(columns, [as_numbers(rows.column(TIE))])
         self.note_order([column[order] for column in columns])
         return order
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
-        """Count rows, given in order, that come before the newest of earlier micro-batches."""
+        """Count rows, given in order, that precede the newest of earlier micro-batches."""
         self.counts["out_of_order"] += count_out_of_order(columns, self.latest)
         newest = tuple(column[-1].item() for column in columns)
         self.latest = newest if self.latest is None else max(newest, self.latest)
 
     def require_one_controller(self, behind: int) -> None:
-        """Raise ValueError for rows in order that came behind, if one controller put them in order.
-
-        They are those of several, which a frame cannot tell: a union has the metadata of the first.
-        """
+        """Raise ValueError for rows out of order that one controller has put in order: they are
+        those of several, since a union has the metadata of its first frame."""
         if behind and self.config.one_controller:
-            raise ValueError(SEVERAL)
+            raise ValueError(SEVERAL_CONTROLLERS)
 
     def codes(self, rows: pa.Table) -> np.ndarray:
-        """int64[n]: codes of the keys of rows in order of arrival."""
-        order = None
-        if self.config.forget_after is not None:
-            order = as_numbers(rows.column("order0"))
+        """Return int64[n]: codes of the keys of rows in order of arrival."""
+        forgets = self.config.forget_after is not None
+        order = as_numbers(rows.column("order0")) if forgets else None
         return self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]), order)
 
     def forget_expired(self) -> None:
-        """Let go of keys that are over; after the rows that showed it have been processed."""
+        """Forget keys that are over, after the rows that showed it have been processed."""
         codes = self.index.expired()
         if len(codes):
             self.forget(codes)
             self.index.forget(codes)
 
     def forget(self, codes: np.ndarray) -> None:
-        """Drop what is held of these keys (int64[]): the codes will be those of other keys."""
+        """Drop the state of these keys (int64[]): their codes will be given to other keys."""
         raise NotImplementedError(f"{type(self).__name__} does not forget keys")
 
     def set_clock(self, now: int) -> None:
-        """Nothing of it is kept by default."""
+        pass
 
     def idle(self, now: int) -> list[pa.Table]:
         return []

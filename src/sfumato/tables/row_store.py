@@ -1,23 +1,25 @@
-"""Arrow rows under numbers that only grow, kept while an operator may still need them."""
+"""Stores of Arrow rows that an operator may still need."""
 
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import Ints
+from sfumato.operators.arrays import Bools, Ints
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.declared import Table
+from sfumato.tables.arrow import SavedTable
 
-SPARSE = 4  # so many numbers a row, or so few rows, and a chunk has no table of all numbers
-SMALL = 1024
+# A chunk with more numbers per row, or fewer rows, has no table of all numbers.
+SPARSE, SMALL = 4, 1024
 
 
-class _Chunk(NamedTuple):
-    """Rows, their ascending numbers, and where each number from the first one on is kept.
+class _StoredRows(NamedTuple):
+    """Rows and their ascending numbers.
 
-    place : int64[]; for a number that is not stored that of the one after it. None: see `_chunk`
+    place : int64[], the place of each number from the first one on; that of the next number where
+        it is not stored. None: see `_chunk`
     """
 
     numbers: Ints
@@ -28,7 +30,7 @@ class _Chunk(NamedTuple):
         return len(self.numbers)
 
     def at(self, wanted: Ints) -> Ints:
-        """int64[n]: where these numbers are, those stored at least."""
+        """Return int64[n]: the places of these numbers, right for those stored."""
         if self.place is None:
             found = np.searchsorted(self.numbers, wanted)
         else:
@@ -36,43 +38,47 @@ class _Chunk(NamedTuple):
         return np.minimum(found, len(self.numbers) - 1)
 
 
-def _chunk(numbers: Ints, rows: pa.Table) -> _Chunk:
-    """Numbers that are close together are found by a table, others by a search: a search among
-    many that are not in the processor's cache takes ten times as long."""
+def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
+    """Return a chunk. Dense numbers are found by a table: a search among many that are not in the
+    processor's cache takes ten times as long."""
     span = int(numbers[-1] - numbers[0]) + 1
     if span > SPARSE * len(numbers) or len(numbers) < SMALL:
-        return _Chunk(numbers, rows, None)
+        return _StoredRows(numbers, rows, None)
     stored = np.zeros(span + 1, np.int64)
     stored[numbers - numbers[0] + 1] = 1
-    return _Chunk(numbers, rows, np.cumsum(stored)[:-1])
+    return _StoredRows(numbers, rows, np.cumsum(stored)[:-1])
 
 
 class RowStore(Stateful):
-    """Rows by number: append at the end, take, forget; each row is copied O(log n) times in all.
+    """Rows under numbers that only grow: append, take, forget; each is copied O(log n) times.
 
-    A few chunks of geometrically falling size; the rows of a chunk have ascending numbers, all
-    below those of the next chunk. Rows not needed leave once they are more than half.
+    There are a few chunks of geometrically falling size, with ascending numbers. Rows that are not
+    needed are dropped once they are more than half.
     """
 
-    state = {"stored": Table("rows"), "numbers": Array(int, "rows", low=0), "next": Value(low=0)}
+    state = {
+        "stored": SavedTable("rows"),
+        "numbers": Array(int, "rows", low=0),
+        "next": Value(low=0),
+    }
 
     def __init__(self) -> None:
-        self._chunks: list[_Chunk] = []
+        self._chunks: list[_StoredRows] = []
         self.empty: pa.Table | None = None  # no row, of the schema; None before the first row
         self.next = 0  # above all numbers so far
 
     def __len__(self) -> int:
-        """Rows stored."""
+        """The number of rows stored."""
         return sum(map(len, self._chunks))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows and of what finds them."""
+        """Bytes of the rows and their numbers."""
         places = [at.nbytes for *_, at in self._chunks if at is not None]
         return sum(each.numbers.nbytes + each.rows.nbytes for each in self._chunks) + sum(places)
 
     def append(self, rows: pa.Table, numbers: Ints | None = None) -> Ints:
-        """Store rows under ascending numbers from `next` on (None: the next ones); these."""
+        """Store rows under ascending numbers from `next` on (None: the next ones); return them."""
         if numbers is None:
             numbers = np.arange(self.next, self.next + rows.num_rows)
         if self.empty is None:
@@ -86,9 +92,9 @@ class RowStore(Stateful):
         return numbers
 
     def take(self, numbers: Ints) -> pa.Table:
-        """The rows of `numbers`, in that order. Raises KeyError for a number not stored."""
+        """Return the rows of `numbers`, in that order. Raises KeyError for a missing number."""
         if len(numbers) > len(self):
-            self._merge(0)  # one look-up each is quicker then
+            self._merge(0)  # then one look-up each is quicker
         parts = self.parts(numbers)
         places = np.concatenate([np.empty(0, np.int64), *(at for at, _ in parts)])
         if len(places) < len(numbers):
@@ -99,7 +105,7 @@ class RowStore(Stateful):
         return rows.take(pa.array(np.argsort(places)))
 
     def parts(self, numbers: Ints) -> list[tuple[Ints, pa.Table]]:
-        """Of some numbers those that are stored: places in `numbers`, and the rows of these."""
+        """Return the rows of those numbers that are stored: (places in `numbers`, rows)."""
         parts = []
         for chunk in self._chunks:
             at = chunk.at(numbers)
@@ -109,16 +115,16 @@ class RowStore(Stateful):
         return parts
 
     def forget(self, live: Ints) -> None:
-        """Only the rows numbered `live` (any order) are needed from now on."""
+        """Note that only the rows numbered `live`, in any order, are needed from now on."""
         if self.crowded(len(live)):
             self.keep(live)
 
     def crowded(self, live: int) -> bool:
-        """Whether more rows are stored than twice as many as are needed."""
+        """Whether more than twice the rows are stored that are needed."""
         return len(self) > 2 * live + 64
 
     def keep(self, live: Ints) -> None:
-        """Drop all rows but those numbered `live`, now."""
+        """Drop all rows except those numbered `live`."""
         self._merge(0)
         for numbers, rows, _ in self._chunks:
             wanted = np.isin(numbers, live)
@@ -126,7 +132,7 @@ class RowStore(Stateful):
             self._chunks = [_chunk(numbers[wanted], kept)] if wanted.any() else []
 
     def _merge(self, first: int) -> None:
-        """One chunk of all from number `first` on."""
+        """Merge the chunks from chunk `first` on."""
         tail = self._chunks[first:]
         if len(tail) > 1:
             rows = pa.concat_tables([chunk.rows for chunk in tail]).combine_chunks()
@@ -135,7 +141,7 @@ class RowStore(Stateful):
 
     @property
     def stored(self) -> pa.Table | None:
-        """All rows stored; None where no row was ever stored."""
+        """All rows stored; None before the first row."""
         self._merge(0)
         return self._chunks[0].rows if self._chunks else self.empty
 
@@ -144,19 +150,40 @@ class RowStore(Stateful):
         self.empty = None if rows is None else rows.schema.empty_table()
         self._chunks = []
         if rows is not None and rows.num_rows:
-            self._chunks = [_Chunk(np.arange(rows.num_rows), rows, None)]
+            self._chunks = [_StoredRows(np.arange(rows.num_rows), rows, None)]
 
     @property
     def numbers(self) -> Ints:
-        """int64[]: those of the rows stored, ascending."""
+        """int64[]: the numbers of the rows stored, ascending."""
         return np.concatenate([np.empty(0, np.int64), *(each.numbers for each in self._chunks)])
 
     @numbers.setter
     def numbers(self, numbers: Ints) -> None:
-        self._chunks = [_Chunk(numbers, chunk.rows, None) for chunk in self._chunks]
+        self._chunks = [_StoredRows(numbers, chunk.rows, None) for chunk in self._chunks]
 
     def after_loading(self) -> None:
         numbers = self.numbers
         if (np.diff(numbers) <= 0).any() or (numbers >= self.next).any():
             raise ValueError("the numbers of stored rows must ascend, up to the next one")
         self._chunks = [_chunk(chunk.numbers, chunk.rows) for chunk in self._chunks]
+
+
+@dataclass
+class BufferedRows:
+    """Rows that wait, and arrays whose last axis has one entry per row, in a subclass's fields."""
+
+    rows: pa.Table
+
+    def _arrays(self) -> list[Any]:
+        return [getattr(self, field.name) for field in fields(self)[1:]]
+
+    def where(self, wanted: Bools) -> Self:
+        """Return some of the rows."""
+        arrays = (array[..., wanted] for array in self._arrays())
+        return type(self)(self.rows.filter(pa.array(wanted)), *arrays)
+
+    def then(self, later: Self) -> Self:
+        """Return these rows followed by later ones."""
+        pairs = zip(self._arrays(), later._arrays(), strict=True)
+        rows = pa.concat_tables([self.rows, later.rows]).combine_chunks()
+        return type(self)(rows, *(np.concatenate(pair, axis=-1) for pair in pairs))

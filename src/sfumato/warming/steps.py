@@ -16,7 +16,7 @@ from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import FUNCTIONS, Aggregate
-from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
+from sfumato.operators.laws.poisson_binomial import COUNT_METHODS, PoissonBinomial
 from sfumato.operators.ranking import top_k
 from sfumato.operators.ranking.semantics import SEMANTICS, Semantics
 from sfumato.operators.ranking.timetable import PLANS, timetable
@@ -29,11 +29,11 @@ from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.windows import JoinWindow
 
-ROWS = 80  # enough for windows to slide, and for sums with too many states to be exact
+WARM_UP_ROWS = 80  # enough for windows to slide, and for sums with too many states to be exact
 LAWS: dict[str, Any] = {"quantiles": [0.5], "distribution": 3, "samples": 10}
 
 
-class Rows(NamedTuple):
+class WarmUpRows(NamedTuple):
     """Uncertain rows: two alternatives each, the last of every third row without a value."""
 
     group: np.ndarray
@@ -43,15 +43,15 @@ class Rows(NamedTuple):
     values: np.ndarray
 
 
-def some_rows() -> Rows:
+def some_rows() -> WarmUpRows:
     random = np.random.default_rng(1)
-    values = random.random((2 * ROWS, 2))
+    values = random.random((2 * WARM_UP_ROWS, 2))
     values[1::6] = np.nan
-    return Rows(
-        group=np.zeros(ROWS, np.int64),
-        time=np.arange(ROWS),
-        offsets=2 * np.arange(ROWS + 1),
-        prob=random.choice([0.3, 0.4, 0.5], 2 * ROWS),
+    return WarmUpRows(
+        group=np.zeros(WARM_UP_ROWS, np.int64),
+        time=np.arange(WARM_UP_ROWS),
+        offsets=2 * np.arange(WARM_UP_ROWS + 1),
+        prob=random.choice([0.3, 0.4, 0.5], 2 * WARM_UP_ROWS),
         values=values,
     )
 
@@ -65,7 +65,7 @@ def some_aggregates() -> list[Aggregate]:
 
 def disorder() -> None:
     """Each estimator; rows that are late, and rows from the future."""
-    arrival = np.arange(ROWS, dtype=np.int64)
+    arrival = np.arange(WARM_UP_ROWS, dtype=np.int64)
     event = arrival - arrival % 7
     event[20] = 2**50
     for estimator, sources in product(ESTIMATORS, (None, arrival % 4)):
@@ -77,21 +77,23 @@ def disorder() -> None:
         )
         operator.process(arrival % 2, event, arrival, sources)
         operator = Reorder.restore(operator.snapshot())
-        operator.process(arrival % 2, event + ROWS, arrival + ROWS, sources)
+        operator.process(arrival % 2, event + WARM_UP_ROWS, arrival + WARM_UP_ROWS, sources)
         operator.flush()
 
 
 def row_hashes() -> None:
     """Those that tell simultaneous rows apart."""
-    hashes, present = begun(ROWS), np.ones(ROWS, np.bool_)
-    offsets = np.arange(ROWS + 1)
-    add_words(hashes, offsets, [np.arange(ROWS), np.ones(ROWS, np.float32)], [present] * 2)
-    add_bytes(hashes, offsets, np.zeros(ROWS, np.uint8), present)
+    hashes, present = begun(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.bool_)
+    offsets = np.arange(WARM_UP_ROWS + 1)
+    add_words(
+        hashes, offsets, [np.arange(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.float32)], [present] * 2
+    )
+    add_bytes(hashes, offsets, np.zeros(WARM_UP_ROWS, np.uint8), present)
 
 
 def laws() -> None:
     p = np.linspace(0.01, 0.99, 40)
-    for method in METHODS:
+    for method in COUNT_METHODS:
         law = PoissonBinomial(p, method)
         law.cdf(3), law.sf(np.arange(3)), law.pmf()
 
@@ -100,9 +102,9 @@ def count_windows() -> None:
     """Windows by each method; all aggregates with laws and without, before and after a restart."""
     rows = some_rows()
     arrivals = rows.group, rows.offsets, rows.prob, rows.values
-    for method in METHODS:
+    for method in COUNT_METHODS:
         window = UncertainWindow(6, 0.9, method=method)
-        window.extend(np.full(ROWS, 0.5))
+        window.extend(np.full(WARM_UP_ROWS, 0.5))
         window.in_window(window.indices)
     for laws in ({}, LAWS):
         operator = CountWindowAggregate(30, 0.9, some_aggregates(), **laws)
@@ -127,7 +129,7 @@ def time_windows() -> None:
         operator = ExtentAggregate(30, 7, some_aggregates(), **laws)
         operator.process(rows.group, rows.time, None, None, *arrivals)
         operator = ExtentAggregate.restore(operator.snapshot())
-        operator.process(rows.group, rows.time + ROWS, None, None, *arrivals)
+        operator.process(rows.group, rows.time + WARM_UP_ROWS, None, None, *arrivals)
         operator.flush()
 
 
@@ -145,20 +147,20 @@ def join_by(strategy: str, dimensions: int) -> None:
     """Windows that grow, move, forget and are read again."""
     random = np.random.default_rng(1)
     arrivals = Arrivals(
-        side=(np.arange(ROWS) % 2).astype(np.uint8),
-        key=np.arange(ROWS, dtype=np.int64) // 2 % 2,
-        offsets=2 * np.arange(ROWS + 1, dtype=np.int64),
-        prob=random.choice([0.3, 0.4], 2 * ROWS),
-        points=random.random((2 * ROWS, dimensions)),
+        side=(np.arange(WARM_UP_ROWS) % 2).astype(np.uint8),
+        key=np.arange(WARM_UP_ROWS, dtype=np.int64) // 2 % 2,
+        offsets=2 * np.arange(WARM_UP_ROWS + 1, dtype=np.int64),
+        prob=random.choice([0.3, 0.4], 2 * WARM_UP_ROWS),
+        points=random.random((2 * WARM_UP_ROWS, dimensions)),
     )
     join = SimilarityJoin(
         dimensions, 0.3, 0.1, JoinWindow(20, 0.9), strategy=strategy, output="changes"
     )
-    for begin in range(ROWS):  # one by one: a window then grows alone, in room that is left
+    for begin in range(WARM_UP_ROWS):  # one by one: a window then grows alone, in room that is left
         join.process(arrivals.part(begin, begin + 1))
     join.live(0)
     tuples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
-    pair_matches(tuples, tuples, (np.arange(ROWS), np.arange(ROWS)), 0.3, 0.1)
+    pair_matches(tuples, tuples, (np.arange(WARM_UP_ROWS), np.arange(WARM_UP_ROWS)), 0.3, 0.1)
     join = SimilarityJoin.restore(join.snapshot())
     join.process(arrivals)
     join.store.forget(np.zeros(1, np.int64))
@@ -167,7 +169,7 @@ def join_by(strategy: str, dimensions: int) -> None:
 def imputation() -> None:
     names = ["a", "b", "c"]
     repository = np.random.default_rng(1).random((100, 3))
-    objects = repository[:ROWS].copy()
+    objects = repository[:WARM_UP_ROWS].copy()
     objects[::2, 2], objects[::3, 1] = np.nan, np.nan
     rules = [Dependency.parse("a -> c : 0.1 -> 0.1"), Dependency.parse("a -> b : 0.1 -> 0.1")]
     for joint, method in product((False, True), LEAST_DONORS):
@@ -178,8 +180,8 @@ def imputation() -> None:
         for streams in (2, 3):
             join = IncompleteJoin(imputer, 0.3, 0.1, [JoinWindow(8)] * streams, alternatives=True)
             arrivals = IncompleteArrivals(
-                side=(np.arange(ROWS) % streams).astype(np.uint8),
-                key=np.zeros(ROWS, np.int64),
+                side=(np.arange(WARM_UP_ROWS) % streams).astype(np.uint8),
+                key=np.zeros(WARM_UP_ROWS, np.int64),
                 values=objects,
             )
             join.process(arrivals)
@@ -187,7 +189,7 @@ def imputation() -> None:
             join.process(arrivals)
             join.forget(np.zeros(1, np.int64))
     DonorIndex(repository).query(repository[:3], 0.1)
-    EarlierValues(3).process(np.zeros(ROWS, int), np.arange(ROWS), objects)
+    EarlierValues(3).process(np.zeros(WARM_UP_ROWS, int), np.arange(WARM_UP_ROWS), objects)
 
 
 def ranking() -> None:
@@ -215,7 +217,7 @@ def ranking() -> None:
         timetable([(1, 2), (2, 3), (3, 5)], plan)
 
 
-STEPS = {
+WARM_UP_STEPS = {
     "row hashes": row_hashes,
     "disorder": disorder,
     "laws": laws,

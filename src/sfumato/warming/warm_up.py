@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sfumato.kernels import compile_store
 from sfumato.kernels.compile import done
-from sfumato.warming.steps import SLOWEST, STEPS
+from sfumato.warming.steps import SLOWEST, WARM_UP_STEPS
 
 # A separate process, not a fork or a spawned one: this works in any script and notebook.
 ONE_STEP = """
@@ -23,10 +23,16 @@ STEPS[sys.argv[2]]()
 
 
 class WarmedUp(NamedTuple):
-    """What `warm_up` did.
+    """Result of `warm_up`.
 
-    compiled : kernels compiled, here and in other processes     loaded : kernels read from disk
-    folder : where kernels are kept; None if no folder can be written
+    Parameters
+    ----------
+    compiled
+        Kernels compiled, here and in other processes.
+    loaded
+        Kernels read from disk.
+    folder
+        Folder in which kernels are kept; None if no folder can be written.
     """
 
     compiled: int
@@ -41,33 +47,44 @@ def warm_up(
 ) -> WarmedUp:
     """Compile all kernels, so that no query has to.
 
-    Call it once per machine, as the user who installed the package or who runs the queries; for an
-    image, while it is built. Each machine of a cluster needs its own kernels. Kernels on disk are
-    only read; docs/running.md says where they are kept. The first time takes some minutes of
-    processor time, later ones some seconds.
-
     Parameters
     ----------
-    only : names of the operators to compile, see `sfumato.warming.steps`; None: all
-    progress : called with the name of each operator before it is compiled
-    processes : how many compile at the same time, 300 MB each; None: one per processor core
+    only
+        Names of the operators to compile, see `sfumato.warming.steps`; None: all.
+    progress
+        Called with the name of each operator before it is compiled.
+    processes
+        Number of processes that compile at the same time, 300 MB each; None: one per processor
+        core.
 
     Returns
     -------
-    The numbers of kernels compiled and read, and where they are kept.
+    The numbers of kernels compiled and read, and the folder where they are kept.
 
     Raises
     ------
-    KeyError for an unknown name, ValueError for a number of processes below 1.
+    KeyError
+        For an unknown name.
+    ValueError
+        For a number of processes below 1.
+
+    Notes
+    -----
+    Call it once per machine, as the user who installed the package or who runs the queries; for an
+    image, while it is built. Each machine of a cluster needs its own kernels. Kernels on disk are
+    only read; docs/running.md says where they are kept. The first run takes some minutes of
+    processor time, later ones some seconds.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     processes = cores or 1 if processes is None else processes
     if processes < 1:
         raise ValueError(f"`processes` must be 1 or more; got {processes}")
-    names = list(STEPS if only is None else only)
-    unknown = [name for name in names if name not in STEPS]
+    names = list(WARM_UP_STEPS if only is None else only)
+    unknown = [name for name in names if name not in WARM_UP_STEPS]
     if unknown:
-        raise KeyError(f"no operator to warm up is named {unknown[0]!r}; there are {list(STEPS)}")
+        raise KeyError(
+            f"no operator to warm up is named {unknown[0]!r}; there are {list(WARM_UP_STEPS)}"
+        )
     begun, folder = done(), compile_store.writable()
     compile_store.first_within_an_hour()  # whoever warms up knows that kernels are compiled
     elsewhere = 0
@@ -75,7 +92,7 @@ def warm_up(
         if progress is not None:
             progress(name)
         before = done()
-        STEPS[name]()
+        WARM_UP_STEPS[name]()
         if not elsewhere and len(done().compiled) > len(before.compiled):
             # There is work to do: others take it up, and this process then reads their kernels.
             elsewhere = _compile_elsewhere(names[place + 1 :], processes, progress)

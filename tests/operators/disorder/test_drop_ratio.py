@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import device_traces
-import hindsight
-import traces
+from benchmarks.data import traces
+from benchmarks.peers import hindsight
 from controllers import SECOND, START
 from sfumato.operators.disorder.punctuator import Punctuator
 
@@ -158,7 +157,8 @@ def test_other_drop_ratios_hold_as_well(name, drop_ratio):
 
 
 def test_real_mobile_sessions_hold_the_drop_ratio_and_wait_at_most_1_65_times(data_folder):
-    sessions = dict(traces.mobile_network(data_folder))
+    real = dict(traces.real(data_folder))
+    sessions = {name: stream for name, stream in real.items() if "mobile network" in name}
     assert len(sessions) == 5
     for name, stream in sessions.items():
         drop, wait = drop_and_wait(stream)
@@ -168,7 +168,7 @@ def test_real_mobile_sessions_hold_the_drop_ratio_and_wait_at_most_1_65_times(da
 
 @pytest.mark.slow
 def test_real_flights_and_machinery_hold_the_drop_ratio_and_wait_at_most_1_15_times(data_folder):
-    real = {**dict(traces.flights(data_folder)), **dict(traces.machinery(data_folder))}
+    real = dict(traces.real(data_folder))
     for name in ("flights from JFK", "machinery, drawn"):
         drop, wait = drop_and_wait(real[name])
         assert 0.9 <= drop <= 1.05, name
@@ -177,14 +177,13 @@ def test_real_flights_and_machinery_hold_the_drop_ratio_and_wait_at_most_1_15_ti
 
 @pytest.mark.parametrize("n", [2000, 10_000])
 def test_a_stream_that_ends_before_its_delays_are_known_drops_no_more_than_wanted(n):
-    drop, _ = drop_and_wait(dict(device_traces.short(n, 5))["dense"])
+    drop, _ = drop_and_wait(dict(traces.short(n, 5))["dense"])
     assert drop <= 1.05
 
 
 def test_real_motes_wait_less_than_with_any_fixed_slack(data_folder):
     # their links stall together: a flurry of late rows is waited for, not answered by drops
-    (stream,) = dict(traces.motes(data_folder)).values()
-    drop, wait = drop_and_wait(stream)
+    drop, wait = drop_and_wait(dict(traces.real(data_folder))["epochs of motes"])
     assert drop <= 1.0
     assert wait <= 0.8
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-import fresh_traces
+from benchmarks import fresh_traces
 from sfumato.operators.disorder.punctuator import Punctuator
 
 DROP_RATIO = 0.01

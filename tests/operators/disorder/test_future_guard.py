@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import traces
+from benchmarks.data import traces
 from controllers import SECOND, every_control
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.disorder.reorder import Reorder

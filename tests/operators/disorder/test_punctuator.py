@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import traces
+from benchmarks.data import traces
 from controllers import CONTROLS, NEVER, START, every_control
 from seeds import examples
 from sfumato.operators.disorder.punctuator import Punctuator

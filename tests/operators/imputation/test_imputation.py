@@ -15,7 +15,7 @@ from seeds import examples
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, NOTHING, PRESENT
 from sfumato.kernels.imputation.imputation import share_limits
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.imputer import REASONS, Imputer
+from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputer
 from sfumato.operators.imputation.lattice import (
     build_lattice,
     combine,
@@ -195,14 +195,14 @@ def test_the_combined_rule_is_tried_first_and_single_ones_where_it_has_no_donors
     assert levels == [2, 1, 1, 1, NOTHING]
     assert imputer.explain(done, 0) == "a, b -> c : 0.1, 0 -> 1"
     assert imputer.explain(done, 4) == "no donors"
-    assert done.counts == {**dict.fromkeys(REASONS, 0), "imputed": 4, "no donors": 1}
+    assert done.counts == {**dict.fromkeys(IMPUTATION_REASONS, 0), "imputed": 4, "no donors": 1}
 
 
 def test_nothing_becomes_zero_or_vanishes_silently():
     imputer = plain(REPOSITORY, ["a -> c : 0.1 -> 1"], ["c"], fallback="reject")
     objects = [[np.nan, 0.0, np.nan], [0.1, 0.0, 3.0], [np.inf, 0.0, np.nan], [0.0, 0.0, -np.inf]]
     done = imputer.impute(objects)
-    assert [REASONS[r] for r in done.reason] == [
+    assert [IMPUTATION_REASONS[r] for r in done.reason] == [
         "no dependency with its determinants present", "complete",
         "no dependency with its determinants present", "not finite",
     ]  # fmt: skip
@@ -231,7 +231,7 @@ def test_an_infinite_determinant_is_a_missing_one():
     )
     objects = [[np.inf, 0.5, 3.0], [-np.inf, 0.5, np.nan], [np.inf, -np.inf, np.nan]]
     done = imputer.impute(objects)
-    assert [REASONS[reason] for reason in done.reason] == [
+    assert [IMPUTATION_REASONS[reason] for reason in done.reason] == [
         "complete", "imputed", "no dependency with its determinants present",
     ]  # fmt: skip
     assert done.values[done.offsets[0] : done.offsets[1]].tolist() == [[3.0]]

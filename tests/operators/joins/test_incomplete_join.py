@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from join_reference import near_on_paper
 from seeds import examples
-from sfumato.operators.imputation.imputer import REASONS, Imputer
+from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputer
 from sfumato.operators.joins.answers import Answers
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
@@ -137,7 +137,7 @@ def test_fused_equals_imputed_then_joined(data):
     np.testing.assert_array_equal(reason, done.reason)
     counters = join.counters
     assert counters["objects"] == 40
-    assert sum(counters[name] for name in REASONS) == 40
+    assert sum(counters[name] for name in IMPUTATION_REASONS) == 40
     assert counters["completed"] == counters["imputed"]
     assert counters["refined"] + counters["certain"] <= counters["candidates"] <= counters["pairs"]
 

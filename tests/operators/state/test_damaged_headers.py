@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 import table_subjects
 from operator_subjects import SUBJECTS
 from seeds import examples
-from sfumato.operators.state.snapshot import MAGIC, PREFIX, Snapshot, SnapshotError, pack, unpack
+from sfumato.operators.state.snapshot import (
+    MAGIC,
+    SNAPSHOT_PREFIX,
+    Snapshot,
+    SnapshotError,
+    pack,
+    unpack,
+)
 
 EVERY = SUBJECTS | table_subjects.TABLES
 VALUES = (
@@ -42,14 +49,16 @@ def replaced(tree, path, value):
 
 
 def taken_apart(data):
-    length = PREFIX.unpack_from(data)[2]
-    return json.loads(data[PREFIX.size : PREFIX.size + length]), data[PREFIX.size + length :]
+    length = SNAPSHOT_PREFIX.unpack_from(data)[2]
+    return json.loads(data[SNAPSHOT_PREFIX.size : SNAPSHOT_PREFIX.size + length]), data[
+        SNAPSHOT_PREFIX.size + length :
+    ]
 
 
 def forged(header, parts):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    text += b" " * (-(PREFIX.size + len(text)) % 8)
-    return PREFIX.pack(MAGIC, zlib.crc32(text + parts), len(text)) + text + parts
+    text += b" " * (-(SNAPSHOT_PREFIX.size + len(text)) % 8)
+    return SNAPSHOT_PREFIX.pack(MAGIC, zlib.crc32(text + parts), len(text)) + text + parts
 
 
 @cache

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from seeds import examples, seeds
 from sfumato.kernels.laws.approximate_law import moments
-from sfumato.operators.laws.poisson_binomial import METHODS, PoissonBinomial
+from sfumato.operators.laws.poisson_binomial import COUNT_METHODS, PoissonBinomial
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from worlds import at_least
@@ -205,7 +205,7 @@ def test_the_newest_tuple_never_leaves_and_impossible_ones_never_enter():
     assert (empty.held, empty.start, empty.extend([]).tolist()) == (0, 0, [])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", COUNT_METHODS)
 @pytest.mark.parametrize("max_tuples", [1, 3, 20, 60])
 def test_more_than_max_tuples_are_never_held_and_the_rest_is_counted(method, max_tuples):
     rng = np.random.default_rng(max_tuples)
@@ -250,7 +250,7 @@ def test_in_window_is_the_sum_over_possible_worlds(existence, rows, confidence):
     assert together.tolist() == [window.in_window(int(j)) for j in window.indices]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", COUNT_METHODS)
 def test_in_window_follows_the_chosen_method(method):
     existence = np.random.default_rng(2).random(80)
     window = UncertainWindow(20, 0.9, method=method)
@@ -321,7 +321,7 @@ def test_a_snapshot_costs_16_bytes_a_held_tuple_and_nothing_else_grows():
     assert UncertainWindow(1_000_000, 0.95).nbytes < 1024  # what is not needed is not made
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", COUNT_METHODS)
 def test_a_snapshot_is_a_value_and_goes_on_as_the_window_would(method):
     rng = np.random.default_rng(6)
     window = UncertainWindow(10, 0.9, 0.3, method=method, max_tuples=40)

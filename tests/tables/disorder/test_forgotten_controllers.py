@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from seeds import examples
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.operator import ROW, TIE
 
 FORGET = 50

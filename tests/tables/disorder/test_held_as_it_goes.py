@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.statistics import BufferStatistics
-from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.operator import ROW, TIE
 
 CONTROLS = [

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.tables.disorder.reorder import ReorderTableConfig
+from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.operator import ROW, TIE
 
 HOUR = 3_600_000_000

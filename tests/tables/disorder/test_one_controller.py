@@ -10,8 +10,7 @@ import sfumato as sf
 from sfumato.memory.frame import frame_of
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.tables.joins.aligned_sides import count_behind
-from sfumato.tables.windows.query import WindowQuery
-from sfumato.tables.windows.wanted import Wanted
+from sfumato.tables.windows.window_query import AggregateSpec, WindowQuery
 
 NEVER = -(2**62)
 SHORT = sf.Range("5 us")
@@ -101,7 +100,7 @@ def test_tables_of_two_controllers_are_refused_and_of_one_that_forgets_counted(o
 def test_a_window_with_a_timeout_of_its_own_only_counts():
     rows = pa.table({"t": [10, 20], "arrival": [1, 2]})
     frame = frame_of(sf.reorder(rows, event_time="t", arrival="arrival", slack=3))
-    count = [Wanted("n", "count", None)]
+    count = [AggregateSpec("n", "count", None)]
 
     def of_one_controller(window):
         return WindowQuery(frame, count, window, "t", None, None, None).one_controller

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import traces
+from benchmarks.data import traces
 from seeds import examples
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.controllers import Controllers
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.state.stateful import load_bytes, saved_bytes
-from sfumato.tables.disorder.ordered_rows import RowReorder
+from sfumato.tables.disorder.table_reorder import RowReorder
 from sfumato.tables.row_store import RowStore
 
 NEVER = np.iinfo(np.int64).min

@@ -11,8 +11,8 @@ import pytest
 
 from seeds import seeds
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.tables.disorder.reorder import ReorderTableConfig
-from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.disorder.table_reorder import ReorderTableConfig
+from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
 from table_subjects import PAIRS, RELEASED, answers, fed, rows
 
 ROWS = 160

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from seeds import examples
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
-from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
+from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import TIE
 from sfumato.windows import JoinWindow
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.tables.joins.alternatives import ALTERNATIVES, attributes_at
+from sfumato.tables.joins.table_join import ALTERNATIVES, attributes_at
 
 KIND = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
 ROWS = pa.table(

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.tables.joins.incomplete_join import IncompleteJoinTableConfig
-from sfumato.tables.joins.similarity_join import SimilarityJoinTableConfig
+from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
+from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import ROW, TIE
 from sfumato.windows import JoinWindow
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.tables.joins.extent_join import ExtentJoinTableConfig
+from sfumato.tables.joins.table_extent_join import ExtentJoinTableConfig
 
 STAMP = pa.timestamp("us", tz="UTC")
 SETTINGS = ExtentJoinTableConfig(keys=1)

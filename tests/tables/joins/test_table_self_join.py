@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.tables.joins.self_join import SelfJoinTableConfig
+from sfumato.tables.joins.table_similarity_join import SelfJoinTableConfig
 from sfumato.windows import JoinWindow
 
 

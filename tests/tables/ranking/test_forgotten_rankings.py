@@ -11,7 +11,7 @@ import pytest
 
 from seeds import seeds
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.tables.ranking.top_k import TopKTableConfig
+from sfumato.tables.ranking.table_top_k import TopKTableConfig
 from sfumato.windows import Range, Rows
 
 AFTER = 12.0
@@ -129,4 +129,4 @@ def test_a_batch_looks_only_at_the_keys_of_its_rows():
     windows.held, windows.windows = Unpassed(windows.held), Unpassed(windows.windows)
     for begin in range(300, 400, 10):
         operator.process([(0, rows.slice(begin, 10))], 0)
-    assert windows.alive == sum(windows.held[k].arrival.size for k in range(len(windows.held)))
+    assert windows.alive == sum(windows.held[k].slot.size for k in range(len(windows.held)))

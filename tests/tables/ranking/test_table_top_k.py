@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from ranked_tables import PLAIN, QUERIES, table
 from seeds import examples
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.queries import Top
 from sfumato.windows import Range, Rows
 from worlds import worlds
@@ -368,11 +367,6 @@ def test_rows_with_values_that_cannot_be_are_counted_and_change_nothing():
     fine, same = answers(PLAIN, rows)
     assert found == fine
     assert counts == {**same, "rows": same["rows"] + 11, "invalid": 11}
-
-
-def test_snapshots_of_others_are_refused():
-    with pytest.raises(SnapshotError):
-        PLAIN.restore(b"nonsense")
 
 
 @pytest.mark.parametrize(

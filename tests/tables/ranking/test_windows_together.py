@@ -13,7 +13,7 @@ from ranked_tables import PLAIN, table
 from seeds import examples
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.tables.ranking import key_windows
-from sfumato.tables.ranking.top_k import TopKTableConfig
+from sfumato.tables.ranking.table_top_k import TopKTableConfig
 from sfumato.windows import Range, Rows
 
 WINDOWS = [Range("8 us"), Range("60 us"), Rows(5), Rows(4, confidence=0.8, max_tuples=9)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from seeds import examples
 from sfumato.tables.operator import ROW, TIE
-from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
+from sfumato.tables.windows.table_windows import RowWindowTableConfig
 from sfumato.windows import Delta, Rows
 
 WINDOWS = {"rows": Rows(3), "delta": Delta(2.5, on="x")}

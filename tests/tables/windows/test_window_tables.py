@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from seeds import seeds
-from sfumato.tables.windows.extents import ExtentTableConfig
-from sfumato.tables.windows.window_aggregate import RowWindowTableConfig
+from sfumato.tables.windows.table_extents import ExtentTableConfig
+from sfumato.tables.windows.table_windows import RowWindowTableConfig
 from sfumato.windows import Delta, Range, Rows
 
 TOTAL = {"results": (("total", "sum", 0, None),), "attributes": 1}

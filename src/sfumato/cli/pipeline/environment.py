@@ -1,4 +1,4 @@
-"""`${NAME}` in a pipeline file: values of the environment, which are used and never printed."""
+"""`${NAME}` in a pipeline file: values of the environment, which are never printed."""
 
 import os
 import re
@@ -13,52 +13,52 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from sfumato.cli.pipeline.secrets import SHORTEST, hide, plain_length
+from sfumato.cli.pipeline.secrets import MIN_SECRET, hide, normal_length
 
-PLACE = re.compile(r"\$(?P<plain>\$(?=\{))|\$\{(?P<name>[^}]*)\}?")
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE_PLACE = re.compile(r"\$(?P<plain>\$(?=\{))|\$\{(?P<name>[^}]*)\}?")
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass
 class Environment:
-    """The variables, those that a file has used, and the options whose values have some."""
+    """The environment's variables, those that a file uses, and the options that have some."""
 
     variables: Mapping[str, str]
     used: dict[str, str] = field(default_factory=dict, repr=False)
     options: set[str] = field(default_factory=set)
 
-    def filled(self, text: str) -> str:
-        """Return the text with its variables; `$${` is `${`.
+    def fill(self, text: str) -> str:
+        """Return the text with the values of its variables; `$${` is `${`.
 
-        Raises ValueError for one that is not set, or too short to be found where it is printed.
+        Raises ValueError for a variable that is not set, or whose value is too short to be hidden.
         """
 
         def value(place: re.Match[str]) -> str:
             if place["plain"]:
                 return "$"
             name = place["name"]
-            if not place[0].endswith("}") or not NAME.fullmatch(name):
+            if not place[0].endswith("}") or not VARIABLE_NAME.fullmatch(name):
                 why = f"has {place[0]!r}; a variable is written ${{NAME}}, and $${{ means ${{"
                 raise ValueError(why)
             if name not in self.variables:
                 raise ValueError(f"needs the environment variable {name}, which is not set")
             value = self.variables[name]
-            if plain_length(value) < SHORTEST:
+            if normal_length(value) < MIN_SECRET:
                 why = f"cannot use the environment variable {name}: its value has fewer than "
-                why += f"{SHORTEST} characters, too few to be hidden wherever it is printed; "
-                raise ValueError(why + "if it is no secret, write it into the file itself")
+                why += f"{MIN_SECRET} characters, too few to hide it wherever it is printed; "
+                raise ValueError(why + "if it is not a secret, write it into the file itself")
             self.used[name] = value
             return value
 
-        return PLACE.sub(value, text)
+        return VARIABLE_PLACE.sub(value, text)
 
     def hidden(self, text: str) -> str:
-        """Return the text with `${NAME}` for each value that was used, however it is written."""
+        """Return the text with `${NAME}` in the place of each value, in whatever form it is."""
         return hide(text, self.used) if self.used else text
 
 
-class DiscreetConsole(Console):
-    """A console that prints no value of an environment that is given to it."""
+class RedactingConsole(Console):
+    """A console that never prints a value of its environment."""
 
     environment: Environment | None = None
 
@@ -66,7 +66,7 @@ class DiscreetConsole(Console):
         super().print(*map(self.hidden, objects), **how)
 
     def hidden(self, shown: Any) -> Any:
-        """Return a text, a table or a group of them without values: before it is cut into lines."""
+        """Return a text, a table or a group without values, before it is cut into lines."""
         known = self.environment
         if known is None or not known.used:
             return shown
@@ -84,19 +84,19 @@ class DiscreetConsole(Console):
         return shown
 
 
-class DiscreetStream:
-    """A text stream that writes no value of an environment."""
+class RedactingStream:
+    """A text stream that never writes a value of an environment."""
 
     def __init__(self, stream: TextIO, hidden: Callable[[str], str]) -> None:
         self._stream, self._hidden = stream, hidden
 
     def write(self, text: str) -> int:
-        """Write a text without values."""
+        """Write a text, without values."""
         self._stream.write(self._hidden(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write some texts without values."""
+        """Write several texts, without values."""
         for line in lines:
             self.write(line)
 
@@ -105,11 +105,11 @@ class DiscreetStream:
 
 
 @contextmanager
-def discreet_streams(environment: Environment) -> Iterator[None]:
-    """Hide values in whatever this process prints in here: logs, warnings, traces of threads."""
+def redact_streams(environment: Environment) -> Iterator[None]:
+    """Hide values in all that this process prints in here: logs, warnings, traces of threads."""
     before = sys.stdout, sys.stderr
-    sys.stdout = cast(TextIO, DiscreetStream(sys.stdout, environment.hidden))
-    sys.stderr = cast(TextIO, DiscreetStream(sys.stderr, environment.hidden))
+    sys.stdout = cast(TextIO, RedactingStream(sys.stdout, environment.hidden))
+    sys.stderr = cast(TextIO, RedactingStream(sys.stderr, environment.hidden))
     try:
         yield
     finally:
@@ -117,10 +117,10 @@ def discreet_streams(environment: Environment) -> Iterator[None]:
 
 
 @contextmanager
-def discreet_children(environment: Environment) -> Iterator[None]:
-    """Let processes that start in here, Spark and its workers, print no values on standard error.
+def redact_children(environment: Environment) -> Iterator[None]:
+    """Hide values in what processes that start in here, Spark and its workers, print as errors.
 
-    What they print passes through a thread of this process, line by line.
+    A thread of this process passes their standard error on, line by line.
     """
     sys.stderr.flush()
     kept, printed = os.dup(2), os.dup(2)

@@ -1,4 +1,4 @@
-"""Frames of a pipeline's sources, and rows as its sinks write them."""
+"""Read the sources of a pipeline as frames, and encode rows as its sinks write them."""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -9,27 +9,26 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 import sfumato as sf
-from sfumato.cli.pipeline.keys import REPLAY
-from sfumato.cli.pipeline.model import Sink, Source
+from sfumato.cli.pipeline.model import REPLAY, PipelineError, PipelineSource, Sink
 from sfumato.spark.crossing.figures import MetricsName
 
 RAW, READ, SPOILED = "__raw", "__read", "__spoiled"
-LONGEST = 200  # characters of a field in a reason
+MAX_VALUE = 200  # characters of a value in a reason
 DEFAULT_METADATA = ("partition",)
-CONFLUENT, NUMBER = "confluent-avro", 5  # bytes before the value: 0, and the number of its schema
-LETTER = ("key", "topic", "partition", "offset", "timestamp")  # of Kafka, in a dead letter
+CONFLUENT, NUMBER = "confluent-avro", 5  # bytes before the value: 0 and the schema's number
+LETTER = ("key", "topic", "partition", "offset", "timestamp")  # Kafka columns of a dead letter
 
 
 @dataclass(frozen=True)
 class SourceFrames:
-    """A source's rows, and those that its decoder could not read, where it has one with a name."""
+    """A source's rows, and the rows that could not be decoded, if they have a name."""
 
     rows: DataFrame
     dead_letters: DataFrame | None = None
 
 
-def read(spark: SparkSession, source: Source) -> SourceFrames:
-    """The frames of a source. Nothing is read yet, but what Spark reads to know the columns."""
+def read_source(spark: SparkSession, source: PipelineSource) -> SourceFrames:
+    """Return the frames of a source. Only what Spark needs to know the columns is read."""
     if source.format == REPLAY:
         spark.dataSource.register(sf.ops.ReplaySource)
     reader: Any = spark.read if source.static else spark.readStream
@@ -47,15 +46,18 @@ def read(spark: SparkSession, source: Source) -> SourceFrames:
         frame = reader.table(source.table)
     else:
         frame = reader.load(source.path) if source.path is not None else reader.load()
-    return decoded(frame, source, options if of_lines else {}) if decodes else SourceFrames(frame)
+    return decode(frame, source, options if of_lines else {}) if decodes else SourceFrames(frame)
 
 
-def decoded(frame: DataFrame, source: Source, options: dict[str, str]) -> SourceFrames:
-    """Rows by the schema from the column `value`, and those that it does not fit, with a reason."""
+def decode(frame: DataFrame, source: PipelineSource, options: dict[str, str]) -> SourceFrames:
+    """Decode the column `value` by the schema; return other rows with a reason."""
     seen, schema, text = (
         _read_avro(frame, source) if source.is_avro else _read_json(frame, source, options)
     )
-    beside = list(source.metadata or DEFAULT_METADATA) if source.format.lower() == "kafka" else []
+    kept = list(source.metadata or DEFAULT_METADATA) if source.format.lower() == "kafka" else []
+    if double := [name for name in kept if name.lower() in map(str.lower, schema.names)]:
+        why = f"has {double[0]!r}, and so does the schema: choose other columns, or rename it"
+        raise PipelineError.at(f"sources.{source.name}.metadata", why)
     metrics = MetricsName("decode", source.name)
     counted = seen.observe(
         metrics,
@@ -65,7 +67,7 @@ def decoded(frame: DataFrame, source: Source, options: dict[str, str]) -> Source
     )
     rows = counted.where(F.col(SPOILED).isNull()).select(
         *(F.col(READ)[name].alias(name) for name in schema.names),
-        *(_metadata(name) for name in beside),
+        *(_metadata(name) for name in kept),
     )
     if source.dead_letters is None:
         return SourceFrames(rows)
@@ -77,9 +79,9 @@ def decoded(frame: DataFrame, source: Source, options: dict[str, str]) -> Source
 
 
 def _read_json(
-    frame: DataFrame, source: Source, options: dict[str, str]
+    frame: DataFrame, source: PipelineSource, options: dict[str, str]
 ) -> tuple[DataFrame, StructType, Column]:
-    """With what was read and why not, the columns, and the raw value as text."""
+    """Decode JSON; return the frame with values and reasons, the schema, the raw value as text."""
     assert source.schema is not None
     schema = StructType.fromDDL(source.schema)
     assert isinstance(schema, StructType)
@@ -90,8 +92,8 @@ def _read_json(
     return seen.withColumn(SPOILED, _reason(schema)), schema, F.col(RAW)
 
 
-def _read_avro(frame: DataFrame, source: Source) -> tuple[DataFrame, StructType, Column]:
-    """The same of values in Avro; as text they are in base 64."""
+def _read_avro(frame: DataFrame, source: PipelineSource) -> tuple[DataFrame, StructType, Column]:
+    """Decode Avro, as `_read_json` does; the raw value is text in base 64."""
     from pyspark.sql.avro.functions import from_avro
 
     assert source.avro_schema is not None
@@ -103,31 +105,31 @@ def _read_avro(frame: DataFrame, source: Source) -> tuple[DataFrame, StructType,
     schema = seen.schema[READ].dataType
     assert isinstance(schema, StructType)
     read = F.col(READ)
-    # What cannot be decoded comes as a record of nothing.
+    # A value that cannot be decoded becomes a record of NULLs.
     empty = ~reduce(lambda a, b: a | b, [read[name].isNotNull() for name in schema.names])
     why = F.when(F.col(RAW).isNull() | (F.length(RAW) == 0), F.lit("there is no value"))
     if numbered:
         begins = F.expr(f"hex(substring(`{RAW}`, 1, 1)) = '00' AND length(`{RAW}`) > {NUMBER}")
-        why = why.when(~begins, F.lit("it does not begin with the number of a schema"))
-    why = why.when(read.isNull() | empty, F.lit("it is no Avro value of this schema"))
+        why = why.when(~begins, F.lit("it does not start with the number of a schema"))
+    why = why.when(read.isNull() | empty, F.lit("it is not an Avro value of this schema"))
     return seen.withColumn(SPOILED, why), schema, F.base64(RAW)
 
 
 def _reason(schema: StructType) -> Column:
-    """Why a text is no row of a schema; NULL where it is one."""
+    """Return why a text is not a row of the schema; NULL if it is one."""
     text, read = F.col(RAW), F.col(READ)
     reasons = [F.when(text.isNull() | (F.trim(text) == ""), F.lit("there is no value"))]
     for field in schema.fields:
         path = "$['" + field.name.replace("'", "\\'") + "']"
         given = F.get_json_object(text, path)
         why = F.concat(
-            F.lit(f"`{field.name}` is no {field.dataType.simpleString()}: "),
-            F.substring(given, 1, LONGEST),
+            F.lit(f"`{field.name}` is not of type {field.dataType.simpleString()}: "),
+            F.substring(given, 1, MAX_VALUE),
         )
         spoiled = read[SPOILED].isNotNull() & read[field.name].isNull() & given.isNotNull()
         reasons.append(F.when(spoiled, why))
     unread = read.isNull() | read[SPOILED].isNotNull()
-    return F.coalesce(*reasons, F.when(unread, F.lit("it is no JSON object of these columns")))
+    return F.coalesce(*reasons, F.when(unread, F.lit("it is not a JSON object of these columns")))
 
 
 def _metadata(name: str) -> Column:
@@ -140,10 +142,10 @@ def _metadata(name: str) -> Column:
     return F.col(name)
 
 
-def encoded(frame: DataFrame, sink: Sink) -> DataFrame:
-    """Rows as a sink wants them: as they are, or as texts under a key.
+def encode(frame: DataFrame, sink: Sink) -> DataFrame:
+    """Encode rows as a sink writes them: unchanged, or as texts under a key.
 
-    Raises ValueError for a key that is no column.
+    Raises ValueError for a key that is not a column.
     """
     if sink.value is None:
         return frame

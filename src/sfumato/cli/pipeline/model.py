@@ -1,101 +1,249 @@
-"""A pipeline as frozen values."""
+"""The tables of a pipeline file, as msgspec checks and describes them, and the pipeline read.
 
+A key is one field: its type checks it, and the line about it in the docstring is shown by editors
+and in the documentation. `_kind` names what completes the error "must be ...".
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
 
 from sfumato.cli.pipeline.environment import Environment
 
-CONSOLE = "console"
+CONSOLE, REPLAY = "console", "replay"
+CONSOLE_ROWS = 10
+KEY_LINE = re.compile(r"^(\w+) : (.*)$", re.MULTILINE)  # of a docstring
 
 
-@dataclass(frozen=True)
-class SparkPart:
-    """What the session is made with: [spark]. hidden : options whose values Spark must not show"""
+class PipelineError(ValueError):
+    """A pipeline file that cannot be used; nothing has been started."""
 
-    master: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    packages: tuple[str, ...] = ()
-    jars: tuple[str, ...] = ()
+    @classmethod
+    def at(cls, place: str, why: str) -> PipelineError:
+        """Build the error about a place in the file."""
+        return cls(f"`{place}`{why if why.startswith(':') else f' {why}'}")
+
+
+def _kind(expected: str, **limits: Any) -> Meta:
+    return Meta(extra={"expected": expected}, **limits)
+
+
+SCALAR = {"type": ["string", "number", "boolean"]}
+Text = Annotated[str, _kind("a non-empty text", pattern=r"\S")]
+IS_NAME = "a name of letters, digits and _ that does not begin with a digit"
+Name = Annotated[str, _kind(IS_NAME, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+Flag = Annotated[bool, _kind("true or false")]
+RowCount = Annotated[int, _kind("a whole number of rows, at least 1", ge=1)]
+ConsoleRows = Annotated[int, _kind("a whole number from 1 to 1000", ge=1, le=1000)]
+Speed = Annotated[float, _kind("a number above 0 (60: a minute per second)", gt=0, le=1e9)]
+Option = Annotated[str, _kind("a text, a number, true or false", extra_json_schema=SCALAR)]
+Options = Annotated[dict[str, Option], _kind("a table of options")]
+Texts = Annotated[tuple[Text, ...], _kind("a list of texts")]
+CatalogTable = Annotated[
+    str, _kind("the name of a table, lake.db.t", pattern=r"^[^.`\s]+(\.[^.`\s]+)*$")
+]
+IS_MASTER = r"^(local(\[.+\])?|yarn|(spark|k8s)://\S+)$"
+Master = Annotated[str, _kind("local[N], spark://HOST:PORT, yarn or k8s://URL", pattern=IS_MASTER)]
+IS_COORDINATES = "Maven coordinates, group:artifact:version"
+Coordinates = Annotated[str, _kind(IS_COORDINATES, pattern=r"^[^\s:,]+:[^\s:,]+:[^\s:,]+$")]
+KafkaColumn = Literal["key", "topic", "partition", "offset", "timestamp", "headers"]
+
+
+class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of a pipeline file."""
+
+
+class SparkTable(FileTable, frozen=True, kw_only=True):
+    """The session that runs the pipeline.
+
+    master : where Spark runs: local[4], spark://host:7077, yarn, k8s://...
+    settings : Spark settings, by name
+    packages : Maven coordinates of connectors, group:artifact:version
+    jars : files of connectors
+    """
+
+    master: Master | None = None
+    settings: Options = {}
+    packages: Annotated[tuple[Coordinates, ...], _kind("a list of texts")] = ()
+    jars: Texts = ()
+
+
+class SourceTable(FileTable, frozen=True, kw_only=True):
+    """A Spark format, a table of a catalog, or a file that is replayed.
+
+    format : a Spark format: json, csv, parquet, kafka, delta, ...
+    path : the file or folder, where the format has one
+    schema : columns and types in Spark's DDL, "id string, t timestamp"
+    options : the format's options, by name
+    static : read once at the start, as a table that does not grow
+    table : a table of a catalog, lake.db.t
+    value : how the column `value` is decoded into the columns of `schema`
+    avro_schema : the Avro schema of the values, or the path of its file *.avsc
+    metadata : columns of Kafka that are kept next to the decoded ones
+    dead_letters : name of the table of the rows that could not be decoded
+    replay : a file, or folder of files, that is replayed in order of arrival
+    order : of a replay: the column that gives the order of arrival
+    speed : of a replay: how much faster than the clock of `order`
+    rows_per_batch : of a replay: maximum number of rows per micro-batch
+    """
+
+    format: Text | None = None
+    path: Text | None = None
+    schema: Text | None = None
+    options: Options = {}
+    static: Flag = False
+    table: CatalogTable | None = None
+    value: Literal["json", "avro", "confluent-avro"] | None = None
+    avro_schema: Text | None = None
+    metadata: Annotated[tuple[KafkaColumn, ...], _kind("a list of texts")] = ()
+    dead_letters: Name | None = None
+    replay: Text | None = None
+    order: Text | None = None
+    speed: Speed | None = None
+    rows_per_batch: RowCount | None = None
+
+
+class QueryTable(FileTable, frozen=True, kw_only=True):
+    """A query, which later queries and sinks read under its name.
+
+    sql : one query
+    """
+
+    sql: Annotated[Text, Meta(examples=["SELECT * FROM ..."])]
+
+
+class SinkTable(FileTable, frozen=True, kw_only=True):
+    """Where the rows of a query or source are written.
+
+    query : the query, source or dead letters whose rows are written
+    format : a Spark format, or console (the default)
+    path : the folder, where the format has one
+    table : a table of a catalog, lake.db.t
+    value : how rows become one column `value`, for Kafka
+    key : the column that is the key of a Kafka record
+    mode : append (the default), update or complete
+    late : the sink, or the folder (written with a /), for rows that are late
+    options : the format's options, by name
+    trigger : time between two micro-batches, "1 second"
+    rows : number of rows that a console shows, 1 to 1000
+    """
+
+    query: Annotated[Text, Meta(examples=["answers"])]
+    format: Text | None = None
+    path: Text | None = None
+    table: CatalogTable | None = None
+    value: Literal["json"] | None = None
+    key: Text | None = None
+    mode: Literal["append", "update", "complete"] = "append"
+    late: Text | None = None
+    options: Options = {}
+    trigger: Text | None = None
+    rows: ConsoleRows | None = None
+
+
+class PipelineFile(FileTable, frozen=True, kw_only=True):
+    """A pipeline file, or the files of a folder.
+
+    checkpoint : folder in which each sink keeps its progress
+    flush : a run with --once emits, at its end, all rows that operators hold
+    """
+
+    checkpoint: Text | None = None
+    flush: Flag = False
+    spark: SparkTable = SparkTable()
+    sources: Annotated[dict[Name, SourceTable], _kind("tables [sources.NAME]")] = {}
+    queries: Annotated[dict[Name, QueryTable], _kind("tables [queries.NAME]")] = {}
+    sinks: Annotated[dict[Name, SinkTable], _kind("tables [sinks.NAME]")] = {}
+
+
+class SparkPart(SparkTable, frozen=True, kw_only=True):
+    """The table [spark]. hidden : options whose values Spark must not show"""
+
     hidden: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Source:
-    """A frame with a name: any format of Spark's, or a file that is played in order of arrival.
+NO_SPARK_PART = SparkPart()
 
-    format, options, schema (DDL), path : as for ``spark.readStream``; of a played file the format
-        is "replay"; with a `table`, "" where none is given
-    static : read as it is at the start, as a table that does not grow
-    value : how the column `value` is decoded      metadata : columns beside those decoded
-    avro_schema : of values in Avro, as JSON
-    dead_letters : name of the table of rows that could not be decoded
+
+class PipelineSource(SourceTable, frozen=True, kw_only=True):
+    """A source with its name; `path` is absolute, `avro_schema` is JSON.
+
+    format : "replay" for a replayed file; "" for a table of a catalog without a format
     """
 
     name: str
-    format: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    schema: str | None = None
-    path: str | None = None
-    static: bool = False
-    table: str | None = None
-    value: str | None = None
-    metadata: tuple[str, ...] = ()
-    dead_letters: str | None = None
-    avro_schema: str | None = None
+    format: str = ""
 
     @property
     def is_avro(self) -> bool:
-        """Whether they are Avro's."""
         return self.value is not None and self.value.endswith("avro")
 
 
-@dataclass(frozen=True)
-class Query:
-    """A query in our SQL; later queries and sinks read its answer under its name."""
+class Query(QueryTable, frozen=True, kw_only=True):
+    """A query with its name."""
 
     name: str
-    sql: str
 
 
-@dataclass(frozen=True)
-class Sink:
-    """Where the rows of a query or source go.
+class Sink(SinkTable, frozen=True, kw_only=True):
+    """A sink with its name; `path` is absolute.
 
-    format : of Spark's, or "console": a table of the newest `rows` rows
-    trigger : time between the starts of two micro-batches, or None: as fast as possible
-    value : how a row becomes one column    key : the column that is Kafka's key
-    late : of the query's rows those that came too late, or (False) all others; None: all rows
+    late_rows : True: write only the late rows of the query; False: all others; None: all rows
     """
 
     name: str
-    query: str
     format: str = CONSOLE
-    path: str | None = None
-    mode: str = "append"
-    options: Mapping[str, str] = field(default_factory=dict)
-    trigger: str | None = None
-    rows: int = 10
-    table: str | None = None
-    value: str | None = None
-    key: str | None = None
-    late: bool | None = None
+    rows: int = CONSOLE_ROWS
+    late_rows: bool | None = None
 
 
 @dataclass(frozen=True)
 class Pipeline:
     """A whole file, or the files of a folder.
 
-    checkpoint : folder in which each sink has a subfolder, or None: no restart
-    flush : a run that ends lets out all that operators hold, see `sf.ops.run_to_end`
-    environment : the variables that it used, which must not be printed
+    checkpoint : folder in which each sink has a subfolder; None: no restart
+    environment : the variables that were used, which must not be printed
     """
 
     file: Path
-    sources: tuple[Source, ...]
+    sources: tuple[PipelineSource, ...]
     queries: tuple[Query, ...]
     sinks: tuple[Sink, ...]
     checkpoint: str | None = None
     flush: bool = False
-    spark: SparkPart = SparkPart()
+    spark: SparkPart = NO_SPARK_PART
     environment: Environment = field(default_factory=lambda: Environment({}), repr=False)
+
+
+def json_schema() -> Mapping[str, Any]:
+    """Return the JSON schema for editors; `sfumato check` checks more."""
+    found = _without_null(msgspec.json.schema(PipelineFile))
+    tables = found["$defs"]
+    for kind in (SparkTable, SourceTable, QueryTable, SinkTable, PipelineFile):
+        about = inspect.getdoc(kind) or ""
+        tables[kind.__name__]["description"] = about.split("\n")[0]
+        for key, text in KEY_LINE.findall(about):
+            tables[kind.__name__]["properties"][key]["description"] = text
+    whole = {**tables.pop("PipelineFile"), "title": "sfumato pipeline"}
+    draft = "http://json-schema.org/draft-07/schema#"
+    return {"$schema": draft, **whole, "required": ["sources", "sinks"], "$defs": tables}
+
+
+def _without_null(part: Any) -> Any:
+    """Drop null, which TOML does not have, and default values from a JSON schema."""
+    if isinstance(part, list):
+        return [_without_null(each) for each in part if each not in (None, {"type": "null"})]
+    if not isinstance(part, dict):
+        return part
+    kept = {key: _without_null(each) for key, each in part.items() if key != "default"}
+    if len(kept.get("anyOf", ())) == 1:
+        kept |= kept.pop("anyOf")[0]
+    return kept

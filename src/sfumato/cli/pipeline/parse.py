@@ -1,46 +1,53 @@
-"""A pipeline file, or a folder of them, read into frozen values.
+"""Read a pipeline file, or a folder of them.
 
-Reading checks the form and nothing else: no source is opened, no query is parsed. Whatever is wrong
-raises PipelineError with the place in the file, what was expected and the likely word.
+Reading checks the form only: no source is opened, no query is parsed. Each problem raises
+PipelineError with the place in the file, what was expected and the likely word.
 """
 
 import os
 import re
 import tomllib
+import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, TypeVar
 
-from sfumato.cli.pipeline import keys
+import msgspec
+
 from sfumato.cli.pipeline.environment import Environment
-from sfumato.cli.pipeline.model import Pipeline, Query, SparkPart
-from sfumato.cli.pipeline.section import PipelineError, Section
-from sfumato.cli.pipeline.sinks import read_sinks
-from sfumato.cli.pipeline.sources import read_source
+from sfumato.cli.pipeline.model import (
+    IS_NAME,
+    FileTable,
+    Pipeline,
+    PipelineError,
+    PipelineFile,
+    Query,
+)
+from sfumato.cli.pipeline.parts import absolute, build_sinks, build_source, build_spark
 from sfumato.near_misses import did_you_mean
 
-INNER = ("spark", "sources", "queries", "sinks")
-COORDINATE = re.compile(r"[^\s:,]+:[^\s:,]+:[^\s:,]+")
-MASTER = re.compile(r"local(\[.+\])?|yarn|(spark|k8s)://\S+")
+T = TypeVar("T")
+OPTIONS_PLACE = re.compile(r"(sources|sinks)\.[^.]+\.options|spark\.settings")
+SQL = re.compile(r"queries\.[^.]+\.sql")
 
 
 def read_pipeline(file: Path) -> Pipeline:
-    """The pipeline of a TOML file, or of all such files in a folder; relative paths in it start at
-    the file's folder.
+    """Read the pipeline of a TOML file, or of all such files in a folder.
 
-    Raises PipelineError for a file that is missing, is not valid TOML, or has something wrong.
+    Relative paths start at the file's folder. Raises PipelineError for a file that is missing, is
+    not valid TOML or has a problem.
     """
     if not file.is_dir():
         return parse_pipeline(_text(file), file)
     files = sorted(file.glob("*.toml"))
     if not files:
         raise PipelineError(f"there is no file *.toml in the folder {file}")
-    return _pipeline(_together([(each, _content(_text(each), each)) for each in files]), file, file)
+    return _pipeline(_merge([(each, _content(_text(each), each)) for each in files]), file, file)
 
 
 def parse_pipeline(text: str, file: Path) -> Pipeline:
-    """The pipeline of a file's text; see `read_pipeline`."""
+    """Read the pipeline of a file's text; see `read_pipeline`."""
     return _pipeline(_content(text, file), file, file.resolve().parent)
 
 
@@ -50,7 +57,7 @@ def _text(file: Path) -> str:
     except FileNotFoundError:
         raise PipelineError(f"there is no file {file}") from None
     except UnicodeDecodeError as error:
-        where = f"byte {error.start + 1} is none of UTF-8"
+        where = f"byte {error.start + 1} is not valid"
         raise PipelineError(f"{file} is not UTF-8 text: {where}; save the file as UTF-8") from error
     except OSError as error:
         raise PipelineError(f"{file} cannot be read: {error}") from error
@@ -63,20 +70,20 @@ def _content(text: str, file: Path) -> dict[str, Any]:
         raise PipelineError(f"{file} is not valid TOML: {error}") from error
 
 
-def _together(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
-    """The content of several files as that of one; no two may say the same."""
+def _merge(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
+    """Merge the contents of several files, which must not define the same thing twice."""
     whole: dict[str, Any] = {}
-    said: dict[str, Path] = {}
+    defined: dict[str, Path] = {}
     for file, content in contents:
         for key, value in content.items():
-            named = key in INNER and key != "spark" and isinstance(value, dict)
-            for name, one in value.items() if named else [("", value)]:
-                place = f"{key}.{name}" if named else key
-                if place in said:
-                    why = f"is in {said[place].name} and in {file.name}: leave one of them out"
+            has_names = key in ("sources", "queries", "sinks") and isinstance(value, dict)
+            for name, one in value.items() if has_names else [("", value)]:
+                place = f"{key}.{name}" if has_names else key
+                if place in defined:
+                    why = f"is in {defined[place].name} and in {file.name}: remove one of them"
                     raise PipelineError.at(place, why)
-                said[place] = file
-                if named:
+                defined[place] = file
+                if has_names:
                     whole.setdefault(key, {})[name] = one
                 else:
                     whole[key] = one
@@ -84,75 +91,141 @@ def _together(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]
 
 
 def _pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
-    environment = Environment(os.environ)
+    environment, folder = Environment(os.environ), folder.resolve()
     try:
-        top = Section("", content, keys.TOP, folder.resolve(), environment, INNER)
+        read = convert(_fill(content, "", environment), PipelineFile)
         pipeline = Pipeline(
             file,
-            tuple(read_source(section) for section in top.tables("sources", keys.source_keys)),
-            tuple(_query(section) for section in top.tables("queries", lambda _: keys.QUERY)),
-            read_sinks(top.tables("sinks", lambda _: keys.SINK)),
-            top.path("checkpoint"),
-            bool(top.get("flush")),
-            _spark(top.table("spark", keys.SPARK)),
+            tuple(build_source(name, table, folder) for name, table in read.sources.items()),
+            tuple(Query(name=name, sql=table.sql) for name, table in read.queries.items()),
+            build_sinks(read.sinks, folder),
+            None if read.checkpoint is None else absolute(read.checkpoint, folder),
+            read.flush,
+            build_spark(read.spark, folder, tuple(sorted(environment.options))),
             environment,
         )
-        hidden = tuple(sorted(environment.options))
-        pipeline = replace(pipeline, spark=replace(pipeline.spark, hidden=hidden))
         _check_names(pipeline)
     except PipelineError as error:
         raise PipelineError(environment.hidden(str(error))) from None
     return pipeline
 
 
-def _spark(section: Section) -> SparkPart:
-    master = section.text("master")
-    if master is not None and not MASTER.fullmatch(master):
-        why = f"must be local[N], spark://HOST:PORT, yarn or k8s://URL; got {master!r}"
-        raise section.wrong("master", why)
-    packages = section.texts("packages")
-    for package in packages:
-        if not COORDINATE.fullmatch(package):
-            why = f"must be Maven coordinates, group:artifact:version; got {package!r}"
-            raise section.wrong("packages", why)
-    jars = tuple(section.absolute(jar) for jar in section.texts("jars"))
-    settings = section.scalars("settings")
-    for name, key in (("spark.master", "master"), ("spark.jars.packages", "packages")):
-        if name in settings:
-            raise section.wrong(f"settings.{name}", f": give it as `{section.at(key)}`")
-    return SparkPart(master, settings, packages, jars)
+def _fill(value: Any, place: str, environment: Environment) -> Any:
+    """Put the environment's variables into the texts of a file, except queries.
+
+    Values of options become texts, as Spark takes them.
+    """
+    if isinstance(value, dict):
+        found = {key: _fill(each, _join(place, key), environment) for key, each in value.items()}
+        if OPTIONS_PLACE.fullmatch(place):
+            environment.options |= {key for key in value if found[key] != value[key]}
+            return {key: _option_text(each) for key, each in found.items()}
+        return found
+    if isinstance(value, list):
+        return [_fill(each, place, environment) for each in value]
+    if not isinstance(value, str) or SQL.fullmatch(place):
+        return value
+    try:
+        return environment.fill(value)
+    except ValueError as error:
+        raise PipelineError.at(place, str(error)) from None
 
 
-def _query(section: Section) -> Query:
-    return Query(section.name, section.verbatim("sql", '"""SELECT * FROM ..."""'))
+def _option_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
 
 
 def _check_names(pipeline: Pipeline) -> None:
     if not pipeline.sources:
-        raise PipelineError(
-            'the file names no source: add [sources.NAME] with replay = "file.parquet" or '
-            'format = "..."'
-        )
+        why = 'add [sources.NAME] with replay = "file.parquet" or format = "..."'
+        raise PipelineError(f"no source is defined: {why}")
     if not pipeline.sinks:
-        raise PipelineError(
-            'no sink is defined: add [sinks.NAME] with query = "...", which shows its rows'
-        )
-    places: dict[str, str] = {}
-    named = [(f"sources.{source.name}", source.name) for source in pipeline.sources]
-    named += [
-        (f"sources.{source.name}.dead_letters", source.dead_letters)
-        for source in pipeline.sources
-        if source.dead_letters is not None
-    ]
+        why = 'add [sinks.NAME] with query = "...", which shows its rows'
+        raise PipelineError(f"no sink is defined: {why}")
+    named: list[tuple[str, str]] = []
+    for source in pipeline.sources:
+        named.append((f"sources.{source.name}", source.name))
+        if source.dead_letters is not None:
+            named.append((f"sources.{source.name}.dead_letters", source.dead_letters))
     named += [(f"queries.{query.name}", query.name) for query in pipeline.queries]
+    places: dict[str, str] = {}
     for place, name in named:
         other = places.setdefault(name.lower(), place)
         if other != place:
-            why = f"has the name of `{other}`, and SQL knows both by it (case does not count): "
-            raise PipelineError.at(place, why + "rename one")
+            why = f"has the name of `{other}` (SQL does not distinguish upper and lower case): "
+            raise PipelineError.at(place, f"{why}rename one")
     views = [name for _, name in named]
     for sink in pipeline.sinks:
         if sink.query not in views:
-            why = f"names {sink.query!r}, which is no query or source of this file; it has "
+            why = f"is {sink.query!r}, which is not a query or source of this file; it has "
             why += f"{', '.join(views)}{did_you_mean(sink.query, views)}"
             raise PipelineError.at(f"sinks.{sink.name}.query", why)
+
+
+# ---- errors of msgspec, with the place in the file and the likely word --------------------------
+
+
+def convert(content: Any, kind: type[T], place: str = "") -> T:
+    """Convert a table of the file. Raises PipelineError for the first key that does not fit."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError:
+        raise _problem(content, kind, place) from None
+
+
+def _problem(value: Any, kind: Any, place: str) -> PipelineError:
+    """Describe the first problem of a value that does not fit its type."""
+    bare, notes = _unwrap(kind)
+    origin, arguments = typing.get_origin(bare), typing.get_args(bare)
+    is_table = isinstance(bare, type) and issubclass(bare, FileTable)
+    parts: list[tuple[str, Any, Any]] = []
+    if isinstance(value, dict) and is_table:
+        fields = {each.name: each for each in msgspec.structs.fields(bare)}
+        for key in (key for key in value if key not in fields):
+            whose = f"the table [{place}]" if place else "a pipeline"
+            known = f"{', '.join(fields)}{did_you_mean(key, fields)}"
+            return PipelineError.at(_join(place, key), f"is not known; {whose} may have {known}")
+        for key in (key for key, each in fields.items() if each.required and key not in value):
+            (example,) = next(
+                each.examples for each in _unwrap(fields[key].type)[1] if each.examples
+            )
+            why = f'is missing, for example {key} = "{example}"'
+            return PipelineError.at(_join(place, key), why)
+        parts = [(_join(place, key), each, fields[key].type) for key, each in value.items()]
+    elif isinstance(value, dict) and origin is dict:
+        for key in (key for key in value if not _fits(key, arguments[0])):
+            return PipelineError.at(_join(place, key), f": must be {IS_NAME}")
+        parts = [(_join(place, key), each, arguments[1]) for key, each in value.items()]
+    elif isinstance(value, list) and origin is tuple:
+        parts = [(place, each, arguments[0]) for each in value]
+    for where, each, inner in parts:
+        if not _fits(each, inner):
+            return _problem(each, inner, where)
+    hint, expected = "", f"a table [{place}]"
+    if origin is typing.Literal:
+        hint, expected = did_you_mean(str(value), arguments), f"one of {', '.join(arguments)}"
+    expected = next((each.extra["expected"] for each in notes if each.extra), expected)
+    return PipelineError.at(place, f"must be {expected}; got {value!r}{hint}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _unwrap(kind: Any) -> tuple[Any, list[msgspec.Meta]]:
+    """Return a type without its annotations and None, and the annotations."""
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is typing.Annotated:
+        bare, notes = _unwrap(arguments[0])
+        return bare, [*kind.__metadata__, *notes]
+    return _unwrap(arguments[0]) if NoneType in arguments else (kind, [])
+
+
+def _join(place: str, key: str) -> str:
+    return f"{place}.{key}" if place else key

@@ -1,39 +1,44 @@
-"""What a pipeline file may decide by itself, and what only the command line may allow.
+"""Limits of what a pipeline file may decide, and options of the command line that lift them.
 
-A file is text of somebody else: it may tune Spark, but it may not choose code. Everything that is
-not known to be harmless needs an option of the command line; the lists below are lists of what is
-allowed. `--allow-packages` lets the file bring code (packages, jars, classes of catalogs and
-formats, JDBC drivers), `--allow-settings` lets it set everything else, `--trust` is both of them
-and trusted SQL. No option lets a file say that its SQL is trusted.
+A file may come from somebody else: it may tune Spark, but not choose code. Everything that is not
+known to be harmless needs an option of the command line; the lists below say what is allowed.
+`--allow-packages` allows the file to bring code (packages, jars, classes of catalogs and formats,
+JDBC drivers), `--allow-settings` allows it to set everything else, `--trust` is both, and trusted
+SQL. No option allows a file to declare its own SQL trusted.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sfumato.cli.pipeline.connectors import CONNECTORS, OWN
-from sfumato.cli.pipeline.model import Pipeline, SparkPart
-from sfumato.cli.pipeline.section import PipelineError
-from sfumato.limits import SETTING as BOUND
+from sfumato.cli.pipeline.connectors import BUNDLED_FORMATS, CONNECTORS
+from sfumato.cli.pipeline.model import (
+    Pipeline,
+    PipelineError,
+    PipelineSource,
+    Sink,
+    SparkPart,
+)
+from sfumato.limits import MAX_ALTERNATIVES_SETTING as BOUND
 
 PACKAGES, SETTINGS, TRUST = "--allow-packages", "--allow-settings", "--trust"
 
 
 @dataclass(frozen=True)
 class Permissions:
-    """What the command line allows a file: to bring code, to set any setting or option."""
+    """Permissions of a file, from the command line: to bring code, to set any setting or option."""
 
     packages: bool = False
     settings: bool = False
 
 
-# Values of settings. None of these names a class (which has a dot between words), a path or a URL,
-# unless the setting is one whose value is not executed.
-PLAIN = re.compile(r"-?\d+(\.\d+)?\s?[A-Za-z%]{0,12}|[A-Za-z][A-Za-z0-9_-]*|")
-NAME = re.compile(r"[A-Za-z0-9_+:/,. -]*")
+# Values of settings. None is a class name (which has a dot between words), a path or a URL, except
+# for settings whose value is never executed.
+PLAIN_OPTION = re.compile(r"-?\d+(\.\d+)?\s?[A-Za-z%]{0,12}|[A-Za-z][A-Za-z0-9_-]*|")
+SAFE_NAME = re.compile(r"[A-Za-z0-9_+:/,. -]*")
 TEXT = re.compile(r"[^\x00-\x1f\x7f]*")
 
-# Settings of Spark's that have these beginnings and a plain value, and such with these names.
+# Spark settings with these prefixes or names may have a plain value.
 TUNING_PREFIXES = (
     "spark.dynamicAllocation.",
     "spark.memory.",
@@ -73,11 +78,11 @@ TUNING_NAMES = frozenset(
         *("spark.sql.streaming.stopTimeout", "spark.sql.streaming.schemaInference"),
     }
 )
-# Settings with other values. Those of `known` have one of the classes that Spark itself brings.
+# Settings with other values; a class must be one that Spark itself brings.
 OTHER_SETTINGS: Mapping[str, re.Pattern[str]] = {
     "spark.app.name": TEXT,
-    "spark.local.dir": NAME,
-    "spark.sql.warehouse.dir": NAME,
+    "spark.local.dir": SAFE_NAME,
+    "spark.sql.warehouse.dir": SAFE_NAME,
     "spark.sql.session.timeZone": re.compile(r"[A-Za-z0-9_+:/-]+"),
     "spark.sql.streaming.stateStore.providerClass": re.compile(
         r"org\.apache\.spark\.sql\.execution\.streaming\.state\.(RocksDB|HDFSBacked)StateStoreProvider"
@@ -87,18 +92,18 @@ OTHER_SETTINGS: Mapping[str, re.Pattern[str]] = {
         r"(FileSystem|FileContext)BasedCheckpointFileManager"
     ),
 }
-# Places and credentials of object stores, as a setting `spark.hadoop.NAME` or as an option `NAME`.
+# Endpoints and credentials of object stores, as a setting `spark.hadoop.NAME` or an option `NAME`.
 S3 = r"fs\.s3a\.(bucket\.[a-z0-9.-]+?\.)?"
 STORES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (
     (re.compile(rf"{S3}(access\.key|secret\.key|session\.token|encryption\.key)"), TEXT),
-    (re.compile(rf"{S3}(endpoint|endpoint\.region)"), NAME),
+    (re.compile(rf"{S3}(endpoint|endpoint\.region)"), SAFE_NAME),
     (
         re.compile(
             rf"{S3}(path\.style\.access|connection\.[a-z.]+|threads\.[a-z.]+|multipart\.[a-z.]+"
             r"|fast\.upload(\.[a-z.]+)?|block\.size|readahead\.range|retry\.[a-z.]+"
             r"|attempts\.maximum|encryption\.algorithm|experimental\.input\.fadvise)"
         ),
-        PLAIN,
+        PLAIN_OPTION,
     ),
     (re.compile(rf"{S3}impl"), re.compile(r"org\.apache\.hadoop\.fs\.s3a\.S3AFileSystem")),
     (
@@ -122,10 +127,10 @@ OF_CONNECTORS = re.compile(
     re.ASCII,
 )
 
-# Options of formats: a name without a dot is the format's own. Names with dots go to Hadoop or to
-# a client, which may load classes for them: those below are let through.
+# Options of formats: a name without a dot belongs to the format. Names with dots go to Hadoop or to
+# a client, which may load classes for them: only those below are allowed.
 OWN_OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-OPENS_FILES = ("avroschemaurl", "rowvalidationxsdpath")  # places that are no source's path
+OPENS_FILES = ("avroschemaurl", "rowvalidationxsdpath")  # places other than the path of a source
 KAFKA_CLIENT = frozenset(
     f"kafka.{name}"
     for name in (
@@ -147,6 +152,7 @@ KAFKA_CLIENT = frozenset(
         *("reconnect.backoff.max.ms", "allow.auto.create.topics"),
     )
 )
+JAAS_OPTION = "kafka.sasl.jaas.config"
 JAAS = re.compile(
     r"\s*org\.apache\.kafka\.common\.security\."
     r"(plain\.PlainLoginModule|scram\.ScramLoginModule|oauthbearer\.OAuthBearerLoginModule)"
@@ -155,63 +161,77 @@ JAAS = re.compile(
 
 
 def check_settings(spark: SparkPart, allowed: Permissions) -> None:
-    """Raise PipelineError for the first setting that the command line does not allow the file."""
+    """Raise PipelineError for the first setting that the command line does not allow."""
     for name, value in spark.settings.items():
-        _check_setting(name, value, allowed)
+        place = f"spark.settings.{name}"
+        plain = "".join(name.lower().split())
+        if (plain.startswith("sfumato.") and name != BOUND) or "trusttext" in plain:
+            why = f": a file cannot trust itself; if you trust it, remove this and write {TRUST}"
+            raise PipelineError.at(place, why)
+        if allowed.settings or _is_tuning(name, value):
+            continue
+        if not OF_CONNECTORS.fullmatch(name):
+            what = "with this value is" if _pattern(name) is not None else "is"
+            why = f"{what} not among the settings that a file may set"
+            raise _refusal(place, why, SETTINGS)
+        if not allowed.packages:
+            raise _refusal(place, ": it configures code", PACKAGES)
     if spark.master is not None and not spark.master.startswith("local") and not allowed.settings:
-        why = ": a file runs on this machine; to let it name a cluster, whose code then runs here, "
-        raise PipelineError.at("spark.master", f"{why}write {SETTINGS} or {TRUST}")
+        why = ": a file runs on this machine; code of a cluster that it names would run here"
+        raise _refusal("spark.master", why, SETTINGS)
 
 
 def check_code(pipeline: Pipeline, allowed: Permissions) -> None:
-    """Raise PipelineError for the first code that the command line does not allow the file: in
-    packages, jars, formats and options."""
+    """Raise PipelineError for the first package, jar, format or option that is not allowed."""
     spark = pipeline.spark
-    if not allowed.packages:
-        for key, names in (("packages", spark.packages), ("jars", spark.jars)):
-            if names:
-                why = f": a file cannot bring code, such as {names[0]}; if you trust it, "
-                raise PipelineError.at(f"spark.{key}", f"{why}write {PACKAGES} or {TRUST}")
-    for kind, parts in (("sources", pipeline.sources), ("sinks", pipeline.sinks)):
-        for part in parts:
-            place = f"{kind}.{part.name}"
-            _check_format(f"{place}.format", part.format, allowed)
-            _check_options(f"{place}.options", part.options, allowed)
+    for key, names in (("packages", spark.packages), ("jars", spark.jars)):
+        if names and not allowed.packages:
+            why = f": a file cannot bring code, such as {names[0]}"
+            raise _refusal(f"spark.{key}", why, PACKAGES)
+    parts: list[tuple[str, PipelineSource | Sink]] = []
+    parts += [(f"sources.{source.name}", source) for source in pipeline.sources]
+    parts += [(f"sinks.{sink.name}", sink) for sink in pipeline.sinks]
+    for place, part in parts:
+        if not allowed.packages:
+            _check_format(f"{place}.format", part.format)
+        for name, value in part.options.items():
+            if allowed.settings or _is_harmless_option(name, value):
+                continue
+            why = "is not among the options that a file may set"
+            if name.lower() == JAAS_OPTION:
+                why = "must be one login module of Kafka: PlainLoginModule, ScramLoginModule or "
+                why += "OAuthBearerLoginModule, with its options"
+            raise _refusal(f"{place}.options.{name}", why, SETTINGS)
 
 
-def _check_setting(name: str, value: str, allowed: Permissions) -> None:
-    place = f"spark.settings.{name}"
-    plain = "".join(name.lower().split())
-    if (plain.startswith("sfumato.") and name != BOUND) or "trusttext" in plain:
-        why = f": a file cannot trust itself; if you trust it, leave this out and write {TRUST}"
-        raise PipelineError.at(place, why)
-    if allowed.settings or _is_tuning(name, value):
-        return
-    if OF_CONNECTORS.fullmatch(name):
-        if allowed.packages:
-            return
-        why = f": it configures code; if you trust the file, write {PACKAGES} or {TRUST}"
-        raise PipelineError.at(place, why)
-    what = "with this value is" if _pattern(name) is not None else "is"
-    why = f"{what} not among the settings that a file may set by itself; if you trust the file,"
-    raise PipelineError.at(place, f"{why} write {SETTINGS} or {TRUST}")
+def _check_format(place: str, form: str) -> None:
+    if form.lower() == "jdbc":
+        why = "is jdbc, whose driver executes what its URL and options say"
+        raise _refusal(place, why, PACKAGES)
+    if form.lower() not in (*BUNDLED_FORMATS, *CONNECTORS):
+        why = f"is {form!r}, which is not a Spark format: it may be a class"
+        raise _refusal(place, why, PACKAGES)
+
+
+def _refusal(place: str, why: str, option: str) -> PipelineError:
+    """Build the error about something that an option of the command line allows."""
+    return PipelineError.at(place, f"{why}; if you trust the file, write {option} or {TRUST}")
 
 
 def _is_tuning(name: str, value: str) -> bool:
-    if "${" in value:  # which Spark would replace
-        return False
     pattern = _pattern(name)
-    return pattern is not None and pattern.fullmatch(value) is not None
+    # Spark would replace "${".
+    return "${" not in value and pattern is not None and pattern.fullmatch(value) is not None
 
 
 def _pattern(name: str) -> re.Pattern[str] | None:
-    """What a setting may be, None for one that a file may not set by itself."""
+    """Return the pattern of a setting's allowed values; None if a file may not set it."""
     if name in OTHER_SETTINGS:
         return OTHER_SETTINGS[name]
     if name in TUNING_NAMES:
-        return PLAIN
+        return PLAIN_OPTION
     if name.startswith(TUNING_PREFIXES) and re.fullmatch(r"[\w.-]+", name, re.ASCII):
-        return PLAIN
+        return PLAIN_OPTION
     return _store(name.removeprefix(HADOOP)) if name.startswith(HADOOP) else None
 
 
@@ -219,33 +239,9 @@ def _store(name: str) -> re.Pattern[str] | None:
     return next((value for names, value in STORES if names.fullmatch(name)), None)
 
 
-def _check_format(place: str, form: str, allowed: Permissions) -> None:
-    if allowed.packages:
-        return
-    if form.lower() == "jdbc":
-        why = "is jdbc, whose driver runs what its URL and options say; if you trust the file,"
-        raise PipelineError.at(place, f"{why} write {PACKAGES} or {TRUST}")
-    if form.lower() not in (*OWN, *CONNECTORS):
-        why = f"names {form!r}, which is none of Spark's formats: it may be a class; if you trust "
-        raise PipelineError.at(place, f"{why}the file, write {PACKAGES} or {TRUST}")
-
-
-def _check_options(place: str, options: Mapping[str, str], allowed: Permissions) -> None:
-    if allowed.settings:
-        return
-    for name, value in options.items():
-        if not _is_harmless_option(name, value):
-            why = "is not among the options that a file may have by itself"
-            if name.lower() == "kafka.sasl.jaas.config":
-                why = "must be one login module of Kafka's: PlainLoginModule, ScramLoginModule or "
-                why += "OAuthBearerLoginModule, with its options"
-            why += f"; if you trust the file, write {SETTINGS} or {TRUST}"
-            raise PipelineError.at(f"{place}.{name}", why)
-
-
 def _is_harmless_option(name: str, value: str) -> bool:
     plain = name.lower()
-    if plain == "kafka.sasl.jaas.config":
+    if plain == JAAS_OPTION:
         return JAAS.fullmatch(value) is not None
     if plain in KAFKA_CLIENT:
         return "${" not in value

@@ -63,7 +63,7 @@ from sfumato.kernels.disorder.conformal_lateness import (
     FORGETFUL,
     IN_ROWS,
     LARGEST_SAMPLE,
-    MEASURES,
+    LATENESS_MEASURES,
     MOST_SHARE,
     forget,
     insert,
@@ -92,7 +92,7 @@ STEADY = 0.9  # with a lasting mode, the quantile waited for, in drop ratios,
 DEAREST = 0.05  # and its least share of that, where more rows were late than that,
 DEBT, DEBT_SHARE = 20.0, 0.1  # by so many, and this share of the expected ones
 FLAT, STILL_FLAT = 0.05, 0.1  # the lateness of a mode differs by at most this share,
-PART = 8  # between the quantile for this part of the share and that for all of it
+DELAY_PART = 8  # between the quantile for this part of the share and that for all of it
 PERIODS = 4  # of the stream since the first row of the mode: each has at least
 EVEN, STILL_EVEN = 0.5, 0.3  # this share of the rows of the mode that it would have on average
 STEADY_LIFE = 60.0  # times the lateness: in a longer stream such rows are few
@@ -134,7 +134,7 @@ def look_for_mode(d, key, area):
         return
     flat, even = (FLAT, EVEN) if key.steady == 0 else (STILL_FLAT, STILL_EVEN)
     key.steady = 0
-    if values[rows // PART] - values[rows - 1] > flat * values[rows - 1]:
+    if values[rows // DELAY_PART] - values[rows - 1] > flat * values[rows - 1]:
         return
     first = numbers[:rows].min()
     counts = np.zeros(PERIODS, np.int64)
@@ -216,7 +216,7 @@ def threshold(e, debt, gain, d, key, area):
         beyond = min(FARTHER * (debt - BEYOND), AT_MOST)
         s += beyond * max(values[0] - values[min(int(4.0 * MOST_SHARE * d * rows), size - 1)], 0)
     # Clocks may be apart, so behind the clock s may be negative; elsewhere 0 releases everything.
-    return s if e % MEASURES == BEHIND_CLOCK else max(s, 0.0)
+    return s if e % LATENESS_MEASURES == BEHIND_CLOCK else max(s, 0.0)
 
 
 @compiled
@@ -345,7 +345,7 @@ def observe_lateness(tau, t, key, area):
             key.recent_late_of[e] += 1.0
         if e >= listed:
             continue
-        measure = e % MEASURES
+        measure = e % LATENESS_MEASURES
         if measure == BEHIND_NEWEST:  # how far a row is ahead says nothing, hence -1
             lateness = max(key.newest - tau, -1)
         elif measure == BEHIND_CLOCK:
@@ -437,9 +437,9 @@ def conformal_step(tau, t, drop_ratio, key, area):
     if fed < FIRST:
         return NO_TIME
     for e in range(EXPERTS):
-        wanted = punctuation_of(e % MEASURES, key.threshold_of[e], t, key, area)
+        wanted = punctuation_of(e % LATENESS_MEASURES, key.threshold_of[e], t, key, area)
         if wanted > key.punctuation_of[e]:
             key.punctuation_of[e] = wanted
             key.held_of[e] = still_later(area, key.size, key.held_of[e], wanted)
-    wanted = punctuation_of(key.chosen % MEASURES, key.followed, t, key, area)
+    wanted = punctuation_of(key.chosen % LATENESS_MEASURES, key.followed, t, key, area)
     return held_back(wanted, t, drop_ratio, key, area)

@@ -160,9 +160,11 @@ def still_later(sample, size, held, time):
     return held
 
 
-MEASURES = 4
-BEHIND_NEWEST, BEHIND_CLOCK, IN_ROWS, BEHIND_EARLIER = range(MEASURES)
-FORGETFUL = 2 * MEASURES  # experts that forget; those from here on remember the whole stream
+LATENESS_MEASURES = 4
+BEHIND_NEWEST, BEHIND_CLOCK, IN_ROWS, BEHIND_EARLIER = range(LATENESS_MEASURES)
+FORGETFUL = (
+    2 * LATENESS_MEASURES
+)  # experts that forget; those from here on remember the whole stream
 SHORT, LONG = 16.0, 96.0  # memories, in rows times drop ratio
 SHORT_LIST, LONG_LIST = 64, 320  # the tail kept: up to three times the drop ratio
 MOST_SHARE = 3.0  # the largest share of rows that is looked at, in drop ratios
@@ -176,9 +178,9 @@ def list_place(e, level):
     short = min(level, SHORT_LIST)
     long = min(level, LONG_LIST)
     start = min(level, LARGEST_SAMPLE)
-    if e < MEASURES:
+    if e < LATENESS_MEASURES:
         return start + 2 * e * short, short
-    return start + 2 * MEASURES * short + 2 * (e - MEASURES) * long, long
+    return start + 2 * LATENESS_MEASURES * short + 2 * (e - LATENESS_MEASURES) * long, long
 
 
 @compiled
@@ -214,7 +216,7 @@ def rows_listed(e, d, key):
     rows = float(key.fed)
     if e >= FORGETFUL:
         return rows / key.stride
-    return min(rows, (SHORT if e < MEASURES else LONG) / d)
+    return min(rows, (SHORT if e < LATENESS_MEASURES else LONG) / d)
 
 
 @compiled
@@ -227,7 +229,7 @@ def forget(d, key, area):
     """
     for e in range(FORGETFUL):
         values, numbers = tail_of(e, key, area)
-        oldest = key.fed - int((SHORT if e < MEASURES else LONG) / d)
+        oldest = key.fed - int((SHORT if e < LATENESS_MEASURES else LONG) / d)
         key.listed[e] = expire(values, numbers, key.listed[e], oldest)
     if LIST_ROOM * MOST_SHARE * d * rows_listed(EXPERTS - 1, d, key) <= LONG_LIST:
         return

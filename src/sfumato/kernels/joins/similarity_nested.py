@@ -10,7 +10,7 @@ from sfumato.kernels.signals import after_signals
 
 # pairs of an arrival and a tuple held opposite it; those of them looked at one by one; those left
 # after pruning, whose samples were paired.
-COUNTS = integers("pairs visited candidates")
+JOIN_COUNTS = integers("pairs visited candidates")
 
 # A pair: the arrival's place in its batch; window and slot of the held tuple, and where that window
 # ended then; Pr(match) without T_j.

@@ -30,7 +30,7 @@ COUNT_OF, SUM_OF, AVG_OF, BOUNDARY_OF = 0, 1, 2, 3  # functions of aggregates th
 # Of a channel's tuples: how many have e > 0, and how many e = 1 ("certain", the others feed the
 # nodes); sums of e, of e (1 - e), of e mu, of its variance, of mu; log of the probability that no
 # uncertain one has a value; c, and the sums of mu - c and of var over the certain ones.
-SUMS = reals(
+MOMENT_SUMS = reals(
     "tuples certain existence count_variance total total_variance boundary absent centre "
     "certain_total certain_variance"
 )
@@ -76,7 +76,7 @@ class Sets(NamedTuple):
 def one_set(sets):
     """Room for one set with the channels of `sets`."""
     channels, averaged = sets.sums.shape[1], sets.nodes.shape[1]
-    return Sets(np.empty((1, channels), SUMS), np.empty((1, averaged), NODE_SUMS))
+    return Sets(np.empty((1, channels), MOMENT_SUMS), np.empty((1, averaged), NODE_SUMS))
 
 
 @lean

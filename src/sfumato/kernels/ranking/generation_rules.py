@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.kernels.compile import compiled
 
 NO_MEMBER = 2**62  # `after` of a rule's last member
-CUT = 80.0  # twice the exponent of a negligible probability: exp(-40) = 4e-18
+RULE_CUT = 80.0  # twice the exponent of a negligible probability: exp(-40) = 4e-18
 
 
 class Factors(NamedTuple):
@@ -80,10 +80,10 @@ def undecided(factors, least, most):
     begin, m = 0, prob.size
     for x in range(m):
         short = least - mean
-        if rules < least or (short > 0 and short * short > CUT * (variance + short / 3)):
+        if rules < least or (short > 0 and short * short > RULE_CUT * (variance + short / 3)):
             begin = x + 1
         spare = mean - most
-        if spare > 0 and spare * spare > CUT * min(variance + spare / 3, mean):
+        if spare > 0 and spare * spare > RULE_CUT * min(variance + spare / 3, mean):
             return min(begin, x), x
         before = mass[x] - prob[x]
         if before <= 0.0:

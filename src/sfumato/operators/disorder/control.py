@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.kernels.disorder import state
 
 ESTIMATORS = ("conformal", "normal", "max")
-WAYS = {"drop_ratio": "DRATIO", "slack": "SLACK", "max_delay": "MAX_DELAY"}
+WAIT_OPTIONS = {"drop_ratio": "DRATIO", "slack": "SLACK", "max_delay": "MAX_DELAY"}
 USUAL = 0.01  # drop ratio, where the guard needs one and none is given
 
 
@@ -48,11 +48,13 @@ class DisorderControl:
             check_count("max_buffer (BSIZE)", self.max_buffer, 1)
 
     def _check_one_way(self) -> None:
-        given = {name: getattr(self, name) for name in WAYS if getattr(self, name) is not None}
+        given = {
+            name: getattr(self, name) for name in WAIT_OPTIONS if getattr(self, name) is not None
+        }
         if len(given) > 1:
             raise ValueError(
-                f"{' and '.join(f'`{n}` ({WAYS[n]})' for n in given)} exclude each other; got "
-                f"{' and '.join(f'{n}={v}' for n, v in given.items())}: give one of them"
+                f"{' and '.join(f'`{n}` ({WAIT_OPTIONS[n]})' for n in given)} exclude each other; "
+                f"got {' and '.join(f'{n}={v}' for n, v in given.items())}: give one of them"
             )
         full = self.max_buffer is not None and self.estimator is None
         if not given and self.estimator != "max" and not full:
@@ -63,8 +65,8 @@ class DisorderControl:
         for name, what in (("slack", "sort buffer"), ("max_delay", "delay")):
             if name in given and self.estimator is not None:
                 raise ValueError(
-                    f"`{name}` ({WAYS[name]}) is a fixed {what} and needs no estimator; got "
-                    f"estimator={self.estimator!r}: leave one of them out"
+                    f"`{name}` ({WAIT_OPTIONS[name]}) is a fixed {what} and needs no estimator; "
+                    f"got estimator={self.estimator!r}: leave one of them out"
                 )
         delay = self.max_delay
         if delay is not None and not (type(delay) is int and 0 <= delay < 2**58):

@@ -71,7 +71,7 @@ def _check(name: str, values: np.ndarray, low: object, high: object) -> None:
         raise ValueError(f"`{name}` of a disorder controller is out of range")
 
 
-COUNTERS = (
+CONTROLLER_COUNTERS = (
     "count",
     "late",
     "after_idle",
@@ -95,7 +95,7 @@ class Controllers(Stateful):
         "slot": Array(int, "codes", low=0),
         "bytes_of_states": Array(np.uint8, "controllers", CONTROLLER.itemsize),
         "memory": Array(int, "memory"),
-        "forgotten": Array(int, len(COUNTERS), low=0),
+        "forgotten": Array(int, len(CONTROLLER_COUNTERS), low=0),
     }
 
     def __init__(self, control: DisorderControl) -> None:
@@ -109,8 +109,8 @@ class Controllers(Stateful):
         self._used = 0  # numbers of `_memory` given out,
         self._left = 0  # and those of them that nobody uses any more
         self._size = 0
-        self._counts = dict.fromkeys(COUNTERS, 0)
-        self.forgotten = np.zeros(len(COUNTERS), np.int64)  # counts of those forgotten
+        self._counts = dict.fromkeys(CONTROLLER_COUNTERS, 0)
+        self.forgotten = np.zeros(len(CONTROLLER_COUNTERS), np.int64)  # counts of those forgotten
 
     def __len__(self) -> int:
         return self._size
@@ -196,7 +196,7 @@ class Controllers(Stateful):
         out = punctuate(
             event_time, arrival, starts, slots, self._kernel, self._states, self._memory
         )
-        for name in COUNTERS:
+        for name in CONTROLLER_COUNTERS:
             self._counts[name] += int((self._states[name][slots] - before[name]).sum())
         return out
 
@@ -293,7 +293,7 @@ class Controllers(Stateful):
         slots = self._slot[codes]
         slots = slots[slots > 0]
         over = self._states[slots]
-        self.forgotten += [int(over[name].sum()) for name in COUNTERS]
+        self.forgotten += [int(over[name].sum()) for name in CONTROLLER_COUNTERS]
         self._left += int(over["room"].sum() + 3 * over["heap_room"].sum())
         self._states[slots] = new_controllers(len(slots))
         self._slot[codes] = 0
@@ -352,7 +352,7 @@ class Controllers(Stateful):
         if not np.array_equal(self.slot[self.slot > 0], np.arange(1, self._end)):
             raise ValueError("the slots of its controllers must be 1, 2, ... in order of the codes")
         check_controllers(self._states, self._memory, self._kernel)
-        for name, forgotten in zip(COUNTERS, self.forgotten.tolist(), strict=True):
+        for name, forgotten in zip(CONTROLLER_COUNTERS, self.forgotten.tolist(), strict=True):
             self._counts[name] = forgotten + int(self._states[name].sum())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 # Blanks around a token are skipped; a name is anything plain, or anything at all in backquotes.
 TOKEN = re.compile(r"\s*(?:(?P<mark>->|,|:)|`(?P<quoted>(?:[^`]|``)*)`|(?P<plain>[^\s,:`>-]"
                    r"(?:(?!->)[^,:`])*))")  # fmt: skip
-PLAIN = re.compile(r"[^\s,:`>-](?:(?!->)[^,:`])*(?<!\s)\Z")
+PLAIN_ATTRIBUTE = re.compile(r"[^\s,:`>-](?:(?!->)[^,:`])*(?<!\s)\Z")
 SHAPE = "A,B -> C : 0.05, 0.1 -> 0.2"
 
 
@@ -197,7 +197,7 @@ def _bound(name: str, epsilon: Any) -> float:
 
 
 def _quoted(name: str) -> str:
-    return name if PLAIN.match(name) else "`" + name.replace("`", "``") + "`"
+    return name if PLAIN_ATTRIBUTE.match(name) else "`" + name.replace("`", "``") + "`"
 
 
 def _number(value: float) -> str:

@@ -38,7 +38,7 @@ from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
 FALLBACKS = ("marginal", "reject")
 LEAST_DONORS = {"calibrated": 20, "plain": 1}  # where nothing is said; measured, see docs
-METHODS = tuple(LEAST_DONORS)
+IMPUTATION_METHODS = tuple(LEAST_DONORS)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ImputerSettings:
         if not isinstance(self.joint, bool):
             raise ValueError(f"`joint` must be True or False; got {self.joint!r}")
         one_of("fallback", self.fallback, FALLBACKS)
-        one_of("method", self.method, METHODS)
+        one_of("method", self.method, IMPUTATION_METHODS)
         if self.max_alternatives is not None:
             whole("max_alternatives", self.max_alternatives)
         least = LEAST_DONORS[self.method] if self.least_donors is None else self.least_donors
@@ -72,7 +72,7 @@ class ImputerSettings:
 
 Reasons = npt.NDArray[np.uint8]
 
-REASONS = (
+IMPUTATION_REASONS = (
     "complete",
     "imputed",
     "no dependency with its determinants present",
@@ -112,8 +112,8 @@ class Imputed:
     @property
     def counts(self) -> dict[str, int]:
         """Objects by reason; they add up to n."""
-        found = np.bincount(self.reason, minlength=len(REASONS))
-        return dict(zip(REASONS, found.tolist(), strict=True))
+        found = np.bincount(self.reason, minlength=len(IMPUTATION_REASONS))
+        return dict(zip(IMPUTATION_REASONS, found.tolist(), strict=True))
 
 
 KIND, VERSION = "imputer", 5
@@ -252,7 +252,7 @@ class Imputer:
     def explain(self, imputed: Imputed, i: int) -> str:
         """Describe in words how object i was imputed: `imputed_by`."""
         if imputed.reason[i] != dependency_choice.IMPUTED:
-            return REASONS[imputed.reason[i]]
+            return IMPUTATION_REASONS[imputed.reason[i]]
         parts = []
         for t, (name, chosen) in enumerate(
             zip(self.attributes, imputed.chosen[i].tolist(), strict=True)

@@ -24,7 +24,7 @@ CALIBRATING, HELD_OUT, FEWER_HELD_OUT = 1024, 512, 128
 GAPS = 0.3  # share of the other attributes that are missing too where the number is not given
 MOST_GROUPS = 5  # curves of an attribute: the last is for those that lack so many less 1, and more
 TOGETHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
-WAYS = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
+LEVEL_SHAPES = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
 BINS, PRIOR = 20, 10.0  # of a calibration curve; how many uniform ranks it begins with
 FLOOR = 0.25  # of the mean deviation of donors: the least unit of distances beyond them
 FEW_ROWS_ROOM = 2.0  # of few rows: what a deviation may be larger than those of the rows left out
@@ -261,9 +261,9 @@ def calibrated(repository: Repository, rows: Floats, rank: Ints) -> Calibration:
         trials = []
         # Of too few donors for a line one near the object would have most of the probability.
         line = len(rows) > DONORS_A_SLOPE * (int(asked[t]) + 1)
-        for found.even[t], found.sharpness[t] in WAYS if line else WAYS[:1]:
+        for found.even[t], found.sharpness[t] in LEVEL_SHAPES if line else LEVEL_SHAPES[:1]:
             trials.append(held_out.judged(t, HELD_OUT, **found.fields))
-        found.even[t], found.sharpness[t] = WAYS[int(np.argmin(trials))]
+        found.even[t], found.sharpness[t] = LEVEL_SHAPES[int(np.argmin(trials))]
         _calibrate(held_out, t, int(asked[t]), found)
     return found
 

@@ -20,16 +20,16 @@ from sfumato.kernels.joins.regions import summarise, summary_columns
 from sfumato.kernels.joins.tuple_store import Batch, Store, held_slots, move_windows, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
 from sfumato.operators.arrays import Floats, Ints, Records, spans
-from sfumato.operators.imputation.imputer import REASONS, Imputer, Reasons
+from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputer, Reasons
 from sfumato.operators.joins.answers import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals, Window, windows_of
 from sfumato.operators.joins.join_store import StoreIndex
-from sfumato.operators.joins.pair_join import HELD, PairJoin
+from sfumato.operators.joins.pair_join import HELD_STATE, PairJoin
 from sfumato.operators.state.declared import Array, Record, Sizes
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.windows import JoinWindow
 
-CHUNK = 512  # arrivals imputed at once: an object may have tens of thousands of samples
+IMPUTED_CHUNK = 512  # arrivals imputed at once: an object may have tens of thousands of samples
 IMPUTABLE, FROZEN = 1, 2  # states of an object: its imputer's; imputed by one that was replaced
 
 
@@ -160,7 +160,7 @@ class IncompleteJoin(PairJoin):
         "objects": Record(
             HeldObjects,
             {
-                **HELD,
+                **HELD_STATE,
                 "offsets": Array(int, "held+1"),
                 "prob": Array(float, None, low=0),
                 "points": Array(float, None, "dimensions"),
@@ -169,7 +169,7 @@ class IncompleteJoin(PairJoin):
             },
         ),
         "counted": Array(int, len(INCOMPLETE_COUNTS.names or ()), low=0),
-        "reasons": Array(int, len(REASONS), low=0),
+        "reasons": Array(int, len(IMPUTATION_REASONS), low=0),
     }
 
     def __init__(
@@ -202,7 +202,7 @@ class IncompleteJoin(PairJoin):
         self._shift, self._span = shift, np.array(units) if units else span
         self._places = [imputer.names.index(name) for name in imputer.attributes]
         self._counts = np.zeros(1, INCOMPLETE_COUNTS)
-        self.reasons = np.zeros(len(REASONS), np.int64)
+        self.reasons = np.zeros(len(IMPUTATION_REASONS), np.int64)
 
     @classmethod
     def of(cls, config: IncompleteJoinConfig, **resources: Any) -> Self:
@@ -223,8 +223,8 @@ class IncompleteJoin(PairJoin):
         """
         arrivals = arrivals.checked(self.streams, len(self.imputer.names))
         parts, reasons = [Answers.none()], [np.empty(0, np.uint8)]
-        for begin in range(0, arrivals.side.size, CHUNK):
-            answers, reason = self._process(arrivals.part(begin, begin + CHUNK))
+        for begin in range(0, arrivals.side.size, IMPUTED_CHUNK):
+            answers, reason = self._process(arrivals.part(begin, begin + IMPUTED_CHUNK))
             parts.append(replace(answers, arrival=answers.arrival + begin))
             reasons.append(reason)
         return Answers.joined(parts), np.concatenate(reasons)
@@ -233,7 +233,7 @@ class IncompleteJoin(PairJoin):
         side = arrivals.side.astype(np.int64)
         time, numbers = self._times(arrivals.key, arrivals.time), self.given.next(side)
         samples, reason = self._imputed(arrivals.values)
-        self.reasons += np.bincount(reason, minlength=len(REASONS))
+        self.reasons += np.bincount(reason, minlength=len(IMPUTATION_REASONS))
         self._counts["completed"] += np.count_nonzero(reason == IMPUTED)
         places = np.flatnonzero(reason <= IMPUTED)
         code = (self.streams * arrivals.key + side)[places]
@@ -275,7 +275,7 @@ class IncompleteJoin(PairJoin):
         """
         return {
             "objects": int(self.given.given.sum()),
-            **dict(zip(REASONS, self.reasons.tolist(), strict=True)),
+            **dict(zip(IMPUTATION_REASONS, self.reasons.tolist(), strict=True)),
             **super().counters,
         }
 

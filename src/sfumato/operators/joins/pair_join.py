@@ -19,13 +19,15 @@ from sfumato.operators.state.declared import Array, Declaration, Offsets, Part, 
 from sfumato.operators.state.stateful import Operator
 from sfumato.windows import JoinWindow
 
-CHUNK = 8192  # arrivals taken at once: more would leave the processor's cache between two steps
+PAIR_CHUNK = (
+    8192  # arrivals taken at once: more would leave the processor's cache between two steps
+)
 NO_CLOCK = np.iinfo(np.int64).min
 SPARE_KEYS = 1 << 20  # codes of keys held are below the number of tuples given and these
 
 
 # Tuples held, window after window, oldest first, and their samples.
-HELD: dict[str, Declaration] = {
+HELD_STATE: dict[str, Declaration] = {
     "code": Array(int, "held", low=0),
     "number": Array(int, "held", low=0),
     "time": Array(int, "held"),

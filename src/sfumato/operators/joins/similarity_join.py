@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.kernels.joins.grid import empty_indexed, join_grid, move_indexed, new_grid, rebuild_all
 from sfumato.kernels.joins.match_probability import Criterion, criterion
 from sfumato.kernels.joins.regions import summarise, summary_columns
-from sfumato.kernels.joins.similarity_nested import COUNTS, join_nested
+from sfumato.kernels.joins.similarity_nested import JOIN_COUNTS, join_nested
 from sfumato.kernels.joins.similarity_sort import (
     empty_sorted,
     join_sorted,
@@ -28,7 +28,7 @@ from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.joins.answers import Answers
 from sfumato.operators.joins.arrivals import ALONE, Arrivals, Task, Window, pair_of
 from sfumato.operators.joins.join_store import StoreIndex
-from sfumato.operators.joins.pair_join import CHUNK, HELD, PairJoin
+from sfumato.operators.joins.pair_join import HELD_STATE, PAIR_CHUNK, PairJoin
 from sfumato.operators.state.declared import Array, Record
 from sfumato.windows import JoinWindow
 
@@ -191,8 +191,8 @@ class SimilarityJoin(PairJoin):
     kind, version = "similarity_join", 3
     config: SimilarityJoinConfig
     state = {
-        "tuples": Record(HeldSamples, {**HELD, "existence": Array(float, "held", low=0)}),
-        "counted": Array(int, len(COUNTS.names or ()), low=0),
+        "tuples": Record(HeldSamples, {**HELD_STATE, "existence": Array(float, "held", low=0)}),
+        "counted": Array(int, len(JOIN_COUNTS.names or ()), low=0),
     }
     strategies: ClassVar[dict[str, type[NestedStrategy]]] = {
         "nested": NestedStrategy,
@@ -219,7 +219,7 @@ class SimilarityJoin(PairJoin):
         about = criterion(dimensions, within, probability)
         self._strategy = self.strategies.get(strategy, GridStrategy)(about)
         super().__init__(about, self.config.windows, output, alternatives, self._strategy, task)
-        self._counts = np.zeros(1, COUNTS)
+        self._counts = np.zeros(1, JOIN_COUNTS)
 
     def process(self, arrivals: Arrivals) -> Answers:
         """Match arrivals, in order, and let them enter; the answers, or changes, they cause.
@@ -229,7 +229,7 @@ class SimilarityJoin(PairJoin):
         Raises TypeError or ValueError, with nothing taken, for arrays of wrong dtype or shape.
         """
         arrivals = arrivals.checked(self.config.dimensions)
-        n, step = arrivals.side.size, CHUNK
+        n, step = arrivals.side.size, PAIR_CHUNK
         if n <= 2 * step:
             return self._process(arrivals)
         parts = []

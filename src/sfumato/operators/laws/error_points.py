@@ -33,7 +33,7 @@ def standard_points(n: int, dimensions: int, distribution: str) -> np.ndarray:
         warnings.warn(
             f"{n} samples of {dimensions} attributes have correlated errors: uncorrelated ones "
             f"need `n` of at least {dimensions + 1}",
-            stacklevel=4,  # of the caller of `samples`
+            stacklevel=3,  # of the caller of `samples`
         )
     return _points(n, dimensions, distribution).copy()
 

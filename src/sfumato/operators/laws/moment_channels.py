@@ -8,9 +8,9 @@ from sfumato.kernels.laws.mergeable_moments import (
     AVG_OF,
     BOUNDARY_OF,
     COUNT_OF,
+    MOMENT_SUMS,
     NODE_SUMS,
     SUM_OF,
-    SUMS,
     Sets,
 )
 from sfumato.kernels.laws.tuples import existences, lift
@@ -62,5 +62,5 @@ class Channels:
     def room(self, slots: int, nodes: bool) -> Sets:
         """Partials for some slots, of no tuples; without `nodes`, with those of one slot."""
         rows = slots if nodes else 1
-        sums = np.zeros((slots, self.count), SUMS)
+        sums = np.zeros((slots, self.count), MOMENT_SUMS)
         return Sets(sums, np.empty((rows, self.averages), NODE_SUMS))

@@ -19,7 +19,7 @@ from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT, UNDERFLOW
 from sfumato.operators.arguments import EXCESS
 from sfumato.operators.arrays import Floats
 
-METHODS = {"exact": 0, "poisson": POISSON, "normal": NORMAL, "refined_normal": REFINED_NORMAL}
+COUNT_METHODS = {"exact": 0, "poisson": POISSON, "normal": NORMAL, "refined_normal": REFINED_NORMAL}
 
 
 def checked_existence(existence: npt.ArrayLike) -> Floats:
@@ -55,10 +55,10 @@ def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int
 
 def method_number(method: str) -> int:
     """The kernels' number of a method's name; ValueError for an unknown one."""
-    if method not in METHODS:
-        names = ", ".join(f'"{name}"' for name in METHODS)
+    if method not in COUNT_METHODS:
+        names = ", ".join(f'"{name}"' for name in COUNT_METHODS)
         raise ValueError(f"`method` must be one of {names}; got {method!r}")
-    return METHODS[method]
+    return COUNT_METHODS[method]
 
 
 class PoissonBinomial:

@@ -18,7 +18,7 @@ from sfumato.operators.ranking.tuple_values import Likeliest, Vector, vector_of_
 
 SEMANTICS = ("pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf", "prfe")
 NO_SCORES = np.empty(0)
-ALIASES = {"global_topk": "pk_topk", "expected_ranks": "expected_rank"}
+SEMANTICS_ALIASES = {"global_topk": "pk_topk", "expected_ranks": "expected_rank"}
 
 
 def checked_weights(weights: npt.ArrayLike) -> Floats:
@@ -34,7 +34,7 @@ def checked_weights(weights: npt.ArrayLike) -> Floats:
     return omega
 
 
-OPTIONS: tuple[tuple[str, str, Callable[[str, Any], Any]], ...] = (
+SEMANTICS_OPTIONS: tuple[tuple[str, str, Callable[[str, Any], Any]], ...] = (
     ("probability", "pt_k", partial(share, what="a number")),
     ("alpha", "prfe", partial(share, what="a number")),
     ("weights", "prf", lambda _, weights: tuple(checked_weights(weights).tolist())),
@@ -64,12 +64,12 @@ class Semantics:
     weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        name = ALIASES.get(str(self.name).lower(), str(self.name).lower())
+        name = SEMANTICS_ALIASES.get(str(self.name).lower(), str(self.name).lower())
         if name not in SEMANTICS:
             names = ", ".join(f'"{each}"' for each in SEMANTICS)
             raise ValueError(f"`semantics` must be one of {names}; got {self.name!r}")
         object.__setattr__(self, "name", name)
-        for option, owner, check in OPTIONS:
+        for option, owner, check in SEMANTICS_OPTIONS:
             value = getattr(self, option)
             if name == owner:
                 object.__setattr__(self, option, check(option, value))

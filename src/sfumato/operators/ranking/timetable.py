@@ -27,7 +27,7 @@ PLANS = {
     "ns": "none",
     "none": "none",
 }
-SHARED = ("dp", "greedy")
+SHARING_PLANS = ("dp", "greedy")
 LONGEST_CYCLE = 40_000  # units in a cycle; longer bounds are shortened to it
 FINEST = 50  # units in the least bound, where the greatest common divisor would be too fine
 MOST_RUNS = 1_000_000
@@ -184,14 +184,14 @@ def _planned(queries: tuple[Query, ...], plan: str) -> Timetable:
     if not queries:
         raise ValueError("`queries` must hold at least one (k, every)")
     unit = math.gcd(*(every for _, every in queries))
-    if plan in SHARED:
+    if plan in SHARING_PLANS:
         unit = _unit(unit, queries)
         queries_in_units = [(k, min(every // unit, LONGEST_CYCLE)) for k, every in queries]
     else:
         queries_in_units = [(k, every // unit) for k, every in queries]
     groups, ks, bounds = _grouped(queries_in_units, plan)
     about = (plan, queries, groups, ks, tuple(bound * unit for bound in bounds))
-    if plan not in SHARED:
+    if plan not in SHARING_PLANS:
         cost = sum((Fraction(k, bound * unit) for k, bound in zip(ks, bounds, strict=True)))
         return Timetable(*about, math.lcm(*bounds) * unit, Fraction(cost))
     f = np.array(bounds, dtype=np.int64)

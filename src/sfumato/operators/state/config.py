@@ -19,7 +19,7 @@ from sfumato.operators.state.snapshot import SnapshotError
 # A field with this metadata may change while a checkpoint goes on: `field(metadata=CHANGEABLE)`.
 CHANGEABLE = {"fingerprint": False}
 # One with this metadata is saved only where it is not the default: it came later.
-ADDED = {"fingerprint": "added"}
+ADDED_FIELD = {"fingerprint": "added"}
 COLUMN_ORDER = "column order"  # in fingerprints; state holds the cells of rows by position
 
 
@@ -28,7 +28,7 @@ def as_json(config: Any) -> dict[str, Any]:
     return {
         f.name: _plain(getattr(config, f.name))
         for f in fields(config)
-        if f.init and (f.metadata != ADDED or getattr(config, f.name) != f.default)
+        if f.init and (f.metadata != ADDED_FIELD or getattr(config, f.name) != f.default)
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 MAGIC = b"SFUM"
-PREFIX = struct.Struct("<4sII")
+SNAPSHOT_PREFIX = struct.Struct("<4sII")
 ALLOWED_KINDS = "biuf"  # bool, signed, unsigned, float: nothing that could hold an object
 HEADER_TYPES = {"kind": str, "version": int, "values": dict, "parts": dict}
 PART_TYPES = {"offset": int, "length": int, "dtype": str, "shape": list}
@@ -66,9 +66,9 @@ def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
         {"kind": kind, "version": version, "values": dict(snapshot.values), "parts": places},
         separators=(",", ":"),
     ).encode()
-    header += b" " * (-(PREFIX.size + len(header)) % 8)
+    header += b" " * (-(SNAPSHOT_PREFIX.size + len(header)) % 8)
     body = b"".join([header, *parts])
-    return PREFIX.pack(MAGIC, zlib.crc32(body), len(header)) + body
+    return SNAPSHOT_PREFIX.pack(MAGIC, zlib.crc32(body), len(header)) + body
 
 
 def unpack(data: bytes, kind: str, version: int) -> Snapshot:
@@ -78,10 +78,10 @@ def unpack(data: bytes, kind: str, version: int) -> Snapshot:
     damage is covered: a header that is not valid JSON or has another structure, and parts that
     overlap, are too short or leave bytes over.
     """
-    if len(data) < PREFIX.size or data[:4] != MAGIC:
+    if len(data) < SNAPSHOT_PREFIX.size or data[:4] != MAGIC:
         raise SnapshotError(f"expected a sfumato snapshot of `{kind}`; got {len(data)} other bytes")
-    _, checksum, header_length = PREFIX.unpack_from(data)
-    view = memoryview(data)[PREFIX.size :]
+    _, checksum, header_length = SNAPSHOT_PREFIX.unpack_from(data)
+    view = memoryview(data)[SNAPSHOT_PREFIX.size :]
     if zlib.crc32(view) != checksum:
         raise SnapshotError(f"the snapshot of `{kind}` is damaged: its checksum does not match")
     try:
@@ -106,9 +106,9 @@ def cut(data: bytes, size: int) -> list[memoryview]:
     that comes behind one that has grown, is cut into the same pieces as before.
     """
     view = memoryview(data)
-    _, _, header_length = PREFIX.unpack_from(data)
-    body = PREFIX.size + header_length
-    header = json.loads(bytes(view[PREFIX.size : body]))
+    _, _, header_length = SNAPSHOT_PREFIX.unpack_from(data)
+    body = SNAPSHOT_PREFIX.size + header_length
+    header = json.loads(bytes(view[SNAPSHOT_PREFIX.size : body]))
     ends = [body + place["offset"] for place in header["parts"].values()]
     pieces = []
     start, small = 0, size // 16  # small parts stay together, so that there are few pieces

@@ -33,7 +33,7 @@ from sfumato.operators.windows.extents import (
 )
 
 VERDICTS = (extents.LATE, extents.OUTSIDE, extents.ABSENT)
-COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
+EXTENT_COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
 MOST_EMPTY = 1_000_000  # some 200 bytes each while they are made
 
 
@@ -94,7 +94,7 @@ class ExtentAggregate(Operator):
         "late": Record(GroupedBatch, grouped_layout("late", "late alternatives")),
         "joins": Array(int, 2, "late", **WITHIN),
         "missed": Part(),
-        "counts": Array(int, len(COUNTERS), low=0),
+        "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
     }
 
@@ -122,7 +122,7 @@ class ExtentAggregate(Operator):
         self.groups = ExtentGroups()
         self._held = ExtentTuples(self.config, self.groups)
         self.missed = MissedRows()
-        self.counts = np.zeros(len(COUNTERS), np.int64)
+        self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
         self._nothing: Extents | None = None  # of no completed extents, made once
 
@@ -217,7 +217,7 @@ class ExtentAggregate(Operator):
     def counters(self) -> dict[str, int]:
         """rows; late, outside, absent: in no extent; out_of_order; skipped: extents without a
         tuple that are not in the answers; held: tuples stored now."""
-        counts = {name: int(n) for name, n in zip(COUNTERS, self.counts, strict=True)}
+        counts = {name: int(n) for name, n in zip(EXTENT_COUNTERS, self.counts, strict=True)}
         return {"rows": self.next, **counts, "held": self._held.size}
 
     @property
@@ -262,7 +262,7 @@ class ExtentAggregate(Operator):
         self._held.move_complete()
         most = self.most_empty if self.empty else -1
         found, groups, skipped = self._held.extents_of(closings, most)
-        self.counts[COUNTERS.index("skipped")] += skipped
+        self.counts[EXTENT_COUNTERS.index("skipped")] += skipped
         answers, held = panes.answer(found, groups, len(self.aggregates))
         turn = np.zeros(len(found)) if at_once else found["closing"]
         order = np.lexsort((groups, found["number"], turn))

@@ -1,4 +1,4 @@
-"""How rows cross to Python and back: what is the same once, in chunks, at the place of a bucket.
+"""Rows on their way to Python and back: raw columns, buckets, chunks, counters and gauges.
 
 Open to `static`, `state` and `runtime`.
 """

@@ -1,4 +1,4 @@
-"""Rows packed into binary chunks, so that a stateful operator touches few cells and many rows.
+"""Rows packed into binary chunks, so that a stateful operator reads few cells and many rows.
 
 A chunk is one Arrow IPC stream with the rows of one bucket of keys. Packing and unpacking are
 stateless; handing single cells between Spark and Python is what makes Python operators slow.
@@ -12,19 +12,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from sfumato.spark.crossing.even_partitions import BUCKET, place
-from sfumato.spark.crossing.garbage import behind_batch
+from sfumato.spark.crossing.buckets import BUCKET, place
+from sfumato.spark.crossing.gc_freezer import after_batch
 
-PLACES = "__places"
+PLACES_COLUMN = "__places"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
-QUERY = -1  # the place of no rows in which a stream keeps what query it is
-GATHERED = 32_768  # rows that are packed at once: Spark makes the next ones meanwhile
-MAX_ROWS = 65_536  # of an unpacked batch: bounds what a downstream operator holds at once
+QUERY = -1  # the place, without rows, in which a stream keeps the query that it belongs to
+GATHERED = 32_768  # rows that are packed together, while Spark makes the next ones
+MAX_ROWS = 65_536  # of an unpacked batch: bounds the rows that a downstream operator holds
 MAX_BYTES = 16 << 20  # of a chunk, and of an unpacked batch, unless one row has more
 
 
 def to_bytes(table: pa.Table) -> bytes:
-    """One Arrow IPC stream."""
+    """Return a table as one Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -32,14 +32,14 @@ def to_bytes(table: pa.Table) -> bytes:
 
 
 def from_bytes(data: bytes) -> pa.Table:
-    """The table of one Arrow IPC stream; its buffers are views of `data`."""
+    """Return the table of one Arrow IPC stream; its buffers are views of `data`."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
 
 
 def parts(table: pa.Table) -> Iterator[bytes]:
-    """The rows as streams of MAX_BYTES at most, unless one row has more."""
-    most = rows_within(table)
+    """Yield the rows as streams of at most MAX_BYTES, unless one row has more."""
+    most = _rows_within(table)
     for start in range(0, table.num_rows, most):
         part = table.slice(start, most)
         data = to_bytes(part)
@@ -51,17 +51,17 @@ def parts(table: pa.Table) -> Iterator[bytes]:
             yield from parts(part.slice(half))
 
 
-def rows_within(table: pa.Table) -> int:
-    """How many rows of a table, on average, have MAX_BYTES; one at least."""
+def _rows_within(table: pa.Table) -> int:
+    """Return how many rows of a table have MAX_BYTES on average; at least one."""
     return max(1, int(MAX_BYTES * table.num_rows // max(table.nbytes, 1)))
 
 
 def pack(df: DataFrame, side: int, tasks: int = 1) -> DataFrame:
-    """Chunks (place, side, chunk) of a frame with an int column BUCKET, for each batch of it.
+    """Return chunks (place, side, chunk) of a frame with an int column BUCKET.
 
     tasks : how many operators get each chunk; those of bucket i are at the places of the numbers
         from i * tasks on
-    On a stream every task that has rows gives one chunk of place QUERY, without rows, before.
+    On a stream every task that has rows first yields one chunk of place QUERY, without rows.
     """
     asks = df.isStreaming
 
@@ -72,16 +72,16 @@ def pack(df: DataFrame, side: int, tasks: int = 1) -> DataFrame:
                 asked = True
                 yield _batch([([QUERY], b"")], side)
             yield from _chunks(rows, side, tasks)
-        behind_batch()
+        after_batch()
 
-    found = df.mapInArrow(packed, f"{PLACES} array<int>, side int, chunk binary")
-    of = F.explode(PLACES) if tasks > 1 else F.element_at(PLACES, 1)
+    found = df.mapInArrow(packed, f"{PLACES_COLUMN} array<int>, side int, chunk binary")
+    of = F.explode(PLACES_COLUMN) if tasks > 1 else F.element_at(PLACES_COLUMN, 1)
     return found.select(of.alias(BUCKET), "side", "chunk")
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows of some batches at a time, GATHERED or about MAX_BYTES: what a chunk costs is not
-    paid for the few rows that a bucket has in one of Spark's batches."""
+    """Yield the rows of several batches together, GATHERED or about MAX_BYTES: one of Spark's
+    batches has few rows of a bucket, and each chunk costs something."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting += [batch] if batch.num_rows else []
@@ -118,7 +118,7 @@ def _chunks(table: pa.Table, side: int, tasks: int) -> Iterator[pa.RecordBatch]:
 def _batch(found: list[tuple[list[int], bytes]], side: int) -> pa.RecordBatch:
     return pa.record_batch(
         {
-            PLACES: pa.array([places for places, _ in found], pa.list_(pa.int32())),
+            PLACES_COLUMN: pa.array([places for places, _ in found], pa.list_(pa.int32())),
             "side": pa.array([side] * len(found), pa.int32()),
             "chunk": pa.array([chunk for _, chunk in found], pa.binary()),
         }
@@ -126,7 +126,7 @@ def _batch(found: list[tuple[list[int], bytes]], side: int) -> pa.RecordBatch:
 
 
 def unpack(df: DataFrame, schema: StructType) -> DataFrame:
-    """The rows of a frame's column `chunk`, with the columns of the given schema."""
+    """Return the rows of a frame's column `chunk`, with the columns of the given schema."""
     names = schema.fieldNames()
 
     def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -134,12 +134,12 @@ def unpack(df: DataFrame, schema: StructType) -> DataFrame:
             for chunk in batch.column("chunk").drop_null():
                 with pa.ipc.open_stream(chunk.as_buffer()) as reader:
                     yield from batches_of(reader.read_all().select(names))
-        behind_batch()
+        after_batch()
 
     return df.select("chunk").mapInArrow(unpacked, schema)
 
 
 def batches_of(rows: pa.Table) -> list[pa.RecordBatch]:
-    """The rows in batches of MAX_ROWS and about MAX_BYTES at most."""
-    found: list[pa.RecordBatch] = rows.to_batches(min(MAX_ROWS, rows_within(rows)))
+    """Return the rows in batches of at most MAX_ROWS and about MAX_BYTES."""
+    found: list[pa.RecordBatch] = rows.to_batches(min(MAX_ROWS, _rows_within(rows)))
     return found

@@ -14,13 +14,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructType
 
-from sfumato.reports import IDENTITY, PREFIX
+from sfumato.reports import IDENTITY, METRIC_PREFIX
 
 if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
     from sfumato.tables.operator import OperatorConfig
 
 # Where figures of a kind, as Spark calls it, are; what one is for Spark and for Arrow.
-COLUMNS: dict[str, tuple[str, DataType, pa.DataType]] = {
+FIGURE_COLUMNS: dict[str, tuple[str, DataType, pa.DataType]] = {
     "long": ("numbers", LongType(), pa.int64()),
     "string": ("texts", StringType(), pa.string()),
     "array<long>": ("lists", ArrayType(LongType()), pa.list_(pa.int64())),
@@ -38,7 +38,7 @@ class MetricsName(str):
 
     def __new__(cls, kind: str, name: str, *, given: bool = False) -> MetricsName:
         """Return the name of an operator of this kind."""
-        found = super().__new__(cls, f"{PREFIX}{kind}_{name}")
+        found = super().__new__(cls, f"{METRIC_PREFIX}{kind}_{name}")
         found.kind, found.given = kind, given
         return found
 
@@ -48,11 +48,11 @@ class MetricsName(str):
         side : of an input or answers, see `OperatorPart`
         step : the operator's number in its chain
         """
-        values = (self.kind, self.removeprefix(PREFIX), step, side)
+        values = (self.kind, self.removeprefix(METRIC_PREFIX), step, side)
         return [F.lit(of).alias(name) for name, of in zip(IDENTITY, values, strict=True)]
 
 
-class Figures:
+class OperatorFigures:
     """The counters and gauges of an operator. kinds : name -> Spark's name of its type"""
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
@@ -61,7 +61,7 @@ class Figures:
             self.names.setdefault(kind, []).append(name)
 
     @classmethod
-    def of(cls, blueprint: OperatorConfig) -> Figures:
+    def of(cls, blueprint: OperatorConfig) -> OperatorFigures:
         """Return those of an operator."""
         gauges = {name: of for name, (of, _) in blueprint.gauges.items()}
         return cls(dict.fromkeys(blueprint.counters, "long") | gauges)
@@ -71,19 +71,22 @@ class Figures:
         """The columns."""
         found = StructType()
         for kind in self.names:
-            found = found.add(COLUMNS[kind][0], ArrayType(COLUMNS[kind][1]))
+            found = found.add(FIGURE_COLUMNS[kind][0], ArrayType(FIGURE_COLUMNS[kind][1]))
         return found
 
     @property
     def fields(self) -> list[pa.Field]:
         """The same as Arrow's."""
-        return [pa.field(COLUMNS[kind][0], pa.list_(COLUMNS[kind][2])) for kind in self.names]
+        return [
+            pa.field(FIGURE_COLUMNS[kind][0], pa.list_(FIGURE_COLUMNS[kind][2]))
+            for kind in self.names
+        ]
 
     @property
     def places(self) -> dict[str, str]:
         """Each figure by its name, in SQL."""
         return {
-            name: f"{COLUMNS[kind][0]}[{place}]"
+            name: f"{FIGURE_COLUMNS[kind][0]}[{place}]"
             for kind, names in self.names.items()
             for place, name in enumerate(names)
         }
@@ -91,7 +94,7 @@ class Figures:
     def cells(self, known: Mapping[str, Any]) -> dict[str, list[Any]]:
         """A row of the columns; NULL for figures that are not known."""
         return {
-            COLUMNS[kind][0]: [known.get(name) for name in names]
+            FIGURE_COLUMNS[kind][0]: [known.get(name) for name in names]
             for kind, names in self.names.items()
         }
 

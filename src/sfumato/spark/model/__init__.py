@@ -1,4 +1,4 @@
-"""What a frame is to us: alternatives, uncertain attributes, aggregates, keys, repositories.
+"""Frames and columns of Spark: alternatives, expressions, validity, repositories, texts of users.
 
-Open to the public functions and to `sql`.
+Open to `api` and to `sql`.
 """

@@ -3,7 +3,7 @@
 Everything here is a Spark SQL expression: it runs in the JVM, on streaming and static frames
 alike, without Python workers. A tuple's alternatives are an
 ``array<struct<prob: double, ATTR: double, ...>>``: mutually exclusive values, each with its
-probability; what their probabilities lack to 1 is the probability that the tuple does not exist.
+probability; the rest to 1 is the probability that the tuple does not exist.
 """
 
 import re
@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.limits import SETTING, alternatives_bound, check_alternatives
+from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
 from sfumato.operators.arguments import EXCESS, ROUNDED
-from sfumato.operators.laws.error_points import standard_points
 from sfumato.operators.laws.poisson_binomial import CERTAIN
-from sfumato.tables.reading.wanted_values import WANTED_PROB, wanted_values
+from sfumato.tables.reading.tuples import WANTED_PROB, wanted_values
 
 ALTERNATIVES = "alternatives"
 PROB = "prob"
@@ -61,27 +61,27 @@ def alternatives(
 
 
 def _element(column: str | Column, wanted: str) -> Column:
-    """An element of an array column, for `_of_types`; what the column must be is part of it."""
+    """Return an element of an array column, for `_of_types`, with the wanted type in its text."""
     return F.get(column_of(column), F.length(F.lit(wanted)))
 
 
 def _of_types(made: Column, *elements: Column) -> Column:
-    """`made`, beside what is never computed: a frame with other columns is refused by Spark while
-    it reads that, in words that quote what is wanted, and not while it reads `made`."""
+    """Return `made` next to expressions that are never computed: for columns of other types Spark
+    refuses these, with an error that quotes the wanted type, before it reads `made`."""
     unknown = [element.isNull() for element in elements]
     never = reduce(lambda a, b: a & b, unknown, F.lit(False))
     return F.when(never, None).otherwise(made).alias(ALTERNATIVES)
 
 
 def _field_of(values: str | Column, prob: str | Column) -> str | None:
-    """The field of `values` that `prob` names, "score" of "scores.score"; None where it is none."""
+    """Return the field of `values` that `prob` names, "score" of "scores.score", or None."""
     whole, part = (re.sub(r"^Column<'(.*)'>$", r"\1", str(given)) for given in (values, prob))
     found = re.fullmatch(re.escape(whole) + r"(?:\.(\w+)|\.`([^`]+)`|\['?(\w+)'?\])", part)
     return None if found is None else next(filter(None, found.groups()))
 
 
 def _as_it_is(struct: Column, field: str, names: Sequence[str] | None) -> Column:
-    """A struct as an alternative: its `field` is the probability, others (`names`) stay."""
+    """Return a struct as an alternative: `field` is the probability, others (`names`) stay."""
     weight = struct[field].cast("double")
     if names is not None:
         return F.struct(weight.alias(PROB), *(struct[name].alias(name) for name in names))
@@ -90,11 +90,11 @@ def _as_it_is(struct: Column, field: str, names: Sequence[str] | None) -> Column
 
 
 def _summing_to_one(given: Column, normalize: bool) -> Column:
-    """The alternatives of a probability other than 0; their sum is 1 where it has to be."""
+    """Return the alternatives without probability 0; their sum is 1 where it has to be."""
 
     def scaled(some: Column, total: Column) -> Column:
         if normalize:
-            # Of what cannot be probabilities nothing is made.
+            # Numbers that cannot be probabilities are not scaled.
             wrong = F.exists(some, lambda a: ~F.coalesce(a["prob"] > 0.0, F.lit(False)))
             scales = (total > 0.0) & (total < float("inf")) & ~wrong
         else:
@@ -107,12 +107,12 @@ def _summing_to_one(given: Column, normalize: bool) -> Column:
 
 
 def _once(value: Column, of: Callable[[Column], Column]) -> Column:
-    """What a function makes of a value that is computed once, however often it is mentioned."""
+    """Return the result of a function of a value that is computed once, whatever its uses."""
     return F.transform(F.array(value), of)[0]
 
 
 def _total(alternatives_: Column) -> Column:
-    """The sum of the probabilities, with compensation."""
+    """Return the sum of the probabilities, with compensation."""
     start = F.struct(F.lit(0.0).alias("total"), F.lit(0.0).alias("lost"))
 
     def step(acc: Column, a: Column) -> Column:
@@ -122,49 +122,37 @@ def _total(alternatives_: Column) -> Column:
 
 
 def _part(place: int | str) -> Callable[[Column], Column]:
-    """A coordinate by its number, or a field by its name."""
+    """Return a function that takes a coordinate by its number, or a field by its name."""
     return lambda value: value[place] if isinstance(place, str) else F.get(value, F.lit(place))
 
 
+def max_alternatives() -> int:
+    """Return the bound on alternatives per row in the active session."""
+    session = SparkSession.getActiveSession()
+    return alternatives_bound(
+        MAX_ALTERNATIVES_SETTING,
+        None if session is None else session.conf.get(MAX_ALTERNATIVES_SETTING, ""),
+    )
+
+
 def samples(
-    mean: str | Column | Sequence[str | Column],
-    sd: float | str | Column | Sequence[float | str | Column],
-    n: int,
-    distribution: str = "normal",
-    attributes: str | Sequence[str] = "value",
+    means: Sequence[Any], sds: Sequence[Any], points: np.ndarray, names: Sequence[str]
 ) -> Column:
-    """`samples` as a column of Spark."""
-    names = _listed(attributes)
-    means: list[Any] = list(mean) if isinstance(mean, list | tuple) else [mean]
-    sds: list[Any] = list(sd) if isinstance(sd, list | tuple) else [sd] * len(means)
-    if not len(names) == len(means) == len(sds):
-        raise ValueError(
-            "`mean`, `sd` and `attributes` must be of one length; "
-            f"got {len(means)}, {len(sds)} and {len(names)}"
-        )
-    if isinstance(n, int):
-        check_alternatives("n", n, _bound_of_session())
-    scores = standard_points(n, len(names), distribution)
-    centres = [column_of(m).cast("double") for m in means]
-    widths = [(F.lit(float(s)) if isinstance(s, int | float) else column_of(s)) for s in sds]
+    """`samples` as a column of Spark. points : float64[n, number of attributes], standard errors"""
+    centres = [column_of(of).cast("double") for of in means]
+    widths = [F.lit(float(s)) if isinstance(s, int | float) else column_of(s) for s in sds]
     missing = F.lit(False)
     for column in [*centres, *widths]:
         missing = missing | column.isNull()
     for column in widths:
         missing = missing | (column < 0.0)
-    points = F.array(*(F.array(*(F.lit(float(z)) for z in row)) for row in scores))
+    errors = F.array(*(F.array(*(F.lit(float(z)) for z in row)) for row in points))
 
     def alternative(point: Column) -> Column:
         cells = [(centres[d] + widths[d] * point[d]).alias(name) for d, name in enumerate(names)]
-        return F.struct(F.lit(1.0 / n).alias("prob"), *cells)
+        return F.struct(F.lit(1.0 / len(points)).alias("prob"), *cells)
 
-    return F.when(~missing, F.transform(points, alternative)).alias(ALTERNATIVES)
-
-
-def _bound_of_session() -> int:
-    """Return the bound on alternatives per row in the active session."""
-    session = SparkSession.getActiveSession()
-    return alternatives_bound(SETTING, None if session is None else session.conf.get(SETTING, ""))
+    return F.when(~missing, F.transform(errors, alternative)).alias(ALTERNATIVES)
 
 
 def existence(column: str | Column = ALTERNATIVES) -> Column:
@@ -252,7 +240,7 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
 
 
 def _number(alternative: Column, attribute: str) -> Column:
-    """An attribute of an alternative; a query of texts, which Spark would cast, says so."""
+    """Return an attribute of an alternative; raise an error for text, which Spark would cast."""
     value = alternative[attribute]
     refused = F.raise_error(
         f"the attribute `{attribute}` must be of numbers; it is string: its expected value, "
@@ -262,7 +250,7 @@ def _number(alternative: Column, attribute: str) -> Column:
 
 
 def compensated(acc: Column, term: Column) -> Column:
-    """One more probability in a sum with compensation (Neumaier), a step of `F.aggregate`."""
+    """Add a probability to a sum with compensation (Neumaier), as a step of `F.aggregate`."""
     total = acc["total"]
     larger = total + term
     lost = F.when(total >= term, (total - larger) + term).otherwise((term - larger) + total)
@@ -270,7 +258,7 @@ def compensated(acc: Column, term: Column) -> Column:
 
 
 def column_of(column: str | Column) -> Column:
-    """A column by its name, or as it is. Raises TypeError for anything else."""
+    """Return a column, given itself or by name. Raises TypeError for anything else."""
     if isinstance(column, str):
         return F.col(column)
     if hasattr(column, "isNull"):  # a Column, of Connect too

@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import Window
 
+from sfumato.spark.model.columns import column as column_of
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.names import column as column_of
 from sfumato.spark.model.validity import invalid_reason, reason_of_rule
 from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.reading.validity import require_order

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from sfumato.operators.ranking.timetable import Timetable, timetable
 from sfumato.operators.windows.uncertain_window import expected_tuples, join_confidence
-from sfumato.tables.joins.sharing import cost, rows_held, tasks_for
+from sfumato.tables.joins.similarity_query import cost, rows_held, tasks_for
 from sfumato.windows import JoinWindow
 
 __all__ = [

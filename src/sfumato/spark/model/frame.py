@@ -1,17 +1,19 @@
-"""What the schema of a frame of Spark says: the columns, their types, the order of the rows."""
+"""The schema of a frame of Spark: the columns, their types, the order of the rows."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
     DateType,
     DecimalType,
+    DoubleType,
     IntegralType,
     MapType,
     NullType,
@@ -22,13 +24,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.limits import SETTING, alternatives_bound
+from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
 from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.tables.reading.digits import DIGITS
 from sfumato.tables.reading.frame import Frame
-from sfumato.tables.reading.types import Kind
+from sfumato.tables.reading.types import EXACT_DIGITS, Kind
 
-KINDS: dict[Any, Kind] = {
+NAME_WORD = re.compile(r"\w+")
+KIND_OF_TYPE: dict[Any, Kind] = {
     TimestampType: "timestamp",
     TimestampNTZType: "timestamp_ntz",
     IntegralType: "whole",
@@ -72,9 +74,25 @@ class SparkFrame(Frame):
         return [name for name in element.names if name != "prob"]
 
     def attribute_type(self, name: str) -> DataType:
-        """The type of an attribute of the alternatives."""
+        """Return the type of an attribute of the alternatives."""
         array: Any = self.type(ALTERNATIVES)
         return array.elementType[name].dataType
+
+    def values_of(self, attribute: str) -> Column:
+        """Return array<double>: an attribute, or `prob`, of every alternative; NULL if missing."""
+        # The field of an array of structs is compiled; a lambda is interpreted per alternative.
+        values = F.col(ALTERNATIVES).getField(attribute)
+        is_double = isinstance(self.attribute_type(attribute), DoubleType)
+        return values if is_double else values.cast("array<double>")
+
+    def mentioned(self, text: str) -> list[str]:
+        """Return the attributes whose names occur in a text.
+
+        In an expression each is bound to its value by a lambda over an array of one, so that Spark
+        resolves the names and the text stays as it is. A line break then ends a trailing comment.
+        """
+        words = set(NAME_WORD.findall(text.lower()))
+        return [name for name in self.attributes if set(NAME_WORD.findall(name.lower())) <= words]
 
     def attribute_kind(self, name: str) -> Kind:
         return kind_of(self.attribute_type(name))
@@ -102,7 +120,9 @@ class SparkFrame(Frame):
 
     @property
     def max_alternatives(self) -> int:
-        return alternatives_bound(SETTING, self.df.sparkSession.conf.get(SETTING, ""))
+        return alternatives_bound(
+            MAX_ALTERNATIVES_SETTING, self.df.sparkSession.conf.get(MAX_ALTERNATIVES_SETTING, "")
+        )
 
     def collation(self, name: str) -> str | None:
         found = re.search(r"\bcollate (\w+)", self.shown(name))
@@ -116,13 +136,13 @@ class SparkFrame(Frame):
 
 
 def is_long_decimal(kind: DataType) -> bool:
-    """Whether a type is of decimal numbers with more digits than a double keeps."""
-    return isinstance(kind, DecimalType) and kind.precision > DIGITS
+    """Return whether a type has decimal numbers with more digits than a double keeps."""
+    return isinstance(kind, DecimalType) and kind.precision > EXACT_DIGITS
 
 
 def kind_of(kind: DataType) -> Kind:
-    """Of which kind the values of a type are."""
-    return next((name for of, name in KINDS.items() if isinstance(kind, of)), "")
+    """Return the kind of a type's values."""
+    return next((name for of, name in KIND_OF_TYPE.items() if isinstance(kind, of)), "")
 
 
 def _groupable(kind: DataType) -> bool:

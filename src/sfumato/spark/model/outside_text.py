@@ -172,7 +172,7 @@ def _not_allowed(token: SqlToken, exists: bool) -> TokenError:
 
 
 def _is_hidden(name: str, spark: SparkSession) -> bool:
-    """Whether a function of the session has the name of one of Spark's."""
+    """Return whether a function of the session has the name of a function of Spark."""
     try:
         found = spark.catalog.getFunction(name).className or OWN_CLASSES
     except PySparkException:  # a form of the grammar, such as cast
@@ -236,7 +236,7 @@ class _Walk:
         self.levels = [_Level("group")]
 
     def calls(self) -> Iterator[SqlToken]:
-        """The names of the functions that are called."""
+        """Yield the names of the functions that are called."""
         for place, token in self._walked():
             following = self._at(place + 1)
             if not token.is_name or following is None or not following.is_sign("("):
@@ -255,7 +255,7 @@ class _Walk:
             yield token
 
     def tables(self) -> Iterator[list[SqlToken]]:
-        """The names that may be tables, as their parts."""
+        """Yield the names that may be tables, as their parts."""
         for place, token in self._walked():
             if not token.is_name or self._is_dot(place - 1) or not self._may_be_table(place):
                 continue
@@ -303,7 +303,7 @@ class _Walk:
         return before.is_word(*BEFORE_TABLE) and not self._is_dot(place - 2)
 
     def _is_operand_word(self, place: int, level: _Level) -> bool:
-        """Whether a FROM is part of an expression: IS DISTINCT FROM, or within a function."""
+        """Return whether a FROM is part of an expression: IS DISTINCT FROM, or in a function."""
         if level.kind == "call" and not level.query:
             return True
         distinct, is_ = self._at(place - 1), self._at(place - 2)

@@ -1,4 +1,4 @@
-"""The repository of an imputation, made ready for workers of Spark."""
+"""The repository of an imputation: prepared for workers, or searched for dependencies."""
 
 from __future__ import annotations
 
@@ -12,14 +12,21 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.operators.imputation.imputer import Imputer
-from sfumato.spark.model.declared_frame import apart
+from sfumato.spark.model.columns import column
+from sfumato.spark.model.declared_frame import maybe_in_thread
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.names import column
-from sfumato.tables.imputation.few_rows import warn_of_few_rows
-from sfumato.tables.imputation.imputation import ImputationSettings, shared_imputer
+from sfumato.tables.imputation.discovery_query import warn_of_gaps, with_values
+from sfumato.tables.imputation.table_imputation import (
+    ImputationSettings,
+    shared_imputer,
+    warn_of_few_rows,
+)
 from sfumato.tables.reading.frame import Frame
+
+Extents = dict[str, tuple[float, float]]  # minimum, and maximum less that
 
 _WITHOUT_DATA: ContextVar[bool] = ContextVar("without_data", default=False)
 
@@ -54,7 +61,7 @@ def prepared(
         two_rows = pa.table({name: [0.0, 1.0] for name in settings.names})
         return PreparedRepository(settings, settings.make(two_rows).to_bytes(), None, None)
     path = path_of(repository)
-    version = None if path is None else version_of(path)  # before reading: rather read twice
+    version = None if path is None else version_of(path)  # before reading: reading twice is safe
     if known is None or known.version != version:
         imputer = settings.make(rows())
         warn_of_few_rows(imputer)
@@ -64,10 +71,9 @@ def prepared(
 
 @dataclass(frozen=True)
 class PreparedRepository:
-    """A repository ready for use, as it goes to workers.
+    """A repository ready for use, as it is sent to workers.
 
-    path, version : where it came from, if that was a path this process can look at, and what
-        stood there when it was read
+    path, version : its path, if this process can see it, and the version there when it was read
     """
 
     settings: ImputationSettings
@@ -76,14 +82,13 @@ class PreparedRepository:
     version: str | None
 
     def imputer(self) -> Imputer:
-        """The imputer of the data prepared: made once a process."""
+        """Return the imputer of the prepared data: made once per process."""
         return shared_imputer(self.data)
 
     def newest(self) -> Imputer:
-        """The imputer of what stands at the path now; of the data prepared if there is no path.
+        """Return the imputer of the path's data now, or of the prepared data if there is no path.
 
-        A process reads a new version once. Where nothing can be seen at the path, the last one
-        that could be is used.
+        A process reads a new version once. If nothing is at the path, the last version is used.
         """
         if self.path is None:
             return self.imputer()
@@ -105,12 +110,12 @@ _NEWEST: dict[tuple[str, ImputationSettings], tuple[str, Imputer]] = {}
 
 def require_static(repository: Any) -> None:
     """Raise ValueError for a streaming frame."""
-    if apart(repository, lambda: repository.isStreaming):
+    if maybe_in_thread(repository, lambda: repository.isStreaming):
         raise ValueError("`repository` must be a static DataFrame; got a streaming one")
 
 
 def path_of(repository: Any) -> str | None:
-    """The path, absolute, if it is one: a Path, or a text with a slash or ending in .parquet."""
+    """Return the absolute path of a Path, or of text with a slash or .parquet at its end."""
     if not isinstance(repository, str | Path):
         return None
     text = str(repository)
@@ -128,19 +133,54 @@ def read(repository: str | Path, spark: SparkSession) -> DataFrame:
 
 
 def arrow_of(df: DataFrame, wanted: Sequence[str]) -> pa.Table:
-    """The wanted columns as doubles, collected. Raises for columns that lack or are no numbers."""
+    """Collect columns as doubles. Raises for columns that are missing or not of numbers."""
     SparkFrame(df).require_numbers("repository", wanted)
     return df.select(*(column(name).cast("double").alias(name) for name in wanted)).toArrow()
 
 
+def complete_rows(
+    frame: SparkFrame, asked: Sequence[str], max_rows: int, seed: int
+) -> tuple[pa.Table, Extents] | None:
+    """Return some rows in which all columns have finite numbers, and the columns' extents over all
+    such rows; None where there are too few rows or columns."""
+    rows = frame.df.select(*(column(name).cast("double").alias(name) for name in asked))
+    # NaN counts as greater than every number in Spark.
+    finite = {name: F.abs(column(name)) < float("inf") for name in asked}
+    counted = rows.agg(F.count(F.lit(1)), *(F.count_if(each) for each in finite.values())).first()
+    assert counted is not None
+    total, known = counted[0], dict(zip(asked, counted[1:], strict=True))
+    wanted = with_values(asked, known)
+    rows = rows.select(*map(column, wanted))
+    for name in wanted:
+        rows = rows.where(finite[name])
+    if len(wanted) < 2:
+        warn_of_gaps(wanted, known, total, 0)
+        return None
+    ends = rows.agg(
+        F.count(F.lit(1)).alias("complete"),
+        *(F.min(column(name)).alias(f"low{i}") for i, name in enumerate(wanted)),
+        *(F.max(column(name)).alias(f"high{i}") for i, name in enumerate(wanted)),
+    ).first()
+    assert ends is not None
+    warn_of_gaps(wanted, known, total, ends["complete"])
+    if ends["complete"] < 2:
+        return None
+    extents = {
+        name: (ends[f"low{i}"], (ends[f"high{i}"] - ends[f"low{i}"]) or 1.0)
+        for i, name in enumerate(wanted)
+    }
+    hashed = F.xxhash64(F.lit(seed), *(column(name) for name in wanted))
+    return arrow_of(rows.orderBy(hashed).limit(max_rows), wanted), extents
+
+
 def version_of(path: str) -> str | None:
-    """What stands at a path: names, sizes and times of its files; None if nothing can be seen."""
+    """Return names, sizes and times of the files at a path; None if there are none to see."""
     files = _files(path)
     return repr([(f.path, f.size, f.mtime_ns) for f in files]) if files else None
 
 
 def read_parquet(path: str, wanted: Sequence[str]) -> pa.Table:
-    """The wanted columns of Parquet data, read without Spark."""
+    """Return columns of Parquet data, read without Spark."""
     from pyarrow import dataset, fs
 
     system, _ = fs.FileSystem.from_uri(path)
@@ -149,7 +189,7 @@ def read_parquet(path: str, wanted: Sequence[str]) -> pa.Table:
 
 
 def _files(path: str) -> list[Any]:
-    """The data files at a path that this process can see, by name."""
+    """Return the data files at a path that this process can see, by name."""
     from pyarrow import fs
 
     try:
@@ -164,5 +204,5 @@ def _files(path: str) -> list[Any]:
 
 
 def _is_data(below: str) -> bool:
-    """Whether Spark would read the file: no part of its path begins with `_` or a dot."""
+    """Return whether Spark would read the file: no part of its path begins with `_` or a dot."""
     return not any(part.startswith(("_", ".")) for part in below.split("/"))

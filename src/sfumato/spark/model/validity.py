@@ -15,10 +15,9 @@ from pyspark.sql.window import Window, WindowSpec
 from sfumato.limits import too_many
 from sfumato.operators.arguments import ROUNDED
 from sfumato.spark.model.alternatives import ALTERNATIVES, existence
+from sfumato.spark.model.columns import column as column_of
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.names import column as column_of
-from sfumato.spark.model.per_alternative import attribute
-from sfumato.tables.reading.names import names
+from sfumato.tables.reading.frame import names
 from sfumato.tables.reading.validity import (
     ABOVE_ONE,
     NO_ALTERNATIVES,
@@ -65,7 +64,7 @@ def _reason_of_alternatives(frame: SparkFrame, attributes: list[str], bounds: Bo
     many = F.concat(F.size(column).cast("string"), F.lit(too_many(bound)))
     valid = _are_valid(frame, attributes)
     for name, most, _ in bounds:
-        valid &= largest(attribute(frame.df, name)) <= most
+        valid &= largest(frame.values_of(name)) <= most
     reason = F.when(crowded, many).when(valid, F.lit(None).cast("string"))
     reason = reason.when(column.isNull() | (F.size(column) == 0), NO_ALTERNATIVES)
     reason = reason.when(F.exists(column, lambda a: a.isNull()), NULL_ALTERNATIVE)
@@ -89,14 +88,14 @@ def _reason_of_alternatives(frame: SparkFrame, attributes: list[str], bounds: Bo
 
 def _are_valid(frame: SparkFrame, attributes: list[str]) -> Column:
     """Whether alternatives are valid; not said of all that are."""
-    prob = attribute(frame.df, "prob")
+    prob = frame.values_of("prob")
     few = reduce(Column.__add__, [F.coalesce(F.get(prob, i), F.lit(0.0)) for i in range(FEW)])
     sums = (F.size(prob) <= FEW) & (few <= 1.0 + SUM_TOLERANCE)
     sums = sums | (F.size(prob) * F.array_max(prob) <= 1.0 + SUM_TOLERANCE)
     valid = ~some_missing(prob) & (F.array_min(prob) > 0) & (F.array_max(prob) <= 1) & sums
     for name in attributes:
         if isinstance(frame.attribute_type(name), NumericType):
-            values = attribute(frame.df, name)
+            values = frame.values_of(name)
             valid &= ~some_missing(values) & (largest(values) < float("inf"))
         else:
             valid &= ~F.exists(ALTERNATIVES, _lacks(name, numeric=False))

@@ -1,4 +1,4 @@
-"""How a query runs: what an operator reads, which operators run in one step, what made a frame.
+"""Queries: operators fused to chains, run on streams and static frames, and their lineage.
 
-Open to the public functions, and what made a frame to `sql`.
+Open to `api`, and the lineage of frames to `sql`.
 """

@@ -12,22 +12,28 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, LongType
 
-from sfumato.spark.crossing.figures import Figures
-from sfumato.spark.crossing.raw_rows import RawRows, Wanted
-from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.names import column
-from sfumato.spark.runtime.lineage import Input, Made, made
+from sfumato.spark.crossing.buckets import RawRows, RawSelection
+from sfumato.spark.crossing.figures import OperatorFigures
+from sfumato.spark.model.columns import column
+from sfumato.spark.runtime.lineage import (
+    FrameLineage,
+    bucket_key,
+    described,
+    frame_of,
+    lineage_of,
+)
 from sfumato.tables.reading.chain import (
-    COUNTED,
-    REASONS,
+    READ_COUNTERS,
+    REASONS_NAME,
     ChainConfig,
     ChainStep,
     Feed,
     Place,
     prefix,
 )
-from sfumato.tables.reading.input import LATE, Reading, Ties
-from sfumato.tables.reading.input import Column as ColumnAsItIs
+from sfumato.tables.reading.job import Input
+from sfumato.tables.reading.rows import LATE, Reading, Ties
+from sfumato.tables.reading.rows import Column as ColumnAsItIs
 
 FUSE_SETTING = "spark.sfumato.fuse"  # "false": every operator is a step of its own
 IN_STEP_WITH = "__in_"  # between an operator's name and that of the last one of its chain
@@ -41,7 +47,7 @@ COMMONEST = """transform(
 
 
 @dataclass(eq=False)
-class Side:
+class StepInput:
     """An input of an operator of a chain.
 
     bucket_key : the columns that decide which rows meet in one operator
@@ -52,7 +58,7 @@ class Side:
 
     input: Input
     bucket_key: Sequence[str]
-    below: Step | None = None
+    below: PlannedStep | None = None
     reading: Reading = field(init=False)
     columns: dict[str, tuple[Column, DataType]] = field(default_factory=dict)
 
@@ -60,15 +66,15 @@ class Side:
         self.reading = self.input.reading
 
     @property
-    def made(self) -> Made:
-        """How the frame was made, of a side that reads answers."""
-        how = made(self.input.frame)
+    def lineage(self) -> FrameLineage:
+        """The lineage of the frame, for a side that reads answers."""
+        how = lineage_of(frame_of(self.input).df)
         assert how is not None  # or it is no step below another
         return how
 
     def select(self, names: Sequence[str]) -> None:
         """Let Spark select columns of the frame, or compute them."""
-        schema = self.input.frame.schema
+        schema = frame_of(self.input).schema
         for name in names:
             if name not in self.columns:
                 computed = self.input.computed.get(name)
@@ -76,22 +82,22 @@ class Side:
 
 
 @dataclass(eq=False)
-class Step:
+class PlannedStep:
     """An operator of a chain.
 
-    wanted : the columns of its input that later steps read
+    passed_on : the columns of its input that later steps read
     apart : why inputs that other operators gave are read as frames
     """
 
-    how: Made
-    sides: list[Side]
+    how: FrameLineage
+    sides: list[StepInput]
     number: int = 0
-    wanted: dict[str, None] = field(default_factory=dict)
+    passed_on: dict[str, None] = field(default_factory=dict)
     apart: list[str] = field(default_factory=list)
 
-    def all(self) -> list[Step]:
+    def all(self) -> list[PlannedStep]:
         """Return the steps below first, each once, this one last."""
-        found: list[Step] = []
+        found: list[PlannedStep] = []
         for side in self.sides:
             below = [] if side.below is None else side.below.all()
             found += [one for one in below if one not in found]
@@ -99,52 +105,52 @@ class Step:
 
     @property
     def side_names(self) -> list[str]:
-        """What the inputs are called in metrics."""
+        """The names of the inputs in metrics."""
         return ["input"] if len(self.sides) == 1 else ["left", "right"]
 
 
 class ChainPlan:
     """An operator and those below it that run in one step with it."""
 
-    def __init__(self, how: Made) -> None:
-        self.last = _grow(how, _bucket_keys(how), {})
+    def __init__(self, how: FrameLineage) -> None:
+        self.last = _build_steps(how, _bucket_keys(how), {})
         self.steps = self.last.all()
         self._plain = _first_uses(self.steps)
-        frames = [side.input.frame for step in self.steps for side in step.sides]
-        self._taken = {name.lower() for frame in frames for name in frame.columns}
+        sides = [side for step in self.steps for side in step.sides]
+        self._taken = {name.lower() for of in sides for name in of.input.frame.columns}
         self._ties: dict[tuple[int, tuple[str, ...]], str] = {}  # by frame and columns
         for number, step in enumerate(self.steps):
             step.number = number
-        # Later steps say first what they read of those before.
+        # Later steps first: the columns that they read are passed on by the steps before.
         for step in reversed(self.steps):
             for side in step.sides:
-                self._want(step, side)
+                self._connect(step, side)
         self.sources = [side for step in self.steps for side in step.sides if side.below is None]
 
-    def _want(self, step: Step, side: Side) -> None:
+    def _connect(self, step: PlannedStep, side: StepInput) -> None:
         reading = side.input.reading
         if step is not self.last:
-            reading = replace(reading, passed=tuple(step.wanted))
+            reading = replace(reading, passed=tuple(step.passed_on))
         if isinstance(reading.tie, Ties):
             tie = self._tie(side, reading.tie.columns or ())
             reading = reading if tie is None else replace(reading, tie=ColumnAsItIs(tie))
         side.reading = reading
-        names = reading.columns(SparkFrame(side.input.frame))
+        names = reading.columns(side.input.frame)
         if side.below is None:
             side.select(names)
             return
-        side.below.wanted |= dict.fromkeys(filter(None, (self._passed(side, n) for n in names)))
+        side.below.passed_on |= dict.fromkeys(filter(None, (self._passed(side, n) for n in names)))
 
-    def _passed(self, side: Side, name: str) -> str | None:
+    def _passed(self, side: StepInput, name: str) -> str | None:
         """Return the column of the input of the step below whose cells a column, or a field of it,
         is; None for what that step adds."""
         if name in self._ties.values():
             return name
-        how = side.made
+        how = side.lineage
         found = re.fullmatch(r"c(\d+)", how.columns[name].path[0])
         return None if found is None else how.inputs[0].reading.passed[int(found[1])]
 
-    def _tie(self, side: Side, names: Sequence[str]) -> str | None:
+    def _tie(self, side: StepInput, names: Sequence[str]) -> str | None:
         """Return the name of a column with the ties by some columns, which Spark computes before
         the first step; None if they are not all columns of the frame below all steps."""
         if side.below is None:
@@ -157,18 +163,18 @@ class ChainPlan:
                 tie = F.xxhash64(*map(column, names)) if names else F.lit(0).cast("long")
                 side.columns[free] = tie, LongType()
             return self._ties[known]
-        origins = [self._passed(side, name) and side.made.origin(name) for name in names]
+        origins = [self._passed(side, name) and side.lineage.origin(name) for name in names]
         if not all(origins):
             return None
         found = self._tie(side.below.sides[0], origins)  # type: ignore[arg-type]
         if found is not None:
-            side.below.wanted[found] = None
+            side.below.passed_on[found] = None
         return found
 
-    def wanted(self) -> list[Wanted]:
+    def selections(self) -> list[RawSelection]:
         """Return what Spark selects of each frame."""
         return [
-            Wanted(side.input.frame, side.columns, [*map(column, side.bucket_key)])
+            RawSelection(frame_of(side.input).df, side.columns, [*map(column, side.bucket_key)])
             for side in self.sources
         ]
 
@@ -185,13 +191,13 @@ class ChainPlan:
             )
         )
 
-    def _feed(self, side: Side, frames: Sequence[RawRows]) -> Feed:
-        names = side.reading.columns(SparkFrame(side.input.frame))
+    def _feed(self, side: StepInput, frames: Sequence[RawRows]) -> Feed:
+        names = side.reading.columns(side.input.frame)
         if side.below is None:
             source = self.sources.index(side)
             places = {name: Place((frames[source].columns[name],)) for name in names}
             return Feed(source, side.reading, tuple(places.items()))
-        how, passed = side.made, side.below.sides[0].reading.passed
+        how, passed = side.lineage, side.below.sides[0].reading.passed
         places = {}
         for name in names:
             place, origin = how.columns.get(name, Place(("",))), self._passed(side, name)
@@ -211,11 +217,11 @@ class ChainPlan:
         return any(side.reading.rule.checks for step in self.steps for side in step.sides)
 
     @property
-    def together(self) -> list[str]:
+    def fused(self) -> list[str]:
         """The operators by the names of their metrics, where there are several."""
         return [step.how.metrics for step in self.steps] if len(self.steps) > 1 else []
 
-    def _metrics(self, step: Step) -> str:
+    def _metrics(self, step: PlannedStep) -> str:
         """Return the name of an operator's metrics: its own, or followed by that of the last one.
 
         The same frame may be read elsewhere in a query, and Spark wants other names for that. A
@@ -230,8 +236,8 @@ class ChainPlan:
         """Return what a checkpoint is recognised by: configs and frames, as JSON values."""
         found = []
         for step in self.steps:
-            described = [side.input.described for side in step.sides]
-            known = dict(zip(step.side_names, described, strict=True))
+            inputs = [described(side.input) for side in step.sides]
+            known = dict(zip(step.side_names, inputs, strict=True))
             found.append(json.loads(step.how.config.fingerprint()) | known)
         if len(found) == 1:
             return found[0]
@@ -240,7 +246,7 @@ class ChainPlan:
 
     def figures(self, config: ChainConfig) -> Iterator[tuple[str, list[Column]]]:
         """Yield what is observed: a name, and the counters and gauges of an operator or input."""
-        places = Figures.of(config).places
+        places = OperatorFigures.of(config).places
         for number, step in enumerate(self.steps):
             before, of = prefix(number), step.how.config
             found = [_total(places[f"{before}{name}"]).alias(name) for name in of.counters]
@@ -251,14 +257,16 @@ class ChainPlan:
             for side, name in enumerate(step.side_names):
                 if step.sides[side].reading.rule.checks:
                     before = prefix(number, side)
-                    found = [_total(places[f"{before}{count}"]).alias(count) for count in COUNTED]
-                    reasons = COMMONEST.format(places[f"{before}{REASONS}"])
+                    found = [
+                        _total(places[f"{before}{count}"]).alias(count) for count in READ_COUNTERS
+                    ]
+                    reasons = COMMONEST.format(places[f"{before}{REASONS_NAME}"])
                     found.append(F.expr(reasons).alias("reason"))
                     found = [*step.how.metrics.identity(name, number + 1), *found]
                     yield f"{self._metrics(step)}_{name}", found
 
 
-def _first_uses(steps: Sequence[Step]) -> set[Step]:
+def _first_uses(steps: Sequence[PlannedStep]) -> set[PlannedStep]:
     """Return the steps that no other chain may have: each is first taken by the next in this one.
 
     steps : of a chain, a step after those that feed it
@@ -281,51 +289,54 @@ def _total(place: str) -> Column:
     return F.coalesce(F.sum(F.expr(place)), F.lit(0))
 
 
-def _bucket_keys(how: Made) -> list[list[str]]:
+def _bucket_keys(how: FrameLineage) -> list[list[str]]:
     """Return, for each input of an operator, the columns that decide which rows meet.
 
     Those of its key, or, where the operator does little, those of the steps below, in whose buckets
     it then runs too.
     """
-    own = [one.bucket_key for one in how.inputs]
+    own = [bucket_key(one) for one in how.inputs]
     if not all(one.light for one in how.inputs):
         return own
     places = []
     for one in how.inputs:
-        before = made(one.frame)
+        before = lineage_of(frame_of(one).df)
         if before is not None:
             key = [before.origin(name) for name in one.reading.key]
-            if not set(before.inputs[0].bucket_key) <= set(key):
+            coarser = bucket_key(before.inputs[0])
+            if not set(coarser) <= set(key):
                 return own
-            places.append({key.index(name) for name in before.inputs[0].bucket_key})
+            places.append({key.index(name) for name in coarser})
     if not places or any(place != places[0] for place in places):
         return own
     return [[n for i, n in enumerate(one.reading.key) if i in places[0]] for one in how.inputs]
 
 
-def _grow(how: Made, bucket_keys: Sequence[Sequence[str]], known: dict[int, Step]) -> Step:
+def _build_steps(
+    how: FrameLineage, bucket_keys: Sequence[Sequence[str]], known: dict[int, PlannedStep]
+) -> PlannedStep:
     """Return a step of an operator, with the steps below it that run in one with it.
 
     bucket_keys : for each input, the columns that decide which rows meet
     known : steps that exist already, by how their frames were made
     """
-    step = Step(how, [Side(*of) for of in zip(how.inputs, bucket_keys, strict=True)])
-    below: list[tuple[Side, Step]] = []
+    step = PlannedStep(how, [StepInput(*of) for of in zip(how.inputs, bucket_keys, strict=True)])
+    below: list[tuple[StepInput, PlannedStep]] = []
     for side in step.sides:
-        before = made(side.input.frame)
+        before = lineage_of(frame_of(side.input).df)
         if before is None or before.order is None:
             continue
         key = [before.origin(name) for name in side.bucket_key]
-        reason = _why_apart(how, side.input, before, key)
+        reason = _why_not_fused(how, side.input, before, key)
         if reason:
             step.apart.append(f"{before.metrics}: {reason}")
             continue
         shared = id(before.first_use)  # one for all selections of the frame
         if shared not in known:
             keys: Any = [key] * len(before.inputs)
-            known[shared] = _grow(before, keys, known)
+            known[shared] = _build_steps(before, keys, known)
         below.append((side, known[shared]))
-    reason = _why_torn([one for _, one in below], len(step.sides))
+    reason = _why_sides_not_fused([one for _, one in below], len(step.sides))
     if reason:
         step.apart += [f"{one.how.metrics}: {reason}" for _, one in below]
         return step
@@ -334,7 +345,7 @@ def _grow(how: Made, bucket_keys: Sequence[Sequence[str]], known: dict[int, Step
     return step
 
 
-def _why_torn(below: Sequence[Step], sides: int) -> str:
+def _why_sides_not_fused(below: Sequence[PlannedStep], sides: int) -> str:
     """Return why an operator reads frames, though operators gave some; empty if it need not."""
     if len(below) < sides:  # the rows of the sides would not come in one order
         return "the other side is read as it is"
@@ -345,21 +356,23 @@ def _why_torn(below: Sequence[Step], sides: int) -> str:
     return ""
 
 
-def _why_apart(how: Made, one: Input, before: Made, key: Sequence[str | None]) -> str:
+def _why_not_fused(
+    how: FrameLineage, one: Input, before: FrameLineage, key: Sequence[str | None]
+) -> str:
     """Return why an input is read as a frame, though an operator gave it; empty if it need not be.
 
     key : the columns of the earlier operator's input that decide which rows meet in the later one
     """
-    reading, spark = one.reading, one.frame.sparkSession
-    if not _fuses(spark):
+    reading, df = one.reading, frame_of(one).df
+    if not _fuses(df.sparkSession):
         return f"`{FUSE_SETTING}` is false"
     if how.config.tasks > 1:
         return "several tasks share the later one"
-    if not one.frame.isStreaming and _is_cached(one.frame):
+    if not df.isStreaming and _is_cached(df):
         return "the frame between is cached"
     if how.idle_timeout is not None:
         return "the later one has a time of its own to wait for rows"
-    if set(key) != set(before.inputs[0].bucket_key):
+    if set(key) != set(bucket_key(before.inputs[0])):
         return "rows meet by another key"
     if reading.tie is not None:
         order = [before.origin(name) for name in reading.order]

@@ -9,20 +9,19 @@ from pyspark.sql.types import BooleanType
 
 from sfumato.spark.crossing.figures import MetricsName
 from sfumato.spark.model.alternatives import ALTERNATIVES
+from sfumato.spark.model.columns import column, without_constraints
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.model.names import column, under_fixed_names, without_constraints
-from sfumato.spark.model.outputs import answers_of, results_of
 from sfumato.spark.model.repository import PreparedRepository
 from sfumato.spark.model.validity import clipped
-from sfumato.spark.runtime.run import metrics_name
-from sfumato.tables.imputation.arguments import FAR_DONORS, FEW_ROWS, IMPUTED_BY
-from sfumato.tables.imputation.imputation import (
+from sfumato.spark.runtime.run import answers_of, metrics_name, result_of
+from sfumato.tables.imputation.imputation_arguments import FAR_DONORS, FEW_ROWS, IMPUTED_BY
+from sfumato.tables.imputation.table_imputation import (
     UNIMPUTABLE,
     ImputationSettings,
     impute_table,
     numbers_of,
 )
-from sfumato.tables.reading.outputs import NUMBER, TEXT, ListOf, Output, Part, Struct, passed
+from sfumato.tables.reading.results import NUMBER, TEXT, Field, ListOf, Output, Struct, passed
 
 
 def imputed(
@@ -33,21 +32,22 @@ def imputed(
     wanted = [column(n).cast("double") for n in frame.resolved("attributes", settings.names)]
     if "existence" in df.columns:
         wanted.append(clipped(column("existence")))
-    attributes = [Part(of, NUMBER) for of in settings.attributes]
-    kind = ListOf(Struct((Part("prob", NUMBER), *attributes)))
+    attributes = [Field(of, NUMBER) for of in settings.attributes]
+    kind = ListOf(Struct((Field("prob", NUMBER), *attributes)))
     outputs = [*passed(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), TEXT))
     answers = answers_of(outputs).add(FAR_DONORS, BooleanType()).add(FEW_ROWS, BooleanType())
-    read = without_constraints(under_fixed_names(df.select("*", *wanted)))
+    read = df.select("*", *wanted)
+    read = without_constraints(read.toDF(*(f"c{i}" for i in range(len(read.columns)))))
     done = read.mapInArrow(_worker(prepared, len(df.columns)), answers)
     observed = _observed(done, metrics_name("impute", name))
-    return observed.select(*(of.column for of in results_of(outputs)))
+    return observed.select(*map(result_of, outputs))
 
 
 def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]
-    """What a worker does with batches whose first `own` columns are the frame's.
+    """Return the function of workers for batches whose first `own` columns are the frame's.
 
-    Behind them are the values, and the existence where there is one.
+    They are followed by the values, and the existence where there is one.
     """
 
     def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,12 +8,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
-from sfumato.reports import PREFIX, by_connect, listen, observed
-from sfumato.tables.reading.invalid_rows import InvalidRowsWarning
+from sfumato.reports import METRIC_PREFIX, by_connect, listen, observed
+from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 # "false": nothing is said; the default of Spark Connect, where it takes asking the server for
 # reports for as long as the client lives.
-SETTING = "spark.sfumato.warnInvalid"
+WARN_INVALID_SETTING = "spark.sfumato.warnInvalid"
 INPUTS = ("input", "left", "right")  # the sides of an operator that are its inputs
 FIND = (
     "sf.split_invalid(df) finds the rows with invalid alternatives or existence; with the "
@@ -25,7 +25,7 @@ _LISTENING = "_sfumato_listener"  # attribute of a session that has one
 def warn_of_invalid_rows(spark: SparkSession) -> None:
     """Let the session's streaming queries warn of invalid rows, from now on; once for a session."""
     default = "false" if by_connect(spark) else "true"
-    if hasattr(spark, _LISTENING) or spark.conf.get(SETTING, default) == "false":
+    if hasattr(spark, _LISTENING) or spark.conf.get(WARN_INVALID_SETTING, default) == "false":
         return
     setattr(spark, _LISTENING, listen(spark, InvalidRows()))
 
@@ -66,9 +66,10 @@ class InvalidRows(StreamingQueryListener):
 def above_one(metric: str, rejected: int) -> str:
     """Build the warning about a micro-batch with rows whose rule has more than probability 1."""
     return (
-        f"{metric.removeprefix(PREFIX)}: {rejected} rows were skipped, because the probabilities "
-        "of their rule sum to more than 1 in a window; further rows are only counted, by the "
-        f"metric {metric} (`rejected`). Give rescale=True (SQL: RULES column RESCALE) to scale "
+        f"{metric.removeprefix(METRIC_PREFIX)}: {rejected} rows were skipped, because the "
+        "probabilities of their rule sum to more than 1 in a window; further rows are only "
+        f"counted, by the metric {metric} (`rejected`). Give rescale=True (SQL: RULES column "
+        "RESCALE) to scale "
         "them instead; sf.split_invalid(df, exclusive=..., order=...) finds them in a static frame"
     )
 
@@ -77,7 +78,7 @@ def said(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
     """Build the warning about a micro-batch with invalid rows; `why`: the reason of most."""
     commonest = "" if why is None else f" (the commonest reason: {why})"
     return (
-        f"{metric.removeprefix(PREFIX)}: {invalid} of {rows} rows ({invalid / rows:.1%}) of a "
-        f"micro-batch were skipped as invalid{commonest}; further rows are only counted, by the "
+        f"{metric.removeprefix(METRIC_PREFIX)}: {invalid} of {rows} rows ({invalid / rows:.1%}) of "
+        f"a micro-batch were skipped as invalid{commonest}; further rows are only counted, by the "
         f"metric {metric}. {FIND}"
     )

@@ -1,7 +1,7 @@
-"""How frames were made that operators gave, for as long as the frames exist.
+"""The operators that gave frames, known as long as the frames exist.
 
-A frame is known by itself: what was done to it since, other than by an operator, made another
-frame, which is read as any frame is.
+Only the very frame is known: a method that is called on it makes another frame, which is read as
+any frame is.
 """
 
 from __future__ import annotations
@@ -12,55 +12,41 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, DoubleType, StructType
 
 from sfumato.operators.state.config import COLUMN_ORDER
 from sfumato.spark.crossing.figures import MetricsName
+from sfumato.spark.model.frame import SparkFrame
 from sfumato.tables.operator import TableConfig
 from sfumato.tables.reading.chain import Condition, Path, Place
-from sfumato.tables.reading.input import Reading
+from sfumato.tables.reading.job import Input
 
-NUMBERS = ("mean", "stddev", "existence")  # fields of results, which are never NaN
+STRUCT_NUMBERS = ("mean", "stddev", "existence")  # fields of results, which are never NaN
 
 
-@dataclass(frozen=True)
-class Input:
-    """One frame as an operator reads it.
+def frame_of(one: Input) -> SparkFrame:
+    """Return the frame of an input, which is one of Spark."""
+    assert isinstance(one.frame, SparkFrame)
+    return one.frame
 
-    reading : how the operator's rows are made of the frame's
-    about : what of the query the config does not say, for the fingerprint: JSON values
-    computed : columns that only Spark can compute of the frame, with their types, by names of the
-        reading that the frame does not have
-    bucket : numbers of the keys that decide which rows share an operator; None: all
-    light : the operator does so little that it may as well run in coarser buckets
-    """
 
-    frame: DataFrame
-    reading: Reading
-    about: Mapping[str, Any] = field(default_factory=dict)
-    computed: Mapping[str, tuple[Column, DataType]] = field(default_factory=dict)
-    bucket: Sequence[int] | None = None
-    light: bool = False
+def described(one: Input) -> dict[str, Any]:
+    """Return the facts of an input by which a checkpoint is recognised."""
+    columns = {f.name: f.dataType.simpleString() for f in frame_of(one).schema.fields}
+    known = {"columns": columns, COLUMN_ORDER: [*columns]}
+    return {**known, "order": [*one.reading.order], "key": [*one.reading.key], **one.about}
 
-    @property
-    def described(self) -> dict[str, Any]:
-        """What a checkpoint is recognised by."""
-        columns = {f.name: f.dataType.simpleString() for f in self.frame.schema.fields}
-        known = {"columns": columns, COLUMN_ORDER: [*columns]}
-        order, key = [*self.reading.order], [*self.reading.key]
-        return {**known, "order": order, "key": key, **self.about}
 
-    @property
-    def bucket_key(self) -> list[str]:
-        """The columns whose values decide which rows share an operator."""
-        key = self.reading.key
-        return [*key] if self.bucket is None else [key[i] for i in self.bucket]
+def bucket_key(one: Input) -> list[str]:
+    """Return the columns whose values decide which rows share an operator."""
+    key = one.reading.key
+    return [*key] if one.bucket is None else [key[i] for i in one.bucket]
 
 
 @dataclass(frozen=True)
-class Made:
-    """By which operator, of what, a frame was made.
+class FrameLineage:
+    """The operator that gave a frame, and its inputs.
 
     idle_timeout : microseconds, or None
     columns : where the frame's columns lie in the answers
@@ -68,7 +54,8 @@ class Made:
         one step with this one
     late : but for those among them that are marked late
     where : which answers are in the frame; all for which these hold
-    together : the operators that run in one step with it; apart : why others do not
+    fused_with : the operators that run in one step with it
+    not_fused_because : the reasons why others do not
     first_use : the `first_use` of the operator that first took the answers in one step with it
     """
 
@@ -80,11 +67,11 @@ class Made:
     order: Sequence[str] | None = None
     late: bool = False
     where: tuple[Condition, ...] = ()
-    together: Sequence[str] = ()
-    apart: Sequence[str] = ()
+    fused_with: Sequence[str] = ()
+    not_fused_because: Sequence[str] = ()
     first_use: list[Any] = field(default_factory=list, repr=False, compare=False)
 
-    def is_first_use(self, by: Made) -> bool:
+    def is_first_use(self, by: FrameLineage) -> bool:
         """Return whether `by` is the first operator that takes the answers in one step with it."""
         if not self.first_use:
             self.first_use.append(by.first_use)
@@ -102,28 +89,28 @@ class Made:
         return (reading.passed if found[1] == "c" else reading.key)[int(found[2])]
 
 
-_MADE: WeakKeyDictionary[DataFrame, Made] = WeakKeyDictionary()
+_LINEAGES: WeakKeyDictionary[DataFrame, FrameLineage] = WeakKeyDictionary()
 
 
-def remember(frame: DataFrame, how: Made | None) -> None:
-    """Know from now on how a frame was made."""
+def record_lineage(frame: DataFrame, how: FrameLineage | None) -> None:
+    """Record how a frame was made."""
     if how is not None:
-        _MADE[frame] = how
+        _LINEAGES[frame] = how
 
 
-def made(frame: DataFrame) -> Made | None:
+def lineage_of(frame: DataFrame) -> FrameLineage | None:
     """Return how a frame was made; None for one that no operator gave."""
-    return _MADE.get(frame)
+    return _LINEAGES.get(frame)
 
 
 def steps_of(frame: DataFrame) -> str:
     """Describe which operators run in one step with that of a frame, and why others do not."""
-    how = made(frame)
+    how = lineage_of(frame)
     if how is None:
         return ""
-    others = [name for name in how.together if name != how.metrics]
-    said = [f"in one step with {' and '.join(others)}"] if others else []
-    return "; ".join([*said, *(f"apart from {reason}" for reason in how.apart)])
+    others = [name for name in how.fused_with if name != how.metrics]
+    texts = [f"in one step with {' and '.join(others)}"] if others else []
+    return "; ".join([*texts, *(f"apart from {reason}" for reason in how.not_fused_because)])
 
 
 @dataclass(frozen=True)
@@ -136,22 +123,22 @@ class Selection:
 
 
 def remember_selected(frame: DataFrame, of: DataFrame, what: Selection) -> None:
-    """Know that a frame is a selection of another one, if an operator gave that."""
-    how = made(of)
-    remember(frame, None if how is None or how.order is None else selected(how, of, what))
+    """Record that a frame is a selection of another one, if an operator gave that one."""
+    how = lineage_of(of)
+    record_lineage(frame, None if how is None or how.order is None else selected(how, of, what))
 
 
-def selected(how: Made, frame: DataFrame, what: Selection) -> Made | None:
+def selected(how: FrameLineage, frame: DataFrame, what: Selection) -> FrameLineage | None:
     """Return how a selection of a frame was made; None where only Spark can make it."""
     where = []
     for condition in what.where:
         place = _within(how, frame, condition.path)
-        # Of what may be NaN, as any column of the frame may, Spark knows better.
+        # Comparisons with NaN, which any column of the frame may have, are left to Spark.
         result = place is not None and place.path[0].startswith("result")
         if place is None or place.cast or not result:
             return None
         plain = len(place.path) == 1 and _is_double(frame, condition.path[0])
-        if not plain and place.path[-1] not in NUMBERS:
+        if not plain and place.path[-1] not in STRUCT_NUMBERS:
             return None
         where.append(replace(condition, path=place.path))
     columns = how.columns
@@ -173,7 +160,7 @@ def _is_result(place: Place) -> bool:
     return not re.fullmatch(r"(c|key)\d+", place.path[0])
 
 
-def _within(how: Made, frame: DataFrame, path: Path) -> Place | None:
+def _within(how: FrameLineage, frame: DataFrame, path: Path) -> Place | None:
     """Return where a column, or a field of one, lies in the answers; None if that is not sure."""
     kind: DataType = frame.schema
     for part in path:

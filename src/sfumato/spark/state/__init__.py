@@ -1,4 +1,4 @@
-"""Streams: one operator a bucket of keys, what it keeps between micro-batches and where it lives.
+"""Streams: one operator per bucket of keys, its state between micro-batches, and its owner.
 
-Open to `runtime`, and `operator_cache.memory_here` to the command line.
+Open to `runtime`, and `operator_owners.available_memory` to the command line.
 """

@@ -1,15 +1,23 @@
-"""Run an engine-free operator on Spark: one instance a bucket of keys, state that survives.
+"""Run an engine-free operator on a stream: one instance per bucket of keys, state that survives.
 
-On a stream the state of a bucket is a snapshot of its operator and a log of the chunks that came
-after it; whichever is smaller is written for a micro-batch, and of a snapshot the pieces that are
-not there yet. The live operator also stays in the memory of the Python worker, so that most
-micro-batches rebuild nothing. It may only be used if it is exactly what the state describes: every
-write of the state carries a fresh random nonce, a call takes the cached operator out of the cache
-before it touches it, and uses it only if its nonce is the state's. A retried, speculative, moved or
-restarted task finds another nonce, or nothing, and rebuilds the operator from snapshot and log.
+The state of a bucket is a snapshot of its operator and a log of the chunks that came after it;
+whichever is smaller is written for a micro-batch, and of a snapshot only the pieces that are new:
 
-What query a state belongs to is kept with every bucket, and once for all of them in a bucket of
-its own (`chunks.QUERY`), so that no other query goes on from a checkpoint unnoticed.
+    entry  0   header: JSON, "\\n", the snapshot where it is small
+    entry  1   chunks of the first micro-batch after the snapshot       (to_log)
+    entry  2   chunks of the second ...                                 the log
+    entry -1   a piece of the snapshot, found by its hash in the header
+    entry -2   another piece ...
+
+The live operator also stays in the memory of a Python worker, its owner, so that most micro-batches
+rebuild nothing. It may only be used if it is exactly what the state describes: every write of the
+state carries a fresh random nonce, a call takes the operator out of the cache before it touches it,
+and uses it only if its nonce is the state's. A retried, speculative, moved or restarted task finds
+another nonce, or nothing, and rebuilds the operator from snapshot and log. The sequence is drawn in
+docs/decisions/0002.
+
+The query to which a state belongs is kept with every bucket, and once for all of them in a separate
+bucket (`chunks.QUERY`), so that no other query continues from a checkpoint unnoticed.
 """
 
 from __future__ import annotations
@@ -22,53 +30,59 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
-from pyspark.sql import Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, LongType, StructType
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from sfumato.operators.state.config import continues, differences
 from sfumato.operators.state.snapshot import SnapshotError, cut
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.even_partitions import murmur3
-from sfumato.spark.crossing.figures import Figures
-from sfumato.spark.state.bucket_steps import (
+from sfumato.spark.crossing.buckets import spark_hash
+from sfumato.spark.crossing.figures import OperatorFigures
+from sfumato.spark.state.batches import (
     END,
     IDLE,
     Entries,
     from_log,
-    step,
+    process_entries,
     to_log,
 )
-from sfumato.spark.state.operator_homes import Turn, home, taken, taken_at, taken_by
+from sfumato.spark.state.operator_owners import (
+    BatchRequest,
+    run_local,
+    run_remote,
+    run_with,
+    worker_id,
+)
 
-if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
+if TYPE_CHECKING:  # a process next to the driver imports this, and must not import kernels
     from sfumato.tables.operator import BatchOperator, OperatorConfig
 
 ENTRY = StructType().add("number", LongType())
-DATA = StructType().add("data", BinaryType())
+DATA_SCHEMA = StructType().add("data", BinaryType())
 HEADER, LOG = 0, 1  # entries of a bucket's state; the log's from LOG on, a snapshot's below 0
-BESIDE_HEADER = 32_768  # bytes: a snapshot up to this size is in the header's entry
-PIECE = 4 << 20  # bytes of a snapshot in one entry at most
-MOST_LOGGED = 8 << 20  # bytes of a log entry at most: what is larger goes into a snapshot
-
+WITH_HEADER = 32_768  # bytes: a snapshot up to this size is in the header's entry
+PIECE = 4 << 20  # maximum bytes of a snapshot in one entry
+MAX_LOGGED = 8 << 20  # maximum bytes of a log entry: a larger one becomes a snapshot
+MAX_SEEN = 100_000
 
 _SEEN: set[tuple[str, int]] = set()  # queries and buckets whose state this worker has seen
 
 
 @dataclass
 class Header:
-    """What a bucket's state is: everything but the snapshot and the log.
+    """The state of a bucket, except the snapshot and the log.
 
-    home : the worker that has the live operator, for others to ask
+    owner : the worker that has the live operator, for others to call
     logged, log_bytes : entries of the log that count, and the size of their chunks
-    pieces : of the snapshot, unless it is beside the header: (hash of its bytes, its entry)
-    seen, timer : processing time of the newest row, and the one the timer is set for; ms
+    pieces : of the snapshot, unless it is with the header: (hash of its bytes, its entry)
+    seen, timer : processing time of the newest row, and the time for which the timer is set; ms
     run : the run of the query that wrote it
     """
 
     fingerprint: str
     nonce: str = ""
-    home: str = ""
+    owner: str = ""
     logged: int = 0
     log_bytes: int = 0
     snapshot_bytes: int = 0
@@ -79,15 +93,36 @@ class Header:
 
 
 def _run() -> str:
-    """Name the run of the streaming query that this task belongs to; "" where nobody says."""
+    """Return the run of the streaming query that this task belongs to; "" if it is unknown."""
     context = TaskContext.get()
     return "" if context is None else context.getLocalProperty("spark.jobGroup.id") or ""
+
+
+def run_buckets(
+    packed: DataFrame,
+    blueprint: OperatorConfig,
+    fingerprint: str,
+    idle_timeout: int | None = None,
+) -> DataFrame:
+    """Run an operator over chunks, as `chunks.pack` makes them; return chunks of answers, counters
+    and gauges.
+
+    fingerprint : JSON text that differs where a checkpoint of another query cannot be continued
+    idle_timeout : milliseconds
+    """
+    columns = [StructField("chunk", BinaryType()), *OperatorFigures.of(blueprint).columns]
+    return packed.groupBy(chunks.BUCKET).transformWithState(
+        BucketProcessor(blueprint, fingerprint, idle_timeout),
+        StructType(columns),
+        "Append",
+        "None" if idle_timeout is None else "ProcessingTime",
+    )
 
 
 class BucketProcessor(StatefulProcessor):
     """Feeds a bucket's chunks to its operator; keeps header, snapshot and log in Spark's state.
 
-    All in one map, because every state variable costs its own milliseconds a micro-batch.
+    All in one map, because every state variable costs milliseconds per micro-batch.
     """
 
     def __init__(
@@ -96,14 +131,14 @@ class BucketProcessor(StatefulProcessor):
         self.blueprint = blueprint
         self.fingerprint = fingerprint
         self.idle_timeout = idle_timeout
-        self.figures = Figures.of(blueprint)
+        self.figures = OperatorFigures.of(blueprint)
         self.identity = uuid.uuid4().hex  # of this operator of this query, in a worker's cache
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        # This also runs in a process beside the driver: nothing is compiled or imported here.
-        # Types as objects: Spark would parse a text anew for every task.
+        # This also runs in a process next to the driver: nothing is compiled or imported here.
+        # Types as objects: Spark would parse a text again for every task.
         self.handle = handle
-        self.entries = handle.getMapState("entries", ENTRY, DATA)
+        self.entries = handle.getMapState("entries", ENTRY, DATA_SCHEMA)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802
         if key[0] == chunks.QUERY:
@@ -122,39 +157,39 @@ class BucketProcessor(StatefulProcessor):
 
     def _advance(self, key: Any, batch: list[tuple[int, bytes]], now: int) -> Iterator[Row]:
         bucket = key[0]
-        header, beside = self._header(bucket)
+        header, snapshot = self._header(bucket)
         if not header.nonce and all(side == END for side, _ in batch):
             return  # a bucket that never had rows
         size = sum(len(chunk) for _, chunk in batch)
-        whole = size > MOST_LOGGED or header.log_bytes + size >= header.snapshot_bytes
-        held = header.snapshot_bytes + header.log_bytes
+        whole = size > MAX_LOGGED or header.log_bytes + size >= header.snapshot_bytes
+        state = header.snapshot_bytes + header.log_bytes
         nonce = uuid.uuid4().hex
-        turn = Turn(self.identity, bucket, header.nonce, nonce, now, whole, held)
-        done = taken(turn, batch) or taken_at(header.home, turn, batch)
-        if done is None:
-            done = taken_by(self._rebuilt(bucket, header, beside), turn, batch)
-            header.home = home()
+        request = BatchRequest(self.identity, bucket, header.nonce, nonce, now, whole, state)
+        result = run_local(request, batch) or run_remote(header.owner, request, batch)
+        if result is None:
+            result = run_with(self._rebuild(bucket, header, snapshot), request, batch)
+            header.owner = worker_id()
         header.nonce = nonce
         run = _run() or self.identity
-        if header.run != run:  # what is held is counted from the start of a run
+        if header.run != run:  # held rows are counted from the start of a run
             header.run = run
-            for name, count in done.held.items():
-                done.changes[name] += count
-        if done.snapshot is None:
+            for name, count in result.held.items():
+                result.changes[name] += count
+        if result.snapshot is None:
             self._log(header, batch, now)
         else:
-            beside = self._store(header, done.snapshot)
+            snapshot = self._store(header, result.snapshot)
         if self.idle_timeout is not None:
-            self._keep_timer(header, done.took, now)
-        text = json.dumps(asdict(header)).encode()
-        self.entries.updateValue((HEADER,), (text + b"\n" + beside,))
-        for row in done.rows(self.figures):
+            self._keep_timer(header, result.took, now)
+        self._write_header(header, snapshot)
+        for row in result.rows(self.figures):
             yield Row(**row)
 
     def _check_query(self) -> None:
         """Refuse the checkpoint of another query, also where no bucket of these rows has a state.
 
-        A query without key, say, whose rows meet in a bucket that the one with a key never used.
+        For example a query without key, whose rows are all in a bucket that the query with a key
+        never used.
         """
         if (self.identity, chunks.QUERY) in _SEEN:
             return
@@ -162,26 +197,32 @@ class BucketProcessor(StatefulProcessor):
         if header.nonce:  # it is there, and ours
             return
         header.nonce = uuid.uuid4().hex
-        self.entries.updateValue((HEADER,), (json.dumps(asdict(header)).encode() + b"\n",))
+        self._write_header(header, b"")
+
+    def _write_header(self, header: Header, snapshot: bytes) -> None:
+        text = json.dumps(asdict(header)).encode()
+        self.entries.updateValue((HEADER,), (text + b"\n" + snapshot,))
 
     def _header(self, bucket: int) -> tuple[Header, bytes]:
-        """The header and, when it is kept beside it, the snapshot."""
+        """Return the header, and the snapshot where it is kept with it."""
         expected = self.fingerprint
-        # Spark warns when an entry is asked for that is not there: look first, once.
+        # Spark warns when a missing entry is read: look first, once.
         seen = (self.identity, bucket) in _SEEN or self.entries.containsKey((HEADER,))
         held = self._entry(HEADER) if seen else None
         if held is None:
             return Header(expected), b""
+        if len(_SEEN) >= MAX_SEEN:  # of queries that have ended; looking first again costs little
+            _SEEN.clear()
         _SEEN.add((self.identity, bucket))
         text, _, snapshot = held.partition(b"\n")
-        header = Header(**json.loads(text))
-        if header.fingerprint != expected and not continues(header.fingerprint, expected):
+        known = json.loads(text)
+        before = known["fingerprint"]  # first: a header of another layout has other fields
+        if before != expected and not continues(before, expected):
             raise ValueError(
-                "the checkpoint belongs to another query: "
-                f"{differences(header.fingerprint, expected)}: use a new checkpoint folder, or the "
-                "query as it was"
+                f"the checkpoint belongs to another query: {differences(before, expected)}: use a "
+                "new checkpoint folder, or the query as it was"
             )
-        return header, snapshot
+        return Header(**known), snapshot
 
     def _entry(self, number: int) -> bytes | None:
         held = self.entries.getValue((number,))
@@ -190,18 +231,18 @@ class BucketProcessor(StatefulProcessor):
     def _stored(self, number: int) -> bytes:
         held = self._entry(number)
         if held is None:
-            raise SnapshotError(f"the checkpoint lacks entry {number} of a bucket's state")
+            raise SnapshotError(f"the checkpoint has no entry {number} of a bucket's state")
         return held
 
-    def _rebuilt(self, bucket: int, header: Header, beside: bytes) -> BatchOperator:
-        """The operator that snapshot and log describe. beside : what stands beside the header"""
-        blueprint = self.blueprint.for_task(murmur3(bucket) % self.blueprint.tasks)
+    def _rebuild(self, bucket: int, header: Header, snapshot: bytes) -> BatchOperator:
+        """Return the operator that snapshot and log describe."""
+        blueprint = self.blueprint.for_task(spark_hash(bucket) % self.blueprint.tasks)
         if not header.nonce:
             return blueprint.make()
-        data = beside or b"".join(self._stored(number) for _, number in header.pieces)
+        data = snapshot or b"".join(self._stored(number) for _, number in header.pieces)
         operator = blueprint.restore(data)
         for number in range(header.logged):
-            step(operator, *from_log(self._stored(LOG + number)))
+            process_entries(operator, *from_log(self._stored(LOG + number)))
         return operator
 
     def _log(self, header: Header, batch: Entries, now: int) -> None:
@@ -210,11 +251,11 @@ class BucketProcessor(StatefulProcessor):
         header.log_bytes += max(sum(len(chunk) for _, chunk in batch), 1)
 
     def _store(self, header: Header, snapshot: bytes) -> bytes:
-        """Write a snapshot, but for pieces that are there already; what goes beside the header."""
+        """Write the pieces of a snapshot that are new; return what is written with the header."""
         header.logged, header.log_bytes = 0, 0  # older log entries are overwritten in time
         header.snapshot_bytes = len(snapshot)
         before = dict(header.pieces)
-        pieces = cut(snapshot, PIECE) if len(snapshot) > BESIDE_HEADER else []
+        pieces = cut(snapshot, PIECE) if len(snapshot) > WITH_HEADER else []
         hashed = [(hashlib.blake2b(piece, digest_size=16).hexdigest(), piece) for piece in pieces]
         kept = {name: before[name] for name, _ in hashed if name in before}
         spare = [number for number in before.values() if number not in set(kept.values())]
@@ -231,7 +272,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _keep_timer(self, header: Header, rows_came: bool, now: int) -> None:
         # One timer per bucket: when it fires early, because rows came since, it is set again.
-        # After a step back of the clock the timer that is set fires too late: another one is set.
+        # After a step back of the clock the current timer fires too late: another one is set.
         assert self.idle_timeout is not None
         header.seen = now if rows_came else min(header.seen, now)
         due = header.seen + self.idle_timeout

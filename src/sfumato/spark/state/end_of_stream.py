@@ -1,11 +1,11 @@
-"""The end of a stream as a source beside the others: one mark a bucket, when a run is the last.
+"""The end of a stream as one more source: one mark per bucket, when a run is the last.
 
-Operators hold rows until later ones let them out. A static frame ends, and everything comes out; a
-stream has no last micro-batch that Spark would tell of. So a query that may end also reads this
-source. Where its option `ends` is true, it has marks for one micro-batch of a run with
-``availableNow``, and never else: an option is not part of a checkpoint, so the same query can run
-without marks until nothing new is there, and then once more with them. A micro-batch that had been
-planned with marks when a process was killed is planned with them again, and no other is.
+Operators hold rows until later ones release them. A static frame ends, and all rows are emitted; a
+stream has no last micro-batch that Spark reports. So a query that may end also reads this source.
+Where its option `ends` is true, it has marks for one micro-batch of a run with ``availableNow``,
+and otherwise never: an option is not part of a checkpoint, so the same query can run without marks
+until nothing new is there, and then once more with them. A micro-batch that was planned with marks
+when a process was killed is planned with them again, and no other is.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from sfumato.spark.crossing.chunks import BUCKET, CHUNK_SCHEMA
-from sfumato.spark.crossing.even_partitions import place
-from sfumato.spark.state.bucket_steps import END
+from sfumato.spark.crossing.buckets import BUCKET, place
+from sfumato.spark.crossing.chunks import CHUNK_SCHEMA
+from sfumato.spark.state.batches import END
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -34,14 +34,14 @@ except ImportError as error:  # pragma: no cover - only on an older Spark
 
 
 def end_marks(spark: SparkSession, buckets: int, ends: bool) -> DataFrame:
-    """A stream of chunks without rows, one for each bucket, when the stream ends."""
+    """Return a stream of chunks without rows, one per bucket, when the stream ends."""
     spark.dataSource.register(EndOfStream)
     reader = spark.readStream.format(EndOfStream.name()).option("buckets", buckets)
     return reader.option("ends", str(ends).lower()).load()  # Connect would say "True"
 
 
 class EndOfStream(DataSource):
-    """Data source "sfumato_end". Options: `buckets`, how many; `ends`, whether this run is last."""
+    """Data source "sfumato_end": `buckets` marks if the option `ends` is "true"."""
 
     @classmethod
     def name(cls) -> str:
@@ -55,7 +55,7 @@ class EndOfStream(DataSource):
 
 
 class EndReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets count the ends there were: ``{"ends": n}``."""
+    """Offsets count the ends so far: ``{"ends": n}``."""
 
     def __init__(self, buckets: int, ends: bool) -> None:
         self.buckets, self.ends = buckets, ends

@@ -1,4 +1,4 @@
-"""Static frames: Spark sorts their rows, operators take them batch by batch and keep no state.
+"""Static frames through operators: rows sorted by Spark, fed in batches of bounded size.
 
 Open to `runtime`.
 """

@@ -1,4 +1,4 @@
 """The disorder controller over Arrow tables.
 
-Open: the configuration and its table operator.
+Open: the operator and its configuration, the job of `reorder`, the order of released rows.
 """

@@ -1,14 +1,14 @@
-"""The rows of a disorder controller in the order of their release, whatever moved them since.
+"""The rows of a disorder controller in the order of their release, even when shuffled since.
 
-Each row carries what its place depends on. Rows in order have ascending punctuations, and those of
-one punctuation come in order of event time. A late row stands behind the rows in order that the
-punctuation it carries has released, and before those of a higher one: they did not know it. So the
-rows of a static frame, or of a micro-batch, can be shuffled, sorted or joined in between.
+Rows in order have ascending punctuations; rows of one punctuation are in order of event time. A
+late row follows the rows in order that its punctuation has released, and precedes those of a higher
+one, which did not know it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,34 +16,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.arrays import longer
-from sfumato.operators.state.declared import Array, Part
+from sfumato.operators.state.declared import Array, Optional, Part
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrival_order import arrival_order
-from sfumato.tables.arrow import UNKNOWN, as_numbers
-from sfumato.tables.declared import Table
+from sfumato.tables.arrival_order import Arrival, arrival_order
+from sfumato.tables.arrow import UNKNOWN, SavedTable, as_numbers
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.operator import TIE
+from sfumato.tables.operator import TIE, TableConfig, TableOperator
 
 PUNCTUATION = "punctuation"
-RELEASED = (PUNCTUATION, "late", "order0")  # rows of a controller come in order of these columns
-ARRIVAL = "arrival"  # of late rows: they come in this order where they have one punctuation
+RELEASED = (PUNCTUATION, "late", "order0")  # the order of rows of a controller
+ARRIVAL = "arrival"  # the order of late rows with one punctuation
 
 
 def punctuations_of(rows: pa.Table) -> np.ndarray:
-    """int64[n]: the punctuations of the rows; UNKNOWN where none is known yet."""
+    """Return int64[n]: the punctuations of the rows, UNKNOWN for NULL."""
     return _times(rows, PUNCTUATION)
 
 
 def lateness_of(rows: pa.Table) -> np.ndarray:
-    """bool[n]: the rows that are marked late."""
+    """Return bool[n]: the rows that are marked late."""
     marked: np.ndarray = as_numbers(rows.column("late")) != 0
     return marked
 
 
 def release_order(rows: pa.Table) -> np.ndarray:
-    """int64[n]: places of the rows in the order of their release.
+    """Return int64[n]: places of the rows in the order of their release.
 
-    Late rows of one punctuation come in order of the column `arrival`, if there is one.
+    Late rows of one punctuation follow each other by the column `arrival`, if there is one.
     """
     late = lateness_of(rows)
     columns = [punctuations_of(rows), late]
@@ -64,11 +63,11 @@ def _times(rows: pa.Table, name: str) -> np.ndarray:
 
 
 class LateRowBuffer(Stateful):
-    """Late rows of sources that are ahead, until the rows that stand before them have come.
+    """Late rows of sources that are ahead, until the rows that precede them have come.
 
-    The punctuation of a late row is that of its own source. Where that is ahead of the key's, rows
-    in order that the late row stands behind are still held by the controller. So the late row waits
-    until a row in order of its scope has a higher punctuation: then all of them have come.
+    The punctuation of a late row is that of its source. Where that is ahead of the key's, the
+    controller still holds rows that precede the late row. So the late row waits until a row in
+    order of its scope has a higher punctuation: then they have all come.
 
     scope : numbers of the keys that share a punctuation
     """
@@ -76,7 +75,7 @@ class LateRowBuffer(Stateful):
     state: ClassVar[Mapping[str, Any]] = {
         "scopes": Part(),
         "reached": Array(int, "scopes"),
-        "waiting": Table(),
+        "waiting": SavedTable(),
     }
 
     def __init__(self, scope: Sequence[int]) -> None:
@@ -86,26 +85,70 @@ class LateRowBuffer(Stateful):
         self.waiting: pa.Table | None = None
 
     def settled(self, rows: pa.Table) -> pa.Table:
-        """Take rows; return those whose place is known now, in any order."""
+        """Take rows; return the rows whose place is known now, in any order."""
+        if self.waiting is not None:
+            rows = pa.concat_tables([self.waiting, rows]).combine_chunks()
         late, punctuation = lateness_of(rows), punctuations_of(rows)
         scope = self.scopes.encode(rows.select(self.names))
         self.reached = longer(self.reached, int(scope.max(initial=-1)) + 1, UNKNOWN)
         np.maximum.at(self.reached, scope[~late], punctuation[~late])
-        if self.waiting is not None:
-            rows = pa.concat_tables([self.waiting, rows]).combine_chunks()
-            late, punctuation = lateness_of(rows), punctuations_of(rows)
-            scope = self.scopes.encode(rows.select(self.names))
-        elif not late.any():
-            return rows
         waits = late & (punctuation >= self.reached[scope])
         self.waiting = rows.filter(pa.array(waits)) if waits.any() else None
         return rows.filter(pa.array(~waits)) if waits.any() else rows
 
     def rest(self) -> pa.Table | None:
-        """Return the rows that wait: the stream has ended. None where there are none."""
+        """Return the rows that wait, or None: the stream has ended."""
         rows, self.waiting = self.waiting, None
         return rows
 
     def after_loading(self) -> None:
         if len(self.reached) != (len(self.scopes) if self.names else min(len(self.reached), 1)):
             raise ValueError("every scope of late rows has a punctuation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedTableConfig(TableConfig):
+    """Settings of an operator that takes the rows of a controller in the order of their release.
+
+    scope : numbers of the keys that share a punctuation; None: there is no controller, and rows are
+        taken in order
+    """
+
+    scope: tuple[int, ...] | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether several keys share a punctuation."""
+        return self.scope is not None and len(self.scope) < self.keys
+
+    def arrival(self, side: int = 0) -> Arrival:
+        return super().arrival(side) if self.scope is None else Arrival(RELEASED)
+
+
+class ReleasedOperator(TableOperator):
+    """An operator that takes the rows of a controller in the order of their release.
+
+    Its config is a `ReleasedTableConfig` with the field `by_source`: whether late rows have the
+    punctuation of a source, see `LateRowBuffer`.
+    """
+
+    config: Any
+    state = {"late_rows": Optional(Part("_new_buffer"))}
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        buffered = config.scope is not None and config.by_source
+        self.late_rows = self._new_buffer() if buffered else None
+
+    def _new_buffer(self) -> LateRowBuffer:
+        return LateRowBuffer(self.config.scope or ())
+
+    def settled(self, rows: pa.Table) -> pa.Table:
+        return rows if self.late_rows is None else self.late_rows.settled(rows)
+
+    def arrange(self, rows: pa.Table) -> np.ndarray:
+        return super().arrange(rows) if self.config.scope is None else release_order(rows)
+
+    def flush(self) -> list[pa.Table]:
+        rest = None if self.late_rows is None else self.late_rows.rest()
+        return [] if rest is None else self.arranged(rest, 0)

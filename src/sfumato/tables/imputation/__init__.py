@@ -1,4 +1,4 @@
 """Imputation and earlier values over Arrow tables.
 
-Open: the configurations and their table operators.
+Open: the operators, their configurations, arguments and jobs.
 """

@@ -1,4 +1,4 @@
-"""Joins over Arrow tables: similar, incomplete, extent by extent.
+"""Joins over Arrow tables: similar rows, incomplete rows, extent by extent.
 
-Open: the configurations and their table operators; what users ask for (`query`, `extent_query`).
+Open: the operators, their configurations, `similarity_query` and `extent_join_job`.
 """

@@ -1,8 +1,8 @@
 """Two sides with punctuations, read at any pace: rows wait until both have passed their time.
 
-Each side comes out of a disorder controller. Its rows that are not late say, by their punctuation,
-up to where it is complete. A row waits until both sides are complete up to its event time, so that
-rows go on in one order of event time, whatever the paces, the micro-batches and the restarts.
+Each side comes from a disorder controller. The punctuations of its rows say up to where it is
+complete. A row waits until both sides are complete up to its event time, so that rows are emitted
+in one order of event time, for any pace, micro-batches and restarts.
 """
 
 from __future__ import annotations
@@ -17,40 +17,29 @@ import pyarrow.compute as pc
 from sfumato.operators.arrays import Bools, Ints, longer
 from sfumato.operators.state.declared import Array, Part, Value
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrow import UNKNOWN, as_numbers
-from sfumato.tables.declared import Table
-from sfumato.tables.joins.scopes import BEGINNING, Scopes
+from sfumato.tables.arrow import UNKNOWN, SavedTable, as_numbers
+from sfumato.tables.row_store import BufferedRows
+from sfumato.tables.scope import BEGINNING, Scopes
 
 ORDER, LATE, PUNCTUATION = "order0", "late", "punctuation"
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Rows that wait: their event times, and the codes of their keys in the scopes of both sides.
+@dataclass
+class TimedRows(BufferedRows):
+    """Rows that wait: their event times, and the codes of their scopes on both sides.
 
     time : int64[n], microseconds    scope : int64[2, n]
     """
 
-    rows: pa.Table
     time: Ints
     scope: Ints
 
-    def where(self, wanted: Bools) -> Piece:
-        return Piece(self.rows.filter(pa.array(wanted)), self.time[wanted], self.scope[:, wanted])
 
-    def then(self, later: Piece) -> Piece:
-        return Piece(
-            pa.concat_tables([self.rows, later.rows]).combine_chunks(),
-            np.concatenate([self.time, later.time]),
-            np.concatenate([self.scope, later.scope], axis=1),
-        )
+class AlignedSide(Stateful):
+    """One side: the scopes for each of which it has a controller, and its rows that wait.
 
-
-class Side(Stateful):
-    """One side: the scopes for each of which it has a controller, and the rows of it that wait.
-
-    passed : int64[scopes], punctuations    gone : int64[scopes], up to where a timeout let the
-        rows pass for which this scope stood    seen : processing time of the newest row, ms
+    passed : int64[scopes], punctuations    gone : int64[scopes], up to where a timeout let rows
+        pass for this scope    seen : processing time of the newest row, ms
     """
 
     state = {
@@ -58,30 +47,30 @@ class Side(Stateful):
         "passed": Array(int, "scopes"),
         "gone": Array(int, "scopes"),
         "seen": Value(none=True),
-        "rows": Table(),
+        "rows": SavedTable(),
     }
 
     def __init__(self, keys: Sequence[int], forget_after: float | None) -> None:
         self.scopes = Scopes(keys, forget_after)
         self.passed = self.gone = np.empty(0, np.int64)
         self.seen: int | None = None
-        self.pieces: list[Piece] = []
+        self.pieces: list[TimedRows] = []
         self.loaded: pa.Table | None = None
 
     def codes(self, rows: pa.Table) -> Ints:
-        """int64[n]: the scopes of rows of any side."""
+        """Return int64[n]: the scopes of rows of any side."""
         codes = self.scopes.encode(rows)
         self.passed = longer(self.passed, len(self.scopes), BEGINNING)
         self.gone = longer(self.gone, len(self.scopes), BEGINNING)
         return codes
 
     def forget(self, waiting: Iterable[Ints]) -> None:
-        """Drop the punctuations of scopes that are over; waiting : codes of those of rows."""
+        """Drop the punctuations of scopes that are over; waiting : codes of scopes with rows."""
         over = self.scopes.take_over(waiting)
         self.passed[over] = self.gone[over] = BEGINNING
 
-    def keep(self, piece: Piece) -> None:
-        """Let rows wait, if there are any."""
+    def buffer(self, piece: TimedRows) -> None:
+        """Let rows wait, if there are any. Pieces have geometrically falling sizes."""
         self.pieces += [piece] if piece.time.size else []
         while len(self.pieces) > 1 and self.pieces[-2].time.size < 2 * self.pieces[-1].time.size:
             self.pieces[-2:] = [self.pieces[-2].then(self.pieces[-1])]
@@ -102,19 +91,19 @@ class Side(Stateful):
 
 
 class AlignedSides(Stateful):
-    """The rows of two sides, each let go when the punctuations of both sides are above its event
+    """The rows of two sides, each emitted when the punctuations of both sides are above its event
     time: then all rows of that time have come.
 
     scopes : for each side the numbers of the keys for each of which it has a controller
-    idle_timeout : milliseconds after which a silent side holds nobody back; None: never
+    idle_timeout : milliseconds after which a silent side holds nothing back; None: never
     forget_after : microseconds after which the punctuations of a scope without rows are dropped,
-        see `Scopes`; a row of it that is older than these then waits for both sides. None: never
+        see `Scopes`; an older row of it then waits for both sides. None: never
 
-    Rows have the columns order0 (event time), late, punctuation and key0... Late rows take no part;
-    nor do rows that come, on time for their own controller, when a timeout has let later ones pass.
-    Without a timeout what goes on, and its order, is a function of each side's own rows.
+    Rows have the columns order0 (event time), late, punctuation and key0... Late rows are left out,
+    and so are rows on time that a timeout has let later rows pass. Without a timeout the emitted
+    rows and their order are a function of each side's own rows.
 
-    Cost: O(1) a row and side, and O(log n) copies of what waits; state: the rows that wait.
+    Cost: O(1) per row and side, and O(log n) copies of rows that wait; state: these rows.
     """
 
     state = {"left": Part(), "right": Part()}
@@ -126,12 +115,12 @@ class AlignedSides(Stateful):
         forget_after: float | None = None,
     ) -> None:
         self.idle_timeout = idle_timeout
-        self.left, self.right = (Side(keys, forget_after) for keys in scopes)
+        self.left, self.right = (AlignedSide(keys, forget_after) for keys in scopes)
         self.sides = (self.left, self.right)
 
     def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int]:
-        """Take rows of a side; how many of them were late, and how many came behind a punctuation
-        though they are not marked late, as rows of several controllers do."""
+        """Take rows of a side. Return how many of them were late, and how many came after a
+        punctuation without being marked late, as rows of several controllers do."""
         mine = self.sides[side]
         mine.seen = now
         late = pc.fill_null(rows.column(LATE), False).to_numpy(zero_copy_only=False).astype(bool)
@@ -148,9 +137,9 @@ class AlignedSides(Stateful):
             np.maximum.at(mine.passed, scope, reached)
             newest = max(int(reached.max()), newest)
         for of, codes in zip(self.sides, piece.scope, strict=True):
-            of.scopes.came(side, codes, newest)
+            of.scopes.note(side, codes, newest)
         gone = piece.time < self._gone_for(piece)
-        mine.keep(piece.where(~gone) if gone.any() else piece)
+        mine.buffer(piece.where(~gone) if gone.any() else piece)
         return int(late.sum() + gone.sum()), behind
 
     def set_clock(self, now: int) -> None:
@@ -160,37 +149,30 @@ class AlignedSides(Stateful):
                 side.seen = None if side.seen is None else min(side.seen, now)
 
     def ready(self, now: int) -> list[tuple[int, pa.Table]]:
-        """(side, rows) whose turn has come."""
+        """Return (side, rows) that wait no longer."""
         if self.idle_timeout is not None:
             self._pass_idle(now, self.idle_timeout)
-        out = self._take()
+        out = self._release()
         for number, side in enumerate(self.sides):
             side.forget(p.scope[number] for of in self.sides for p in of.pieces)
         return out
 
     def rest(self) -> list[tuple[int, pa.Table]]:
-        """(side, rows) of all that wait: nothing comes any more; if something does, it is late."""
-        self._let_all_go()
-        return self._take()
+        """Return (side, rows) of all that wait: the streams have ended; later rows are late."""
+        self._pass_all()
+        return self._release()
 
     @property
     def waiting(self) -> int:
         """Rows that wait."""
         return sum(piece.time.size for side in self.sides for piece in side.pieces)
 
-    def _both_passed(self, piece: Piece) -> Bools:
-        passed = [side.passed[of] for side, of in zip(self.sides, piece.scope, strict=True)]
-        # Rows of the very time of a punctuation may still come; they then come with a higher one.
-        gone = piece.time <= self._gone_for(piece)
-        result: Bools = (piece.time < np.minimum(*passed)) | gone
-        return result
-
-    def _gone_for(self, piece: Piece) -> Ints:
-        result: Ints = np.maximum(self.left.gone[piece.scope[0]], self.right.gone[piece.scope[1]])
-        return result
+    def _gone_for(self, piece: TimedRows) -> Ints:
+        gone: Ints = np.maximum(self.left.gone[piece.scope[0]], self.right.gone[piece.scope[1]])
+        return gone
 
     def _pass_idle(self, now: int, timeout: int) -> None:
-        """Let pass what only silent sides hold back."""
+        """Let rows pass that only silent sides hold back."""
         self.set_clock(now)
         first = min((side.seen for side in self.sides if side.seen is not None), default=now)
         idle = [now - (first if side.seen is None else side.seen) >= timeout for side in self.sides]
@@ -198,38 +180,43 @@ class AlignedSides(Stateful):
             if other:
                 np.maximum(side.gone, side.passed, out=side.gone)
         if all(idle):
-            self._let_all_go()
+            self._pass_all()
 
-    def _let_all_go(self) -> None:
+    def _pass_all(self) -> None:
         for piece in [*self.left.pieces, *self.right.pieces]:
             np.maximum.at(self.left.gone, piece.scope[0], piece.time)
 
-    def _take(self) -> list[tuple[int, pa.Table]]:
+    def _release(self) -> list[tuple[int, pa.Table]]:
         out = []
         for number, side in enumerate(self.sides):
             pieces, side.pieces = side.pieces, []
             for piece in pieces:
-                go = self._both_passed(piece)
+                passed = [
+                    of.passed[codes] for of, codes in zip(self.sides, piece.scope, strict=True)
+                ]
+                # Rows at the very time of a punctuation may still come, with a higher one.
+                go: Bools = piece.time < np.minimum(*passed)
+                go |= piece.time <= self._gone_for(piece)
                 if go.any():
                     out.append((number, piece.rows if go.all() else piece.where(go).rows))
                 if not go.all():
                     side.pieces.append(piece.where(~go) if go.any() else piece)
         return out
 
-    def _piece(self, rows: pa.Table) -> Piece:
+    def _piece(self, rows: pa.Table) -> TimedRows:
         scope = np.stack([side.codes(rows) for side in self.sides])
-        return Piece(rows, as_numbers(rows.column(ORDER)), scope)
+        return TimedRows(rows, as_numbers(rows.column(ORDER)), scope)
 
     def after_loading(self) -> None:
         for side in self.sides:
             if side.loaded is not None:
-                side.keep(self._piece(side.loaded))
+                side.buffer(self._piece(side.loaded))
                 side.loaded = None
 
 
 def count_behind(time: Ints, punctuation: Ints, scope: Ints, passed: Ints) -> int:
-    """How many rows, in order, are below an earlier punctuation of their scope, or have one below
-    it: there are none among those of one controller.
+    """Count the rows, in order, whose time or punctuation is below an earlier punctuation of their
+    scope: among rows of one controller there are none.
 
     time, punctuation, scope : int64[n]    passed : int64[scopes], the punctuations before these
     """

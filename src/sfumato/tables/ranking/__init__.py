@@ -1,4 +1,4 @@
 """Top-k queries over Arrow tables.
 
-Open: the configuration and its table operator; what users ask for (`query`).
+Open: the operator, its configuration, and `top_k_query`.
 """

@@ -1,5 +1,5 @@
-"""Rows of users' tables as operators read them: what the adapter for Spark says in SQL, for Arrow.
+"""Rows of users' tables as operators read them, and results under users' names.
 
-Open: `frame` (what a frame's schema says), `input` (what an operator reads of a table),
-`expressions` and their `parse`, `types`.
+Open: `frame` (the schema of a frame), `rows` (what an operator reads of a table), `expressions`,
+`types`, `results`, `job` and `chain`.
 """

@@ -1,14 +1,13 @@
-"""Operators over tables that run as one: each step reads the answers of the step before.
+"""Operators over tables that run as one: each step reads the answers of the steps before.
 
-A step has a `Reading` per side, as an operator that runs alone has. So rows stay Arrow tables from
-the first step to the last, and an operator alone is a chain of one step.
+Rows stay Arrow tables from the first step to the last. An operator alone is a chain of one step.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,23 +20,23 @@ from sfumato.operators.state.stateful import damage_in, load_bytes, saved_bytes
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import as_array, joined
 from sfumato.tables.operator import ROW, BatchOperator, OperatorConfig, TableConfig, TableOperator
-from sfumato.tables.reading.input import Reading
-from sfumato.tables.reading.naming import relabelled
+from sfumato.tables.reading.expressions import COMPARED
+from sfumato.tables.reading.results import relabelled
+from sfumato.tables.reading.rows import Reading
 from sfumato.tables.reading.validity import kind_of
 
-COUNTED = ("rows", "invalid")  # per side that may have invalid rows
-REASONS = "reasons"  # per such side: how many rows each reason has, as JSON
+READ_COUNTERS = ("rows", "invalid")  # counters of each side that may have invalid rows
+REASONS_NAME = "reasons"  # gauge of such a side: how many rows each reason has, as JSON
 
-Path = tuple[str, ...]  # a column of a table or of its `row`, and fields within it
-COMPARISONS = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+Path = tuple[str, ...]  # a column of a table or of its `row`, and then fields of structs
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a column lies in a table.
+    """Where a column is in a table.
 
-    cast : the type that it is cast to, if it is not empty
-    kind : the type of the same shape that it has under users' names; None: the one that it has
+    cast : the type that it is cast to; "": none
+    kind : its type under users' names, of the same shape; None: its own type
     """
 
     path: Path
@@ -45,7 +44,7 @@ class Place:
     kind: pa.DataType | None = None
 
     def of(self, table: pa.Table) -> pa.Array:
-        """Return its cells."""
+        """Return the column of a table."""
         cells = _at(table, self.path)
         if self.cast:
             return cells.cast(self.cast, safe=False)
@@ -54,24 +53,24 @@ class Place:
 
 @dataclass(frozen=True)
 class Condition:
-    """A filter of answers: the number at `path` compares so with another; NULL does not."""
+    """A filter of answers that compares a number with another; NULL fails."""
 
     path: Path
     sign: str
     number: float
 
     def holds(self, answers: pa.Table) -> pa.Array:
-        """Return bool per answer."""
-        return COMPARISONS[self.sign](_at(answers, self.path), self.number)
+        """Return bool[n]: which answers pass."""
+        return COMPARED[self.sign](_at(answers, self.path), self.number)
 
 
 @dataclass(frozen=True)
 class Feed:
-    """The rows of one side of a step: those of a frame, or the answers of an earlier step.
+    """The rows of one side of a step: of a frame, or the answers of an earlier step.
 
-    source : the number of the frame; of the step where `of_step`
-    columns : the columns that are read, by their names in the frame, and where they lie
-    reading : how they are read; None: the rows have the operator's fixed names already
+    source : the number of the frame, or of the step where `of_step`
+    reading : how rows are read; None: they have the operator's fixed names already
+    columns : the columns that are read: (name in the frame, where it is)
     where : which answers are read
     """
 
@@ -98,8 +97,7 @@ class Feed:
 class ChainStep:
     """An operator of a chain.
 
-    feeds : the rows of each of its sides
-    idles : whether it emits rows when none came in for a while
+    feeds : the rows of each side    idles : whether it emits rows after an idle timeout
     """
 
     config: TableConfig
@@ -109,23 +107,23 @@ class ChainStep:
 
 @dataclass(frozen=True)
 class ChainConfig(OperatorConfig):
-    """Operators that run as one; a step comes after those that feed it, and the last one answers.
+    """Operators that run as one; a step follows the steps that feed it, and the last one answers.
 
-    Counters and gauges of step i are named step{i}_NAME, those of the rows that its side j reads
-    step{i}_side{j}_NAME; the aggregates of gauges name those of one operator.
+    Counters and gauges of step i are named step{i}_NAME, those of its side j step{i}_side{j}_NAME.
+    The aggregates of gauges have the names within one operator.
 
-    counts : whether it counts the rows that it reads: of several tasks only the first
+    counts : whether it counts the rows that it reads: of several tasks only the first does
     """
 
     steps: tuple[ChainStep, ...]
     counts: bool = True
 
     kind = "chain"
-    version = 4
+    version = 5
 
     @property
     def checked(self) -> list[str]:
-        """The prefixes of all sides whose rows may be invalid."""
+        """The prefixes of the sides whose rows may be invalid."""
         return [
             prefix(number, side)
             for number, step in enumerate(self.steps)
@@ -137,14 +135,14 @@ class ChainConfig(OperatorConfig):
     def counters(self) -> tuple[str, ...]:  # type: ignore[override]
         steps = enumerate(self.steps)
         own = [f"{prefix(i)}{name}" for i, step in steps for name in step.config.counters]
-        return (*own, *(f"{side}{name}" for side in self.checked for name in COUNTED))
+        return (*own, *(f"{side}{name}" for side in self.checked for name in READ_COUNTERS))
 
     @property
     def gauges(self) -> Mapping[str, tuple[str, str]]:  # type: ignore[override]
         found: dict[str, tuple[str, str]] = {}
         for number, step in enumerate(self.steps):
-            found |= _of(prefix(number), step.config.gauges)
-        return found | {f"{side}{REASONS}": ("string", "") for side in self.checked}
+            found |= _prefixed(prefix(number), step.config.gauges)
+        return found | {f"{side}{REASONS_NAME}": ("string", "") for side in self.checked}
 
     @property
     def tasks(self) -> int:
@@ -161,7 +159,7 @@ class ChainConfig(OperatorConfig):
         return [[step.config.kind, step.config.version] for step in self.steps]
 
     def reads(self, frame: int) -> tuple[Feed, Arrival]:
-        """Return how a frame is read, and how its rows follow each other to the step that does."""
+        """Return how a frame is read, and the order in which its step takes the rows."""
         return next(
             (feed, step.config.arrival(side))
             for step in self.steps
@@ -194,7 +192,7 @@ class Chain(BatchOperator):
     def __init__(self, config: ChainConfig) -> None:
         self.config = config
         self.steps: list[TableOperator] = [step.config.make() for step in config.steps]
-        self.counts = {f"{side}{name}": 0 for side in config.checked for name in COUNTED}
+        self.counts = {f"{side}{name}": 0 for side in config.checked for name in READ_COUNTERS}
         self.reasons: dict[str, Counter[str]] = {side: Counter() for side in config.checked}
 
     def begin(self) -> None:
@@ -228,38 +226,25 @@ class Chain(BatchOperator):
     ) -> list[pa.Table]:
         answers: list[list[pa.Table]] = []
         for number, (step, operator) in enumerate(zip(self.config.steps, self.steps, strict=True)):
-            rows = list(self._rows(number, step, batch, answers))
+            rows = []
+            for side, feed in enumerate(step.feeds):
+                of_frame = (table for frame, table in batch if frame == feed.source)
+                given = answers[feed.source] if feed.of_step else list(of_frame)
+                table = self._read(prefix(number, side), feed, given) if given else None
+                if table is not None and table.num_rows:
+                    rows.append((side, table))
+                    self.took |= not feed.of_step
             out = operator.process(rows, now) if rows else []
-            if idle and step.idles:
-                out = [*out, *operator.idle(now)]
-            if flush:
-                out = [*out, *operator.flush()]
+            out = [*out, *operator.idle(now)] if idle and step.idles else out
+            out = [*out, *operator.flush()] if flush else out
             answers.append([table for table in out if table.num_rows])
         return answers[-1]
 
-    def _rows(
-        self,
-        number: int,
-        step: ChainStep,
-        batch: Sequence[tuple[int, pa.Table]],
-        answers: Sequence[Sequence[pa.Table]],
-    ) -> Iterator[tuple[int, pa.Table]]:
-        """Yield (side, rows) that a step reads."""
-        for side, feed in enumerate(step.feeds):
-            given = answers[feed.source] if feed.of_step else (
-                [table for frame, table in batch if frame == feed.source]
-            )  # fmt: skip
-            if not given:
-                continue
-            rows = joined(given).combine_chunks()
-            if feed.reading is not None:
-                rows = self._read(prefix(number, side), feed, feed.reading, rows)
-            self.took |= not feed.of_step and rows.num_rows > 0
-            if rows.num_rows:
-                yield side, rows
-
-    def _read(self, side: str, feed: Feed, reading: Reading, rows: pa.Table) -> pa.Table:
-        read = reading.read(feed.table(rows))
+    def _read(self, side: str, feed: Feed, given: Sequence[pa.Table]) -> pa.Table:
+        rows = joined(given).combine_chunks()
+        if feed.reading is None:
+            return rows
+        read = feed.reading.read(feed.table(rows))
         if feed.checks and self.config.counts:
             self.counts[f"{side}rows"] += read.given
             self.counts[f"{side}invalid"] += sum(read.invalid.values())
@@ -270,15 +255,16 @@ class Chain(BatchOperator):
     def counters(self) -> dict[str, int]:
         found = dict(self.counts)
         for number, operator in enumerate(self.steps):
-            found |= _of(prefix(number), operator.counters())
+            found |= _prefixed(prefix(number), operator.counters())
         return found
 
     def gauges(self) -> dict[str, Any]:
         found: dict[str, Any] = {
-            f"{side}{REASONS}": json.dumps(of) if of else None for side, of in self.reasons.items()
+            f"{side}{REASONS_NAME}": json.dumps(of) if of else None
+            for side, of in self.reasons.items()
         }
         for number, operator in enumerate(self.steps):
-            found |= _of(prefix(number), operator.gauges())
+            found |= _prefixed(prefix(number), operator.gauges())
         return found
 
     def snapshot(self) -> bytes:
@@ -302,16 +288,16 @@ class Chain(BatchOperator):
 
 
 def prefix(step: int, side: int | None = None) -> str:
-    """Return what the names of figures of a step, or of one of its sides, begin with."""
+    """Return the prefix of the counters and gauges of a step, or of one of its sides."""
     return f"step{step}_" if side is None else f"step{step}_side{side}_"
 
 
-def _of(before: str, figures: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{before}{name}": value for name, value in figures.items()}
+def _prefixed(before: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{before}{name}": value for name, value in given.items()}
 
 
 def _at(table: pa.Table, path: Path) -> pa.Array:
-    """Return the column of a path; its first name is a column, or a field of the column `row`."""
+    """Return the column at a path, which begins with a column or a field of the column `row`."""
     at = path if path[0] in table.column_names else (ROW, *path)
     array = as_array(table.column(at[0]))
     for name in at[1:]:

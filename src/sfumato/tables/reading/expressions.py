@@ -1,22 +1,26 @@
-"""Expressions over the attributes of alternatives and the certain columns: what they are, and
-their values. Plain values, for configurations; `parse` makes them of text."""
+"""Expressions over the attributes of alternatives and the certain columns: parsed from text, as
+plain values for configurations, and computed over Arrow columns as Spark computes them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from pkgutil import get_data
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.near_misses import did_you_mean
+from sfumato.sql_tokens import TokenError, tokenize
 from sfumato.tables.arrow import fields_of
 from sfumato.tables.reading.types import as_doubles, is_number
 
 
 @dataclass(frozen=True)
-class Name:
+class ColumnRef:
     """A column or an attribute, and then fields of structs: m.mean."""
 
     parts: tuple[str, ...]
@@ -27,7 +31,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Number:
-    """A whole number, or one with a point, as it was written."""
+    """A number as it was written, with a point or without."""
 
     text: str
 
@@ -37,7 +41,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Text:
-    """A text, or a truth value: what it is."""
+    """A text or a truth value."""
 
     value: str | bool
 
@@ -55,13 +59,13 @@ class Operation:
 
     def __str__(self) -> str:
         if self.right is None:
-            behind = self.sign == "is null"
-            return f"({self.left} is null)" if behind else f"({self.sign} {self.left})"
+            after = self.sign == "is null"
+            return f"({self.left} is null)" if after else f"({self.sign} {self.left})"
         return f"({self.left} {self.sign} {self.right})"
 
 
-Expression = Name | Number | Text | Operation
-FUNCTIONS = {
+Expression = ColumnRef | Number | Text | Operation
+ARITHMETIC = {
     "+": pc.add_checked,
     "-": pc.subtract_checked,
     "*": pc.multiply_checked,
@@ -78,9 +82,64 @@ COMPARED = {
 }
 
 
-def names_in(expression: Expression) -> Iterator[Name]:
-    """The columns and attributes of an expression."""
-    if isinstance(expression, Name):
+def parse_expression(argument: str, text: str) -> Expression:
+    """Return the expression of a text. Raises ValueError, naming the argument, for other text."""
+    from lark.exceptions import LarkError
+
+    try:
+        tokenize(text)  # refuses what is very long or nested very deeply
+        return _built(_parser().parse(text))
+    except (LarkError, TokenError):
+        shown = text if len(text) <= 200 else f"{text[:200]}..."
+        raise ValueError(
+            f"`{argument}`: without Spark an expression is made of columns, attributes, their "
+            "fields (m.mean), numbers, 'texts', + - * /, comparisons, AND, OR, NOT, BETWEEN, "
+            f"IS NULL and parentheses; got {shown!r}: compute anything else in a column of its "
+            "own before"
+        ) from None
+
+
+@cache
+def _parser() -> Any:
+    from lark import Lark  # workers, which parse nothing, do not load it
+
+    grammar = get_data(__package__, "expressions.lark") or b""
+    return Lark(grammar.decode(), parser="lalr")
+
+
+def _built(node: Any) -> Any:
+    """Return the expression of a tree of the grammar's rules; a token as it is."""
+    if isinstance(node, str):
+        return node
+    parts = [_built(child) for child in node.children]
+    match node.data:
+        case "name":
+            plain = (p[1:-1].replace("``", "`") if p.startswith("`") else str(p) for p in parts)
+            return ColumnRef(tuple(plain))
+        case "number":
+            return Number(str(parts[0]))
+        case "text":
+            return Text(str(parts[0])[1:-1])
+        case "truth":
+            return Text(parts[0].lower() == "true")
+        case "same":
+            return parts[1]
+        case "unary":
+            return Operation(parts[0].lower(), parts[1])
+        case "lacks":
+            return Operation("is null", parts[0])
+        case "has":
+            return Operation("not", Operation("is null", parts[0]))
+        case "between":
+            value, _, low, _, high = parts
+            return Operation("and", Operation(">=", value, low), Operation("<=", value, high))
+    left, sign, right = parts
+    return Operation({"==": "=", "!=": "<>"}.get(sign, sign.lower()), left, right)
+
+
+def names_in(expression: Expression) -> Iterator[ColumnRef]:
+    """Yield the columns and attributes of an expression."""
+    if isinstance(expression, ColumnRef):
         yield expression
     elif isinstance(expression, Operation):
         yield from names_in(expression.left)
@@ -88,7 +147,7 @@ def names_in(expression: Expression) -> Iterator[Name]:
             yield from names_in(expression.right)
 
 
-def kind_alike(expression: Expression, kind_of: Callable[[Name], str], overflow: bool) -> str:
+def kind_alike(expression: Expression, kind_of: Callable[[ColumnRef], str], overflow: bool) -> str:
     """Return the kind of an expression that is computed here as Spark computes it; else "".
 
     kind_of : of a column or attribute "whole", "double" or "truth"; "" for any other
@@ -96,7 +155,7 @@ def kind_alike(expression: Expression, kind_of: Callable[[Name], str], overflow:
 
     A kind is one of these, or "point": a number with a point, a decimal number to Spark.
     """
-    if isinstance(expression, Name):
+    if isinstance(expression, ColumnRef):
         return kind_of(expression)
     if isinstance(expression, Number):
         if re.search("[eE]", expression.text):
@@ -128,16 +187,14 @@ def _computes(expression: Expression) -> bool:
     """Return whether numbers are added, subtracted, multiplied or divided."""
     if not isinstance(expression, Operation):
         return False
-    inner = _computes(expression.left) or (
-        expression.right is not None and _computes(expression.right)
-    )
-    return inner or expression.sign in FUNCTIONS
+    inner = [side for side in (expression.left, expression.right) if side is not None]
+    return expression.sign in ARITHMETIC or any(map(_computes, inner))
 
 
-def found(name: str, known: list[str]) -> str | None:
-    """The one of the known names that is meant, whatever its case; None if none is.
+def find_name(name: str, known: list[str]) -> str | None:
+    """Return the known name that is meant, in any case; None: there is none.
 
-    Raises ValueError for one that may be several.
+    Raises ValueError for an ambiguous name.
     """
     meant = [other for other in known if other.lower() == name.lower()]
     if len(meant) > 1:
@@ -148,11 +205,11 @@ def found(name: str, known: list[str]) -> str | None:
     return meant[0] if meant else None
 
 
-def field_at(column: pa.Array, name: Name, start: int) -> pa.Array:
-    """The field that the parts of a name from `start` on lead to. Raises ValueError for none."""
+def field_at(column: pa.Array, name: ColumnRef, start: int) -> pa.Array:
+    """Return the field at the parts of a name from `start` on. Raises ValueError for none."""
     for part in name.parts[start:]:
         fields = fields_of(column) if pa.types.is_struct(column.type) else {}
-        field = found(part, list(fields))
+        field = find_name(part, list(fields))
         if field is None:
             has = f"it has {', '.join(fields)}" if fields else f"it is {column.type}"
             raise ValueError(
@@ -163,27 +220,26 @@ def field_at(column: pa.Array, name: Name, start: int) -> pa.Array:
     return column
 
 
-def doubles(expression: Expression, cells: Callable[[Name], pa.Array], rows: int) -> pa.Array:
-    """float64[rows]: the values of an expression, as Spark has them.
+def doubles(expression: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
+    """Return float64[rows]: the values of an expression, as Spark has them.
 
-    cells : the values of a column or attribute
-    Raises ValueError or TypeError for what cannot be computed so.
+    cells : returns the values of a column or attribute
+    Raises ValueError or TypeError for an expression that cannot be computed so.
     """
     if isinstance(expression, Number):
         return pa.array([float(expression.text)] * rows, pa.float64())
     return as_doubles(_array(_values(expression, cells), rows), f"`{expression}`")
 
 
-def evaluated(expression: Expression, cells: Callable[[Name], pa.Array], rows: int) -> pa.Array:
-    """The values of an expression, of the type that they have; arguments as of `doubles`."""
+def evaluate(expression: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
+    """Return the values of an expression in their own type; arguments as for `doubles`."""
     return _array(_values(expression, cells), rows)
 
 
-def truths(condition: Expression, cells: Callable[[Name], pa.Array], rows: int) -> pa.Array:
-    """bool[rows]: whether a condition holds; NULL where that is not known.
+def truths(condition: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
+    """Return bool[rows]: whether a condition holds, NULL where that is unknown.
 
-    cells : the values of a column or attribute
-    Raises ValueError or TypeError for what cannot be computed, or is no condition.
+    Arguments as for `doubles`. Raises ValueError or TypeError for anything but a condition.
     """
     return _truth(_array(_values(condition, cells), rows), condition)
 
@@ -192,8 +248,8 @@ def _array(value: pa.Array | pa.Scalar, rows: int) -> pa.Array:
     return pa.array([value.as_py()] * rows, value.type) if isinstance(value, pa.Scalar) else value
 
 
-def _values(expression: Expression, cells: Callable[[Name], pa.Array]) -> pa.Array | pa.Scalar:
-    if isinstance(expression, Name):
+def _values(expression: Expression, cells: Callable[[ColumnRef], pa.Array]) -> pa.Array | pa.Scalar:
+    if isinstance(expression, ColumnRef):
         return cells(expression)
     if isinstance(expression, Number):
         return _literal(expression.text)
@@ -201,21 +257,21 @@ def _values(expression: Expression, cells: Callable[[Name], pa.Array]) -> pa.Arr
         return pa.scalar(expression.value)
     left = _values(expression.left, cells)
     if expression.right is None:
-        return _of_one(expression, left)
+        return _unary(expression, left)
     right, sign = _values(expression.right, cells), expression.sign
     try:
         if sign in LOGIC:
             return LOGIC[sign](_truth(left, expression), _truth(right, expression))
         if sign in COMPARED:
             return _compared(sign, left, right)
-        return FUNCTIONS[sign](
+        return ARITHMETIC[sign](
             *_alike(_number(left, expression), _number(right, expression), expression)
         )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(f"`{expression}` cannot be computed: {error}") from None
 
 
-def _of_one(expression: Operation, value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+def _unary(expression: Operation, value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
     if expression.sign == "is null":
         return pc.is_null(value)
     if expression.sign == "not":
@@ -234,23 +290,18 @@ def _truth(value: pa.Array | pa.Scalar, expression: Expression) -> pa.Array | pa
 def _compared(
     sign: str, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar
 ) -> pa.Array | pa.Scalar:
-    """A comparison as Spark makes it: NaN equals NaN, and is above all other numbers."""
+    """Compare as Spark does: NaN equals NaN, and is above all other numbers."""
     if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
         return COMPARED[sign](left, right)
     if left.type != right.type:
         left, right = (value.cast(pa.float64(), safe=False) for value in (left, right))
     holds = COMPARED[sign](left, right)
-    ours, theirs = _is_nan(left), _is_nan(right)
+    ours, theirs = pc.is_nan(left), pc.is_nan(right)  # NULL stays NULL
     if sign in ("=", "<>"):
         both = pc.and_(ours, theirs)
         return pc.or_(holds, both) if sign == "=" else pc.and_(holds, pc.invert(both))
     greater, other = (ours, theirs) if sign in (">", ">=") else (theirs, ours)
     return pc.or_(holds, greater if "=" in sign else pc.and_(greater, pc.invert(other)))
-
-
-def _is_nan(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
-    """Whether it is NaN; NULL where it is NULL."""
-    return pc.is_nan(value)
 
 
 def _literal(text: str) -> pa.Scalar:
@@ -272,7 +323,7 @@ def _number(value: pa.Array | pa.Scalar, expression: Expression) -> pa.Array | p
 def _alike(
     left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar, expression: Operation
 ) -> list[pa.Array | pa.Scalar]:
-    """Both in the type in which Spark computes."""
+    """Return both in the type in which Spark computes."""
     kinds = [left.type, right.type]
     whole = [pa.types.is_integer(kind) for kind in kinds]
     for side, other in ((expression.left, whole[1]), (expression.right, whole[0])):

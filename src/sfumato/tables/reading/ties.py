@@ -14,15 +14,14 @@ from sfumato.operators.row_hash import Hashes, add_bytes, add_words, begun
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of, unscaled
 
-SMALL_DIGITS = 18  # decimals of at most so many are hashed as one number
+SMALL_DIGITS = 18  # decimals of at most this many are hashed as one number
 _EXACT = Context(prec=80)
 
 
 def ties_of(table: pa.Table) -> pa.Array:
-    """int64[n]: `xxhash64` of the columns that can be hashed, as Spark computes it.
+    """Return int64[n]: `xxhash64` of the columns without maps, as Spark computes it; else 0.
 
-    Columns with maps in them cannot; without any column the ties are 0. Types are those of
-    `spark_type`. O(bytes).
+    Types are those of `spark_type`. O(bytes).
     """
     columns = [column for column in table.columns if is_hashable(column.type)]
     if not columns:
@@ -84,7 +83,7 @@ def _has_fixed_size(kind: pa.DataType) -> bool:
 
 
 def _leaves(column: pa.Array) -> Iterator[pa.Array]:
-    """The columns of numbers in a column of structs in structs, in order."""
+    """Yield the columns of numbers in a column of nested structs, in order."""
     if pa.types.is_struct(column.type):
         for field in column.flatten():
             yield from _leaves(field)
@@ -97,7 +96,7 @@ def _is_large(kind: pa.DataType) -> bool:
 
 
 def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """(values, bool: not NULL) of a column of values of 4 or 8 bytes."""
+    """Return (values, bool: not NULL) of a column of values of 4 or 8 bytes."""
     present = column.is_valid().to_numpy(zero_copy_only=False)
     kind = column.type
     if pa.types.is_decimal(kind):
@@ -118,7 +117,7 @@ def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _two_complements(column: pa.Array) -> pa.Array:
-    """Decimals without their point as Java's BigInteger has them: few bytes, the highest first."""
+    """Return decimals without their point as bytes of Java's BigInteger, the highest first."""
 
     def bytes_of(number: Any) -> bytes | None:
         if number is None:

@@ -13,21 +13,53 @@ from sfumato.near_misses import did_you_mean
 from sfumato.operators.arrays import Bools, Ints, offsets_of
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import (
+    ColumnRef,
     Expression,
-    Name,
     doubles,
-    evaluated,
+    evaluate,
     field_at,
-    found,
+    find_name,
     names_in,
 )
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of
 
 ALTERNATIVES = "alternatives"
+WANTED_PROB = "`prob` must be a column of lists of numbers; of a map write F.map_values(m)"
+_OF_A_MAP = "of a map alternatives(F.map_keys(m), F.map_values(m))"
+
+
+def wanted_values(field: str | None, names: Sequence[str] | None, points: bool) -> str:
+    """Return the error for `values` that cannot become alternatives: what they must be.
+
+    field : of the structs, the probability; None: probabilities are a separate column
+    names : the attributes in a list    points : lists of coordinates are wanted
+    """
+    if field is not None:
+        return (
+            f"`values` must be a column of lists of structs with a field `{field}`, their "
+            "probability; of numbers write alternatives(values, prob) with a column of lists of "
+            f"their probabilities, {_OF_A_MAP}"
+        )
+    if points:
+        return (
+            "`values` must be a column of lists of lists of coordinates, as points=True says; "
+            "of structs or numbers leave it out"
+        )
+    if names is not None:
+        return (
+            f"`values` must be a column of lists of structs with the fields {', '.join(names)}, "
+            'as a list of `attributes` says; of numbers write one name as text, "speed", of '
+            "lists of coordinates points=True"
+        )
+    return (
+        "`values` must be a column of lists of numbers; of structs write the fields to take, "
+        'alternatives(values, prob, ["speed"]), or leave `prob` out where they have a field '
+        f"`prob`; {_OF_A_MAP}; of lists of coordinates a list of names and points=True"
+    )
 
 
 def attributes_in(schema: pa.Schema) -> list[str]:
-    """Names of the attributes of a table's alternatives; none where it has no alternatives.
+    """Return the names of the attributes of a table's alternatives; none without alternatives.
 
     Raises TypeError when the column `alternatives` is not a list of structs with a `prob`.
     """
@@ -45,7 +77,13 @@ def attributes_in(schema: pa.Schema) -> list[str]:
 
 
 class Tuples:
-    """The tuples of a table; without alternatives each row is one, of its plain columns."""
+    """The tuples of a table. Without alternatives each row is one, with its plain columns.
+
+    column : list<struct>, the alternatives    flat : all alternatives, row after row
+    fields : of `flat`, by name; NULL where the alternative is
+    lengths : int64[n], alternatives of each row, 0 where they are NULL
+    offsets : int32[n + 1], where those of each row begin    owner : int64[m], row of each
+    """
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -54,38 +92,32 @@ class Tuples:
 
     @cached_property
     def column(self) -> pa.Array:
-        """The alternatives: list<struct>."""
         return as_array(self.table.column(ALTERNATIVES))
 
     @cached_property
     def flat(self) -> pa.Array:
-        """All alternatives, one behind the other: structs."""
         return self.column.flatten()
 
     @cached_property
     def fields(self) -> dict[str, pa.Array]:
-        """Of all alternatives, by name; NULL where the alternative is."""
         return fields_of(self.flat)
 
     @cached_property
     def lengths(self) -> Ints:
-        """int64[n]: alternatives of each row; 0 where they are NULL."""
         if not self.uncertain:
             return np.ones(self.table.num_rows, np.int64)
         return lengths_of(self.column)
 
     @cached_property
     def offsets(self) -> pa.Array:
-        """int32[n + 1]: where the alternatives of each row begin in `flat`."""
         return pa.array(offsets_of(self.lengths), pa.int32())
 
     @cached_property
     def owner(self) -> Ints:
-        """int64[m]: the row of each alternative."""
         return np.repeat(np.arange(self.table.num_rows), self.lengths)
 
     def prob(self, existence: str | None) -> pa.Array:
-        """list<double>: the probabilities; of rows without alternatives `existence`, or 1."""
+        """Return list<double>: the probabilities; without alternatives `existence`, or 1."""
         if self.uncertain:
             return self.lists(as_doubles(self.fields["prob"], "`prob` of the alternatives"))
         if existence is None:
@@ -94,26 +126,26 @@ class Tuples:
         return self.lists(pc.min_element_wise(given, 1.0, skip_nulls=False))
 
     def absent(self, existence: str | None) -> Bools:
-        """bool[n]: rows without alternatives whose column `existence` says that they are not."""
+        """Return bool[n]: rows without alternatives whose existence is 0."""
         if self.uncertain or existence not in self.table.column_names:
             return np.zeros(self.table.num_rows, np.bool_)
-        found: Bools = floats_of(as_doubles(self.table.column(existence), f"`{existence}`")) == 0.0
-        return found
+        given: Bools = floats_of(as_doubles(self.table.column(existence), f"`{existence}`")) == 0.0
+        return given
 
     def values(self, expression: Expression) -> pa.Array:
-        """list<double>: the values of an expression for every alternative."""
+        """Return list<double>: the values of an expression for every alternative."""
         return self.lists(doubles(expression, self.cells, len(self.owner)))
 
     def values_of_any_type(self, expression: Expression) -> pa.Array:
-        """The values of an expression for every alternative, of the type that they have."""
-        return evaluated(expression, self.cells, len(self.owner))
+        """Return the values of an expression for every alternative, in their own type."""
+        return evaluate(expression, self.cells, len(self.owner))
 
-    def cells(self, name: Name) -> pa.Array:
-        """What a name means for every alternative: an attribute, or else a column of its row."""
-        attribute = found(name.parts[0], self.attributes)
+    def cells(self, name: ColumnRef) -> pa.Array:
+        """Return an attribute, or else a column of the rows, for every alternative."""
+        attribute = find_name(name.parts[0], self.attributes)
         if attribute is not None:
             return field_at(self.fields[attribute], name, 1)
-        column = found(name.parts[0], self.table.column_names)
+        column = find_name(name.parts[0], self.table.column_names)
         if column is None:
             known = [*self.attributes, *self.table.column_names]
             raise ValueError(
@@ -126,37 +158,10 @@ class Tuples:
     def mentioned(self, expression: Expression) -> bool:
         """Whether an expression is of an attribute of the alternatives."""
         names = (name.parts[0] for name in names_in(expression))
-        return any(found(name, self.attributes) is not None for name in names)
+        return any(find_name(name, self.attributes) is not None for name in names)
 
     def lists(self, values: pa.Array) -> pa.Array:
-        """The values of all alternatives as one list a row; NULL where the alternatives are."""
+        """Return the values of all alternatives as one list per row; NULL for NULL alternatives."""
         if not self.uncertain or not self.column.null_count:
             return pa.ListArray.from_arrays(self.offsets, values)
         return pa.ListArray.from_arrays(self.offsets, values, mask=self.column.is_null())
-
-    def lists_without_null(self) -> pa.Array:
-        """The alternatives, an empty list where they are NULL."""
-        if not self.column.null_count:
-            return self.column
-        return pa.ListArray.from_arrays(self.offsets, self.flat)
-
-    def samples(self, on: Sequence[str]) -> pa.Array:
-        """list<struct<prob, on0.., a..>>: alternatives as joins read them.
-
-        on : the attributes that span the distance, as doubles; of rows without alternatives the
-            columns. Attribute i that is none of them is `a{i}`, as it is
-        """
-        if not self.uncertain:
-            exists = "existence" if "existence" in self.table.column_names else None
-            columns = {"prob": self.prob(exists).flatten()}
-            for i, name in enumerate(on):
-                columns[f"on{i}"] = as_doubles(self.table.column(name), f"`on`: `{name}`")
-        else:
-            columns = {"prob": self.prob(None).flatten()}
-            for i, name in enumerate(self.attributes):
-                if name in on:
-                    at = list(on).index(name)
-                    columns[f"on{at}"] = as_doubles(self.fields[name], f"`on`: `{name}`")
-                else:
-                    columns[f"a{i}"] = self.fields[name]
-        return self.lists(pa.StructArray.from_arrays(list(columns.values()), list(columns)))

@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from sfumato.tables.arrow import as_array
 
 Kind = Literal["timestamp", "timestamp_ntz", "whole", "number", "date", "truth", "text", ""]
-"""Of values: times with and without a time zone, whole numbers (microseconds, maybe), other
-numbers, dates, truth values, text, and anything else."""
-EXACT_DIGITS = 15  # decimals of at most so many are whole numbers that a double holds exactly
+"""Times with and without a time zone, whole numbers (maybe microseconds), other numbers, dates,
+truth values, text, and anything else."""
+EXACT_DIGITS = 15  # a double keeps decimal numbers of at most this many digits
+EXACT_WHOLE = 2**53  # and whole numbers up to this
 UNSIGNED = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -23,7 +24,7 @@ UNSIGNED = {
 
 
 def spark_type(kind: pa.DataType) -> pa.DataType:
-    """The type that a column has after it went through Spark."""
+    """Return the type that a column has after it went through Spark."""
     if kind in UNSIGNED:
         return UNSIGNED[kind]
     if kind == pa.float16():
@@ -47,31 +48,33 @@ def spark_type(kind: pa.DataType) -> pa.DataType:
     return pa.binary() if is_bytes(kind) else kind
 
 
+def _is_any(kind: pa.DataType, *layouts: str) -> bool:
+    return any(getattr(pa.types, f"is_{layout}", lambda _: False)(kind) for layout in layouts)
+
+
 def is_list(kind: pa.DataType) -> bool:
     """Whether values are lists, of any layout (maps are not)."""
-    tests = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view")
-    return any(getattr(pa.types, test, lambda _: False)(kind) for test in tests)
+    layouts = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
+    return _is_any(kind, *layouts)
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether values are text, of any layout."""
-    tests = ("is_string", "is_large_string", "is_string_view")
-    return any(getattr(pa.types, test, lambda _: False)(kind) for test in tests)
+    return _is_any(kind, "string", "large_string", "string_view")
 
 
 def is_bytes(kind: pa.DataType) -> bool:
     """Whether values are strings of bytes, of any layout."""
-    tests = ("is_binary", "is_large_binary", "is_binary_view", "is_fixed_size_binary")
-    return any(getattr(pa.types, test, lambda _: False)(kind) for test in tests)
+    return _is_any(kind, "binary", "large_binary", "binary_view", "fixed_size_binary")
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether Spark takes values for numbers: truth values are none."""
+    """Whether values are numbers to Spark; truth values are not."""
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 def kind_of(kind: pa.DataType) -> Kind:
-    """Of which kind the values of a type are; a column of nothing but NULL is one of numbers."""
+    """Return the kind of a type's values; a column of nothing but NULL has numbers."""
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz else "timestamp_ntz"
     if is_number(kind) or pa.types.is_null(kind):
@@ -82,9 +85,9 @@ def kind_of(kind: pa.DataType) -> Kind:
 
 
 def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
-    """The column as float64, as CAST does it: of a time the seconds since 1970.
+    """Return the column as float64, as CAST does: times as seconds since 1970.
 
-    Raises TypeError, naming `what`, for values that are no numbers.
+    Raises TypeError, naming `what`, for values that are not numbers.
     """
     array = as_array(column)
     kind = array.type
@@ -108,7 +111,7 @@ def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
 
 
 def unscaled(column: pa.Array) -> np.ndarray:
-    """int64[n]: decimals of few digits without their point; anything where NULL."""
+    """Return int64[n]: decimals of few digits without their point; any number where NULL."""
     if column.type.bit_width != 128:
         column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     both = np.frombuffer(column.buffers()[1], np.int64)  # the low word first
@@ -116,10 +119,22 @@ def unscaled(column: pa.Array) -> np.ndarray:
 
 
 def floats_of(array: pa.Array) -> np.ndarray:
-    """float64[n] of an array of doubles, NULL as NaN."""
+    """Return float64[n] of an array of doubles, NULL as NaN."""
     return array.to_numpy(zero_copy_only=False)
 
 
 def lengths_of(lists: pa.Array) -> np.ndarray:
-    """int64[n]: how many elements each list has; 0 where it is NULL."""
+    """Return int64[n]: the number of elements of each list; 0 for NULL."""
     return pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+
+
+def has_more_digits(values: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether some of the values, of any type, change when they become doubles."""
+    kind = values.type
+    if pa.types.is_integer(kind) and kind.bit_width == 64:
+        ends = pc.min_max(values).as_py()
+        return ends["min"] is not None and max(-ends["min"], ends["max"]) > EXACT_WHOLE
+    if not pa.types.is_decimal(kind) or kind.precision <= EXACT_DIGITS:
+        return False
+    known = (value for value in values.to_pylist() if value is not None)
+    return any(len(value.normalize().as_tuple().digits) > EXACT_DIGITS for value in known)

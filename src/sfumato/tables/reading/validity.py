@@ -1,4 +1,4 @@
-"""Why a row is invalid: what its alternatives, existence or values have wrong, for Arrow tables."""
+"""Why a row is invalid: what is wrong with its alternatives, existence or values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
-# The reasons, for Arrow tables and for Spark's columns.
+# The reasons, here and for Spark's columns.
 NO_EXISTENCE = "existence is not a number in [0, 1]"
 NO_ALTERNATIVES = "no alternatives"
 NULL_ALTERNATIVE = "an alternative is NULL"
@@ -36,11 +36,14 @@ def no_value(name: str) -> str:
 
 
 class Reasons:
-    """For each row the first thing that is wrong with it."""
+    """The first reason of each row for which it is invalid.
+
+    number : int32[n], of the row's text; -1: it is valid
+    """
 
     def __init__(self, rows: int) -> None:
         self.texts: list[str] = []
-        self.number = np.full(rows, -1, np.int32)  # of the row's text; -1: it is valid
+        self.number = np.full(rows, -1, np.int32)
 
     @property
     def invalid(self) -> Bools:
@@ -48,14 +51,14 @@ class Reasons:
         return self.number >= 0
 
     def add(self, wrong: Bools, text: str) -> None:
-        """A reason of the rows where it holds that have none yet."""
+        """Add a reason of rows; those that have one already keep it."""
         fresh = wrong & (self.number < 0)
         if fresh.any():
             self.number[fresh] = len(self.texts)
             self.texts.append(text)
 
     def counts(self) -> dict[str, int]:
-        """How many rows each reason has."""
+        """Count the rows of each reason."""
         found: dict[str, int] = {}
         of_each = np.bincount(self.number[self.invalid], minlength=len(self.texts)).tolist()
         for text, count in zip(self.texts, of_each, strict=True):
@@ -64,7 +67,7 @@ class Reasons:
         return found
 
     def column(self) -> pa.Array:
-        """The reasons as text, NULL where there is none."""
+        """Return the reasons as text, NULL for valid rows."""
         texts = pa.array(self.texts, pa.string())
         return texts.take(pa.array(self.number, pa.int32(), mask=self.number < 0))
 
@@ -73,31 +76,23 @@ Bounds = Sequence[tuple[str, float, str]]  # attribute, greatest size, why a lar
 
 
 def why_invalid(
-    table: pa.Table,
-    attributes: Sequence[str] | None,
-    existence: str | None = "existence",
-    bounds: Bounds = (),
-) -> Reasons:
-    """What is wrong with the rows' alternatives, or with their existence and values.
-
-    attributes : which must be present and, if they are numbers, finite; None: all of the
-        alternatives, no column
-    existence : of a table without alternatives the column of probabilities, if it has it
-    bounds : of some of these attributes, which are numbers
-    Raises ValueError for attributes that there are not.
-    """
-    return invalid_tuples(Tuples(table), attributes, existence, bounds)
-
-
-def invalid_tuples(
-    tuples: Tuples,
+    table: pa.Table | Tuples,
     attributes: Sequence[str] | None,
     existence: str | None = "existence",
     bounds: Bounds = (),
     max_alternatives: int | None = None,
 ) -> Reasons:
-    """`why_invalid` for tuples; max_alternatives : of a row, None: as for tables in memory."""
-    table, reasons = tuples.table, Reasons(tuples.table.num_rows)
+    """Return what is wrong with the rows' alternatives, or with their existence and values.
+
+    attributes : must be present and, if they are numbers, finite; None: all of the alternatives,
+        no column
+    existence : of a table without alternatives the column of probabilities, if it has it
+    bounds : of some of these attributes, which are numbers
+    max_alternatives : of a row; None: the bound of tables in memory
+    Raises ValueError for unknown attributes.
+    """
+    tuples = table if isinstance(table, Tuples) else Tuples(table)
+    columns, reasons = tuples.table, Reasons(tuples.table.num_rows)
     if tuples.uncertain:
         wanted = tuples.attributes if attributes is None else attributes
         for name in wanted:
@@ -109,19 +104,18 @@ def invalid_tuples(
         bound = alternatives_bound_in_memory() if max_alternatives is None else max_alternatives
         _add_of_alternatives(tuples, wanted, bounds, reasons, bound)
         return reasons
-    if existence is not None and existence in table.column_names:
-        exists = floats_of(as_doubles(table.column(existence), f"`{existence}`"))
-        reasons.add(~_is_existence(exists), NO_EXISTENCE)
+    if existence is not None and existence in columns.column_names:
+        exists = floats_of(as_doubles(columns.column(existence), f"`{existence}`"))
+        reasons.add(~((exists >= 0.0) & (exists <= 1.0 + ROUNDED)), NO_EXISTENCE)  # 0: absent
     for name in attributes or ():
-        text = no_value(name)
-        reasons.add(_missing(as_array(table.column(name))), text)
+        reasons.add(_missing(as_array(columns.column(name))), no_value(name))
     for name, most, text in bounds:
-        reasons.add(_beyond(as_array(table.column(name)), most), text)
+        reasons.add(_beyond(as_array(columns.column(name)), most), text)
     return reasons
 
 
 def require_order(order: object) -> None:
-    """Raise ValueError where rows are looked at by rule, and no order says which come first."""
+    """Raise ValueError for `rules` without an order of the rows."""
     if not order:
         raise ValueError(
             "`exclusive` needs `order`: of the rows of a rule the later ones are left out"
@@ -133,8 +127,8 @@ def add_of_rules(
 ) -> None:
     """Add the rows with which the probabilities of their rule sum to more than 1.
 
-    existence : float64[n]    rule : of each row, None for none    order : int64[n], the rows in
-    order of arrival. A row that is left out does not count for those after it.
+    existence : float64[n]    rule : of each row, or None
+    order : int64[n], the rows in order of arrival. A row that is left out does not count.
     """
     mass: dict[object, float] = {}
     texts: dict[str, list[int]] = {}
@@ -169,12 +163,10 @@ def _add_of_alternatives(
         hit[owner[wrong]] = True
         return hit
 
-    lacking = tuples.flat.is_null().to_numpy(zero_copy_only=False)
-    reasons.add(some(lacking), NULL_ALTERNATIVE)
-    reasons.add(some(~_is_probability(prob)), NO_PROBABILITY)
+    reasons.add(some(tuples.flat.is_null().to_numpy(zero_copy_only=False)), NULL_ALTERNATIVE)
+    reasons.add(some(~((prob > 0.0) & (prob <= 1.0))), NO_PROBABILITY)  # NaN is neither
     for name in attributes:
-        text = no_attribute(name)
-        reasons.add(some(_missing(tuples.fields[name])), text)
+        reasons.add(some(_missing(tuples.fields[name])), no_attribute(name))
     for name, most, text in bounds:
         reasons.add(some(_beyond(tuples.fields[name], most)), f"an alternative's {text}")
     above = total > 1.0 + EXCESS
@@ -185,7 +177,7 @@ def _add_of_alternatives(
 def _are_valid(
     tuples: Tuples, attributes: Sequence[str], prob: np.ndarray, total: np.ndarray, bound: int
 ) -> bool:
-    """Return whether all rows are valid; cheaper than to find what is wrong with each."""
+    """Whether all rows are valid: cheaper than finding the reason of each."""
     if not len(total):
         return True
     lengths = tuples.lengths
@@ -194,14 +186,6 @@ def _are_valid(
     return bool(fine and prob.min() > 0.0 and prob.max() <= 1.0) and not any(
         _missing(tuples.fields[name]).any() for name in attributes
     )
-
-
-def _is_existence(given: np.ndarray) -> Bools:
-    return (given >= 0.0) & (given <= 1.0 + ROUNDED)  # 0: the row is absent
-
-
-def _is_probability(given: np.ndarray) -> Bools:
-    return (given > 0.0) & (given <= 1.0)  # NaN is neither
 
 
 def _missing(column: pa.Array) -> Bools:
@@ -224,7 +208,7 @@ def kind_of(reason: str) -> str:
 
 
 def java_text(number: float) -> str:
-    """A number of at least 1 as Spark writes it.
+    """Return a number of at least 1 as Spark writes it.
 
     >>> java_text(1.1), java_text(12345678.0)
     ('1.1', '1.2345678E7')

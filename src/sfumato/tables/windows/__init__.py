@@ -1,4 +1,4 @@
 """Window aggregates over Arrow tables.
 
-Open: the configuration and its table operator; what users ask for (`query`).
+Open: the operators, their configurations, and `window_query`.
 """

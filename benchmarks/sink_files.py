@@ -1,0 +1,39 @@
+"""Answers in the files that Spark's file sink has committed, compared with expected ones."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+DIGITS = 9  # significant ones compared; rows may add up in another order within a batch
+
+
+def committed_files(folder: Path) -> list[Path]:
+    """Files that the sink's log of finished micro-batches names, each once."""
+    return sorted(
+        {
+            Path(unquote(urlsplit(json.loads(line)["path"]).path))
+            for log in (folder / "_spark_metadata").glob("[0-9]*")
+            for line in log.read_text().splitlines()[1:]
+        }
+    )
+
+
+def rounded(value: object) -> object:
+    """Return a value whose numbers have the digits that are compared."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
+    return [rounded(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def compared(expected: Counter[str], got: Counter[str]) -> dict[str, int]:
+    """Count answers, and those that are lost or doubled."""
+    return {
+        "answers": sum(got.values()),
+        "lost": sum((expected - got).values()),
+        "doubled": sum((got - expected).values()),
+    }

@@ -1,0 +1,201 @@
+"""Keys without end: a batch of 100 rows of known keys, where few and where many keys are held.
+
+All keys are in one bucket, which is 32 times worse than on Spark. The time is the least of some
+batches; state is what a snapshot has a key. The goal is a batch with 1,000,000 keys held within
+1.5 times its time with 1,000. Windows of rows have 100,000: as many as 3,200,000 on Spark.
+
+What a key takes in memory is counted by Python and Arrow, with so many keys held, and once all but
+a few of them are forgotten.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.data.streams import numbers, operator_rows
+from benchmarks.harness import Row, fastest, row
+from sfumato.operators.disorder.control import DisorderControl
+from sfumato.tables.disorder.table_reorder import ReorderTableConfig
+from sfumato.tables.imputation.table_earlier_values import EarlierValuesTableConfig
+from sfumato.tables.windows.table_extents import ExtentTableConfig
+from sfumato.tables.windows.table_windows import RowWindowTableConfig
+from sfumato.windows import Range, Rows
+
+FEW, MANY = 1_000, 1_000_000
+MANY_WINDOWS, PEAK = 100_000, 100_000
+ROWS, BATCHES = 100, 60
+HOURS = 2400
+GOAL = 1.5
+DAY = 86_400_000_000
+QUICK = {"MANY": 5_000, "MANY_WINDOWS": 5_000, "PEAK": 2_000, "BATCHES": 3, "HOURS": 48}
+
+
+def earlier_values(forget_after: float | None = None) -> Any:
+    return EarlierValuesTableConfig(attributes=1, keys=1, forget_after=forget_after).make()
+
+
+def extents() -> Any:
+    """A controller a key, and an extent complete with each row of known keys."""
+    return ExtentTableConfig(
+        window=Range("100 us"), results=(("total", "sum", 0, None),),
+        attributes=1, scope=(0,), keys=1, key_names=("key",),
+    ).make()  # fmt: skip
+
+
+def reorder(forget_after: float | None = None, sources: int = 0, **control: Any) -> Any:
+    """A controller a key, which holds its newest row."""
+    controls = DisorderControl(**(control or {"slack": 1}))
+    return ReorderTableConfig(
+        control=controls, keys=1, sources=sources, forget_after=forget_after
+    ).make()
+
+
+def window_of_rows(function: str, forget_after: float | None = None) -> Any:
+    """A window of ten rows a key."""
+    return RowWindowTableConfig(
+        window=Rows(10), results=(("found", function, 0, None),),
+        attributes=1, keys=1, forget_after=forget_after,
+    ).make()  # fmt: skip
+
+
+def rows_of(keys: np.ndarray, first: int) -> pa.Table:
+    """A row of each key, in order of time from `first` on."""
+    times = pa.array(first + np.arange(len(keys)))
+    named = {"key0": pa.array(keys), "order0": times, "value0": pa.array(keys % 97.0)}
+    return operator_rows({"c0": named["key0"]}, **named)
+
+
+def arrived(rows: pa.Table) -> pa.Table:
+    """Rows as a controller reads them: none late."""
+    return rows.append_column("event", rows["order0"])
+
+
+def from_sources(rows: pa.Table) -> pa.Table:
+    """Rows as controllers of two sources read them: each from both."""
+    n = rows.num_rows
+    both = arrived(pa.concat_tables([rows, rows]).combine_chunks())
+    return both.append_column("source0", pa.array(np.arange(2 * n) // n))
+
+
+def uncertain(rows: pa.Table) -> pa.Table:
+    """Rows as windows of rows read them."""
+    lists = {"prob": numbers(np.ones(rows.num_rows)), "value0": numbers(rows["value0"])}
+    kept = rows.select(["row", "key0", "order0", "__tie"])
+    return pa.table({**dict(zip(kept.column_names, kept.columns, strict=True)), **lists})
+
+
+def released(rows: pa.Table) -> pa.Table:
+    """Rows as a controller releases them, and extents read them."""
+    late = pa.array(np.zeros(rows.num_rows, bool))
+    punctuation = pa.array(rows["order0"].to_numpy() - 1)
+    return uncertain(rows).append_column("late", late).append_column("punctuation", punctuation)
+
+
+def filled(make: Any, keys: int, form: Any = lambda rows: rows) -> Any:
+    """An operator that holds so many keys; the time of its newest row is their number."""
+    operator, step = make(), 50_000
+    for begin in range(0, keys, step):
+        rows = rows_of(np.arange(begin, min(begin + step, keys)), begin)
+        operator.process([(0, form(rows))], 0)
+    return operator
+
+
+def batch_time(operator: Any, keys: int, form: Any = lambda rows: rows) -> float:
+    """Least seconds of a batch of rows of keys that are held."""
+    rng = np.random.default_rng(1)
+    firsts = iter(range(keys, keys + BATCHES * ROWS, ROWS))
+
+    def process(rows: pa.Table) -> None:
+        operator.process([(0, rows)], 0)
+        operator.counters(), operator.gauges()
+
+    def prepare() -> pa.Table:
+        return form(rows_of(rng.integers(0, keys, ROWS), next(firsts)))
+
+    return fastest(process, BATCHES, time.perf_counter, prepare)
+
+
+def known_row(name: str, make: Any, form: Any = lambda rows: rows, most: int | None = None) -> Row:
+    most = most or MANY
+    few, many = filled(make, FEW, form), filled(make, most, form)
+    mine, theirs = batch_time(few, FEW, form), batch_time(many, most, form)
+    state = len(many.snapshot()) / most
+    return row(
+        f"{name}, {most:,} keys held / {FEW:,}",
+        f"{ROWS} rows of known keys; {state:.0f} bytes of state a key",
+        f"{theirs * 1e3:.2f} ms",
+        f"{mine * 1e3:.2f} ms",
+        theirs / mine,
+        most=GOAL,
+    )
+
+
+def peak_row(name: str, make: Any, form: Any) -> Row:
+    """Memory with many keys, and after 100 of them alone had rows for ten times `forget_after`."""
+    batch_time(filled(partial(make, None), FEW, form), FEW, form)  # loads and compiles
+    tracemalloc.start()
+    operator = filled(partial(make, float(PEAK)), PEAK, form)
+    most, state = _allocated(), len(operator.snapshot())
+    for step in range(1, 41):
+        rows = rows_of(np.arange(PEAK - 100, PEAK), PEAK + step * PEAK // 4)
+        operator.process([(0, form(rows))], 0)
+    assert len(operator.index) == 100, len(operator.index)
+    left, state_left = _allocated(), len(operator.snapshot())
+    tracemalloc.stop()
+    return row(
+        f"{name}: memory after a peak of {PEAK:,} keys",
+        f"state {state / PEAK:,.0f} bytes a key, then {state_left / PEAK:,.0f}",
+        f"{left / PEAK:,.0f} bytes a key",
+        f"{most / PEAK:,.0f} at the peak",
+        left / most,
+        most=0.2,
+    )
+
+
+def _allocated() -> int:
+    """Bytes that Python and Arrow hold."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
+
+
+def forgotten_row() -> Row:
+    """Keys that come once, 400 an hour for a hundred days, forgotten after one day."""
+    operator = earlier_values(forget_after=float(DAY))
+    most = 0
+    for hour in range(HOURS):
+        keys = np.arange(hour * 400, (hour + 1) * 400)
+        operator.process([(0, rows_of(keys, hour * DAY // 24))], 0)
+        most = max(most, len(operator.index))
+    return row(
+        "keys that come once, forgotten after a day",
+        "400 an hour for 100 days; alive within a day: 10,000",
+        f"{most:,} keys at most",
+        "960,000 keys in all",
+        most / 10_000,
+        most=1.2,
+    )
+
+
+def run() -> list[Row]:
+    ten_days, average = float(10 * DAY), partial(window_of_rows, "avg")
+    return [
+        known_row("earlier values", earlier_values),
+        known_row("earlier values, forget_after", partial(earlier_values, ten_days)),
+        known_row("reorder, a controller a key", reorder, arrived),
+        known_row(
+            "reorder, two sources a key", partial(reorder, sources=1), from_sources, MANY_WINDOWS
+        ),
+        known_row("extents, a controller a key", extents, released),
+        known_row("window of 10 rows, avg", average, uncertain, MANY_WINDOWS),
+        peak_row("reorder, slack", reorder, arrived),
+        peak_row("reorder, conformal", partial(reorder, drop_ratio=0.01), arrived),
+        peak_row("window of 10 rows, max", partial(window_of_rows, "max"), uncertain),
+        forgotten_row(),
+    ]

@@ -1,0 +1,201 @@
+"""Similarity join against straightforward C++ of the papers: nested loops, Grid, sorted samples.
+
+Every arrival counts: samples in, windows kept, answers out, through the public operator. Before
+anything is timed, both sides' answers are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.data.streams import in_ball
+from benchmarks.harness import Row, fastest, row
+from benchmarks.peers.build import peer
+from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.windows import Rows
+
+NESTED, NESTED_SIMD, GRID, SORTED = range(4)
+PEERS = ("C++ nested", "C++ nested, SIMD", "C++ index", "C++ sort")
+SLOW = (NESTED, NESTED_SIMD)
+REPEATS = 9
+QUICK = {"REPEATS": 1}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A stream of tuples, its join, and the goal for each peer (None: none).
+
+    warm_up : arrivals that fill the windows, untimed
+    cell : side of C++ index's cells: the best of those tried
+    """
+
+    name: str
+    arrivals: Arrivals
+    within: float
+    probability: float
+    rows: int
+    goals: dict[int, float | None]
+    warm_up: int
+    cell: float
+
+
+def uniform_stream(
+    n: int, dimensions: int, samples: int, extent: float, noise: float, seed: int
+) -> Arrivals:
+    """Tuples with centres anywhere in a cube, and equally probable samples around them."""
+    rng = np.random.default_rng(seed)
+    centres = rng.uniform(0, extent, (n, 1, dimensions))
+    if dimensions == 1:
+        around = rng.normal(0, noise, (n, samples, 1))
+    else:  # in a ball of radius noise/2 ... noise, as B's data sets
+        around = in_ball(rng, n, samples, dimensions)
+        around *= rng.uniform(noise / 2, noise, (n, 1, 1))
+    return Arrivals(
+        side=(np.arange(n) % 2).astype(np.uint8),
+        key=np.zeros(n, np.int64),
+        offsets=np.arange(n + 1) * samples,
+        prob=np.full(n * samples, 1 / samples),
+        points=np.ascontiguousarray((centres + around).reshape(-1, dimensions)),
+    )
+
+
+def settings() -> list[Setting]:
+    """Return the cases with goals, and a harder one without."""
+    return [
+        Setting(
+            "1-D, 10 samples, w = 1,000",
+            uniform_stream(40_000, 1, 10, 6000.0, 1.0, 1),
+            within=1.5,
+            probability=0.5,
+            rows=1000,
+            goals={NESTED: 80.0, NESTED_SIMD: None, GRID: 1.5, SORTED: 4.0},
+            warm_up=2000,
+            cell=4.0,
+        ),
+        Setting(
+            "3-D, 100 samples, w = 2,000",
+            uniform_stream(6000, 3, 100, 100.0, 5.0, 2),
+            within=9.0,
+            probability=0.49995,
+            rows=2000,
+            goals={NESTED: 500.0, NESTED_SIMD: None, GRID: 2.5},
+            warm_up=4000,
+            cell=20.0,
+        ),
+        Setting(
+            "certain 2-D points, w = 1,000",
+            uniform_stream(40_000, 2, 1, 100.0, 1.0, 3),
+            within=2.0,
+            probability=0.5,
+            rows=1000,
+            goals={NESTED: None, GRID: None},
+            warm_up=2000,
+            cell=2.0,
+        ),
+    ]
+
+
+def peer_join(
+    setting: Setting, kind: int, n: int, samples: bool = False
+) -> tuple[Callable, tuple[np.ndarray, ...]]:
+    """Return a peer's join of n arrivals, and the arrays that it fills: (arrival, held, Pr)."""
+    of = part(setting.arrivals, 0, n)
+    out = (np.empty(40 * n, np.int64), np.empty(40 * n, np.int64), np.empty(40 * n))
+    points = of.offsets, of.prob, of.points, of.points.shape[1]
+    how = setting.within, setting.probability, setting.rows, setting.warm_up, setting.cell
+    return peer("join", "join", kind, n, of.side, *points, *how, samples, *out), out
+
+
+def our_join(setting: Setting, n: int, samples: bool = False) -> tuple[SimilarityJoin, Arrivals]:
+    """Return an operator that has the warm-up, and the arrivals after it up to n."""
+    dimensions = setting.arrivals.points.shape[1]
+    window = Rows(setting.rows)
+    join = SimilarityJoin(
+        dimensions, setting.within, setting.probability, window, alternatives=samples
+    )
+    join.process(part(setting.arrivals, 0, setting.warm_up))
+    return join, part(setting.arrivals, setting.warm_up, n)
+
+
+def part(arrivals: Arrivals, begin: int, end: int) -> Arrivals:
+    """Return some consecutive arrivals."""
+    samples = slice(arrivals.offsets[begin], arrivals.offsets[end])
+    return Arrivals(
+        arrivals.side[begin:end],
+        arrivals.key[begin:end],
+        arrivals.offsets[begin : end + 1] - arrivals.offsets[begin],
+        arrivals.prob[samples],
+        arrivals.points[samples],
+    )
+
+
+def our_time(setting: Setting, n: int, samples: bool) -> float:
+    """Seconds per arrival, the best of some runs, all in one batch."""
+    best = fastest(
+        lambda of: of[0].process(of[1]), REPEATS, prepare=lambda: our_join(setting, n, samples)
+    )
+    return best / (n - setting.warm_up)
+
+
+def peer_time(setting: Setting, kind: int, n: int, samples: bool) -> float:
+    """Seconds per arrival: the whole stream less its warm-up, the best of some runs."""
+    repeats = 1 if kind in SLOW else REPEATS
+    whole, warm = (
+        fastest(peer_join(setting, kind, rows, samples)[0], repeats)
+        for rows in (n, setting.warm_up)
+    )
+    return (whole - warm) / (n - setting.warm_up)
+
+
+def check(setting: Setting, kind: int, n: int) -> float:
+    """Compare all answers with a peer's, and return the answers per arrival."""
+    call, found = peer_join(setting, kind, n)
+    count = call()
+    arrival, held, probability = (array[:count] for array in found)
+    order = np.lexsort([held, arrival])
+    join, arrivals = our_join(setting, n)
+    answers = join.process(arrivals)
+    left = arrivals.side[answers.arrival] == 0
+    other = np.where(left, answers.right, answers.left)
+    same = np.array_equal(answers.arrival + setting.warm_up, arrival[order]) and np.array_equal(
+        2 * other + left, held[order]
+    )
+    assert same, f"{setting.name}: other answers than {PEERS[kind]}"
+    assert np.allclose(answers.probability, probability[order], rtol=0, atol=1e-9)
+    return len(answers) / (n - setting.warm_up)
+
+
+def compare(setting: Setting, samples: bool) -> list[Row]:
+    """One row for each peer of a setting; ours is timed before and after each of them."""
+    whole = setting.arrivals.side.size
+    rows = []
+    for kind, goal in setting.goals.items():
+        n = setting.warm_up + 100 if kind in SLOW else whole
+        answers = check(setting, kind, n)
+        before = our_time(setting, whole, samples)
+        theirs = peer_time(setting, kind, n, samples)
+        mine = min(before, our_time(setting, whole, samples))
+        rows.append(
+            row(
+                "similarity join" + (", with sample pairs" if samples else ""),
+                f"{setting.name}, {answers:.2f} answers an arrival",
+                f"{mine * 1e6:.2f} µs",
+                f"{PEERS[kind]} {theirs * 1e6:.2f} µs",
+                theirs / mine,
+                least=None if samples else goal,  # the goals are for pairs and probabilities
+            )
+        )
+    return rows
+
+
+def run() -> list[Row]:
+    """Times are per arrival."""
+    return [
+        found
+        for samples in (False, True)
+        for setting in settings()
+        for found in compare(setting, samples)
+    ]

@@ -1,0 +1,210 @@
+"""The output of a run: a table of progress, or one line per micro-batch, for people or programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from sfumato.cli.pipeline.environment import RedactingConsole
+from sfumato.metrics.anomalies import in_words, row_count
+from sfumato.metrics.figures import hidden_in
+from sfumato.metrics.progress import (
+    REORDER,
+    MicroBatch,
+    QueryProgress,
+    by_operator,
+    late_and_rows,
+)
+
+if TYPE_CHECKING:
+    from sfumato.cli.sink_query import SinkQuery
+
+SHOWN_COUNTERS = ("late", "invalid", "out_of_order")
+MAX_CELL = 48  # characters
+MAX_ELEMENTS = 3  # of an array in a cell
+
+
+class Log:
+    """The output of a run.
+
+    is_json : JSON lines, and nothing else
+    is_live : a table that is refreshed, in the place of lines about micro-batches
+    """
+
+    def __init__(self, console: Console, *, is_json: bool = False, is_live: bool = False) -> None:
+        self.console, self.is_json = console, is_json
+        self._live = None
+        if is_live:
+            self._live = Live(console=console, refresh_per_second=4, transient=True)
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """Say something about the run as a whole to people."""
+        if not self.is_json:
+            self.console.print(text, style=style)
+
+    def event(self, sink: str, event: str, **more: Any) -> None:
+        """Report something that happened to a sink."""
+        if self.is_json:
+            self._json(sink=sink, event=event, **more)
+        else:
+            self._line(f"{sink}: {event}")
+
+    def batch(self, sink: str, batch: MicroBatch) -> None:
+        """Report one micro-batch of a sink."""
+        if self._live is not None:
+            return
+        if self.is_json:
+            self._json(
+                sink=sink,
+                batch=batch.number,
+                started=batch.started,
+                rows_in=batch.rows_in,
+                rows_out=batch.rows_out,
+                seconds=batch.seconds,
+                metrics=batch.metrics,
+            )
+            return
+        counts = ", ".join(f"{batch.total(c):,} {c.replace('_', ' ')}" for c in SHOWN_COUNTERS)
+        self._line(
+            f"{batch.started} {sink}: micro-batch {batch.number}, {batch.rows_in:,} rows in, "
+            f"{batch.rows_out:,} out, {counts}, {batch.seconds:.3g} s"
+            + "".join(
+                f"; {in_words(part, batch.held[part], shown)}"
+                for part, shown in batch.gauges.items()
+                if part.kind == REORDER
+            )
+        )
+
+    def table(self, sink: str, what: str, columns: Sequence[str], rows: Sequence[Any]) -> None:
+        """Print rows of a sink."""
+        if not self.is_json:
+            self.console.print(rows_table(f"{sink}: {what}", columns, rows))
+            return
+        for row in rows:
+            self._json(sink=sink, row=dict(zip(columns, row, strict=True)))
+
+    def refreshed(self) -> AbstractContextManager[Any]:
+        """Return a context in which the table of progress is shown."""
+        return nullcontext() if self._live is None else self._live
+
+    def refresh(self, queries: Sequence[SinkQuery]) -> None:
+        """Show the progress of the queries."""
+        if self._live is not None:
+            shown, console = _progress(queries), self.console
+            if isinstance(console, RedactingConsole):
+                shown = console.hidden(shown)
+            self._live.update(shown)
+
+    def end(self, queries: Sequence[SinkQuery], failed: SinkQuery | None) -> None:
+        """Report the totals of a run, so that no row is lost unseen, and why it failed."""
+        started = [query for query in queries if query.query is not None]
+        cause = "" if failed is None or failed.error is None else failed.cause(failed.error)
+        if not self.is_json:
+            self.console.print(_progress(started))
+        for query in started:
+            if self.is_json:
+                self.table(query.name, "", query.columns, query.rows)
+                totals = by_operator(query.progress.counters)
+                self.event(query.name, "failed" if query is failed else "ended", metrics=totals)
+            else:
+                self._totals(escape(query.name), query.progress)
+        if failed is not None and self.is_json:
+            self.event(failed.name, "cause", cause=cause)
+        elif failed is not None:
+            self.console.print(f"[red]Failed:[/red] sink {escape(failed.name)}: {escape(cause)}")
+
+    def _totals(self, name: str, progress: QueryProgress) -> None:
+        for operator, counts in by_operator(progress.counters).items():
+            listed = ", ".join(f"{n:,} {each.replace('_', ' ')}" for each, n in counts.items())
+            if listed:
+                text = f"{name}: {escape(operator)}: {listed}"
+                self.console.print(text, style="dim", highlight=False)
+        late, rows = late_and_rows(progress.counters)
+        if late:
+            share = f"{late / rows:.2%} of {rows:,}"
+            self.console.print(f"{name}: {row_count(late)} came too late ({share}).")
+        if progress.held and progress.held > 0:
+            held = row_count(progress.held)
+            self.console.print(f"{name}: {held} held back until later rows arrive.")
+
+    def _line(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _json(self, **fields: Any) -> None:
+        if isinstance(self.console, RedactingConsole) and self.console.environment is not None:
+            fields = hidden_in(fields, self.console.environment.hidden)
+        self._line(json.dumps(fields, default=_as_json))
+
+
+def _as_json(value: Any) -> Any:
+    return value.asDict(recursive=True) if hasattr(value, "asDict") else str(value)
+
+
+def _progress(queries: Sequence[SinkQuery]) -> Group:
+    """Build the tables of console sinks and the table of progress."""
+    started = [query for query in queries if query.query is not None]
+    tables = [
+        rows_table(f"{query.name}: the newest {row_count(len(rows))}", query.columns, rows)
+        for query in started
+        if (rows := list(query.rows))
+    ]
+    return Group(*tables, progress_table({query.name: query.progress for query in started}))
+
+
+def progress_table(progress: Mapping[str, QueryProgress]) -> Table:
+    """Build one line per sink: rows read and written, late, invalid or held rows."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("sink", overflow="fold")
+    numbers = "micro-batches,rows in,rows/s,rows out,late,invalid,out of order,held"
+    for title in numbers.split(","):
+        table.add_column(title, justify="right", overflow="fold")
+    for name, query in progress.items():
+        counts = [query.batches, query.rows_in, query.rate, query.rows_out]
+        counts += [query.total(counter) for counter in SHOWN_COUNTERS]
+        held = "" if query.held is None else f"{query.held:,}"
+        table.add_row(escape(name), *(f"{count:,.0f}" for count in counts), held)
+    return table
+
+
+def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Group:
+    """Build a table of rows under a title; long values are cut."""
+    table = Table(header_style="dim")
+    for index, name in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        table.add_column(escape(name), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(cell(value)) for value in row))
+    # A title of the table itself would wrap at the table's width.
+    return Group(Text(title, style="bold"), table)
+
+
+def cell(value: Any) -> str:
+    """Write a value of a row in a few characters."""
+    text = _text(value)
+    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, datetime):
+        whole = "seconds" if value.second else "minutes"
+        return value.isoformat(sep=" ", timespec="auto" if value.microsecond else whole)
+    if isinstance(value, list):
+        shown = ", ".join(_text(v) for v in value[:MAX_ELEMENTS])
+        more = f", … {len(value)} in all" if len(value) > MAX_ELEMENTS else ""
+        return f"[{shown}{more}]"
+    if hasattr(value, "asDict"):
+        return ", ".join(f"{k}={_text(v)}" for k, v in value.asDict().items())
+    return str(value)

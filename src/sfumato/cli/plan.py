@@ -1,0 +1,268 @@
+"""The plan of a pipeline: frames of its sources and queries, and the streaming queries of a run.
+
+Each sink is a separate streaming query that computes what it reads. Where several sinks read one
+ranking, or a query and its late rows, that part is a streaming query too, a shared one: it writes
+its rows to a folder next to the checkpoints by Spark's file sink, which commits each micro-batch
+once, and the sinks read that folder as a stream. A crash anywhere loses and doubles nothing, for
+each of these queries keeps its own progress.
+
+Queries come and go while the checkpoints stay. So the folder is named after what is ranked, not
+after a query, and where there are checkpoints even a single ranked query is shared: its sink reads
+the same folder whichever other queries there are.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+from sfumato.cli.failures import first_cause
+from sfumato.cli.pipeline.checks import check_statements
+from sfumato.cli.pipeline.connectors import advice
+from sfumato.cli.pipeline.frames import encode, read_source
+from sfumato.cli.pipeline.model import CONSOLE, Pipeline, PipelineError, PipelineSource, Sink
+from sfumato.cli.pipeline.parts import WITH_SCHEME
+from sfumato.duration import microseconds
+from sfumato.language.planner import NamedQueries
+from sfumato.language.ranking import RankingGroup
+from sfumato.language.steps import Step, explained
+from sfumato.language.tables import PlannedFrame
+
+LATE = "late"  # the column by which a controller marks late rows
+UNSTORABLE = ("void", "interval")  # types that files cannot have
+NOT_FOUND = re.compile(r"Failed to find the data source: ([\w.]+)")
+SPARK_ERRORS = (PySparkException, Py4JError)
+"""The errors of Spark: its own, and those of Java that PySpark has no name for."""
+
+
+@dataclass(frozen=True)
+class SharedQuery:
+    """A streaming query whose rows several sinks read.
+
+    sink : the files that it writes; its checkpoint is next to them
+    title : its name in the table of progress      readers : the names of the queries that read it
+    is_new : whether its folder did not exist before
+    """
+
+    sink: Sink
+    title: str
+    frame: DataFrame
+    readers: tuple[str, ...]
+    is_new: bool
+
+
+@dataclass
+class Plan:
+    """The frames of a pipeline's sources and queries, and what its queries do.
+
+    folder : of the checkpoints; None: nothing is shared
+    keeps_checkpoints : whether the next run finds the folder, perhaps with other queries
+    explanations, steps : by query: its plan in words, its last operation
+    names_read : returns the names of the queries that are read for one query
+    parted : by query, the rows whose late ones have a separate sink
+    shared : the queries whose rows several sinks read
+    """
+
+    spark: SparkSession
+    pipeline: Pipeline
+    folder: str | None
+    keeps_checkpoints: bool
+    frames: dict[str, DataFrame] = field(default_factory=dict)
+    explanations: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, Step] = field(default_factory=dict)
+    names_read: Callable[[str], set[str]] = field(default=lambda name: {name})
+    parted: dict[str, DataFrame] = field(default_factory=dict)
+    shared: list[SharedQuery] = field(default_factory=list)
+
+    @property
+    def streams(self) -> list[Sink]:
+        """The sinks whose rows are a stream."""
+        return [sink for sink in self.pipeline.sinks if self.frames[sink.query].isStreaming]
+
+    def rows_of(self, sink: Sink) -> DataFrame:
+        """Return the rows that a sink writes. Raises PipelineError for a missing key column."""
+        if sink.late_rows is None:
+            rows = self.frames[sink.query]
+        else:
+            late = F.coalesce(F.col(LATE), F.lit(False))
+            rows = self.parted[sink.query].where(late if sink.late_rows else ~late)
+        try:
+            return encode(rows, sink)
+        except ValueError as error:
+            raise PipelineError(f"`sinks.{sink.name}`: {error}") from None
+
+    def late_target(self, query: str) -> float | None:
+        """Return the largest drop ratio of a query and those that it reads; None without one."""
+        read = [self.steps[name] for name in self.names_read(query) if name in self.steps]
+        ratios = [each.facts.get("drop_ratio") for step in read for each in step.walk()]
+        return max((ratio for ratio in ratios if ratio is not None), default=None)
+
+    # ---- what is refused -------------------------------------------------------------------------
+
+    def check_sinks(self) -> None:
+        """Raise PipelineError for a sink that cannot write its rows, or would write some again."""
+        for sink in self.pipeline.sinks:
+            if sink not in self.streams and sink.format != CONSOLE:
+                why = f"gets the rows of {sink.query}, which reads static sources only: make one "
+                why += "of them a stream, or show the rows on the console"
+                raise PipelineError.at(f"sinks.{sink.name}", why)
+        for shared in self.shared:
+            for sink in self.streams if shared.is_new else ():
+                checkpoint = f"{self.folder}/{sink.name}"
+                is_reader = not self.names_read(sink.query).isdisjoint(shared.readers)
+                if is_reader and _exists(self.spark, f"{checkpoint}/offsets"):
+                    why = f"has a checkpoint, {checkpoint}, of a run in which it read something "
+                    why += f"other than the answers to {', '.join(shared.readers)}: what is ranked "
+                    why += "has changed since (table, window, filter, or RANK BY), or the "
+                    why += "checkpoint is of an earlier version. To start again, give the sink "
+                    why += "another name, or choose another checkpoint folder"
+                    raise PipelineError.at(f"sinks.{sink.name}", why)
+
+    # ---- shared queries --------------------------------------------------------------------------
+
+    def share_ranking(self, group: RankingGroup, answers: PlannedFrame) -> PlannedFrame:
+        """Let the queries of a group read the folder of their shared query."""
+        frame, queries = answers.df, tuple(dict.fromkeys(group.members))
+        if not frame.isStreaming or any(word in str(frame.dtypes) for word in UNSTORABLE):
+            return answers
+        if len(queries) < 2 and not self.keeps_checkpoints:
+            return answers
+        name = f"ranking-{hashlib.sha256(' '.join(group.key).encode()).hexdigest()[:12]}"
+        # One file per micro-batch, and the sinks read one at a time: in the order of the answers.
+        title = ", ".join(queries) + (" together" if len(queries) > 1 else " ranked")
+        df = self._share(name, title, queries, frame.repartition(1), maxFilesPerTrigger=1)
+        return replace(answers, df=df)
+
+    def part_late_rows(self, sink: Sink) -> None:
+        """Let the sinks of a query's late rows, and of its others, read one shared query."""
+        query, frame = sink.query, self.frames[sink.query]
+        if query in self.parted:
+            return
+        if dict(frame.dtypes).get(LATE) != "boolean":
+            why = f": {query} has no boolean column `{LATE}`, which disorder control adds: SELECT "
+            why += "it too, from a table with WATTR in brackets"
+            raise PipelineError.at(f"sinks.{sink.name}.late", why)
+        if self.folder is not None and frame.isStreaming:
+            for name, kind in frame.dtypes:
+                if any(word in kind for word in UNSTORABLE):
+                    why = f"has a column `{name}` of type {kind}, which no file can have: cast it, "
+                    why += "so that its late rows can be written separately"
+                    raise PipelineError.at(f"queries.{query}", why)
+            title = f"{query}, its late rows together"
+            frame = self._share(f"late-{query}", title, (query,), frame)
+        self.parted[query] = frame
+
+    def _share(
+        self, name: str, title: str, readers: tuple[str, ...], frame: DataFrame, **options: int
+    ) -> DataFrame:
+        """Note a shared query, and return a stream of what it writes. options : of reading"""
+        folder = f"{self.folder}/shared-{name}"
+        path = f"{folder}/answers"
+        # Its checkpoint tells: the folder of the answers is created before anything is refused.
+        is_new = not _exists(self.spark, f"{folder}/offsets")
+        if WITH_SCHEME.match(path):
+            self.spark.createDataFrame([], frame.schema).write.mode("append").parquet(path)
+        else:
+            Path(path).mkdir(parents=True, exist_ok=True)
+        sink = Sink(name=f"shared-{name}", query=name, format="parquet", path=path)
+        self.shared.append(SharedQuery(sink, title, frame, readers, is_new))
+        return self.spark.readStream.schema(frame.schema).options(**options).parquet(path)
+
+
+def build_plan(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    folder: str | None = None,
+    keeps_checkpoints: bool = True,
+) -> Plan:
+    """Make each source and query a temporary view, in the order of the file.
+
+    Raises PipelineError, with the place in the file, for what Spark or our SQL refuse.
+    """
+    folder = None if folder is None else folder.rstrip("/")
+    plan = Plan(spark, pipeline, folder, keeps_checkpoints)
+    texts = {query.name: query.sql for query in pipeline.queries}
+    wanted = [sink.query for sink in pipeline.sinks]
+    share = None if folder is None else plan.share_ranking
+    queries = NamedQueries(spark, texts, wanted, share)
+    plan.names_read = queries.read_by
+    for source in pipeline.sources:
+        for name, frame in _source_frames(spark, source).items():
+            frame.createOrReplaceTempView(name)
+            plan.frames[name] = frame
+    for query in pipeline.queries:
+        name = query.name
+        with errors_at(f"queries.{name}.sql"):
+            planned = queries.frames(name)
+            check_statements(name, planned)
+            _ = planned[0].df.schema  # analysed now, so that an error has its place
+        planned[0].df.createOrReplaceTempView(name)
+        plan.frames[name], plan.steps[name] = planned[0].df, planned[0].step
+        plan.explanations[name] = explained(planned[0].step)
+        if others := [other for other in queries.with_(name) if other != name]:
+            plan.explanations[name] += f"\nanswered in one run with {', '.join(others)}"
+    for sink in pipeline.sinks:
+        if sink.late_rows is not None:
+            plan.part_late_rows(sink)
+    return plan
+
+
+def _source_frames(spark: SparkSession, source: PipelineSource) -> dict[str, DataFrame]:
+    """Return a source's rows, and its dead letters if they have a name, by name."""
+    place = f"sources.{source.name}"
+    if source.schema is not None:
+        with errors_at(f"{place}.schema"):
+            StructType.fromDDL(source.schema)
+    with errors_at(place):
+        frames = read_source(spark, source)
+        found = {source.name: frames.rows, source.dead_letters: frames.dead_letters}
+        named = {name: rows for name, rows in found.items() if name and rows is not None}
+        _ = [rows.schema for rows in named.values()]
+    return named
+
+
+@contextmanager
+def errors_at(place: str) -> Iterator[None]:
+    """Raise what Spark or our SQL refuse as a PipelineError with its place in the file."""
+    try:
+        yield
+    except PipelineError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise PipelineError(f"`{place}`: {error}") from error
+    except SPARK_ERRORS as error:
+        raise PipelineError(f"`{place}`: {first_cause(error)}{missing_connector(error)}") from error
+
+
+def missing_connector(error: Exception) -> str:
+    """Say which line adds the connector that Spark misses; empty if it misses none."""
+    found = NOT_FOUND.search(str(error))
+    return "" if found is None else f". The file {advice(found[1])}"
+
+
+def shortest_trigger(sinks: Iterable[Sink]) -> str | None:
+    """Return the shortest trigger of some sinks; None if one of them has none."""
+    triggers = [sink.trigger for sink in sinks]
+    given = [trigger for trigger in triggers if trigger is not None]
+    if not given or len(given) < len(triggers):
+        return None
+    return min(given, key=lambda trigger: microseconds("trigger", trigger))
+
+
+def _exists(spark: SparkSession, folder: str) -> bool:
+    """Return whether a folder exists, on any file system that Spark knows."""
+    if not WITH_SCHEME.match(folder):
+        return Path(folder).is_dir()
+    try:
+        spark.read.text(folder)
+    except AnalysisException:
+        return False
+    return True

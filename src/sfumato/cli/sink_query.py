@@ -1,0 +1,253 @@
+"""The streaming query of one sink: started, observed, retried and stopped."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StreamingQuery
+
+from sfumato.cli.failures import LostFolderError, first_cause, folder_trouble, is_transient
+from sfumato.cli.pipeline.connectors import OF_FILES
+from sfumato.cli.pipeline.model import CONSOLE, PipelineError, Sink
+from sfumato.cli.pipeline.parts import WITH_SCHEME
+from sfumato.cli.plan import SPARK_ERRORS, missing_connector
+from sfumato.metrics.anomalies import DisorderDetector, StallDetector
+from sfumato.metrics.figures import SessionFigures
+from sfumato.metrics.progress import ROWS_OUT, MicroBatch, QueryProgress
+
+ATTEMPTS = 5  # without a micro-batch in between, until a transient failure is reported
+FIRST_WAIT = 1.0  # seconds before the second attempt; each later one waits twice as long
+MAX_START_TIME = 30.0  # seconds after which the next query is started in any case
+
+
+@dataclass
+class SinkQuery:
+    """The streaming query of a sink, which may not have been started yet.
+
+    frames : run one after the other; a second one flushes what the operators of the first hold
+    starter : starts the first of the frames
+    after : queries that must have ended before this one starts
+    figures : receives the reports, for others to see
+    interrupted : by Ctrl-C, before its end
+    marks : by folder that the query needs, a file that stays there once it has been seen
+    rows : the newest rows of a console sink
+    """
+
+    sink: Sink
+    name: str
+    frames: list[DataFrame]
+    starter: Callable[[SinkQuery], StreamingQuery]
+    after: Sequence[SinkQuery] = ()
+    figures: SessionFigures | None = None
+    query: StreamingQuery | None = None
+    progress: QueryProgress = field(default_factory=QueryProgress)
+    rows: list[Any] = field(default_factory=list)
+    interrupted: bool = False
+    attempts: int = 0
+    retry_at: float | None = None  # monotonic seconds
+    stalls: StallDetector = field(default_factory=StallDetector)
+    disorder: DisorderDetector = field(default_factory=DisorderDetector)
+    checkpoint: str | None = None
+    marks: dict[str, Path] = field(default_factory=dict)
+    seen: set[Path] = field(default_factory=set)
+    lost: LostFolderError | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        return self.frames[0].columns
+
+    def start(self) -> None:
+        """Start the query, or start it again."""
+        self.attempts, self.retry_at = self.attempts + 1, None
+        if self.query is None:
+            self.progress = QueryProgress()
+        else:  # a query that is not active may still hold its name for a moment
+            with suppress(StreamingQueryException):
+                self.query.awaitTermination()
+        self.query = self.starter(self)
+        if self.figures is not None:
+            self.figures.started(self.name)
+
+    def stop(self) -> None:
+        """Stop the query, if it runs."""
+        if self.query is not None:
+            self.query.stop()
+
+    def look(self) -> list[MicroBatch]:
+        """Take in the newest reports; return their new micro-batches."""
+        if self.query is None:
+            return []
+        is_active = self.query.isActive  # asked first, so that the last reports are not missed
+        reports = self.query.recentProgress
+        new = self.progress.take(reports)
+        if self.figures is not None:
+            self.figures.take(self.name, reports)
+            if not is_active and self.progress.ended is None:
+                error = self.query.exception()
+                self.figures.ended(self.name, None if error is None else self.cause(error))
+        if new:
+            self.attempts = 1
+        if not is_active and self.retry_at is None and self.progress.ended is None:
+            self.progress.ended = time.monotonic()
+        return new
+
+    def go_on(self) -> None:
+        """Start what is due: another attempt, or the next frame."""
+        if self.retry_at is not None and time.monotonic() >= self.retry_at:
+            self.start()
+        elif self.progress.ended is not None and self.error is None and len(self.frames) > 1:
+            del self.frames[0]
+            self.attempts, self.progress.ended = 0, None
+            self.start()
+
+    def retry(self) -> float | None:
+        """Plan another attempt after a transient failure; return the seconds until then.
+
+        None: the failure is final.
+        """
+        if self.error is None or self.attempts >= ATTEMPTS or not is_transient(self.error):
+            return None
+        wait = FIRST_WAIT * 2.0 ** (self.attempts - 1)
+        self.retry_at, self.progress.ended = time.monotonic() + wait, None
+        return wait
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether all frames have ended, without an error."""
+        return self.progress.ended is not None and len(self.frames) == 1 and self.error is None
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether the first micro-batch is over, or the query waits for rows."""
+        if self.query is None or not self.query.isActive or self.query.lastProgress is not None:
+            return True
+        if time.monotonic() - self.progress.started > MAX_START_TIME:
+            return True
+        return str(self.query.status["message"]).startswith("Waiting")
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error that ended the query, unless another attempt is due."""
+        if self.lost is not None:
+            return self.lost
+        return None if self.query is None or self.retry_at is not None else self.query.exception()
+
+    def cause(self, error: BaseException) -> str:
+        """Say what went wrong, and which folder cannot be written to if that is why."""
+        why = first_cause(error)
+        folders = {"the checkpoint folder": self.checkpoint, "the sink's folder": self.sink.path}
+        folders["the folder for temporary files"] = tempfile.gettempdir()
+        found = folder_trouble({what: path for what, path in folders.items() if path})
+        return why if found is None else f"{why}: {found}"
+
+    def check_folders(self) -> None:
+        """Stop the query where a folder that it needs is gone: Spark would make an empty one."""
+        for what, mark in self.marks.items():
+            if mark.exists():
+                self.seen.add(mark)
+            elif mark in self.seen and self.lost is None and self.query is not None:
+                why = f"{what} {mark.parent} was deleted, or emptied, while the query ran: restore "
+                why += "it as it was, or start with a new checkpoint and a new sink"
+                self.lost = LostFolderError(why)
+                self.query.stop()
+
+
+def start_sink(running: SinkQuery, *, folder: str, once: bool) -> StreamingQuery:
+    """Start a sink. folder : of the checkpoints; the sink's is the subfolder of its name"""
+    sink = running.sink
+    checkpoint = f"{folder.rstrip('/')}/{sink.name}"
+    counted = running.frames[0].observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
+    writer: Any = counted.writeStream.queryName(sink.name).outputMode(sink.mode)
+    writer = writer.options(**sink.options).option("checkpointLocation", checkpoint)
+    if sink.format == CONSOLE:
+        newest = running.rows
+        writer = writer.foreachBatch(lambda batch, _: _keep_newest(batch, sink.rows, newest))
+    elif sink.format:
+        writer = writer.format(sink.format)
+    if once:
+        writer = writer.trigger(availableNow=True)
+    elif sink.trigger is not None:
+        writer = writer.trigger(processingTime=sink.trigger)
+    running.checkpoint = checkpoint
+    try:
+        query: StreamingQuery
+        if sink.table is not None:
+            query = writer.toTable(sink.table)
+        else:
+            query = writer.start(sink.path) if sink.path else writer.start()
+    except SPARK_ERRORS as error:
+        raise _refused(error, sink, running.cause(error)) from error
+    # Files that Spark writes once, and would not write again into a folder that it makes again.
+    if not WITH_SCHEME.match(checkpoint):
+        running.marks["the checkpoint folder"] = Path(checkpoint) / "metadata"
+    if sink.format.lower() in OF_FILES and sink.path and not WITH_SCHEME.match(sink.path):
+        running.marks["the sink's folder"] = Path(sink.path) / "_spark_metadata"
+    return query
+
+
+def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
+    """Start a sink's stream and stop it immediately, so that Spark checks it; no row is read.
+
+    Micro-batches are ignored. Files, without rows, and checkpoints are written to `folder`.
+    Raises PipelineError for what Spark refuses: a format, an output mode, an operation on streams.
+    """
+    place = f"{folder}/{sink.name}"
+    writers: list[Any] = [rows.writeStream.foreachBatch(lambda batch, number: None)]
+    if sink.format != CONSOLE and sink.path is not None:
+        Path(f"{place}/nothing").mkdir(parents=True)
+        nothing = rows.sparkSession.readStream.schema(rows.schema).parquet(f"{place}/nothing")
+        files = nothing.writeStream.format(sink.format).options(**sink.options)
+        writers.append(files.option("path", f"{place}/files"))
+    for number, writer in enumerate(reversed(writers)):  # Spark checks the sink first
+        named = writer.outputMode(sink.mode).queryName(sink.name).trigger(availableNow=True)
+        try:
+            query = named.option("checkpointLocation", f"{place}/checkpoint{number}").start()
+        except SPARK_ERRORS as error:
+            raise _refused(error, sink, first_cause(error)) from error
+        query.stop()
+
+
+def _refused(error: Exception, sink: Sink, cause: str) -> PipelineError:
+    """Build the error about a sink that Spark does not start."""
+    what = f"{cause}{_other_mode(error, sink)}{missing_connector(error)}"
+    return PipelineError(f"`sinks.{sink.name}`: {what}")
+
+
+def _other_mode(error: Exception, sink: Sink) -> str:
+    """Say what to do about an output mode that the query cannot have."""
+    condition = getattr(error, "getCondition", lambda: None)() or ""
+    if not condition.startswith("STREAMING_OUTPUT_MODE"):
+        return ""
+    if sink.mode == "append":
+        return (
+            ". A GROUP BY of Spark's is never complete: give its table a window in brackets, "
+            f'or set `mode = "update"` or "complete" of `sinks.{sink.name}`'
+        )
+    return f'. Remove `mode` of `sinks.{sink.name}`: such rows are written in mode "append"'
+
+
+def _keep_newest(batch: DataFrame, count: int, newest: list[Any]) -> None:
+    """Keep the last rows of a micro-batch, in one pass over all of its partitions.
+
+    `limit` and `tail` skip partitions, whose state would then not be committed.
+    """
+
+    def last(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kept: list[pa.RecordBatch] = []
+        for arrived in batches:
+            kept = [b for b in [*kept, arrived][-count:] if b.num_rows]
+        for piece in kept:
+            yield piece.slice(max(0, piece.num_rows - count))
+
+    rows = batch.mapInArrow(last, batch.schema).collect()
+    newest[:] = [*newest, *rows][-count:]

@@ -1,0 +1,73 @@
+"""Columns of Spark by name, and their types in Arrow.
+
+A process next to the driver imports this: it must not import kernels.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+ZONE = "spark.sql.session.timeZone"
+LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
+
+
+def quoted(name: str) -> str:
+    """Return a name as Spark reads it, whatever it contains."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def unquoted(text: str) -> str:
+    """Return a name in backquotes without them, and any other text unchanged."""
+    inner = text[1:-1].replace("``", "`")
+    return inner if text == quoted(inner) else text
+
+
+def column(name: str) -> Column:
+    """Return the column of a frame with exactly this name."""
+    return F.col(quoted(name))
+
+
+def named(column: Column, name: str, metadata: Mapping[str, Any] | None = None) -> Column:
+    """Return a column under a name, with metadata if there is any."""
+    return column.alias(name, metadata=dict(metadata)) if metadata else column.alias(name)
+
+
+def without_constraints(df: DataFrame) -> DataFrame:
+    """Return the same rows and columns, without what Spark knows of how they are computed.
+
+    Spark keeps conditions that hold for rows, such as `tie = xxhash64(c0, ..., c99)`, and repeats
+    each one for every column that gets another name: twice as many per column, 2**100 here. An
+    Expand, which makes rows of a table of values, passes no condition on; with one value per row
+    the rows stay the same.
+
+    df : its columns have names without dots, and none is called `__value` or `__name`
+    """
+    valued = df.select("*", F.lit(0).alias("__value"))
+    return valued.unpivot([*df.columns], ["__value"], "__name", "__value").select(*df.columns)
+
+
+def with_texts(df: DataFrame, texts: Mapping[str, str]) -> DataFrame:
+    """Return the frame with columns of constant texts before its own."""
+    return df.select(*(F.lit(text).alias(name) for name, text in texts.items()), "*")
+
+
+def arrow_schema(columns: StructType, spark: SparkSession | None = None) -> pa.Schema:
+    """Return the schema that PySpark gives the columns in Arrow.
+
+    spark : a session whose settings give the time zone of times, and the layout of text; None: UTC,
+        and Spark's default layout
+    """
+    known = inspect.signature(to_arrow_schema).parameters  # older PySparks know no zone but UTC
+    asked: dict[str, Any] = {"timezone": "UTC"}
+    if spark is not None:
+        large = spark.conf.get(LARGE, "false") == "true"
+        asked = {"timezone": spark.conf.get(ZONE), "prefers_large_types": large}
+    return to_arrow_schema(columns, **{name: of for name, of in asked.items() if name in known})

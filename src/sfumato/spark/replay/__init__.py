@@ -1,4 +1,0 @@
-"""A file played back as a stream.
-
-Open: ReplaySource.
-"""

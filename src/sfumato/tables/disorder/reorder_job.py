@@ -1,0 +1,98 @@
+"""The job of `reorder`: its arguments over a frame, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from sfumato.duration import microseconds
+from sfumato.operators.disorder.control import DisorderControl
+from sfumato.tables.disorder.table_reorder import EVENT, ReorderTableConfig
+from sfumato.tables.operator import ROW
+from sfumato.tables.reading.frame import (
+    ARRIVED,
+    MARKS,
+    ORDERED,
+    Frame,
+    controlled_by,
+    forget_after_of,
+    milliseconds_of,
+    with_roles,
+)
+from sfumato.tables.reading.job import Input, Job
+from sfumato.tables.reading.results import TRUTH, Output, passed
+from sfumato.tables.reading.rows import Cells, Column, Reading, Ties
+
+
+def reorder_job(
+    frame: Frame,
+    event_time: str,
+    arrival: str,
+    key: str | Sequence[str] | None,
+    source: str | Sequence[str] | None,
+    waits: Mapping[str, Any],
+    expected_sources: int | None,
+    idle_timeout: str | timedelta | None,
+    forget_after: str | timedelta | float | None,
+    name: str | None,
+) -> Job:
+    """Return the job of `reorder`, with its arguments. Raises ValueError or TypeError.
+
+    waits : the arguments of `DisorderControl`, with a length of time as `max_delay`
+    """
+    keys, sources = frame.keys("key", key), frame.keys("source", source)
+    event, arrived = frame.one("event_time", event_time), frame.one("arrival", arrival)
+    again = frame.says("punctuation") is not None
+    for added in MARKS:
+        found = frame.same_as(added)
+        if found is not None and not (again and found == added):
+            as_added = "" if found == added else f", the same name as `{added}`"
+            raise ValueError(
+                f"the {frame.noun} has a column `{found}` already{as_added}: rename it before "
+                f"{frame.prefix}reorder"
+            )
+    frame.require_time("event_time", event)
+    frame.require_time("arrival", arrived)
+    delay = waits["max_delay"]
+    delay = None if delay is None else microseconds("max_delay", delay)
+    config = ReorderTableConfig(
+        control=DisorderControl(**{**waits, "max_delay": delay}),
+        sources=len(sources),
+        expected_sources=expected_sources,
+        idle_timeout=milliseconds_of(idle_timeout),
+        keys=len(keys),
+        forget_after=forget_after_of(frame, arrived, keys, forget_after),
+    )
+    kept = tuple(column for column in frame.columns if column not in MARKS)  # of an earlier reorder
+    values: list[tuple[str, Cells]] = [(EVENT, Column(event))]
+    values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
+    reading = Reading(kept, (arrived,), tuple(keys), tuple(values), tie=Ties(frame.tied))
+    outputs = []
+    for column in passed(frame, kept, ROW):
+        roles = [of for of, read in ((ORDERED, event), (ARRIVED, arrived)) if read == column.name]
+        outputs.append(replace(column, metadata=with_roles(column.metadata or {}, roles)))
+    order = controlled_by(keys, event, config.forget_after is not None, bool(sources))
+    outputs.append(Output("late", ("late",), TRUTH, default=False))
+    outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
+    return Job(
+        "reorder",
+        "reorder",
+        name,
+        [Input(frame, reading, {"event_time": event, "source": sources})],
+        config,
+        outputs,
+        idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,
+        order=[event],
+        late=True,
+    )
+
+
+def require_marked(frame: Frame) -> None:
+    """Raise ValueError for a frame whose late rows are not marked."""
+    if "late" not in frame.columns or frame.kind("late") != "truth":
+        raise ValueError(
+            f"{frame.prefix}split_late takes a {frame.noun} with a column `late` of booleans: "
+            f"reorder it first; it has {', '.join(frame.columns)}"
+        )

@@ -1,0 +1,72 @@
+"""The arguments of `discover_dependencies`, and the warnings about columns with gaps."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+
+from sfumato.operators.imputation.discovery import MOST_TOLD, NothingDiscovered
+from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, names
+from sfumato.tables.reading.user_warnings import calls_from_user
+
+
+def discovered_of(frame: Frame, attributes: str | Sequence[str] | None, max_rows: int) -> list[str]:
+    """Return the columns among which dependencies are searched."""
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
+        raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
+    wanted = names("attributes", attributes)
+    if not wanted:
+        wanted = [name for name in frame.columns if frame.kind(name) in NUMBER_KINDS]
+    if len(wanted) < 2:
+        raise ValueError(f"`attributes` must be at least two columns of numbers; got {wanted}")
+    frame.require_numbers("attributes", wanted)
+    return wanted
+
+
+def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
+    """Return the columns in which some value is a finite number; warn of the others.
+
+    known : the number of rows with a finite number, per column
+    """
+    empty = [name for name in wanted if not known[name]]
+    if empty:
+        listed = ", ".join(f"`{name}`" for name in empty)
+        _warn(f"{listed} left out: no row has a finite number there")
+    return [name for name in wanted if known[name]]
+
+
+def warn_of_gaps(wanted: Sequence[str], known: Mapping[str, int], rows: int, complete: int) -> None:
+    """Warn where less than half of the rows, or fewer than two, have all columns.
+
+    known : as for `with_values`    complete : the number of rows with all columns
+    """
+    if len(wanted) < 2:
+        _warn("no dependency found: fewer than two columns have values")
+        return
+    if 2 * complete >= rows and complete > 1:
+        return
+    emptiest = sorted(wanted, key=lambda name: known[name])[:MOST_TOLD]
+    gaps = ", ".join(
+        f"`{name}` ({1 - known[name] / rows:.0%} missing)"
+        for name in emptiest
+        if known[name] < rows
+    )
+    hint = f": {gaps}. Name `attributes` without them to look at more rows" if gaps else ""
+    have = f"{complete:,} of {rows:,} rows have a finite number in every column{hint}"
+    _warn(f"no dependency found: {have}" if complete < 2 else f"only {have}")
+
+
+def dependents_left(
+    dependents: Iterable[str] | None, wanted: Sequence[str], left: Sequence[str]
+) -> list[str] | None:
+    """Return the dependents without the columns of `wanted` that are not in `left`."""
+    if dependents is None:
+        return None
+    gone = set(wanted) - set(left)
+    return [name for name in dependents if name not in gone]
+
+
+def _warn(text: str) -> None:
+    warnings.warn(
+        f"discover_dependencies: {text}", NothingDiscovered, stacklevel=calls_from_user() + 1
+    )

@@ -1,0 +1,166 @@
+"""Earlier values over Arrow tables: the operator, and the job of `earlier_values`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.operators.arrays import Floats
+from sfumato.operators.imputation.earlier_values import EarlierValues
+from sfumato.operators.state.declared import Part
+from sfumato.tables.arrival_order import Arrival
+from sfumato.tables.arrow import as_numbers
+from sfumato.tables.disorder.released import (
+    ARRIVAL,
+    RELEASED,
+    ReleasedOperator,
+    ReleasedTableConfig,
+)
+from sfumato.tables.imputation.table_imputation import numbers_of
+from sfumato.tables.operator import ROW
+from sfumato.tables.reading.frame import (
+    ADDED_COLUMN,
+    ARRIVED,
+    MARKS,
+    NUMBER_KINDS,
+    Frame,
+    forget_after_of,
+)
+from sfumato.tables.reading.job import Input, Job
+from sfumato.tables.reading.results import NUMBER, Output, passed
+from sfumato.tables.reading.rows import Cells, Column, Doubles, Reading, Ties, marks_of
+from sfumato.tables.scope import scope_of
+
+SECOND_US = 1e6  # in a second
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierValuesTableConfig(ReleasedTableConfig):
+    """attributes : the number of columns value0..
+    by_source : late rows have the punctuation of a source, see `LateRowBuffer`
+    """
+
+    attributes: int
+    by_source: bool = False
+
+    kind, version = "earlier values", 3
+
+    def arrival(self, side: int = 0) -> Arrival:
+        needed = ("order0", *(f"key{i}" for i in range(self.keys)))
+        if self.scope is None:
+            return Arrival(("order0",), needed=needed)
+        *first, order = RELEASED
+        return Arrival((*first, ARRIVAL, order), of_late=(ARRIVAL,), needed=needed)
+
+    def make(self) -> TableEarlierValues:
+        return TableEarlierValues(self)
+
+
+class TableEarlierValues(ReleasedOperator):
+    """`EarlierValues` over Arrow tables, for the keys of one bucket.
+
+    Answers have `row` and, per attribute, earlier0.. and age0.., in seconds where the order is a
+    timestamp. Rows without order or key are emitted with nothing known, and are not remembered.
+    With a scope rows also have the columns late, punctuation and arrival of a controller, and are
+    taken in the order of their release.
+    """
+
+    config: EarlierValuesTableConfig
+    state = {"operator": Part()}
+
+    def __init__(self, config: EarlierValuesTableConfig) -> None:
+        super().__init__(config)
+        self.operator = EarlierValues(config.attributes)
+
+    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
+        values = numbers_of(rows, [f"value{i}" for i in range(self.config.attributes)])
+        order = as_numbers(rows.column("order0"))
+        earlier, age = self.operator.process(self.codes(rows), order, values)
+        timed = pa.types.is_timestamp(rows.schema.field("order0").type)
+        return [_with_columns(rows, earlier, age / SECOND_US if timed else age)]
+
+    def usable(self, rows: pa.Table) -> np.ndarray:
+        known = super().usable(rows)
+        for i in range(self.config.keys):
+            known &= rows.column(f"key{i}").is_valid().to_numpy()
+        return known
+
+    def invalid(self, rows: pa.Table) -> list[pa.Table]:
+        self.counts["invalid"] += rows.num_rows
+        nothing = np.full((rows.num_rows, self.config.attributes), np.nan)
+        return [_with_columns(rows, nothing, nothing)]
+
+    def forget(self, codes: np.ndarray) -> None:
+        self.operator.forget(codes)
+
+
+def _with_columns(rows: pa.Table, earlier: Floats, age: Floats) -> pa.Table:
+    columns = {ROW: rows.column(ROW)}
+    for name, numbers in (("earlier", earlier), ("age", age)):
+        for i, column in enumerate(numbers.T):
+            columns[f"{name}{i}"] = pa.array(column, mask=np.isnan(column))
+    return pa.table(columns)
+
+
+def earlier_values_job(
+    frame: Frame,
+    attributes: str | Sequence[str],
+    order: str,
+    key: str | Sequence[str] | None,
+    forget_after: str | timedelta | float | None,
+    name: str | None,
+) -> Job:
+    """Return the job of `earlier_values`, with its arguments. Raises ValueError or TypeError."""
+    wanted = frame.resolved("attributes", attributes)
+    if not wanted:
+        raise ValueError("`attributes` must name at least one column of numbers; got none")
+    frame.require_numbers("attributes", wanted)
+    order, keys = frame.one("order", order), frame.keys("key", key)
+    if not frame.is_time(order) and frame.kind(order) not in NUMBER_KINDS:
+        raise TypeError(
+            f"`order` must be a timestamp or a number; `{order}` is {frame.shown(order)}"
+        )
+    added: dict[str, str] = {}
+    for i, attribute in enumerate(wanted):
+        added |= {f"earlier{i}": f"earlier_{attribute}", f"age{i}": f"age_{attribute}"}
+    frame.require_free([*added.values()])
+    frame.require_late()
+    frame.require_described()
+    frame.require_event_time("order", [order])
+    values: list[tuple[str, Cells]] = []
+    values += [(f"value{i}", Doubles(column)) for i, column in enumerate(wanted)]
+    scope = None
+    if frame.marks_late([order]):
+        scope = scope_of(keys, frame.says("punctuation") or [], "values cannot be known")
+        values += [*marks_of(MARKS), (ARRIVAL, Column(_arrival(frame)))]
+    config = EarlierValuesTableConfig(
+        attributes=len(wanted),
+        keys=len(keys),
+        scope=scope,
+        by_source=scope is not None and frame.by_source,
+        forget_after=forget_after_of(frame, order, keys, forget_after),
+    )
+    columns, tie = tuple(frame.columns), Ties(frame.tied)
+    reading = Reading(columns, (order,), tuple(keys), tuple(values), tie=tie)
+    outputs = passed(frame, columns, ROW)
+    outputs += [
+        Output(title, (fixed,), NUMBER, {ADDED_COLUMN: "true"}) for fixed, title in added.items()
+    ]
+    given = [Input(frame, reading, {"attributes": wanted})]
+    return Job("earlier_values", "earlier_values", name, given, config, outputs, order=[order])
+
+
+def _arrival(frame: Frame) -> str:
+    """Return the column by which the controller took the rows. Raises ValueError without it."""
+    found = frame.with_role(ARRIVED)
+    if found:
+        return found[0]
+    raise ValueError(
+        f"the rows were reordered, but the {frame.noun} does not have the column of their arrival "
+        "any more, in whose order late rows become known: keep it, or leave the late rows out and "
+        "drop `late` and `punctuation`"
+    )

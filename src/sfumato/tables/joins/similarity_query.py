@@ -1,0 +1,384 @@
+"""The arguments of the similarity joins, and the configurations that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sfumato.limits import MAX_ALTERNATIVES
+from sfumato.operators.arguments import flag, whole
+from sfumato.operators.joins.arrivals import Window, pair_of
+from sfumato.tables.imputation.imputation_arguments import ImputationArguments
+from sfumato.tables.joins.metric import EUCLIDEAN, JoinMetric, distance_of, finite
+from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
+from sfumato.tables.joins.table_join import ALTERNATIVES, SIDES, JoinTableConfig
+from sfumato.tables.joins.table_similarity_join import (
+    SelfJoinTableConfig,
+    SimilarityJoinTableConfig,
+)
+from sfumato.tables.reading.frame import (
+    MARKS,
+    NUMBER_KINDS,
+    Frame,
+    forget_after_of,
+    milliseconds_of,
+    names,
+)
+from sfumato.tables.reading.results import NUMBER, TEXT, Field, Output, pairs_of, row_of
+from sfumato.tables.reading.rows import Cells, Doubles, Reading, Rule, Samples, Ties, marks_of
+from sfumato.tables.reading.user_warnings import PAIRS, SHARED_KEY, warn_of_shared
+from sfumato.windows import JoinWindow
+
+STREAMS = ("left_stream", "right_stream")  # columns: the names of two streams
+# Microseconds per arrival, with ten alternatives in three dimensions: a few in the operator, and as
+# many for one more copy of the row through Spark; and per tuple opposite, a third of what
+# benchmarks/suites/join_tasks.py measures, where 1 in 300 is near enough.
+COST_PER_TASK = 10.0
+COST_PER_OPPOSITE = 0.002
+TASKS_TO_CHOOSE = (8, 4, 2)
+MAX_TASKS = 1024
+LEAST_USE = 0.7  # of the work of all tasks, the part that one task alone would do as well
+
+
+class JoinSide:
+    """One of the frames of a join: uncertain tuples, or rows of plain columns as tuples.
+
+    on : the attributes that span the distance    alone : the other side is the same frame, which
+        errors do not call left or right
+    timed : whether a window goes by the order, which is a time
+    imputed : the attributes and determinants, in the imputer's order, of a frame with missing
+        values; None: there are none
+    metric : the distance, which may bound the attributes
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        name: str,
+        on: Sequence[str],
+        order: str | Sequence[str],
+        key: str | Sequence[str] | None,
+        *,
+        alone: bool = False,
+        timed: bool = False,
+        imputed: Sequence[str] | None = None,
+        metric: JoinMetric = EUCLIDEAN,
+    ) -> None:
+        self.frame, self.name, self.on, self.timed = frame, name, list(on), timed
+        called = f"the {name} {frame.noun}"
+        of = "" if alone else f" of {called}"
+        if imputed is not None:
+            self._require_plain(called)
+        frame.require_late()
+        frame.require_tuples()
+        frame.require_described()
+        self.orders = frame.resolved(f"order{of}", order)
+        self.keys = frame.keys(f"key{of}", key)
+        frame.require_orders(f"order{of}", self.orders)
+        frame.require_event_time(f"order{of}", self.orders)
+        self.attributes = frame.attributes if frame.uncertain else self.on
+        missing = [a for a in self.on if a not in self.attributes]
+        if missing:
+            raise ValueError(
+                f"`on` names {missing}, which the alternatives{of} lack; "
+                f"they have {self.attributes}"
+            )
+        self.points = self.on if frame.uncertain else frame.resolved(f"on{of}", self.on)
+        self._check_points(f"on{of}")
+        self.bounds = metric.bounds(self.points)
+        if timed and not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
+            kinds = ", ".join(map(frame.shown, self.orders))
+            raise TypeError(
+                "`order` must be one timestamp, or whole microseconds, where `window` goes by "
+                f"time; {'got' if alone else f'{called} has'} {kinds}"
+            )
+        if timed:
+            frame.look_at_time("order", self.orders[0])
+        self.imputed = None
+        if imputed is not None:
+            frame.require_numbers(f"impute, for {called}", imputed)
+            self.imputed = frame.resolved(f"impute, for {called}", list(imputed))
+        self.passed = [column for column in frame.columns if column != ALTERNATIVES]
+
+    def _check_points(self, argument: str) -> None:
+        """Raise TypeError for attributes that are not numbers."""
+        if not self.frame.uncertain:
+            self.frame.require_numbers(argument, self.points)
+            return
+        for name in self.points:
+            if self.frame.attribute_kind(name) not in (*NUMBER_KINDS, "truth", "timestamp"):
+                raise TypeError(
+                    f"`{argument}`: attribute `{name}` must be of numbers; it is "
+                    f"{self.frame.attribute_shown(name)}: cast it before"
+                )
+
+    def _require_plain(self, called: str) -> None:
+        for taken in (ALTERNATIVES, "existence"):
+            if taken in self.frame.columns:
+                raise ValueError(
+                    f"`impute`: {called} has a column `{taken}`, but joins of incomplete "
+                    f"rows take rows that exist, with plain values: drop it, or use "
+                    f"{self.frame.prefix}impute before the join"
+                )
+
+    @property
+    def fields(self) -> list[Field]:
+        """The fields of this side's attributes in the alternatives of a pair."""
+        found = []
+        for i, attribute in enumerate(self.attributes):
+            near = attribute in self.on
+            fixed = f"on{self.on.index(attribute)}" if near else f"a{i}"
+            kind = NUMBER if near else self.frame.attribute_type(attribute)
+            fixed = attribute if self.imputed is not None else fixed
+            found.append(Field(f"{self.name}_{attribute}", kind, f"{self.name}_{fixed}"))
+        return found
+
+    def reading(self, aligned: bool) -> Reading:
+        """Return how the operator reads the frame; `aligned`: with late rows and punctuations.
+
+        Late rows are counted as late, and need not be valid.
+        """
+        certain = self.imputed is None
+        values: list[tuple[str, Cells]] = [(ALTERNATIVES, Samples(tuple(self.points)))]
+        if self.imputed is not None:
+            values = [(f"value{i}", Doubles(name)) for i, name in enumerate(self.imputed)]
+        values += marks_of(MARKS) if aligned else []
+        orders = [f"order{i}" for i in range(len(self.orders))]
+        rule = Rule(
+            probabilities=certain,
+            attributes=tuple(self.points) if certain else (),
+            complete=(*orders, *(f"key{i}" for i in range(len(self.keys)))),
+            timed=self.timed,
+            bounds=tuple(self.bounds) if certain else (),
+            unless_late=aligned,
+            max_alternatives=self.frame.max_alternatives,
+        )
+        passed, order, key = map(tuple, (self.passed, self.orders, self.keys))
+        return Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tied))
+
+    @property
+    def marks_late(self) -> bool:
+        """Whether a controller marks the rows that came too late: they are left out."""
+        return self.frame.marks_late(self.orders)
+
+    @property
+    def never_behind(self) -> bool:
+        """Whether the rows are those of one controller, see `Frame.never_behind`."""
+        return self.frame.never_behind(self.orders, self.keys)
+
+    @property
+    def controlled_by(self) -> list[int] | None:
+        """Numbers of the keys of the upstream controller; None: there is none."""
+        found = self.frame.controller(self.orders, self.keys)
+        return None if found is None else [self.keys.index(key) for key in found]
+
+
+@dataclass(eq=False)
+class JoinQuery:
+    """The arguments of the similarity joins that define a pair, checked."""
+
+    on: str | Sequence[str]
+    within: float | Mapping[str, float]
+    probability: float
+    window: Window | Sequence[Window]
+    order: str | Sequence[str]
+    key: str | Sequence[str] | None
+    strategy: str
+    output: str
+    alternatives: bool
+    metric: str
+    forget_after: str | timedelta | float | None
+    tasks: int | None
+    imputation: ImputationArguments | None = None
+    max_alternatives = MAX_ALTERNATIVES  # of a row: the bound of the frames, see `sides`
+
+    def __post_init__(self) -> None:
+        self.attributes = names("on", self.on)
+        if not self.attributes:
+            raise ValueError("`on` must name at least one attribute; got none")
+        if not names("order", self.order):
+            raise ValueError("`order` must name the column(s) of the arrival order; got none")
+        self.windows = pair_of(self.window)
+        self.limit, self.distance = distance_of(self.within, self.attributes, self.metric)
+        if self.imputation is not None:
+            self._check_imputation(self.imputation)
+
+    def _check_imputation(self, imputation: ImputationArguments) -> None:
+        """Raise ValueError for arguments that exclude `impute`."""
+        attributes, called = list(imputation.settings.attributes), imputation.function
+        if set(self.attributes) != set(attributes):
+            raise ValueError(
+                f"`impute` must have as `attributes` those of `on`, {self.attributes}; got "
+                f"{attributes}: to impute others, use {called} before the join"
+            )
+        if self.strategy != "auto":
+            raise ValueError(
+                "`strategy` has no meaning with `impute`, whose join is its own; got "
+                f"{self.strategy!r}"
+            )
+        if self.distance.name != "euclidean":
+            raise ValueError(
+                f"`metric` of a join with `impute` must be euclidean; got {self.metric!r}: use "
+                f"{called} before the join"
+            )
+        if self.tasks not in (None, 1):
+            raise ValueError(
+                f"`tasks` has no meaning with `impute`, whose tasks would each impute what the "
+                f"others do; got {self.tasks!r}: use {called} before the join"
+            )
+
+    def sides(self, *frames: Frame) -> list[JoinSide]:
+        """Return both sides, of two frames, or of one that is joined with itself."""
+        self.max_alternatives = frames[0].max_alternatives
+        if self.imputation is not None:
+            self.imputation = self.imputation.bounded(self.max_alternatives)
+        alone = len(frames) == 1
+        how: dict[str, Any] = {
+            "alone": alone,
+            "timed": any(window.span is not None for window in self.windows),
+            "imputed": None if self.imputation is None else self.imputation.settings.names,
+            "metric": self.distance,
+        }
+        for frame in frames:
+            warn_of_shared("self_join" if alone else "similarity_join", frame.shared())
+        given = (self.attributes, self.order, self.key)
+        return [
+            JoinSide(frames[i % len(frames)], side, *given, **how) for i, side in enumerate(SIDES)
+        ]
+
+    def outputs(self, sides: Sequence[JoinSide]) -> list[Output]:
+        """Return the columns of the result."""
+        shared = {SHARED_KEY: PAIRS}
+        found = [Output(s.name, (s.name,), row_of(s.frame, s.passed)) for s in sides]
+        found.append(Output("probability", ("probability",), NUMBER, shared))
+        if self.alternatives:
+            pairs = pairs_of(*(side.fields for side in sides))
+            found.append(Output(ALTERNATIVES, (ALTERNATIVES,), pairs, shared))
+        if self.output == "changes":
+            found.append(Output("change", ("change",), TEXT))
+        return found
+
+    def config(
+        self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None
+    ) -> JoinTableConfig:
+        """Return the configuration of the join of two frames; a repository is read last."""
+        common = self._common(sides[0]) | _alignment(sides, idle_timeout)
+        if self.imputation is None:
+            return SimilarityJoinTableConfig(**common, **self._comparison(sides[0]))
+        imputer = self.imputation.prepared(sides[0].frame)
+        units = dict(zip(self.attributes, self.distance.scales, strict=bool(self.distance.scales)))
+        return IncompleteJoinTableConfig(
+            imputer=imputer,
+            on=tuple(self.attributes),
+            units=tuple(units[name] for name in self.imputation.settings.attributes if units),
+            **common,
+        )
+
+    def config_alone(self, side: JoinSide) -> SelfJoinTableConfig:
+        """Return the configuration of the join of a frame with itself."""
+        return SelfJoinTableConfig(
+            **self._common(side),
+            **self._comparison(side),
+            marks_late=side.marks_late,
+            one_controller=side.frame.never_behind(side.orders, []),
+        )
+
+    def _common(self, side: JoinSide) -> dict[str, Any]:
+        """Return the arguments of all configurations, by one of the sides."""
+        order, keys = side.orders[0], side.keys
+        return {
+            "within": self.limit,
+            "probability": finite("probability", self.probability),
+            "windows": self.windows,
+            "output": self.output,
+            "alternatives": flag("alternatives", self.alternatives),
+            "max_alternatives": self.max_alternatives,
+            "orders": len(side.orders),
+            "keys": len(keys),
+            "forget_after": forget_after_of(side.frame, order, keys, self.forget_after),
+        }
+
+    def _comparison(self, side: JoinSide) -> dict[str, Any]:
+        """Return how rows without missing values are compared, and by how many tasks."""
+        tasks, keys = self.tasks, len(side.keys)
+        return {
+            "strategy": self.strategy,
+            "metric": self.distance,
+            "on": tuple(f"on{i}" for i in range(len(self.attributes))),
+            "tasks": tasks_for(self.windows, keys) if tasks is None else tasks_of(tasks),
+        }
+
+
+def _alignment(sides: Sequence[JoinSide], idle_timeout: str | timedelta | None) -> dict[str, Any]:
+    """Return whether rows wait for the slower side, and the other arguments about time."""
+    scopes = [side.controlled_by for side in sides]
+    if any(scope is None for scope in scopes):
+        if idle_timeout is not None:
+            raise ValueError(
+                "`idle_timeout` is for two sides with punctuations: put "
+                f"{sides[0].frame.prefix}reorder before both, with no key or one that is part of "
+                "`key`"
+            )
+        return {"pace_matters": all(side.frame.streams for side in sides)}
+    return {
+        "aligned": tuple(tuple(scope or ()) for scope in scopes),
+        "idle_timeout": milliseconds_of(idle_timeout),
+        "one_controller": all(side.never_behind for side in sides),
+    }
+
+
+def check_streams(streams: object, kind: str) -> None:
+    """Raise TypeError for anything but a mapping of two streams or more, each a `kind`."""
+    if isinstance(streams, Mapping) and len(streams) >= 2:
+        return
+    shape = f"a {type(streams).__name__}: give each a name"  # what came, without its rows
+    if isinstance(streams, Mapping):
+        shape = f"{len(streams)}: {', '.join(map(repr, streams))}"
+    raise TypeError(
+        f"`streams` must be a dict {{name: {kind}}} of at least two streams; got {shape}"
+    )
+
+
+def check_alike(streams: Mapping[str, Frame]) -> None:
+    """Raise ValueError for streams of different columns."""
+    first, one = next(iter(streams.items()))
+    kinds = [(name, one.type(name)) for name in one.columns]
+    for stream, other in streams.items():
+        if [(name, other.type(name)) for name in other.columns] != kinds:
+            raise ValueError(
+                f"`streams` must have the same columns: `{first}` has {one.described}, "
+                f"`{stream}` has {other.described}"
+            )
+
+
+def cost(rows: int, tasks: int) -> float:
+    """Return the microseconds of each task per arrival, for windows of so many rows.
+
+    Every task reads every arrival; the tuples opposite are shared. The model supposes few
+    alternatives and few tuples in reach, so that it shares too little rather than too much.
+    """
+    return COST_PER_TASK + COST_PER_OPPOSITE * rows / tasks
+
+
+def rows_held(windows: Sequence[JoinWindow]) -> int | None:
+    """Return the rows of the smaller window; None where a window has no number of rows."""
+    rows = [window.rows for window in windows]
+    return None if None in rows else min(number for number in rows if number is not None)
+
+
+def tasks_for(windows: Sequence[JoinWindow], keys: int) -> int:
+    """Return how many tasks share a join. A join with a key shares its keys instead."""
+    held = rows_held(windows)
+    if keys or held is None:
+        return 1
+    alone = cost(held, 1)
+    return next((n for n in TASKS_TO_CHOOSE if alone >= LEAST_USE * n * cost(held, n)), 1)
+
+
+def tasks_of(tasks: Any) -> int:
+    """Return the argument `tasks`, checked. Raises TypeError or ValueError."""
+    if not whole("tasks", tasks) <= MAX_TASKS:
+        raise ValueError(f"`tasks` must be at most {MAX_TASKS}: each gets all rows; got {tasks}")
+    return int(tasks)

@@ -1,0 +1,157 @@
+"""The arguments of `top_k`, and the configuration that follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
+
+from sfumato.operators.arguments import flag
+from sfumato.operators.ranking.semantics import Semantics
+from sfumato.queries import Top, direction, registered
+from sfumato.tables.ranking.table_top_k import TopKTableConfig
+from sfumato.tables.reading.frame import MARKS, forget_after_of
+from sfumato.tables.reading.job import QueriedFrame
+from sfumato.tables.reading.results import NUMBER, TEXT, WHOLE, Output, passed, row_of
+from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.reading.user_warnings import RANKED, SHARED_KEY
+from sfumato.tables.windows.window_query import AggregateSpec, WindowQuery
+from sfumato.windows import Range, Rows, window_of
+
+TOP_K_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "row", "stream", "answered")
+
+
+class RankingColumns(NamedTuple):
+    """The arguments of `top_k` that name columns."""
+
+    order: str
+    key: str | Sequence[str] | None
+    existence: str | None
+    exclusive: str | None
+    group: str | None
+
+
+@dataclass(frozen=True)
+class RankingQuery(WindowQuery):
+    """The queries over a frame, with the arguments of `top_k`.
+
+    queries : name -> k, every (microseconds)
+    """
+
+    called: ClassVar[str] = "top_k"
+    scored: ClassVar[bool] = True
+
+    exclusive: str | None
+    group: str | None
+    queries: Mapping[str, tuple[int, int]]
+    ascending: bool
+
+    @classmethod
+    def asked(
+        cls,
+        frame: QueriedFrame,
+        queries: Top | int | Sequence[Top | int],
+        by: str,
+        ascending: bool | None,
+        window: Any,
+        columns: RankingColumns,
+    ) -> Self:
+        """Return the queries of the arguments of `top_k`."""
+        window = window_of(window)
+        if not isinstance(window, Range | Rows):
+            raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
+        by, ascending = direction(by, ascending)
+        named = registered(queries, window.slide_us if isinstance(window, Range) else None)
+        order, key, existence, exclusive, group = columns
+        given = (order, key, existence, None, exclusive, group, named, ascending)
+        return cls(frame, [AggregateSpec("", "sum", by)], window, *given)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.orders) != 1 or not self.frame.is_time(self.orders[0]):
+            raise TypeError(
+                "`order` must be the one column of the event time, a timestamp or whole "
+                f"microseconds; got {self.orders} ({self.frame.shown(self.orders[0])})"
+            )
+        self.frame.look_at_time("order", self.orders[0])
+        assert self.others is not None  # or it has raised
+        taken = [name for name in self.keys if name in TOP_K_COLUMNS]
+        if taken:
+            raise ValueError(
+                f"`key` names a column `{taken[0]}`, but the answer has one of that name: rename it"
+            )
+
+    def config(
+        self,
+        semantics: Semantics,
+        plan: str,
+        forget_after: str | timedelta | float | None,
+        rescale: bool = False,
+    ) -> TopKTableConfig:
+        """Return the operator's configuration. Raises ValueError or TypeError for a wrong one."""
+        if flag("rescale", rescale) and self.exclusive is None:
+            raise ValueError(
+                "`rescale` scales the probabilities of rows that exclude each other: name the "
+                "column that says which, exclusive=..."
+            )
+        assert isinstance(self.window, Range | Rows)
+        config = TopKTableConfig(
+            queries=tuple((query, k, every) for query, (k, every) in self.queries.items()),
+            window=self.window,
+            semantics=semantics,
+            plan=plan,
+            ascending=self.ascending,
+            rules=self.exclusive is not None,
+            rescale=rescale,
+            streams=self.group is not None,
+            keys=len(self.keys),
+            scope=self.scope,
+            time=self.time,
+            one_controller=self.one_controller,
+            forget_after=forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
+            by=f"{self.wanted[0].expression} of {self.frame.described}",
+        )
+        config.one_window()  # raises here, before a worker does, for a wrong config
+        return config
+
+    @cached_property
+    def controlled(self) -> bool:
+        """Whether instants are past by the punctuations of a controller: of sf.Rows too."""
+        if isinstance(self.window, Range):
+            return self.frame.has_punctuations
+        return self.frame.marks_late(self.orders)
+
+    @cached_property
+    def others(self) -> dict[str, str]:
+        named = {"rule": ("exclusive", self.exclusive), "stream": ("group", self.group)}
+        return {
+            column: self.frame.one(argument, name)
+            for column, (argument, name) in named.items()
+            if name is not None
+        }
+
+    def answers(self) -> list[Output]:
+        """Return the columns of the result."""
+        kinds = {
+            "query": TEXT, "k": WHOLE, "time": self.time_type, "rank": WHOLE, "score": NUMBER,
+            "probability": NUMBER, "row": row_of(self.frame, self.row(with_rows=False)),
+            "answered": self.time_type,
+        }  # fmt: skip
+        if "stream" in self.others:
+            kinds["stream"] = self.frame.type(self.others["stream"])
+        found = passed(self.frame, self.keys, prefix="key")
+        for name in TOP_K_COLUMNS:
+            if name in kinds:
+                shared = {SHARED_KEY: RANKED} if name == "probability" else None
+                found.append(Output(name, (name,), kinds[name], shared))
+        return found
+
+    def emits_rows(self, with_rows: bool) -> bool:
+        return True
+
+    def row(self, with_rows: bool) -> list[str]:
+        """The certain columns of a tuple."""
+        added = MARKS if self.controlled else ()
+        return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]

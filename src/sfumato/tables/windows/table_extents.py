@@ -1,0 +1,204 @@
+"""Aggregates over extents of event time, over Arrow tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.operators.arrays import longer
+from sfumato.operators.laws.finite_laws import LawOptions
+from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.state.declared import Array, Part
+from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from sfumato.operators.windows.extents import MAX_TIME_US, Extents
+from sfumato.tables.arrow import as_numbers, as_times, fields_of
+from sfumato.tables.disorder.released import (
+    ReleasedOperator,
+    ReleasedTableConfig,
+    lateness_of,
+    punctuations_of,
+)
+from sfumato.tables.keys import KeyIndex
+from sfumato.tables.operator import ROW
+from sfumato.tables.row_store import RowStore
+from sfumato.tables.windows.table_windows import (
+    ARROW_TIMES,
+    EARLIEST,
+    LATEST,
+    WindowTableConfig,
+    alternatives_of,
+)
+from sfumato.windows import Range
+
+MIN_FORGOTTEN = 1024  # fewer keys are not worth forgetting
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
+    """Settings of extents over tables.
+
+    by_source : late rows have the punctuation of a source, see `LateRowBuffer`
+    members : the rows of the extents are emitted, with the results of each
+    time : the type of the order: "timestamp", "timestamp_ntz" or "long"
+    key_names : of the columns key0.. in the answers
+    """
+
+    window: Range
+    by_source: bool = False
+    members: bool = False
+    time: str = "long"
+    key_names: tuple[str, ...] = ()
+
+    kind, version = "extents", 6
+    counters = (*WindowTableConfig.counters, "skipped")
+
+    def __post_init__(self) -> None:
+        if self.shared:  # keys are forgotten anyway, see `forget_expired`
+            object.__setattr__(self, "forget_after", None)
+
+    def check(self) -> None:
+        checked_aggregates(self.aggregates, self.attributes)
+        LawOptions(**self.options)
+
+    def make(self) -> TableExtents:
+        return TableExtents(self)
+
+
+class TableExtents(ReleasedOperator):
+    """Extents of event time, for the keys of one bucket.
+
+    Tables have the columns row (a struct that is emitted with members), prob, value0.. (lists of
+    one length per row), order0 (the event time), key0.., __tie and, with a scope, late and
+    punctuation. Answers have the keys (or the fields of `row`), window, held, punctuation, late
+    and the results.
+    """
+
+    config: ExtentTableConfig
+    state = {
+        "scopes": Part(),
+        "seen": Array(int, "scopes", low=0),
+        "operator": Part(),
+        "rows": Part(),
+    }
+
+    def __init__(self, config: ExtentTableConfig) -> None:
+        super().__init__(config)
+        self.scopes = KeyIndex()
+        self._many = MIN_FORGOTTEN  # keys at which to look for some to forget
+        self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
+        self.operator = ExtentAggregate(
+            config.window.length_us, config.window.slide_us, config.aggregates,
+            empty=config.window.empty, members=config.members, attributes=config.attributes,
+            **config.options,
+        )  # fmt: skip
+        self.rows = RowStore()  # of members, by the numbers of the operator
+
+    def usable(self, rows: pa.Table) -> np.ndarray:
+        known = super().usable(rows)
+        time = as_numbers(rows.column("order0").filter(pa.array(known)))
+        fine = (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
+        if self.config.time != "long":
+            window, inside = self.config.window, time[fine]
+            begin = (inside // window.slide_us + 1) * window.slide_us - window.length_us
+            end = (inside + window.length_us) // window.slide_us * window.slide_us
+            fine[fine] = (begin >= EARLIEST) & (end <= LATEST)
+        known[known] = fine
+        return known
+
+    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
+        group = scope = self.codes(rows)
+        punctuation, late = None, None
+        if self.config.scope is not None:
+            scope = self._scope(rows) if self.config.shared else group
+            punctuation, late = punctuations_of(rows), lateness_of(rows)
+        self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
+        self.seen[scope] = now
+        batch = alternatives_of(rows, self.config.attributes)
+        time = as_numbers(rows.column("order0"))
+        before = self.operator.counters["out_of_order"]
+        extents = self.operator.process(group, time, punctuation, late, *batch, scope=scope)
+        self.require_one_controller(self.operator.counters["out_of_order"] - before)
+        if self.config.members:
+            self.rows.append(pa.table(fields_of(rows.column(ROW))))
+        tables = self._tables(extents)
+        over = self.index.expired()
+        if len(over):
+            tables += self._tables(self.operator.close(over))
+            self.index.forget(over)
+        if self.config.members:
+            self.rows.forget(self.operator.numbers)
+        return tables
+
+    def forget_expired(self) -> None:
+        """Forget keys whose extents have all been emitted; no answer changes.
+
+        A key that is the scope of its punctuation stays until it is over: what was complete must
+        be known.
+        """
+        if not self.config.shared or len(self.index) < self._many:
+            return
+        codes = self.operator.idle_groups()
+        self.operator.forget(codes)
+        self.index.forget(codes)
+        self._many = 2 * len(self.index) + MIN_FORGOTTEN
+
+    def set_clock(self, now: int) -> None:
+        if self.config.window.idle_timeout_us is not None:
+            np.minimum(self.seen, max(now, 0), out=self.seen)
+
+    def idle(self, now: int) -> list[pa.Table]:
+        timeout = self.config.window.idle_timeout_us
+        assert timeout is not None
+        self.set_clock(now)
+        quiet = np.flatnonzero(self.seen <= now - timeout // 1000)
+        return self._tables(self.operator.idle(quiet))
+
+    def flush(self) -> list[pa.Table]:
+        return [*super().flush(), *self._tables(self.operator.flush())]
+
+    def counters(self) -> dict[str, int]:
+        own, counts = self.operator.counters, super().counters()
+        counts["out_of_order"] += own["out_of_order"]
+        return counts | {name: own[name] for name in ("late", "outside", "skipped")}
+
+    def before_saving(self) -> None:
+        if self.config.members:
+            self.rows.keep(self.operator.numbers)
+
+    def after_loading(self) -> None:
+        super().after_loading()
+        if self.config.members and not np.isin(self.operator.numbers, self.rows.numbers).all():
+            raise ValueError("the rows of its tuples are not all there")
+        if self.config.members and self.operator.next != self.rows.next:
+            raise ValueError("its rows and tuples are not numbered alike")
+
+    def _scope(self, rows: pa.Table) -> np.ndarray:
+        """Return int64[n]: codes of the rows' scopes."""
+        return self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope or ()]))
+
+    def _tables(self, extents: Extents) -> list[pa.Table]:
+        if not len(extents):
+            return []
+        kind = ARROW_TIMES[self.config.time]
+        answers: dict[str, Any] = {
+            "window": pa.StructArray.from_arrays(
+                [as_times(extents.start, kind), as_times(extents.end, kind)], ["start", "end"]
+            ),
+            "held": pa.array(extents.held),
+            "punctuation": as_times(extents.punctuation, kind),
+            "late": pa.array(extents.late),
+            **self.config.result_columns(extents.results),
+        }
+        if not self.config.members:
+            names = enumerate(self.config.key_names)
+            keys = {name: self.index.take(extents.group, i) for i, name in names}
+            return [pa.table(keys | answers)]
+        assert extents.members is not None
+        assert extents.offsets is not None
+        found = self.rows.take(extents.members)
+        of = pa.array(np.repeat(np.arange(len(extents)), np.diff(extents.offsets)))
+        repeated = {name: column.take(of) for name, column in answers.items()}
+        return [pa.table({name: found.column(name) for name in found.column_names} | repeated)]

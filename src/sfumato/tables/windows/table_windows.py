@@ -1,0 +1,247 @@
+"""Windows over Arrow tables: the common config, results as columns, and windows of rows."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.operators.arrays import longer
+from sfumato.operators.laws.aggregate import Aggregate, Measured
+from sfumato.operators.state.declared import Array, Part
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
+from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+from sfumato.tables.arrival_order import Arrival, arrival_order
+from sfumato.tables.arrow import as_numbers, fields_of, joined
+from sfumato.tables.disorder.released import PUNCTUATION, punctuations_of
+from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
+from sfumato.tables.scope import BEGINNING
+from sfumato.windows import Delta, Rows
+
+ARROW_TIMES = {
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "long": pa.int64(),
+}
+# 0001-01-02 and 9999-12-31, in UTC: Python and pandas can show these in any time zone.
+EARLIEST, LATEST = -62_135_510_400_000_000, 253_402_214_400_000_000
+
+
+def alternatives_of(rows: pa.Table, attributes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return offsets int64[n + 1], prob float64[m], values float64[m, a] (NULL as NaN)."""
+    column = rows.column("prob").combine_chunks()
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    values = np.empty((len(column.flatten()), attributes))
+    for i in range(attributes):
+        of = rows.column(f"value{i}").combine_chunks().flatten()
+        values[:, i] = of.to_numpy(zero_copy_only=False)
+    return offsets - offsets[0], column.flatten().to_numpy(zero_copy_only=False), values
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowTableConfig(TableConfig, ABC):
+    """Settings of all windows over tables.
+
+    results : name, function, attribute number (None: count(*)) and argument of each aggregate
+    kinds : of plain results: "whole", "number", "timestamp" or "timestamp_ntz" for each; none where
+        each result is a struct
+    quantiles, distribution, seed, samples : see `LawOptions`
+    attributes : the number of columns value0..
+    """
+
+    results: tuple[tuple[str, str, int | None, float | None], ...]
+    kinds: tuple[str, ...] = ()
+    quantiles: tuple[float, ...] = ()
+    distribution: int | None = None
+    seed: int = 0
+    samples: int = 1000
+    attributes: int
+
+    counters: ClassVar[tuple[str, ...]] = (
+        "rows", "invalid", "late", "outside", "out_of_order", "overflow",
+    )  # fmt: skip
+
+    @property
+    def aggregates(self) -> list[Aggregate]:
+        return [Aggregate(*result[1:]) for result in self.results]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The settings of `LawOptions`."""
+        names = ("quantiles", "distribution", "seed", "samples")
+        return {name: getattr(self, name) for name in names}
+
+    def result_columns(self, results: Sequence[Measured]) -> dict[str, pa.Array]:
+        """Return one column per result."""
+        names = [result[0] for result in self.results]
+        if self.kinds:
+            columns = [_plain(*result) for result in zip(results, self.kinds, strict=True)]
+        else:
+            columns = [_struct(measured, self.quantiles) for measured in results]
+        return dict(zip(names, columns, strict=True))
+
+
+def quantile_name(q: float) -> str:
+    """Return the name of a quantile's field: q05, q50, q99_9."""
+    text = f"{q * 100:.10g}"
+    whole, _, part = text.partition(".")
+    return f"q{whole:0>2}" + (f"_{part}" if part else "")
+
+
+def _known(numbers: np.ndarray | None) -> pa.Array:
+    """Return numbers with NaN as NULL."""
+    assert numbers is not None
+    return pa.array(numbers, pa.float64(), mask=np.isnan(numbers))
+
+
+def _plain(measured: Measured, kind: str) -> pa.Array:
+    """Return the values of certain results, NULL where there are none.
+
+    Times were read as seconds; a double tells their microseconds apart.
+    """
+    values = measured.mean
+    if kind == "number":
+        return _known(values)
+    missing = np.isnan(values)
+    scaled = np.where(missing, 0.0, values) * (1 if kind == "whole" else 1e6)
+    array = pa.array(np.rint(scaled).astype(np.int64), mask=missing)
+    return array if kind == "whole" else array.cast(ARROW_TIMES[kind])
+
+
+def _struct(measured: Measured, quantiles: Sequence[float]) -> pa.StructArray:
+    columns = {
+        "mean": _known(measured.mean),
+        "stddev": _known(measured.stddev),
+        "existence": pa.array(measured.existence),
+    }
+    for i, q in enumerate(quantiles):
+        columns[quantile_name(q)] = _known(measured.quantiles[:, i])
+    if measured.value is not None:
+        pairs = pa.StructArray.from_arrays(
+            [pa.array(measured.prob), pa.array(measured.value)], ["prob", "value"]
+        )
+        offsets = pa.array(measured.offsets, pa.int32())
+        columns["distribution"] = pa.ListArray.from_arrays(offsets, pairs)
+        columns["moved"] = _known(measured.moved)
+    if len(quantiles) or measured.value is not None:
+        columns["error"] = _known(measured.error)
+    return pa.StructArray.from_arrays(list(columns.values()), list(columns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowWindowTableConfig(WindowTableConfig):
+    """Settings of a window of the newest rows over tables.
+
+    window : Rows or Delta; on_attribute : the number of a Delta's attribute
+    controlled : rows have the columns `late` and `punctuation` of a controller; late rows are not
+        in order, and are left out. Rows of one event time follow each other by their punctuations.
+    """
+
+    window: Rows | Delta
+    on_attribute: int = 0
+    controlled: bool = False
+
+    members: ClassVar[bool] = False
+    kind, version = "window aggregate", 5
+    gauges: ClassVar[Mapping[str, tuple[str, str]]] = {**TableConfig.gauges, **SIZE_GAUGES}
+
+    def arrival(self, side: int = 0) -> Arrival:
+        first, *others = super().arrival(side).columns
+        return Arrival((first, *([PUNCTUATION] if self.controlled else []), *others))
+
+    def make(self) -> TableRowWindow:
+        return TableRowWindow(self)
+
+    def operator(self) -> CountWindowAggregate | DeltaWindowAggregate:
+        window = self.window
+        if isinstance(window, Rows):
+            return CountWindowAggregate(
+                window.rows, window.confidence, self.aggregates, max_tuples=window.max_tuples,
+                **self.options,
+            )  # fmt: skip
+        return DeltaWindowAggregate(
+            window.delta, self.on_attribute, self.aggregates, threshold=window.threshold,
+            max_tuples=window.max_tuples, attributes=self.attributes, **self.options,
+        )  # fmt: skip
+
+
+class TableRowWindow(TableOperator):
+    """A window of the newest rows, for the keys of one bucket.
+
+    Tables have the columns row (a struct that is emitted again), prob, value0.. (lists of one
+    length per row), order0.., key0.., __tie and, if controlled, late and punctuation. Answers have
+    the fields of `row`, held and results.
+    """
+
+    config: RowWindowTableConfig
+    state = {"operator": Part(), "newest": Array(int, None)}
+
+    def __init__(self, config: RowWindowTableConfig) -> None:
+        super().__init__(config)
+        self.operator: Any = config.operator()
+        self.newest = np.empty(0, np.int64)  # if controlled, order of each key's newest row
+        self._largest = 0  # window of the micro-batch
+
+    def begin(self) -> None:
+        super().begin()
+        self._largest = 0
+
+    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
+        if not self.config.controlled:
+            return super().process(batch, now)
+        rows = joined([table for _, table in batch])
+        on_time = rows.filter(pc.invert(rows.column("late")))
+        for name in ("rows", "late"):
+            self.counts[name] += rows.num_rows - on_time.num_rows
+        return super().process([(0, on_time)], now)
+
+    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
+        batch, codes = alternatives_of(rows, self.config.attributes), self.codes(rows)
+        if self.config.controlled:
+            self._note_keys(codes, as_numbers(rows.column("order0")))
+        found = self.operator.process(codes, *batch)
+        self._largest = max(self._largest, int(found.held.max(initial=0)))
+        columns = fields_of(rows.column(ROW)) | {"held": pa.array(found.held)}
+        return [pa.table(columns | self.config.result_columns(found.results))]
+
+    def arrange(self, rows: pa.Table) -> np.ndarray:
+        if not self.config.controlled:
+            return super().arrange(rows)
+        columns = [
+            punctuations_of(rows) if name == PUNCTUATION else as_numbers(rows.column(name))
+            for name in self.config.arrival().columns
+        ]
+        return arrival_order(columns, [as_numbers(rows.column(TIE))])
+
+    def note_order(self, columns: Sequence[np.ndarray]) -> None:
+        """Rows of a controller are in order within each key only, see `_note_keys`."""
+        if not self.config.controlled:
+            super().note_order(columns)
+
+    def _note_keys(self, codes: np.ndarray, order: np.ndarray) -> None:
+        self.newest = longer(self.newest, self.index.size or 1, BEGINNING)
+        behind = int((order < self.newest[codes]).sum())
+        self.require_one_controller(behind)
+        self.counts["out_of_order"] += behind
+        np.maximum.at(self.newest, codes, order)
+
+    def counters(self) -> dict[str, int]:
+        return super().counters() | {"overflow": self.operator.overflow}
+
+    def gauges(self) -> dict[str, Any]:
+        return super().gauges() | window_gauges(self._largest, [self.config.window])
+
+    def after_loading(self) -> None:
+        super().after_loading()
+        if len(self.newest) > (self.index.size or 1):
+            raise ValueError("it cannot know the newest rows of keys that it does not know")
+
+    def forget(self, codes: np.ndarray) -> None:
+        self.operator.forget(codes)
+        if self.config.controlled:
+            self.newest[codes] = BEGINNING

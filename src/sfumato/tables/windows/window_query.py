@@ -1,0 +1,484 @@
+"""The arguments of `window_aggregate`, and the configuration that follows from them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, ClassVar
+
+from sfumato.limits import check_alternatives
+from sfumato.near_misses import did_you_mean
+from sfumato.operators.laws.aggregate import FUNCTIONS
+from sfumato.tables.reading.frame import ADDED_COLUMN, MARKS, controlled_by, forget_after_of
+from sfumato.tables.reading.job import Computation, QueriedFrame
+from sfumato.tables.reading.results import NUMBER, WHOLE, Field, ListOf, Output, Struct, passed
+from sfumato.tables.reading.rows import Cells, Column, Probabilities, Reading, Rule, Ties, marks_of
+from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.reading.user_warnings import SHARED_KEY, WINDOWS, warn_of_digits, warn_of_shared
+from sfumato.tables.scope import check_order, scope_of
+from sfumato.tables.windows.table_extents import ExtentTableConfig
+from sfumato.tables.windows.table_windows import RowWindowTableConfig, quantile_name
+from sfumato.windows import Delta, Range, Rows
+
+CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
+HINTS = {  # functions of other libraries that have another name here
+    "median": ": write quantile(x, 0.5)",
+    "percentile": ": write quantile(x, 0.9)",
+    "nunique": ": write count_distinct(x)",
+}
+AGGREGATE_ALIASES = {
+    "mean": "avg",
+    **dict.fromkeys(("stddev_samp", "stdev", "std"), "stddev"),
+    **dict.fromkeys(("variance", "var_samp"), "var"),
+    "first_value": "first",
+    "last_value": "last",
+}
+COUNT_FUNCTIONS = ("count", "count_distinct")
+VALUES = ("min", "max", "first", "last")  # results are values of the rows, of their type
+
+
+@dataclass(frozen=True)
+class AggregateSpec:
+    """One result column: its name, the function, and the SQL expression that it aggregates.
+
+    expression : None for count(*)    argument : the share q of a quantile, else None
+    """
+
+    name: str
+    function: str
+    expression: str | None
+    argument: float | None = None
+
+
+def parse_aggregates(aggregates: Mapping[str, str]) -> list[AggregateSpec]:
+    """Return the aggregates of a mapping from result name to text, such as ``{"n": "count(*)"}``.
+
+    Raises TypeError or ValueError, naming the wrong entry.
+    """
+    if not isinstance(aggregates, Mapping) or not aggregates:
+        raise TypeError(
+            "`aggregates` must map at least one result name to an aggregate, like "
+            f"{{'total': 'sum(temperature)'}}; got {aggregates!r}"
+        )
+    return [_parse_aggregate(name, text) for name, text in aggregates.items()]
+
+
+def _parse_aggregate(name: str, text: str) -> AggregateSpec:
+    entry = f"`aggregates[{name!r}]`"
+    if not isinstance(name, str) or not name or not isinstance(text, str):
+        raise TypeError(f"{entry} must be text like 'sum(temperature)'; got {text!r}")
+    call = CALL.fullmatch(text)
+    known = ", ".join(FUNCTIONS)
+    if call is None:
+        raise ValueError(f"{entry} must be one of {known} of an expression; got {text!r}")
+    function, expression = call[1].lower(), call[2].strip()
+    function = AGGREGATE_ALIASES.get(function, function)
+    if function not in FUNCTIONS:
+        hint = HINTS.get(function, did_you_mean(function, FUNCTIONS))
+        raise ValueError(f"{entry} must be one of {known}; got {call[1]!r}{hint}")
+    distinct = re.match(r"distinct\s+(.+)", expression, re.IGNORECASE | re.DOTALL)
+    if distinct and function == "count":
+        function, expression = "count_distinct", distinct[1]
+    elif distinct:
+        raise ValueError(f"{entry}: DISTINCT is supported in count(DISTINCT x) only; got {text!r}")
+    if function == "count" and expression in ("*", "1"):
+        return AggregateSpec(name, function, None)
+    if not expression or expression == "*":
+        raise ValueError(f"{entry}: {function} needs an attribute; got {text!r}")
+    if function != "quantile":
+        return AggregateSpec(name, function, expression)
+    inner, _, share = expression.rpartition(",")
+    found = SHARE.fullmatch(share)
+    q = float(found[1]) / (100 if found[2] else 1) if found else -1.0
+    if not inner.strip() or not 0 <= q <= 1:
+        raise ValueError(
+            f"{entry} must be quantile(expression, share) with a share from 0 to 1; got {text!r}"
+        )
+    return AggregateSpec(name, function, inner.strip(), q)
+
+
+@dataclass(frozen=True)
+class WindowQuery:
+    """The arguments of `window_aggregate` over a frame, checked.
+
+    wanted : the aggregates    the others : as of `window_aggregate`
+    by_extent : rows are tuples per extent that they may be in, and `order` is in the extent
+    """
+
+    called: ClassVar[str] = "window_aggregate"  # the function, as messages call it
+    scored: ClassVar[bool] = False  # whether a NULL value makes its row invalid
+
+    frame: QueriedFrame
+    wanted: list[AggregateSpec]
+    window: Rows | Range | Delta
+    order: str | Sequence[str]
+    key: str | Sequence[str] | None
+    existence: str | None
+    distribution: int | None
+    by_extent: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        frame = self.frame
+        frame.require_late()
+        frame.require_tuples(self.existence)
+        if not isinstance(self.window, Range):
+            frame.require_described()
+        for text, argument in self.arguments.items():
+            frame.expressions.check(argument, text)
+        if self.existence is not None:
+            frame.require_numbers("existence", [frame.one("existence", self.existence)])
+        object.__setattr__(self, "wanted", [self._of_numbers(w) for w in self.wanted])
+        if not isinstance(self.window, Rows | Range | Delta):
+            raise TypeError(f"`window` must be sf.Rows, sf.Range or sf.Delta; got {self.window!r}")
+        if isinstance(self.window, Rows) and self.window.within is not None:
+            raise ValueError(
+                "`within` of sf.Rows is for joins: write window=sf.Rows(500) for the newest rows, "
+                f'window=sf.Range("10 minutes") for extents of time; got {self.window!r}'
+            )
+        if not self.orders:
+            raise ValueError("`order` must name the column(s) of the order; got none")
+        if self.existence is not None and frame.uncertain:
+            raise ValueError(
+                f"`existence` is for {frame.noun}s without alternatives, which carry their own "
+                "probabilities: leave it out"
+            )
+        frame.require_orders("order", self.orders)
+        if not self.by_extent:
+            frame.require_event_time("order", self.orders)
+        if isinstance(self.window, Range):
+            self._check_time()
+        if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
+            frame.one("window.on", self.window.on)
+        self._check_results(with_rows=False)
+        warn_of_shared(self.called, self.shared)
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """What errors call each expression of an aggregate."""
+        return {
+            w.expression: f"aggregates[{w.name!r}]" if w.name else "by"
+            for w in self.wanted
+            if w.expression is not None
+        }
+
+    def _of_numbers(self, w: AggregateSpec) -> AggregateSpec:
+        """Return an aggregate of numbers: of other values, a count of those that are not NULL.
+
+        Raises TypeError for another aggregate of other values.
+        """
+        if w.expression is None:
+            return w
+        argument, of = "`by`", ""
+        if w.name:
+            argument, of = f"`aggregates[{w.name!r}]`", f" for {w.function}"
+        kind = self.frame.expressions.not_a_number(w.expression)
+        if w.function == "count":
+            text = w.expression
+            return w if kind is None else replace(w, expression=f"({text}) = ({text})")
+        if kind is not None:
+            raise TypeError(
+                f"{argument}: `{w.expression}` must be of numbers{of}; it is {kind}: cast it before"
+            )
+        digits = self.frame.expressions.more_digits(w.expression)
+        if digits is not None:
+            warn_of_digits(argument, w.expression, digits)
+        return w
+
+    def _check_time(self) -> None:
+        if len(self.orders) != 1:
+            raise ValueError(
+                f"`order` must be the one column of the event time for sf.Range; got {self.orders}"
+            )
+        self.frame.require_time("order", self.orders[0], " for sf.Range")
+        if self.controlled:
+            assert self.scope is not None  # or it has raised
+        elif self.frame.streams:  # a static frame is sorted as a whole
+            check_order(self.keys, self.frame.in_order_for)
+
+    def _check_results(self, with_rows: bool) -> None:
+        """Raise ValueError for a result with the name of another column of the answer."""
+        apart = self.frame.tells_case_apart()
+        columns = [*self.passed(with_rows), *self.added]
+        taken = set(columns if apart else map(str.lower, columns))
+        for w in self.wanted:
+            name = w.name if apart else w.name.lower()
+            if name == ALTERNATIVES and not self.certain:
+                raise ValueError(
+                    "`aggregates` names a result `alternatives`, the column of a tuple's "
+                    'alternatives: choose another name, such as "total", and hand its distribution '
+                    'on with sf.alternatives("total.distribution")'
+                )
+            if name in taken:
+                raise ValueError(
+                    f"`aggregates` names a result `{w.name}`, but the answer has a column of that "
+                    "name already: choose another"
+                )
+            taken.add(name)
+
+    @cached_property
+    def orders(self) -> list[str]:
+        """The columns of the order."""
+        return self.frame.resolved("order", self.order)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The key columns."""
+        return self.frame.keys("key", self.key)
+
+    @cached_property
+    def existence_column(self) -> str | None:
+        """The column of probabilities of a frame without alternatives."""
+        if self.existence is not None:
+            return self.frame.one("existence", self.existence)
+        return "existence" if "existence" in self.frame.columns else None
+
+    @property
+    def certain(self) -> bool:
+        """Whether every row exists with the values it has, so that results are plain."""
+        return not self.frame.uncertain and self.existence_column is None
+
+    @cached_property
+    def shared(self) -> str | None:
+        """What the rows are, in words, if they may share tuples."""
+        return self.frame.shared(self.existence_column)
+
+    @cached_property
+    def controlled(self) -> bool:
+        """Whether extents are complete by the punctuations of a controller."""
+        return isinstance(self.window, Range) and self.frame.has_punctuations
+
+    @cached_property
+    def marks_late(self) -> bool:
+        """Whether a window of rows leaves out the rows that a controller marked late."""
+        return not isinstance(self.window, Range) and self.frame.marks_late(self.orders)
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Further columns that the operator reads as they are: fixed name -> column."""
+        return {}
+
+    @cached_property
+    def in_order_within(self) -> list[str]:
+        """The keys of the upstream controller; `key` where they are unknown."""
+        known = self.frame.says("punctuation") if self.controlled else None
+        return self.keys if known is None else known
+
+    @cached_property
+    def scope(self) -> tuple[int, ...] | None:
+        """Numbers of the keys that share a punctuation; None without a controller."""
+        return scope_of(self.keys, self.in_order_within) if self.controlled else None
+
+    @property
+    def one_controller(self) -> bool:
+        """Whether rows out of order are an error; not with a timeout, which goes by the clock."""
+        timeout = self.window.idle_timeout_us if isinstance(self.window, Range) else None
+        return timeout is None and self.frame.never_behind(self.orders, self.keys)
+
+    @cached_property
+    def time(self) -> str:
+        """The kind of the order: "timestamp", "timestamp_ntz" or "long"."""
+        kind = self.frame.kind(self.orders[0])
+        return kind if kind in ("timestamp", "timestamp_ntz") else "long"
+
+    @property
+    def time_type(self) -> Any:
+        """The type of the answers' times."""
+        return WHOLE if self.time == "long" else self.frame.type(self.orders[0])
+
+    # ---- what the operator reads
+
+    def emits_rows(self, with_rows: bool) -> bool:
+        """Whether rows are emitted again."""
+        return with_rows or not isinstance(self.window, Range)
+
+    def row(self, with_rows: bool) -> list[str]:
+        """Return the columns that are emitted with each row."""
+        dropped = {ALTERNATIVES} if not with_rows else {*MARKS, "window", "held"}
+        return [name for name in self.frame.columns if name not in dropped]
+
+    def passed(self, with_rows: bool) -> list[str]:
+        """Return the columns of the input that are emitted: of rows, or the keys of extents."""
+        return self.row(with_rows) if self.emits_rows(with_rows) else self.keys
+
+    @property
+    def expressions(self) -> list[str]:
+        """The distinct expressions whose values the operator reads."""
+        given = [w.expression for w in self.wanted if w.expression is not None]
+        if isinstance(self.window, Delta):
+            given.append(self.window.on)
+        return list(dict.fromkeys(given))
+
+    def number_of(self, expression: str | None) -> Any:
+        """Return the number of an expression among the operator's attributes."""
+        return None if expression is None else self.expressions.index(expression)
+
+    @cached_property
+    def _computation(self) -> Computation:
+        return self.frame.expressions.computation(self.expressions, self.arguments)
+
+    @property
+    def computed(self) -> Mapping[str, Any]:
+        """Columns that only the frame's engine computes, with their types: see `Input`."""
+        return self._computation.columns
+
+    def reading(self, with_rows: bool = False, without_order: str = "") -> Reading:
+        """Return how the operator reads the frame; without_order : as of `Rule`."""
+        existence = self.existence_column
+        values: list[tuple[str, Cells]] = [("prob", Probabilities(existence))]
+        values += [(f"value{i}", cells) for i, cells in enumerate(self._computation.cells)]
+        values += marks_of(MARKS if self.controlled or self.marks_late else [])
+        values += [(fixed, Column(name)) for fixed, name in self.others.items()]
+        rule = Rule(
+            probabilities=True,
+            existence=existence,
+            complete=tuple(f"order{i}" for i in range(len(self.orders))),
+            bounded=tuple(f"value{i}" for i in range(len(self.expressions))),
+            scored=self.scored,
+            without_order=without_order,
+            max_alternatives=self.frame.max_alternatives,
+        )
+        carried = self.row(with_rows) if self.emits_rows(with_rows) else []
+        passed, orders, keys = map(tuple, (carried, self.orders, self.keys))
+        return Reading(passed, orders, keys, tuple(values), rule, Ties(self.frame.tied))
+
+    # ---- the columns of the result
+
+    @property
+    def added(self) -> list[str]:
+        """The columns of the answers that are neither the rows' nor results."""
+        of_extents = ["window", "held", "punctuation", "late"]
+        return of_extents if isinstance(self.window, Range) else ["held"]
+
+    def outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
+        """Return the columns of the result."""
+        time = self.time_type
+        prefix = "c" if self.emits_rows(settings.members) else "key"
+        found = passed(self.frame, self.passed(settings.members), prefix=prefix, taken=self.added)
+        extent = Struct((Field("start", time), Field("end", time)))
+        kinds = {"window": extent, "held": WHOLE, "punctuation": time, "late": WHOLE}
+        metadata = {"held": {ADDED_COLUMN: "true"}, "window": controlled_by(self.in_order_within)}
+        for name, kind in kinds.items():
+            if name in self.added:
+                found.append(Output(name, (name,), kind, metadata.get(name)))
+        of_results = {ADDED_COLUMN: "true", **self._sharing()}
+        for i, w in enumerate(self.wanted):
+            kind, cast = self._plain(w)[1:] if settings.kinds else (self._struct(settings), None)
+            found.append(Output(w.name, (f"result{i}",), kind, of_results, cast=cast))
+        return found
+
+    def _sharing(self) -> dict[str, str]:
+        """Return metadata of the results: whether answers may share uncertain tuples."""
+        if self.certain:
+            return {}
+        apart = isinstance(self.window, Range) and self.window.slide_us >= self.window.length_us
+        rows = self.shared if apart else WINDOWS
+        return {} if rows is None else {SHARED_KEY: rows}
+
+    def _plain(self, w: AggregateSpec) -> tuple[str, Any, Any]:
+        """Return the kind of a certain result (see `WindowTableConfig`), the type of the operator's
+        answers, and the type that it is cast to (None: the same)."""
+        if w.function in COUNT_FUNCTIONS:
+            return "whole", WHOLE, None
+        if w.function not in VALUES or w.expression is None:
+            return "number", NUMBER, None
+        own, kind = self.frame.expressions.value_type(w.expression)
+        if kind in ("timestamp", "timestamp_ntz"):
+            return kind, own, None
+        return ("whole", WHOLE, own) if kind == "whole" else ("number", NUMBER, own)
+
+    def _struct(self, settings: RowWindowTableConfig | ExtentTableConfig) -> Struct:
+        """Return the type of an uncertain result."""
+        names = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]
+        parts = [Field(name, NUMBER) for name in names]
+        if self.distribution is not None:
+            pairs = ListOf(Struct((Field("prob", NUMBER), Field("value", NUMBER))))
+            parts += [Field("distribution", pairs), Field("moved", NUMBER)]
+        if self.distribution is not None or settings.quantiles:
+            parts.append(Field("error", NUMBER))
+        return Struct((*parts,))
+
+    # ---- the configuration
+
+    def settings(
+        self,
+        with_rows: bool = False,
+        forget_after: str | timedelta | float | None = None,
+        quantiles: Sequence[float] = (),
+        structs: bool = False,
+        **laws: Any,
+    ) -> RowWindowTableConfig | ExtentTableConfig:
+        """Return the operator's configuration.
+
+        The arguments, in `laws` seed and samples, are those of `window_aggregate`.
+        structs : results of certain rows are structs too, and distributions have any size
+        Raises ValueError or TypeError for arguments that exclude each other.
+        """
+        window = self.window
+        if not structs:
+            check_alternatives("distribution", self.distribution, self.frame.max_alternatives)
+        plain = self.certain and not structs
+        if plain:
+            self._refuse_uncertain(quantiles)
+        if with_rows and not isinstance(window, Range):
+            raise ValueError("`with_rows` gives the rows of extents: write window=sf.Range(...)")
+        if with_rows:
+            self._check_results(with_rows=True)
+        common: dict[str, Any] = {
+            "results": tuple(
+                (f"result{i}", w.function, self.number_of(w.expression), w.argument)
+                for i, w in enumerate(self.wanted)
+            ),
+            "kinds": tuple(self._plain(w)[0] for w in self.wanted) if plain else (),
+            "distribution": self.distribution,
+            "attributes": len(self.expressions),
+            "orders": len(self.orders),
+            "keys": len(self.keys),
+            "forget_after": forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
+            "one_controller": self.one_controller,
+            "quantiles": tuple(float(q) for q in quantiles),
+            **laws,
+        }
+        if isinstance(window, Range):
+            return ExtentTableConfig(
+                window=window,
+                scope=self.scope,
+                members=with_rows,
+                time=self.time,
+                by_source=self.controlled and self.frame.by_source,
+                key_names=tuple(f"key{i}" for i in range(len(self.keys))),
+                **common,
+            )
+        on = self.number_of(window.on) if isinstance(window, Delta) else 0
+        return RowWindowTableConfig(
+            window=window, on_attribute=on, controlled=self.marks_late, **common
+        )
+
+    def _refuse_uncertain(self, quantiles: Sequence[float]) -> None:
+        """Raise ValueError for arguments of uncertain results."""
+        asked = {"quantiles": bool(len(quantiles)), "distribution": self.distribution is not None}
+        for argument in (name for name, given in asked.items() if given):
+            raise ValueError(
+                f"`{argument}` describes results that are uncertain, and these {self.frame.noun} "
+                f"rows have neither `alternatives` nor an `existence`: results are plain values. "
+                f"Leave `{argument}` out"
+            )
+
+
+def extents_per_row(window: Range) -> int:
+    """Return how many extents a row may be in."""
+    return -(-window.length_us // window.slide_us)
+
+
+def tumbling(window: Range) -> Range:
+    """Return the window over tuples that come once per extent, since their event time is uncertain.
+
+    Raises ValueError for a window whose extents do not touch.
+    """
+    if window.slide_us > window.length_us:
+        raise ValueError(
+            f"`window` over an uncertain event time must have a `slide` of at most its `length`: "
+            f"a tuple between two extents would be in none; got {window!r}"
+        )
+    return replace(window, length=window.slide or window.length, slide=None)

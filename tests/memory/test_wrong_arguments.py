@@ -1,0 +1,211 @@
+"""What functions refuse, argument by argument: checks that are the same for every kind of frame.
+
+tests/spark/test_arguments.py holds, with one case for each function, that they come before a frame
+of Spark too.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+
+STAMP = pa.timestamp("us", tz="UTC")
+
+
+def empty(uncertain=(), **columns):
+    """An empty table; `uncertain` are the attributes of its alternatives."""
+    if uncertain:
+        fields = [("prob", pa.float64()), *((name, pa.float64()) for name in uncertain)]
+        columns["alternatives"] = pa.list_(pa.struct(fields))
+    return pa.schema(columns).empty_table()
+
+
+READINGS = empty(device=pa.string(), event=STAMP, arrival=STAMP, value=pa.float64())
+TUPLES = empty(["x", "y"], id=pa.int64(), site=pa.string(), seen=pa.int64())
+PLACES = empty(id=pa.int64(), seen=STAMP, received=STAMP, x=pa.float64(), y=pa.float64())
+WINDOWED = empty(["x"], id=pa.int64(), k=pa.int64(), ts=STAMP)
+SPEEDS = empty(
+    id=pa.string(), ts=STAMP, speed=pa.float64(), confidence=pa.float64(), rule=pa.string()
+)
+GAPPY = empty(id=pa.int64(), word=pa.string(), a=pa.float64(), b=pa.float64(), c=pa.float64())
+DEVICES = empty(
+    id=pa.int64(), device=pa.string(), time=STAMP, a=pa.float64(), b=pa.float64(), age_b=STAMP
+)
+DONORS = pa.table({name: [1.0, 2.0] * 10 for name in "abc"} | {"word": ["w"] * 20})
+IMPUTE = {"repository": DONORS, "dependencies": "a -> b : 0.1 -> 1", "attributes": "b"}
+PAIRS = {"on": "x", "within": 1.0, "probability": 0.5, "window": sf.Rows(5), "order": "seen"}
+
+# name: the call, its right arguments, and what is said of wrong ones
+FUNCTIONS = {
+    "reorder": (
+        lambda **of: sf.reorder(READINGS, **of),
+        {"event_time": "event", "arrival": "arrival", "slack": 3},
+        [
+            ({"drop_ratio": 0.1}, "exclude each other"),
+            ({"slack": None}, "one of `drop_ratio`"),
+            ({"slack": None, "drop_ratio": 1.5}, "drop_ratio"),
+            ({"event_time": "evnt"}, "did you mean `event`"),
+            ({"key": ["device", "devise"]}, "`key` names a column `devise`"),
+            ({"arrival": "value"}, "`value` is double"),
+            ({"idle_timeout": "5 parsecs"}, "duration like"),
+            ({"estimator": "best"}, "must be one of"),
+            ({"source": "topik"}, "`source` names a column `topik`"),
+            ({"expected_sources": 2}, "`expected_sources` needs `source`"),
+        ],
+    ),
+    "similarity_join": (
+        lambda **of: sf.similarity_join(TUPLES, TUPLES, **of),
+        PAIRS,
+        [
+            ({"on": ["x", "y"], "strategy": "sort"}, "index"),
+            ({"within": 0}, "within"),
+            ({"within": "far"}, "`within` must be a finite number"),
+            ({"probability": 0.0}, "probability"),
+            ({"on": "w"}, "which the alternatives of the left table lack"),
+            ({"order": "sen"}, "did you mean `seen`"),
+            ({"window": 500}, "`window` must be sf.Rows"),
+            ({"strategy": "fast"}, "strategy"),
+            ({"output": "update"}, "output"),
+            ({"tasks": 0}, "`tasks` must be a whole number of at least 1; got 0"),
+            ({"tasks": 5000}, "`tasks` must be at most 1024"),
+            ({"order": "site"}, "numbers, times or dates"),
+        ],
+    ),
+    "similarity_join of places": (
+        lambda **of: sf.similarity_join(PLACES, PLACES, **of),
+        PAIRS | {"on": ["x", "y"]},
+        [
+            ({"within": {"x": 1.0}}, "a distance for each of `on`"),
+            ({"within": {"x": 1.0, "y": 0.0}}, "`within` must be a positive"),
+            ({"metric": "manhattan"}, "`metric` must be one of euclidean, haversine"),
+            ({"metric": "haversine", "on": "x"}, r"needs `on`=\[longitude, latitude\]"),
+            ({"window": sf.Range("1 minute"), "order": "x"}, "`order` must be one timestamp"),
+            ({"window": sf.Range("1 minute", slide="1 second")}, "by its length alone"),
+            ({"window": (sf.Rows(3), 5)}, "or a pair of them"),
+            ({"idle_timeout": "1 minute"}, "put sf.reorder before both"),
+        ],
+    ),
+    "similarity_join that imputes": (
+        lambda **of: sf.similarity_join(GAPPY, GAPPY, **of),
+        PAIRS | {"on": ["b"], "order": "id", "impute": IMPUTE},
+        [
+            ({"impute": 3}, "sf.Imputation"),
+            ({"impute": {"attributes": "b"}}, "arguments of sf.Imputation"),
+            ({"on": ["b", "c"]}, "those of `on`"),
+            ({"strategy": "index"}, "`strategy` has no meaning"),
+            ({"probability": 2.0}, "probability"),
+            ({"within": 0.0}, "within"),
+            ({"output": "update"}, "output"),
+            ({"window": sf.Delta(1.0, on="b")}, "`window` must be sf.Rows"),
+        ],
+    ),
+    "window_aggregate": (
+        lambda **of: sf.window_aggregate(WINDOWED, **of),
+        {"aggregates": {"t": "sum(x)"}, "window": sf.Rows(2), "order": "id"},
+        [
+            ({"aggregates": {"t": "median(x)"}}, "one of count, sum, avg"),
+            ({"aggregates": {"t": "summ(x)"}}, "did you mean `sum`"),
+            ({"aggregates": {"t": "sum(distinct x)"}}, "DISTINCT"),
+            ({"aggregates": {"t": "quantile(x, 2)"}}, "share from 0 to 1"),
+            ({"aggregates": {"id": "sum(x)"}}, "already"),
+            ({"order": "nope"}, "frame lacks"),
+            ({"order": ["ts", "id"], "window": sf.Range("1 minute")}, "one column"),
+            ({"with_rows": True}, "sf.Range"),
+            ({"distribution": 0}, "distribution"),
+            ({"existence": "id"}, "carry their own"),
+            ({"aggregates": {"m": "median(x)"}}, r"got 'median': write quantile\(x, 0.5\)"),
+        ],
+    ),
+    "window_aggregate of certain rows": (
+        lambda **of: sf.window_aggregate(SPEEDS, **of),
+        {"aggregates": {"n": "count(*)"}, "window": sf.Rows(2), "order": "ts"},
+        [({"quantiles": [0.5]}, "Leave `q")],
+    ),
+    "top_k": (
+        lambda **of: sf.top_k(SPEEDS, **of),
+        {
+            "queries": sf.Top(2), "by": "speed", "window": sf.Range("20 minutes"), "order": "ts",
+            "exclusive": "rule", "existence": "confidence",
+        },
+        [
+            ({"queries": []}, "`queries` must be one sf.Top"),
+            ({"queries": ["3"]}, "`queries` must be one sf.Top"),
+            ({"by": "speed asc", "ascending": False}, "give the direction once"),
+            ({"by": "speed asc, id desc"}, "must be one expression, the score"),
+            ({"key": 5}, "`key` must be a column name, as text"),
+            ({"queries": [sf.Top(2), sf.Top(2, every="5 s")]}, "two `queries` are called"),
+            ({"window": sf.Rows(5, 1)}, "lacks `every`"),
+            ({"window": sf.Delta(1, on="speed")}, "sf.Range or sf.Rows"),
+            ({"by": " "}, "`by`"),
+            ({"order": "nope"}, "frame lacks"),
+            ({"order": "id"}, "`order`"),
+            ({"exclusive": "ruel"}, "did you mean `rule`"),
+            ({"group": "nope"}, "`group`"),
+            ({"semantics": "best"}, "`semantics` must be one of"),
+            ({"semantics": "pt_k"}, "needs `probability`"),
+            ({"probability": 0.5}, "the column of probabilities is `existence`"),
+            ({"alpha": 0.5}, "`alpha`"),
+            ({"plan": "fast"}, "`plan`"),
+            ({"semantics": "u_topk", "group": "id"}, "streams are ranked"),
+            ({"existence": "nope"}, "`existence`"),
+        ],
+    ),
+    "impute": (
+        lambda **of: sf.impute(GAPPY, **of),
+        IMPUTE,
+        [
+            ({"attributes": []}, "`attributes` must name at least one"),
+            ({"attributes": ["b", "b"]}, "twice"),
+            ({"attributes": "bb", "dependencies": "a -> bb : 0.1 -> 1"}, "did you mean `b`"),
+            ({"dependencies": []}, "`dependencies` must hold at least one"),
+            ({"dependencies": "a -> c : 0.1 -> 1"}, "not one of the `attributes`"),
+            ({"dependencies": "a => b : 0.1 -> 1"}, "expected"),
+            ({"dependencies": "z -> b : 0.1 -> 1"}, "`z` that the frame lacks"),
+            ({"dependencies": "id -> b : 0.1 -> 1"}, "`repository` names a column `id`"),
+            ({"dependencies": "word -> b : 0.1 -> 1"}, "must be of numbers"),
+            ({"fallback": "mean"}, "fallback"),
+            ({"max_alternatives": 0}, "max_alternatives"),
+            ({"joint": 1}, "joint"),
+            ({"scaling": {"b": (0.0, 0.0)}}, "span above 0"),
+            ({"repository": 3}, "static DataFrame, a pandas, Polars or Arrow table"),
+            ({"repository": " "}, "empty text"),
+        ],
+    ),
+    "earlier_values": (
+        lambda **of: sf.earlier_values(DEVICES, **of),
+        {"attributes": ["a"], "order": "time"},
+        [
+            ({"attributes": []}, "at least one"),
+            ({"attributes": ["c"]}, "did you mean|lacks"),
+            ({"attributes": "device"}, "must be of numbers"),
+            ({"attributes": "b"}, "`age_b` already"),
+            ({"order": "device"}, "must be a timestamp or a number"),
+            ({"order": ["time"]}, "name of one column"),
+            ({"order": "when"}, "`order` names a column"),
+            ({"key": "devise"}, "did you mean `device`"),
+            ({"key": "device", "order": "id", "forget_after": 0}, "above 0"),
+            ({"key": "device", "forget_after": "never"}, "must be a duration"),
+            ({"forget_after": 10}, "there is no `key`"),
+            ({"name": "a-b"}, "letters, digits"),
+        ],
+    ),
+}  # fmt: skip
+CASES = [
+    pytest.param(call, right | wrong, message, id=f"{name} {' '.join(wrong)} {i}")
+    for name, (call, right, cases) in FUNCTIONS.items()
+    for i, (wrong, message) in enumerate(cases)
+]
+
+
+@pytest.mark.parametrize(("call", "arguments", "message"), CASES)
+def test_wrong_arguments_are_named_before_anything_runs(call, arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call(**arguments)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_right_arguments_are_accepted(name):
+    call, right, _ = FUNCTIONS[name]
+    assert call(**right).num_rows == 0
