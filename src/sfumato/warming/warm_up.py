@@ -17,8 +17,8 @@ from sfumato.warming.steps import SLOWEST, WARM_UP_STEPS
 ONE_STEP = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from sfumato.warming.steps import STEPS
-STEPS[sys.argv[2]]()
+from sfumato.warming.steps import WARM_UP_STEPS
+WARM_UP_STEPS[sys.argv[2]]()
 """
 
 
