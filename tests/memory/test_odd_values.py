@@ -322,6 +322,17 @@ def test_numbers_that_a_double_holds_are_exact_and_not_warned_of(kind):
     assert found.column("m").to_pylist() == expected
 
 
+def test_the_largest_whole_numbers_keep_their_sign():
+    ends = [2**63 - 1, -(2**63), 2**63 - 100]
+    rows = pa.table({"at": at(0, 1, 2), "x": pa.array(ends, pa.int64())})
+    with pytest.warns(UserWarning, match="doubles"):
+        found = sf.window_aggregate(
+            rows, {"most": "max(x)", "last": "last(x)"}, window=sf.Rows(1), order="at"
+        )
+    expected = [2**63 - 1, -(2**63), 2**63 - 1]  # to the digits of a double, as the warning says
+    assert found.column("most").to_pylist() == found.column("last").to_pylist() == expected
+
+
 def test_whole_numbers_as_times_and_orders_stay_exact():
     times = [2**53 + 3, 2**53 + 1, 2**53 + 2]
     rows = pa.table({"t": times, "a": [2**53 + 5 + i for i in range(3)], "v": [1.0, 2.0, 3.0]})

@@ -102,14 +102,19 @@ def _known(numbers: np.ndarray | None) -> pa.Array:
 def _plain(measured: Measured, kind: str) -> pa.Array:
     """Return the values of certain results, NULL where there are none.
 
-    Times were read as seconds; a double tells their microseconds apart.
+    Times were read as seconds, whose microseconds a double keeps until the year 2242. A double of
+    2^63 stands for the largest whole numbers of 64 bits, which round to it.
     """
     values = measured.mean
     if kind == "number":
         return _known(values)
     missing = np.isnan(values)
     scaled = np.where(missing, 0.0, values) * (1 if kind == "whole" else 1e6)
-    array = pa.array(np.rint(scaled).astype(np.int64), mask=missing)
+    rounded = np.rint(scaled)
+    largest = rounded >= 2.0**63
+    whole = np.where(largest, 0.0, rounded).astype(np.int64)
+    whole[largest] = np.iinfo(np.int64).max
+    array = pa.array(whole, mask=missing)
     return array if kind == "whole" else array.cast(ARROW_TIMES[kind])
 
 
