@@ -12,7 +12,7 @@ JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&
 # What Python compiles is kept: without, each of the many processes of a run compiles all of it anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo check fast test warm fetched lint docs reproduce bench chaos soak static cluster dist release matrix conda clean
+.PHONY: demo check fast test warm fetched lint docs reproduce bench chaos soak static cluster dist release matrix clean
 .DEFAULT_GOAL := demo
 
 # `make demo ARGS="--rows 5000"` plays a part of the year.
@@ -84,10 +84,6 @@ release: $(VENV)/dist.stamp
 # Every Python with every PySpark, each in a fresh environment; docs/versions.md. Some minutes each.
 matrix: $(VENV)/dist.stamp
 	$(BIN)/python packaging/matrix.py $(ONLY)
-
-# Build and test the conda recipe from packages on disk; after `make dist`.
-conda: $(VENV)/dist.stamp
-	$(BIN)/python packaging/conda.py
 
 # A standalone cluster of separate processes: README's example, a killed worker, skew, a hot key.
 cluster: $(VENV)/dev.stamp

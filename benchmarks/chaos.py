@@ -24,18 +24,21 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.data.streams import readings_of_three
+from benchmarks.harness import Row
+from benchmarks.page import fill, table
 from benchmarks.sink_files import committed_files, compared, rounded
 from benchmarks.spark_streams import write_files
 
 FILES, ROWS = 60, 80
 TARGETS = ("driver", "JVM", "worker", "process group")
+SUMS = ("micro_batches", "answers", "lost", "doubled", "seconds")  # of several runs
 PATIENCE = 300  # seconds without a micro-batch before a run counts as hung
 
 COLUMNS = (
@@ -119,30 +122,16 @@ RUN = "`sfumato run`"  # two cores, extents from SQL
 SHAPES = ("reorder", "reorder, extents", "count windows", "similarity join", "top-k", RUN)
 
 
-@dataclass
-class Outcome:
-    """What became of one query: kills by target, micro-batches committed, answers compared."""
+Outcome = dict[str, Any]  # of one query; `targets` has its kills by target
 
-    query: str
-    targets: dict[str, int]
-    micro_batches: int
-    answers: int
-    lost: int
-    doubled: int
-    seconds: float
 
-    @property
-    def kills(self) -> int:
-        return sum(self.targets.values())
-
-    def __add__(self, other: Outcome) -> Outcome:
-        """The sums of two runs of one query."""
-        sums = {
-            name: getattr(self, name) + getattr(other, name)
-            for name in ("micro_batches", "answers", "lost", "doubled")
-        }
-        targets = dict(Counter(self.targets) + Counter(other.targets))
-        return Outcome(self.query, targets, **sums, seconds=round(self.seconds + other.seconds, 1))
+def added(one: Outcome | None, other: Outcome) -> Outcome:
+    """The sums of two runs of one query."""
+    if one is None:
+        return other
+    targets = Counter(one["targets"]) + Counter(other["targets"])
+    sums = {name: round(one[name] + other[name], 1) for name in SUMS}
+    return {"query": one["query"], "targets": dict(targets), **sums}
 
 
 def start(folder: Path, shape: str, files: int) -> subprocess.Popen[bytes]:
@@ -239,46 +228,30 @@ def answers(folder: Path) -> Counter[str]:
     return found
 
 
-def tried(shape: str, kills: int, table: pa.Table, root: Path, seed: int) -> Outcome:
+def tried(shape: str, kills: int, rows: pa.Table, root: Path, seed: int) -> Outcome:
     since = time.monotonic()
     quiet, loud = (root / f"{shape}-{kind}" for kind in ("quiet", "killed"))
     for folder in (quiet, loud):
-        write_files(table, ROWS, folder / "in")
+        write_files(rows, ROWS, folder / "in")
     finish(quiet, shape, 17)
     targets = Counter(disturbed(loud, shape, kills, seed))
     finish(loud, shape, 1)
     found = compared(answers(quiet), answers(loud))
-    seconds = round(time.monotonic() - since, 1)
-    return Outcome(shape, dict(targets), committed(loud), **found, seconds=seconds)
+    about = {"query": shape, "targets": dict(targets), "micro_batches": committed(loud)}
+    return {**about, **found, "seconds": round(time.monotonic() - since, 1)}
 
 
-HEAD = """# Kills
-
-Written by `make chaos`, which adds to what it found before (docs/chaos.json); no number is typed.
-Each query reads a disordered stream, one file a micro-batch; driver, JVM, worker or all of them
-get SIGKILL at random moments, and the query is started again. Its answers are compared, row for
-row, with those of one quiet run over the same files in a few micro-batches.
-
-| query | kills | of | micro-batches | answers | lost | doubled |
-|---|--:|---|--:|--:|--:|--:|
-"""
-
-
-def page(outcomes: list[Outcome]) -> str:
-    lines = []
-    for o in outcomes:
-        targets = ", ".join(f"{o.targets[name]} {name}" for name in TARGETS if name in o.targets)
-        figures = f"{o.micro_batches} | {o.answers} | {o.lost} | {o.doubled}"
-        lines.append(f"| {o.query} | {o.kills} | {targets} | {figures} |")
-    kills = sum(o.kills for o in outcomes)
-    return HEAD + "\n".join(lines) + f"\n\nKills in all: {kills}.\n"
-
-
-def kept(path: Path | None) -> dict[str, Outcome]:
-    """What earlier runs found, by query."""
-    if path is None or not path.is_file():
-        return {}
-    return {entry["query"]: Outcome(**entry) for entry in json.loads(path.read_text())}
+def rows_of(outcomes: list[Outcome]) -> list[Row]:
+    """The rows of the page."""
+    return [
+        {
+            "name": of["query"],
+            "kills": sum(of["targets"].values()),
+            "of": ", ".join(f"{of['targets'][t]} {t}" for t in TARGETS if t in of["targets"]),
+            **{name.replace("_", "-"): of[name] for name in SUMS[:-1]},
+        }
+        for of in outcomes
+    ]
 
 
 def main() -> None:
@@ -291,26 +264,27 @@ def main() -> None:
     parser.add_argument("--page", type=Path)
     parser.add_argument("--out", type=Path, help="figures of all runs so far, as JSON")
     chosen = parser.parse_args()
-    table = readings_of_three(FILES * ROWS, chosen.seed)
+    rows = readings_of_three(FILES * ROWS, chosen.seed)
     root = Path(tempfile.mkdtemp(prefix="sfumato-chaos-"))
-    outcomes = kept(chosen.out)
+    earlier = chosen.out is not None and chosen.out.is_file()
+    kept = json.loads(chosen.out.read_text()) if earlier else []
+    outcomes = {of["query"]: of for of in kept}
     shapes = chosen.only or SHAPES
     for i, shape in enumerate(shapes):
         kills = chosen.kills // len(shapes) + (i < chosen.kills % len(shapes))
-        found = tried(shape, kills, table, root, chosen.seed + i)
-        print(json.dumps(asdict(found)), flush=True)
-        outcomes[shape] = outcomes[shape] + found if shape in outcomes else found
+        found = tried(shape, kills, rows, root, chosen.seed + i)
+        print(json.dumps(found), flush=True)
+        outcomes[shape] = added(outcomes.get(shape), found)
+        done = [outcomes[shape] for shape in SHAPES if shape in outcomes]
         if chosen.out:
-            every = [asdict(outcomes[shape]) for shape in SHAPES if shape in outcomes]
-            chosen.out.write_text(json.dumps(every, indent=1) + "\n")
-    done = [outcomes[shape] for shape in SHAPES if shape in outcomes]
+            chosen.out.write_text(json.dumps(done, indent=1) + "\n")
     if chosen.page:
-        chosen.page.write_text(page(done))
-    wrong = [o.query for o in done if o.lost or o.doubled]
+        fill(chosen.page, table(rows_of(done)))
+    wrong = [of["query"] for of in done if of["lost"] or of["doubled"]]
     if wrong:
         raise SystemExit(f"answers lost or doubled: {', '.join(wrong)}; see {root}")
     shutil.rmtree(root)
-    print(f"{sum(o.kills for o in done)} kills: nothing lost, nothing doubled")
+    print("nothing lost, nothing doubled")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.data.streams import STAMP
+from benchmarks.page import fill, table
 from benchmarks.sink_files import committed_files
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,34 +107,6 @@ format = "parquet"
 path = "files"
 """
 
-VERSIONS = """PySpark {pyspark},
-{connectors}, a broker of Kafka {broker}."""
-PAGE = """# Kills beside a broker
-
-Written by `python -m benchmarks.kafka_kills --page docs/kafka-kills.md`; no number is typed.
-Disordered messages of sensors lie in three partitions of a topic of a real Kafka broker ({shares}
-of them, late by {delays} s on average). `sfumato run` of a pipeline file reads them, each partition
-at its own pace, and writes the answers to another topic, to a table of Delta Lake and to files:
-
-```text
-{text}
-```
-
-Its process group gets SIGKILL each time a further part of the answers has come, and is started
-again; the last run goes to the end. Then all answers are compared, value for value, with those of
-the same query over the same messages as a static frame. {versions}
-
-| | |
-|---|--:|
-{table}
-
-To a table of Delta Lake and to files Spark writes each answer once. To a topic it writes at least
-once: after a kill some answers come again. The key of a message, `key = "id"` in the file, names
-one answer, here as in the static frame, and what comes again under a key is equal, value for value.
-So whoever reads the topic by its key (the newest of each, as a compacted topic keeps it, or the
-first of each) has each answer once; the last line of the table is of such a reader.
-"""
-
 
 def readings(rows: int) -> pa.Table:
     """All messages, by partition in their order there."""
@@ -165,8 +138,8 @@ def stamps(seconds: np.ndarray) -> pa.Array:
     return pa.array(micros).cast(STAMP)
 
 
-def messages(table: pa.Table) -> Iterator[tuple[int, str]]:
-    for batch in table.to_batches(10_000):
+def messages(sent: pa.Table) -> Iterator[tuple[int, str]]:
+    for batch in sent.to_batches(10_000):
         for row in batch.to_pylist():
             partition = row.pop("partition")
             row |= {name: row[name].isoformat() for name in ("t", "arrival")}
@@ -185,13 +158,13 @@ def ended_if_alive(process: subprocess.Popen[bytes]) -> None:
         killed(process)
 
 
-def expected_and_lake(table: pa.Table, folder: Path) -> tuple[list[Row], list[Row]]:
+def expected_and_lake(sent: pa.Table, folder: Path) -> tuple[list[Row], list[Row]]:
     """What the query gives of all messages as a static frame, and the rows of the Delta table."""
     import sfumato as sf
     from sfumato.cli.pipeline.model import SparkPart
     from sfumato.cli.session import session
 
-    pq.write_table(table, folder / "all.parquet")
+    pq.write_table(sent, folder / "all.parquet")
     part = SparkPart(jars=tuple(added(*CONNECTORS)), settings=LAKE)
     spark = session("kafka_kills", short=True, part=part)
     frame = sf.sql(spark, TEXT, readings=spark.read.parquet(str(folder / "all.parquet")))
@@ -249,34 +222,37 @@ def main() -> int:
     run_again_under(PYSPARK, sys.argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends too
     with tempfile.TemporaryDirectory(prefix="kafka-kills-") as place:
-        folder, table = Path(place), readings(given.rows)
-        seconds, topic = run_and_killed(table, given.kills, folder)
+        folder, sent = Path(place), readings(given.rows)
+        seconds, topic = run_and_killed(sent, given.kills, folder)
         load = os.getloadavg()[2]
-        expected, lake = expected_and_lake(table, folder)
+        expected, lake = expected_and_lake(sent, folder)
         files = rows_of(pq.read_table(committed_files(folder / "files")).to_pylist())
     figures, held = compared(expected, lake, files, topic)
     figures = {
+        "PySpark, broker": f"{PYSPARK}, {KAFKA.rpartition(':')[2]}",
         "messages": given.rows,
         "kills": given.kills,
         "seconds, all runs together": seconds,
         "cores of the machine": os.cpu_count() or 1,
         "processes, also of others, that wanted one, in the last 15 minutes": round(load),
-    } | figures
-    for name, value in (figures | held).items():
-        print(f"{name}: {value}")
+        **figures,
+        **{name: "yes" if value else "no" for name, value in held.items()},
+    }
+    rows = [{"name": name, "found": value} for name, value in figures.items()]
+    print(table(rows))
     if given.page is not None:
-        given.page.write_text(page(figures, held))
+        fill(given.page, table(rows))
     return 0 if all(held.values()) else 1
 
 
 def run_and_killed(
-    table: pa.Table, kills: int, folder: Path
+    sent: pa.Table, kills: int, folder: Path
 ) -> tuple[int, list[tuple[str | None, str]]]:
     """Seconds that all runs took together, and what the topic of answers has then."""
-    rows = len(table)
+    rows = len(sent)
     with KafkaBroker(folder / "kafka") as broker, ExitStack() as stack:
         os.environ["BROKER"] = broker.address
-        written(broker.address, "readings", messages(table), partitions=3)
+        written(broker.address, "readings", messages(sent), partitions=3)
         written(broker.address, "answers", [], partitions=3)
         file = folder / "p.toml"
         file.write_text(
@@ -299,23 +275,6 @@ def run_and_killed(
         stack.callback(ended_if_alive, process)
         ended(process, file, 3000)
         return round(time.monotonic() - begun), read(broker.address, "answers")
-
-
-def page(figures: dict[str, int], held: dict[str, bool]) -> str:
-    """The page of a run."""
-    lines = [f"| {name} | {value:,} |" for name, value in figures.items()]
-    lines += [f"| {name} | {'yes' if value else 'no'} |" for name, value in held.items()]
-    return PAGE.format(
-        table="\n".join(lines),
-        shares=", ".join(f"{share:.0%}" for share in SHARES),
-        delays=", ".join(f"{delay:g}" for delay in DELAYS),
-        text=TEXT.strip(),
-        versions=VERSIONS.format(
-            pyspark=PYSPARK,
-            broker=KAFKA.rpartition(":")[2],
-            connectors=" and ".join(f"`{name}`" for name in CONNECTORS),
-        ),
-    )
 
 
 if __name__ == "__main__":

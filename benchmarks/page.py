@@ -15,6 +15,7 @@ from benchmarks.harness import Row
 
 COMPARED = ("name", "setting", "ours", "peer", "ratio", "goal", "met")
 TEXTS = ("name", "setting", "trace", "set", "stream")
+MARK = "<!-- measured -->"
 FOLDER = Path(__file__).with_name("suites")
 SUITES = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
 
@@ -50,6 +51,12 @@ def keep(folder: Path, suite: str, rows: list[Row]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(json.dumps(row) for row in rows)
     (folder / f"{suite}.json").write_text(f"[\n{lines}\n]\n")
+
+
+def fill(page: Path, text: str) -> None:
+    """Replace what stands between the two marks of a page, whose prose is written by hand."""
+    before, _, after = page.read_text().split(MARK)
+    page.write_text(f"{before}{MARK}\n\n{text}\n\n{MARK}{after}")
 
 
 def written(folder: Path) -> str:

@@ -16,7 +16,6 @@ import json
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
+from benchmarks.harness import Row
+from benchmarks.page import fill, table
 from sfumato.cli.session import session
+from sfumato.metrics.figures import SessionFigures
 
 GROWTH = 1.1  # of the last third over the middle one, at most
 EVERY = 10.0  # seconds between two samples
@@ -34,20 +36,7 @@ DEVICES, LIFE = 50, 60  # devices at a time, and seconds until others replace th
 MB = 2**20
 
 
-@dataclass
-class Sample:
-    """At one moment: MB of resident memory, and what the queries hold and have done."""
-
-    seconds: float
-    driver: float
-    jvm: float
-    workers: float
-    state_mb: float
-    checkpoint_mb: float
-    rows: int
-    held: int
-    batch_seconds: float
-    processor_seconds: float
+Sample = dict[str, Any]  # at one moment: MB of memory, and what the queries hold and have done
 
 
 def readings(spark: SparkSession, rate: int) -> DataFrame:
@@ -84,46 +73,23 @@ def queries(rows: DataFrame) -> dict[str, DataFrame]:
     }  # fmt: skip
 
 
-@dataclass
-class Watch:
-    """Running queries, and what their micro-batches have done: rows read, rows more held."""
-
-    running: list[Any]
-    folder: Path
-    begun: float = field(default_factory=time.monotonic)
-    rows: dict[tuple[str, int], int] = field(default_factory=dict)
-    held: dict[tuple[str, int], int] = field(default_factory=dict)
-
-    def sample(self) -> Sample:
-        """How things are now. Ends the program if a query has failed."""
-        last = []
-        for query in self.running:
-            if query.exception() is not None:
-                raise SystemExit(f"{query.name} failed: {query.exception()}")
-            reports = [json.loads(report.json) for report in query.recentProgress]
-            for report in reports:
-                self._take(query.name, report)
-            last += reports[-1:]
-        state = [operator for report in last for operator in report["stateOperators"]]
-        spent = [report["durationMs"].get("triggerExecution", 0) for report in last]
-        return Sample(
-            seconds=round(time.monotonic() - self.begun, 1),
-            **resident(),
-            state_mb=round(sum(of["memoryUsedBytes"] for of in state) / MB, 1),
-            checkpoint_mb=round(bytes_of(self.folder) / MB, 1),
-            rows=sum(self.rows.values()),
-            held=sum(self.held.values()),
-            batch_seconds=max(spent, default=0) / 1000,
-        )
-
-    def _take(self, name: str, report: dict[str, Any]) -> None:
-        batch = (name, report["batchId"])
-        self.rows[batch] = report["numInputRows"]
-        self.held[batch] = sum(
-            counts.get("held") or 0
-            for metric, counts in report.get("observedMetrics", {}).items()
-            if metric.startswith("sfumato_reorder")
-        )
+def sample(figures: SessionFigures, running: list[Any], folder: Path, begun: float) -> Sample:
+    """How things are now. Ends the program if a query has failed."""
+    for query in running:
+        if query.exception() is not None:
+            raise SystemExit(f"{query.name} failed: {query.exception()}")
+        figures.take(query.name, query.recentProgress)
+    known = list(figures.queries())
+    newest = [of.newest for of in known if of.newest is not None]
+    return {
+        "seconds": round(time.monotonic() - begun, 1),
+        **resident(),
+        "state_mb": round(sum(batch.state.get("memory", 0) for batch in newest) / MB, 1),
+        "checkpoint_mb": round(bytes_of(folder) / MB, 1),
+        "rows": sum(of.rows_in for of in known),
+        "held": sum(of.held or 0 for of in known),
+        "batch_seconds": max((batch.seconds for batch in newest), default=0.0),
+    }
 
 
 def bytes_of(folder: Path) -> int:
@@ -151,17 +117,21 @@ def resident() -> dict[str, float]:
 def load(samples: list[Sample]) -> float:
     """Share of all cores' time that the queries took, from the second third on."""
     since, last = samples[len(samples) // 3], samples[-1]
-    cores = psutil.cpu_count() or 1
-    spent = last.processor_seconds - since.processor_seconds
-    return spent / max((last.seconds - since.seconds) * cores, 1e-9)
+    spent = last["processor_seconds"] - since["processor_seconds"]
+    return spent / max((last["seconds"] - since["seconds"]) * (psutil.cpu_count() or 1), 1e-9)
+
+
+def thirds(samples: list[Sample], name: str) -> list[float]:
+    """The means of the three thirds of the run."""
+    third, values = max(1, len(samples) // 3), [of[name] for of in samples]
+    parts = (values[: -2 * third], values[-2 * third : -third], values[-third:])
+    return [sum(part) / max(len(part), 1) for part in parts]
 
 
 def growth(samples: list[Sample], name: str) -> float:
     """Mean of the last third over the mean of the middle third."""
-    third = max(1, len(samples) // 3)
-    values = [getattr(of, name) for of in samples]
-    last, middle = values[-third:], values[-2 * third : -third]
-    return (sum(last) / len(last)) / max(sum(middle) / max(len(middle), 1), 1e-9)
+    _, middle, last = thirds(samples, name)
+    return last / max(middle, 1e-9)
 
 
 WATCHED = {
@@ -172,40 +142,23 @@ WATCHED = {
     "checkpoint_mb": "files of both checkpoints, MB",
     "held": "rows held by reorders",
 }
-HEAD = """# Soak
-
-Written by `make soak`; no number is typed. Two queries (a reorder by device before extents; a
-similarity join of two reordered halves) ran {minutes:.0f} minutes at {rate} rows a second on
-{cores} cores, {load:.0%} of whose time they took; the devices were replaced every {life} seconds,
-so {devices:,} came by. The means of thirds of the run: the first one warms up.
-
-| | first third | middle third | last third | last / middle |
-|---|--:|--:|--:|--:|
-"""
 
 
 def page(samples: list[Sample], rate: int) -> str:
-    """The figures as Markdown."""
-    minutes = samples[-1].seconds / 60
-    third = len(samples) // 3
-    head = HEAD.format(
-        minutes=minutes, rate=rate, cores=psutil.cpu_count(), life=LIFE, load=load(samples),
-        devices=int(DEVICES * samples[-1].seconds / LIFE),
-    )  # fmt: skip
-    lines = []
+    """The figures as Markdown: the means of thirds of the run, and what the run was."""
+    last, rows = samples[-1], list[Row]()
     for name, meaning in WATCHED.items():
-        values = [getattr(of, name) for of in samples]
-        parts = (values[:third], values[third : 2 * third], values[2 * third :])
-        means = " | ".join(f"{sum(part) / max(len(part), 1):,.0f}" for part in parts)
-        lines.append(f"| {meaning} | {means} | {growth(samples, name):.2f} |")
-    batches = sorted(of.batch_seconds for of in samples)
-    return (
-        head
-        + "\n".join(lines)
-        + f"\n\nRows read: {samples[-1].rows:,}. Slower micro-batch of the two queries, seconds: "
-        f"median {batches[len(batches) // 2]:.1f} of the {TRIGGER} between two, "
-        f"most {batches[-1]:.1f}.\n"
-    )
+        first, middle, final = (f"{mean:,.0f}" for mean in thirds(samples, name))
+        means = {"first third": first, "middle third": middle, "last third": final}
+        rows.append({"name": meaning, **means, "last / middle": growth(samples, name)})
+    batches = sorted(of["batch_seconds"] for of in samples)
+    devices = int(DEVICES * last["seconds"] / LIFE)
+    return f"""{table(rows)}
+
+Minutes: {last["seconds"] / 60:.0f}. Rows per second: {rate}. Cores: {psutil.cpu_count()}, of whose
+time the queries took {load(samples):.0%}. Devices: {devices:,}, replaced every {LIFE} seconds.
+Rows read: {last["rows"]:,}. Slower micro-batch of the two queries, seconds: median
+{batches[len(batches) // 2]:.1f} of the {TRIGGER} between two, most {batches[-1]:.1f}."""
 
 
 def main() -> None:
@@ -226,18 +179,18 @@ def main() -> None:
             .start()
             for name, frame in queries(readings(spark, chosen.rate)).items()
         ]
-        watch = Watch(running, Path(folder))
-        while time.monotonic() - watch.begun < chosen.minutes * 60:
+        figures, begun = SessionFigures(), time.monotonic()
+        while time.monotonic() - begun < chosen.minutes * 60:
             time.sleep(EVERY)
-            samples.append(watch.sample())
-            print(json.dumps(asdict(samples[-1])), flush=True)
+            samples.append(sample(figures, running, Path(folder), begun))
+            print(json.dumps(samples[-1]), flush=True)
         for query in running:
             query.stop()
     spark.stop()
     if chosen.out:
-        chosen.out.write_text("".join(json.dumps(asdict(of)) + "\n" for of in samples))
+        chosen.out.write_text("".join(json.dumps(of) + "\n" for of in samples))
     if chosen.page:
-        chosen.page.write_text(page(samples, chosen.rate))
+        fill(chosen.page, page(samples, chosen.rate))
     print(page(samples, chosen.rate))
     grown = [name for name in WATCHED if growth(samples, name) > GROWTH]
     if grown:

@@ -10,6 +10,7 @@ long the others waited, compared with fixed watermarks, and the pairs of hours t
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,12 +24,14 @@ from rich.table import Table
 import sfumato as sf
 from examples.demo_data import AIRPORTS, HOURS, DemoData, NoDataError, write_data
 from experiments.disorder.waiting import Waiting, fixed_watermark, least_slack, waiting
+from sfumato.cli.java import NoJavaError
 from sfumato.cli.output import Log
 from sfumato.cli.pipeline.model import PipelineError, Sink
 from sfumato.cli.run import follow
-from sfumato.cli.run_view import Endpoints, RunView, serve_run, until_interrupted
+from sfumato.cli.run_view import RunView, serve_run
+from sfumato.cli.session import command_session
 from sfumato.cli.sink_query import SinkQuery, start_sink
-from sfumato.cli.startup import Cores, Verbose, failed, session_for
+from sfumato.cli.startup import Cores, Verbose, failed
 from sfumato.live.view import About
 
 DROP_RATIO = 0.01
@@ -65,18 +68,15 @@ def main(
 ) -> None:
     """Late flights put in order, and frost at two airports: real streams through Spark."""
     console = Console()
-    endpoints = Endpoints(page_port=port if watch else None)
     with TemporaryDirectory(prefix="sfumato-demo-") as folder:
         prepared = prepare(Path(folder), rows)
         try:
             with (
-                session_for(console, cores, verbose, short=True) as spark,
-                serve_run(console, endpoints) as view,
+                command_session(console, cores, verbose, short=True) as spark,
+                serve_run(console, port if watch else None) as view,
             ):
-                code = run_demo(spark, console, Path(folder), prepared, view)
-                if view is not None and not view.interrupted:
-                    until_interrupted(console)
-        except (NoDataError, PipelineError) as error:
+                code = run_demo(spark, console, Path(folder), prepared, view if watch else None)
+        except (NoDataError, NoJavaError, PipelineError) as error:
             raise failed(error) from None
     raise typer.Exit(code)
 
@@ -113,18 +113,22 @@ def run_demo(
     running = start_streams(spark, data, folder, 1 if view is None else WATCHED)
     if view is not None:
         view.about[running[0].name] = About(BY_TIMETABLE.strip(), target=DROP_RATIO)
-    for query in running:
-        query.figures = None if view is None else view.figures
+        for query in running:
+            query.figures = view.figures
     for query in running:  # at once: the second need not wait for the first
         query.start()
     code = follow(running, Log(console, is_live=console.is_terminal))
-    if view is not None and any(query.interrupted for query in running):
-        view.interrupted = True
-    elif code == 0:
+    is_over = not any(query.interrupted for query in running)
+    if is_over and code == 0:
         flights, weather = running
         tell_flights(console, data, spark.read.parquet(str(folder / flights.name)), flights)
         tell_weather(console, spark, data, spark.read.parquet(str(folder / weather.name)), weather)
         console.print(f"\nBoth streams and these answers: {time.monotonic() - began:.0f} s.")
+    if view is not None and is_over:
+        console.print("The page stays until Ctrl-C.")
+        with suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(1)
     return code
 
 

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from experiments.catalogue import experiments
@@ -53,29 +52,16 @@ def list_experiments(console: Console) -> None:
 def reproduce(
     wanted: list[Experiment], setting: Setting, out: Path, console: Console, page_at: Path | None
 ) -> list[str]:
-    """Run them one after the other; say claim, numbers and verdict; write into the folder `out`.
-
-    Each is written as soon as it is measured, so that a run cut short leaves what was done. One
-    that fails is reported and passed over. Returns the names of those that failed.
-    """
+    """Run them one after the other; say claim, numbers and verdict; write into the folder `out`."""
     failed, began = [], time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        whole = progress.add_task("all", total=len(wanted))
-        for experiment in wanted:
-            task = progress.add_task(experiment.name)
-            setting.advance = lambda done, total, task=task: progress.update(
-                task, completed=done, total=total
-            )
-            console.print(f"[bold]{experiment.name}[/bold] {escape(experiment.title)}")
-            try:
-                _one(experiment, setting, out, console)
-            except Exception as error:
-                failed.append(experiment.name)
-                said = escape(f"{type(error).__name__}: {error}")
-                console.print(f"  [red]failed[/red]   {said}")
-            progress.remove_task(task)
-            progress.advance(whole)
+    for experiment in wanted:
+        console.print(f"[bold]{experiment.name}[/bold] {escape(experiment.title)}")
+        try:
+            _one(experiment, setting, out, console)
+        except Exception as error:
+            failed.append(experiment.name)
+            said = escape(f"{type(error).__name__}: {error}")
+            console.print(f"  [red]failed[/red]   {said}")
     if wanted:
         took = _duration(time.monotonic() - began)
         console.print(f"{len(wanted) - len(failed)} of {len(wanted)} experiments in {took}")
@@ -125,7 +111,7 @@ def main(
         typer.Option(
             file_okay=False,
             exists=True,
-            help="Folder of the public data sets; without it stand-ins are used and reported.",
+            help="Folder of the public data sets, which some experiments need.",
         ),
     ] = None,
     out: Annotated[

@@ -6,13 +6,14 @@ AbsentDataError, naming the files looked for, when neither is there. Times have 
 the source's clock. A missing value is NaN (a missing string None).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.experiment import AbsentDataError
+from experiments.experiment import AbsentDataError, Setting
 from sfumato.operators.arrays import Floats
 
 # The 17 sets of paper A, by the names of its time and by those of the archive since 2018.
@@ -178,6 +179,26 @@ def out_of_order_sessions(folder: Path) -> pd.DataFrame:
     for name in ("event_time", "arrival_time"):
         table[name] = pd.to_datetime(table[name]).dt.tz_localize(None).astype("datetime64[us]")
     return table.sort_values(["session", "arrival_time"], kind="stable", ignore_index=True)
+
+
+SETS: dict[str, Callable[[Path], Any]] = {
+    "UCR archive": ucr,
+    "Intel lab": intel_lab,
+    "Intel lab, grid": intel_lab_grid,
+    "stocks": stocks,
+    "weather": weather,
+    "gas": gas,
+    "GeoLife": geolife,
+    "Iceberg Patrol": iceberg_sightings,
+    "OoO-Dataset": out_of_order_sessions,
+}
+
+
+def load(setting: Setting, name: str) -> Any:
+    """Load a data set from the setting's folder. Raises AbsentDataError if it is not there."""
+    if setting.data is None:
+        raise AbsentDataError(f"needs the data set {name}: give its folder with --data")
+    return SETS[name](setting.data)
 
 
 def scaled(values: Floats) -> Floats:

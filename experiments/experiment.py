@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
+from rich.progress import track
 
 Step = TypeVar("Step")
 Status = Literal["reproduced", "refuted", "differs"]
@@ -29,10 +31,7 @@ class Verdict:
 def verdict(
     said: str, *, met: bool, refuted: bool, because: str = "", allowing: str = ""
 ) -> Verdict:
-    """The verdict of what is said of the numbers; refuted only where the claim is not met.
-
-    because : why numbers differ that neither meet nor refute it;  allowing : what counts as met
-    """
+    """The verdict of what is said of the numbers; refuted only where the claim is not met."""
     if met:
         return Verdict("reproduced", f"{said} {allowing}".strip())
     return Verdict("refuted", said) if refuted else Verdict("differs", f"{said} {because}".strip())
@@ -69,15 +68,12 @@ class Experiment:
 class Setting:
     """How an experiment is run.
 
-    `quick` asks for sizes and repetitions that fit in a few seconds. `stand_ins` names the data
-    sets that were absent and replaced by synthetic ones: every output says so.
+    `quick` asks for sizes and repetitions that fit in a few seconds.
     """
 
     quick: bool = False
     data: Path | None = None
     seed: int = 1
-    advance: Callable[[int, int], None] | None = None  # called with (done, total)
-    stand_ins: list[str] = field(default_factory=list)
 
     def pick(self, quick: Any, full: Any) -> Any:
         """`quick` in a quick run, else `full`."""
@@ -88,9 +84,5 @@ class Setting:
         return np.random.default_rng([self.seed, *of])
 
     def steps(self, todo: Iterable[Step]) -> Iterator[Step]:
-        """Go through `todo` and tell the progress."""
-        todo, advance = list(todo), self.advance or (lambda done, total: None)
-        for done, step in enumerate(todo):
-            advance(done, len(todo))
-            yield step
-        advance(len(todo), len(todo))
+        """Go through `todo`, and show the progress on a terminal."""
+        return iter(track(list(todo), transient=True, disable=not sys.stdout.isatty()))

@@ -22,20 +22,17 @@ class Result:
     rows: pd.DataFrame
     quick: bool
     seed: int
-    stand_ins: tuple[str, ...]
 
 
 def run(experiment: Experiment, setting: Setting) -> Result:
-    """Measure; the stand-ins used are those of this experiment alone."""
-    setting.stand_ins.clear()
-    rows = experiment.measure(setting)
-    return Result(rows, setting.quick, setting.seed, tuple(setting.stand_ins))
+    """Measure an experiment."""
+    return Result(experiment.measure(setting), setting.quick, setting.seed)
 
 
 def write(experiment: Experiment, result: Result, folder: Path) -> None:
     """Write NAME.parquet (raw numbers) and the chart as NAME.html, NAME.svg and NAME.png."""
     folder.mkdir(parents=True, exist_ok=True)
-    about = {"quick": result.quick, "seed": result.seed, "stand_ins": list(result.stand_ins)}
+    about = {"quick": result.quick, "seed": result.seed}
     table = pa.Table.from_pandas(result.rows, preserve_index=False)
     table = table.replace_schema_metadata(
         {**(table.schema.metadata or {}), _ABOUT: json.dumps(about).encode()}
@@ -50,17 +47,12 @@ def read(experiment: Experiment, folder: Path) -> Result:
     """What `write` wrote. Raises FileNotFoundError where the experiment was not run."""
     table = pq.read_table(folder / f"{experiment.name}.parquet")
     about = json.loads(table.schema.metadata[_ABOUT])
-    return Result(table.to_pandas(), about["quick"], about["seed"], tuple(about["stand_ins"]))
+    return Result(table.to_pandas(), about["quick"], about["seed"])
 
 
 def provenance(result: Result) -> str:
-    """Notes on the run for its page; empty for a full run on real data."""
-    said = []
-    if result.stand_ins:
-        said.append(f"SYNTHETIC stand-in for {', '.join(result.stand_ins)}")
-    if result.quick:
-        said.append("quick run: smaller sizes, fewer repetitions")
-    return "; ".join(said)
+    """Return a note on a run for its page; empty for a full run."""
+    return "quick run: smaller sizes, fewer repetitions" if result.quick else ""
 
 
 def page(experiments: Iterable[Experiment], folder: Path, charts: str) -> str:

@@ -13,11 +13,7 @@ Result = TypeVar("Result")
 
 
 def interval(values: Sequence[float], name: str = "mean") -> dict[str, float]:
-    """{name: mean, low, high}: the mean of some runs and its 95% interval, 1.96 standard errors.
-
-    A name that ends in _seconds makes low_seconds and high_seconds: timings end so.
-    One run has an interval of no length; values that are NaN are left out.
-    """
+    """{name: mean, low, high}: the mean of some runs and its 95% interval, 1.96 standard errors."""
     known = np.array([value for value in values if not np.isnan(value)])
     mean = float(known.mean()) if known.size else float("nan")
     error = 1.96 * float(known.std(ddof=1)) / known.size**0.5 if known.size > 1 else 0.0
@@ -26,11 +22,7 @@ def interval(values: Sequence[float], name: str = "mean") -> dict[str, float]:
 
 
 def means(runs: list[dict[str, Any]], *measured: str) -> pd.DataFrame:
-    """A row for each point that has runs, with the means of the measured columns over them.
-
-    runs : a row each; what is not measured says the point
-    Of one measured column there is the interval as well, of several each has its own.
-    """
+    """A row for each point that has runs, with the means of the measured columns over them."""
     table = pd.DataFrame(runs)
     point = [name for name in table if name not in measured]
     rows = []
@@ -57,10 +49,7 @@ def half_widths(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def timed(call: Callable[[], Result]) -> tuple[Result, float]:
-    """What a call gives back, and the processor seconds it takes in this thread.
-
-    Not the clock on the wall, which counts the time of other programs too.
-    """
+    """What a call gives back, and the processor seconds it takes in this thread."""
     begin = time.thread_time()
     result = call()
     return result, time.thread_time() - begin

@@ -15,8 +15,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-import steps
-from environments import ROOT, Environment, Outcome, fresh, run
+from environments import ROOT, Environment, Outcome, fresh, run, run_demo, run_page
 
 WORK = ROOT / "build" / "check"
 MAX_IMPORT_SECONDS = 0.3  # for `import sfumato`
@@ -62,12 +61,7 @@ def bare(wheel: Path) -> None:
     times = [float(environment.run(["python", "-c", TIMED]).text) for _ in range(5)]
     quick = min(times) <= MAX_IMPORT_SECONDS
     expect(f"is imported in {min(times):.2f} s", quick, f"{times} s; at most {MAX_IMPORT_SECONDS}")
-    passed("is uninstalled", environment.pip("uninstall", "sfumato"))
-    left = [name for name in files(environment) - before if "sfumato" in name]
-    kept = "var/cache/sfumato/kernels"  # and the folders that it is in
-    others = [name for name in left if not (kept.startswith(name) or name.startswith(kept))]
-    expect("leaves nothing but compiled kernels", not others, "\n".join(others))
-    shutil.rmtree(environment.folder)
+    uninstall(environment, before, kept="var/cache/sfumato/kernels")
 
 
 def thin_client(wheel: Path) -> None:
@@ -89,12 +83,18 @@ def complete(wheel: Path) -> None:
     before = files(environment)
     passed("installs with the demo", environment.pip("install", f"{wheel}[demo,java]"))
     kernels = environment.folder / "var" / "cache" / "sfumato" / "kernels"  # where they are kept
-    passed("runs the README's example", steps.readme(environment, kernels))
-    passed("runs the demo", steps.demo(environment, kernels))
+    passed("runs the README's example", run_page(environment, kernels, "README.md", None))
+    passed("runs the demo", run_demo(environment, kernels))
     passed("removes its kernels", environment.run(["sfumato", "warm-up", "--remove"]))
+    uninstall(environment, before)
+
+
+def uninstall(environment: Environment, before: set[str], kept: str = "") -> None:
+    """Uninstall the package, and check that it leaves nothing. kept : compiled kernels"""
     passed("is uninstalled", environment.pip("uninstall", "sfumato"))
     left = [name for name in files(environment) - before if "sfumato" in name]
-    expect("leaves nothing", not left, "\n".join(left))
+    others = [of for of in left if not kept or not (kept.startswith(of) or of.startswith(kept))]
+    expect("leaves nothing else", not others, "\n".join(others))
     shutil.rmtree(environment.folder)
 
 

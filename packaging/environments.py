@@ -1,11 +1,13 @@
-"""Fresh Python environments for trying the package outside the source tree."""
+"""Fresh Python environments, and what is tried in them: examples, the demo, a few tests."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +16,17 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 UV = (sys.executable, "-m", "uv")
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+ROWS = "40000"  # of the demo's year
+REORDER, JOIN, TOP_K = (f"tests/spark/test_spark_{n}.py::" for n in ("reorder", "join", "top_k"))
+TESTS = (
+    f"{REORDER}test_a_restart_from_the_checkpoint_continues_exactly",
+    f"{JOIN}test_streams_give_the_same_pairs_in_any_micro_batches_and_after_a_restart[1]",
+    f"{TOP_K}test_a_stream_in_any_batches_and_across_a_restart_answers_as_the_static_frame",
+    "tests/spark/test_run_to_end.py",
+    "tests/sql/test_sql_spark.py::test_a_streaming_query_gives_the_rows_of_the_static_one",
+)
+FOR_TESTS = ("hypothesis", "pytest>=8", "pytest-timeout", "polars")
 
 
 class Outcome(NamedTuple):
@@ -60,10 +73,7 @@ class Environment:
 
 
 def fresh(folder: Path, python: str | Path = sys.executable) -> Environment:
-    """Make an empty environment in place of whatever is in the folder.
-
-    python : an interpreter, or a version, which uv finds on the PATH or in pyenv, or downloads
-    """
+    """Make an empty environment in place of whatever is in the folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions")
@@ -104,3 +114,26 @@ def require(outcome: Outcome) -> Outcome:
     if outcome.code:
         raise SystemExit(outcome.text)
     return outcome
+
+
+def run_page(environment: Environment, kernels: Path, page: str, blocks: int | None) -> Outcome:
+    """Run the first Python blocks of a page, as printed; None: all."""
+    code = "\n".join(BLOCK.findall((ROOT / page).read_text())[:blocks])
+    variables = {"SFUMATO_KERNEL_CACHE": str(kernels)}
+    with tempfile.TemporaryDirectory() as folder:
+        return environment.run(["python", "-c", code], inside=Path(folder), variables=variables)
+
+
+def run_demo(environment: Environment, kernels: Path) -> Outcome:
+    """Run the demo for a part of the year; it is in the source tree, not in the package."""
+    variables = {"SFUMATO_KERNEL_CACHE": str(kernels), "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["python", "-m", "examples.demo", "--rows", ROWS]
+        return environment.run(command, inside=Path(folder), variables=variables)
+
+
+def run_tests(environment: Environment, kernels: Path) -> Outcome:
+    """Run some tests of the source tree on real Spark."""
+    variables = {"SFUMATO_KERNEL_CACHE": str(kernels), "NUMBA_BOUNDSCHECK": "0"}
+    command = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
+    return environment.run(command, inside=ROOT, variables=variables, timeout=1200)

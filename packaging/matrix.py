@@ -15,19 +15,20 @@ import re
 import shutil
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from itertools import product
 from pathlib import Path
 
-import steps
+import environments as env
 from environments import ROOT, Environment, Outcome, fresh, require, run
 
 PYTHONS, SPARKS = ("3.11", "3.12", "3.13", "3.14"), ("4.1", "4.2", "4.3")
 COMBINATIONS = [f"{python}/{spark}" for python, spark in product(PYTHONS, SPARKS)]
 STEPS = {
-    "without Spark": steps.local,
-    "README": steps.readme,
-    "demo": steps.demo,
-    "tests": steps.tests,
+    "without Spark": partial(env.run_page, page="docs/in-memory.md", blocks=1),
+    "README": partial(env.run_page, page="README.md", blocks=None),
+    "demo": env.run_demo,
+    "tests": env.run_tests,
 }
 WORK = ROOT / "build" / "matrix"
 PAGE = ROOT / "docs" / "versions.md"
@@ -40,7 +41,7 @@ def try_combination(name: str, wheel: Path) -> list[str]:
     version, spark = name.split("/")
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     environment = fresh(WORK / name.replace("/", "-"), version)
-    needs = [f"{wheel}[demo,java]", f"pyspark=={spark}.*", *steps.FOR_TESTS]
+    needs = [f"{wheel}[demo,java]", f"pyspark=={spark}.*", *env.FOR_TESTS]
     if (done := environment.pip("install", *needs)).code:
         return [*("cannot be installed" for _ in STEPS), today, done.last_line]
     found = []

@@ -116,7 +116,7 @@ def shown(page, patience=60.0):
     until = time.monotonic() + patience
     while True:
         with page.figures.locked():
-            found = {query.name: query.progress.rows_in for query in page.figures.queries()}
+            found = {query.name: query.rows_in for query in page.figures.queries()}
         if any(found.values()) or time.monotonic() > until:
             return found
         time.sleep(0.1)

@@ -6,10 +6,11 @@ import math
 from fractions import Fraction
 from itertools import pairwise
 
-from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.windows import JoinWindow
 
 SAME = 1e-12
+COLUMNS = ("arrival", "change", "left", "right", "probability")
 
 
 def join_of(dimensions, within, probability, rows, confidence, max_tuples=None, **options):
@@ -108,16 +109,8 @@ def as_changes(answers):
         pairs = zip(
             answers.left_sample[part].tolist(), answers.right_sample[part].tolist(), strict=True
         )
-        rows.append(
-            (
-                int(answers.arrival[i]),
-                int(answers.change[i]),
-                int(answers.left[i]),
-                int(answers.right[i]),
-                float(answers.probability[i]),
-                dict(zip(pairs, answers.prob[part].tolist(), strict=True)),
-            )
-        )
+        line = (getattr(answers, name)[i].item() for name in COLUMNS)
+        rows.append((*line, dict(zip(pairs, answers.prob[part].tolist(), strict=True))))
     return rows
 
 
@@ -133,17 +126,7 @@ def in_parts(join, stream, cuts, saved=False):
     """Process a stream cut at some places; with `saved`, through a snapshot at every cut."""
     changes, places = [], [0, *sorted(cuts), stream.side.size]
     for begin, end in pairwise(places):
-        samples = slice(stream.offsets[begin], stream.offsets[end])
-        answers = join.process(
-            Arrivals(
-                stream.side[begin:end],
-                stream.key[begin:end],
-                stream.offsets[begin : end + 1] - stream.offsets[begin],
-                stream.prob[samples],
-                stream.points[samples],
-                None if stream.time is None else stream.time[begin:end],
-            )
-        )
+        answers = join.process(stream.part(begin, end))
         changes += [(a + begin, *rest) for a, *rest in as_changes(answers)]
         if saved:
             join = SimilarityJoin.restore(join.snapshot())

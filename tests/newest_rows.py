@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.api.calls import public
-from sfumato.api.frames import frame_of, run
+from sfumato.api.calls import frame_of, public, run
 from sfumato.operators.arguments import whole
 from sfumato.operators.state.declared import Array
 from sfumato.tables.arrow import as_numbers

@@ -10,6 +10,7 @@ from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import Arrivals, Task
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
@@ -109,15 +110,35 @@ def feed_join(operator, rows, places):
     return [(0, row) for row in exactly(found.left, found.right, found.probability, found.change)]
 
 
+def feed_ranking(operator, rows, places):
+    offsets, prob, values = chosen(rows, places)
+    found = operator.extend(
+        rows["time"][places], scores=np.nan_to_num(values[:, 0]), prob=prob, offsets=offsets,
+        exclusive=rows["time"][places] // 40, group=rows["time"][places] % 4,
+        key=rows["key"][places],
+    )  # fmt: skip
+    return answers_of(found)
+
+
+def answers_of(found):
+    return list(zip(found.window.tolist(), exactly(*found[2:-2]), strict=True))
+
+
+def ranking(**settings):
+    queries = {"quick": (1, 7), "wide": (3, 25)}
+    return Subject(
+        lambda: TopKWindows(queries, **settings), tuples, feed_ranking,
+        lambda operator: answers_of(operator.advance(400)),
+        lambda operator: [operator.rejected, operator.executions, operator.out_of_order],
+        any_key_first=True,
+    )  # fmt: skip
+
+
 NUMBERED = {"keys_in_any_order": "a tuple's name is its number in the stream of all keys"}
 SUBJECTS = {
     "count windows of few tuples": Subject(
         lambda: CountWindowAggregate(6, 0.9, ASKED, max_tuples=5, **LAW), tuples, feed_window,
         counts=lambda operator: operator.overflow,
-    ),
-    "approximate count windows": Subject(
-        lambda: CountWindowAggregate(1, 0.8, ASKED, method="refined_normal", **LAW), tuples,
-        feed_window,
     ),
     "count windows": Subject(
         lambda: CountWindowAggregate(4, 0.9, ASKED, **LAW), tuples, feed_window
@@ -129,6 +150,10 @@ SUBJECTS = {
         lambda: ExtentAggregate(50, 20, STATISTICS, **LAW), tuples, feed_extents,
         lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
     ),
+    "top-k of a range": ranking(length=60),
+    "top-k of rows, scaled": ranking(rows=5, semantics="u_kranks", rescale=True),
+    "top-k of uncertain windows": ranking(rows=3, confidence=0.9, max_tuples=6, plan="none"),
+    "top-k of streams": ranking(length=60, streams=True, ascending=True),
     "delta windows": Subject(
         lambda: DeltaWindowAggregate(4.0, 0, ASKED, **LAW), tuples, feed_window
     ),

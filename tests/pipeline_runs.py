@@ -3,6 +3,7 @@
 import io
 import json
 
+import pyarrow.dataset as ds
 from rich.console import Console
 
 from sfumato.cli.pipeline.parse import parse_pipeline
@@ -13,6 +14,11 @@ def put(folder, name, rows):
     """A file of JSON lines, a dict each."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_text("\n".join(json.dumps(row) for row in rows))
+
+
+def written(folder):
+    """The rows of a sink of Parquet files, as an Arrow table."""
+    return ds.dataset([str(file) for file in folder.glob("*.parquet")]).to_table()
 
 
 def ran(spark, folder, text, *, once=True, width=120):

@@ -1,12 +1,9 @@
 """A Spark standalone cluster on this machine: a master and workers as processes of their own.
 
-    python -m benchmarks.cluster up FOLDER [--workers 2]     # prints the master's address
-    python -m benchmarks.cluster submit FOLDER JOB.py [...]  # spark-submit to it
     python -m benchmarks.cluster check                # the first look, a kill, skew, a hot key
-    python -m benchmarks.cluster scaling                     # 1 and 2 executors
-    python -m benchmarks.cluster archive FILE.tar.gz         # this environment, to be shipped
-    python -m benchmarks.cluster down FOLDER
+    python -m benchmarks.cluster growth               # time and state by rows, keys, windows
+    python -m benchmarks.cluster archive FILE.tar.gz  # this environment, to be shipped with a job
 
-Everything listens on loopback at ports that are free. FOLDER is what the machines of a cluster
-share: checkpoints and answers go there; the workers' own files lie below `FOLDER/work`.
+Everything listens on loopback at ports that are free. What the machines of a cluster share is a
+folder: checkpoints and answers go there; the workers' own files are in its subfolder `work`.
 """

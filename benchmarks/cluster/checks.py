@@ -28,10 +28,7 @@ def checked(
     archive: Path | None = None,
     seconds: float = 300,
 ) -> dict[str, dict[str, Any]]:
-    """Outcomes by part; in `stream` a worker is killed in mid-batch, and started again.
-
-    rows : an Arrow table of `readings_of_three`, cut into so many files, one a micro-batch
-    """
+    """Outcomes by part; in `stream` a worker is killed in mid-batch, and started again."""
     folder = cluster.folder / "check"
     write_files(rows, -(-rows.num_rows // files), folder / "in")
     blocks = BLOCK.findall((ROOT / "docs" / "tutorials" / "first-look.md").read_text())

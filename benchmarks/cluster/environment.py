@@ -18,10 +18,7 @@ LEFT_OUT = ("*/pyspark/jars/*", "*/pyspark/examples/*", "*/__pycache__/*")
 
 
 def archive(target: Path, source: str) -> None:
-    """Install the package in a fresh environment, and pack it.
-
-    source : what pip installs: a folder or file of ours, or a name and version
-    """
+    """Install the package in a fresh environment, and pack it."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name, "environment")
         venv.create(place, with_pip=True)

@@ -10,11 +10,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0  # seconds in which a process must have started
 MEMORY = "1g"  # of an executor; a worker has twice that
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -61,11 +61,7 @@ def born(pid: int) -> str:
 
 @dataclass
 class Cluster:
-    """A master and workers of one core each; in `with` it ends behind the block.
-
-    folder : what the machines of the cluster share; also holds logs and the workers' own files
-    java : options of all its JVMs
-    """
+    """A master and workers of one core each; in `with` it ends behind the block."""
 
     folder: Path
     workers: int = 2
@@ -73,61 +69,28 @@ class Cluster:
     processes: dict[str, Running] = field(default_factory=dict)
     java: str = SHORT
 
-    # ---- up and down
-
-    def up(self) -> Cluster:
+    def __enter__(self) -> Cluster:
         """Start master and workers, and wait until they know each other."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        if self._file.exists():
-            raise SystemExit(f"{self.folder} has a cluster: `down` ends it")
         try:
             self._start("master", "master.Master", "--port", "0")
             self.master = self._said("master", MASTER).group(1)
             for number in range(self.workers):
-                self.add_worker(number, wait=False)
-            for number in range(self.workers):
-                self._said(f"worker{number}", re.compile(REGISTERED))
+                self.add_worker(number)
         except BaseException:
-            self.down()
+            self.__exit__()
             raise
-        self._keep()
         return self
 
-    def down(self) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self.processes.values():
             process.kill()
-        self._file.unlink(missing_ok=True)
 
-    def __enter__(self) -> Cluster:
-        return self.up()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.down()
-
-    @classmethod
-    def known(cls, folder: Path) -> Cluster:
-        """The cluster that `up` has started there."""
-        file = folder / "cluster.json"
-        if not file.exists():
-            raise SystemExit(f"{folder} has no cluster: `up` starts one")
-        kept = json.loads(file.read_text())
-        processes = {name: Running(**of) for name, of in kept["processes"].items()}
-        return cls(folder, kept["workers"], kept["master"], processes)
-
-    # ---- workers
-
-    def add_worker(self, number: int, wait: bool = True) -> None:
+    def add_worker(self, number: int) -> None:
         """Start a worker of one core; again, after it was killed."""
         of = ("--cores", "1", "--memory", "2g", "--work-dir", str(self.folder / "work"))
         self._start(f"worker{number}", "worker.Worker", "--port", "0", *of, self.master)
-        if wait:
-            self._said(f"worker{number}", re.compile(REGISTERED))
-            self._keep()
+        self._said(f"worker{number}", re.compile(REGISTERED))
 
     def kill_worker(self, number: int) -> None:
         """SIGKILL to a worker and its executors, as if its machine had lost power."""
@@ -137,30 +100,23 @@ class Cluster:
         """A folder for each executor that ever ran."""
         return sorted((self.folder / "work").glob("app-*/*"))
 
-    # ---- jobs
-
     def submit(
         self,
         job: Path,
         *arguments: str,
-        conf: Mapping[str, str] | None = None,
         archive: Path | None = None,
         log: Path | None = None,
     ) -> subprocess.Popen[str]:
-        """`spark-submit` in client mode; what the job prints is its standard output.
-
-        archive : an environment that goes with the job, as `archive` packs it; None: the one that
-            runs this, which every machine must have at the same place
-        """
+        """`spark-submit` in client mode; what the job prints is its standard output."""
         chosen = {
             **LOOPBACK,
             "spark.executor.memory": MEMORY,
             "spark.driver.extraJavaOptions": self.java,
             "spark.executor.extraJavaOptions": self.java,
-            **(conf or {}),
         }
         command = [str(spark_home() / "bin" / "spark-submit"), "--master", self.master]
-        environment = surroundings()
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        environment = surroundings() | {"PYTHONPATH": path}
         if archive is not None:
             command += ["--archives", f"{archive}#environment"]
             environment["PYSPARK_PYTHON"] = "./environment/bin/python"
@@ -184,17 +140,6 @@ class Cluster:
                 start_new_session=True,
             )
 
-    # ---- inside
-
-    @property
-    def _file(self) -> Path:
-        return self.folder / "cluster.json"
-
-    def _keep(self) -> None:
-        processes = {name: asdict(of) for name, of in self.processes.items()}
-        kept = {"master": self.master, "workers": self.workers, "processes": processes}
-        self._file.write_text(json.dumps(kept, indent=1))
-
     def _log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
@@ -207,11 +152,7 @@ class Cluster:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={
-                    **surroundings(),
-                    **DAEMON,
-                    "SPARK_DAEMON_JAVA_OPTS": f"{self.java} {NO_REST}",
-                },
+                env=surroundings() | DAEMON | {"SPARK_DAEMON_JAVA_OPTS": f"{self.java} {NO_REST}"},
                 cwd=self.folder,
                 start_new_session=True,
             )

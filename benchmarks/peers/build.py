@@ -23,10 +23,7 @@ FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 
 
 def peer(library: str, function: str, *arguments: Any, result: Any = ctypes.c_int64) -> Callable:
-    """Return a call of a C++ function whose arguments are converted already.
-
-    arguments : arrays are pointers, whole numbers and truth values int64_t, floats double
-    """
+    """Return a call of a C++ function whose arguments are converted already."""
     call = getattr(load(library), function)
     call.restype = result
     kept = partial(call, *map(_converted, arguments))

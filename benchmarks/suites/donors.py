@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from benchmarks.donor_index import DonorIndex
 from benchmarks.harness import Row, fastest, row
-from sfumato.operators.imputation.donor_index import DonorIndex
 
 ROWS, QUERIES, REPEATS = 50_000, 400, 5
 CASES = [(2, 0.001), (2, 0.01), (4, 0.001), (4, 0.01), (6, 0.001), (6, 0.01), (10, 0.01)]

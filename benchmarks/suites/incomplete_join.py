@@ -193,7 +193,6 @@ def case(setting: Setting) -> list[Row]:
     alone = timed(imputer.impute, lambda: setting.values[begin:])
     about = {
         "answers": f"{counters['answers'] / max(counters['pairs'], 1):.2%}",
-        "imputed": f"{counters['completed'] / max(counters['imputed'], 1):.0%}",
         "refined": f"{counters['refined'] / max(counters['pairs'], 1):.2%}",
     }
     rows = [

@@ -22,6 +22,8 @@ import pyarrow as pa
 from benchmarks.data.streams import numbers, operator_rows
 from benchmarks.harness import Row, fastest, row
 from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.imputation.table_earlier_values import EarlierValuesTableConfig
 from sfumato.tables.windows.table_extents import ExtentTableConfig
@@ -32,9 +34,18 @@ FEW, MANY = 1_000, 1_000_000
 MANY_WINDOWS, PEAK = 100_000, 100_000
 ROWS, BATCHES = 100, 60
 HOURS = 2400
+WINDOW_KEYS, MOST_MICROSECONDS = 5_000, 15
 GOAL = 1.5
 DAY = 86_400_000_000
-QUICK = {"MANY": 5_000, "MANY_WINDOWS": 5_000, "PEAK": 2_000, "BATCHES": 3, "HOURS": 48}
+QUICK = {
+    "MANY": 5_000,
+    "MANY_WINDOWS": 5_000,
+    "PEAK": 2_000,
+    "BATCHES": 3,
+    "HOURS": 48,
+    "WINDOW_KEYS": 50,
+    "MOST_MICROSECONDS": 1_000,
+}
 
 
 def earlier_values(forget_after: float | None = None) -> Any:
@@ -159,6 +170,24 @@ def peak_row(name: str, make: Any, form: Any) -> Row:
     )
 
 
+def short_windows_row(name: str, aggregate: Aggregate, **laws: Any) -> Row:
+    """Time of a row of uncertain windows of 20 rows, of which each call has two per key."""
+    window = CountWindowAggregate(20, 0.9, [aggregate], **laws)
+    rng, n = np.random.default_rng(1), 2 * WINDOW_KEYS
+
+    def batch() -> tuple[np.ndarray, ...]:
+        codes = rng.permutation(np.arange(n) % WINDOW_KEYS)
+        return codes, np.arange(n + 1), rng.uniform(0.5, 1.0, n), rng.random((n, 1))
+
+    for _ in range(12):  # until the windows are full
+        window.process(*batch())
+    took = fastest(lambda given: window.process(*given), 5, time.perf_counter, batch) / n * 1e6
+    return row(
+        f"{name} of windows of 20 rows", f"{WINDOW_KEYS:,} keys, 2 rows a key and call",
+        f"{took:.1f} us a row", f"{MOST_MICROSECONDS} us a row", took, most=MOST_MICROSECONDS,
+    )  # fmt: skip
+
+
 def _allocated() -> int:
     """Bytes that Python and Arrow hold."""
     gc.collect()
@@ -198,4 +227,7 @@ def run() -> list[Row]:
         peak_row("reorder, conformal", partial(reorder, drop_ratio=0.01), arrived),
         peak_row("window of 10 rows, max", partial(window_of_rows, "max"), uncertain),
         forgotten_row(),
+        short_windows_row("sum", Aggregate("sum", 0)),
+        short_windows_row("max", Aggregate("max", 0)),
+        short_windows_row("quantiles of count", Aggregate("count"), quantiles=(0.1, 0.9)),
     ]

@@ -64,37 +64,18 @@ def uniform_stream(
 
 def settings() -> list[Setting]:
     """Return the cases with goals, and a harder one without."""
+    line, cube = (
+        uniform_stream(40_000, 1, 10, 6000.0, 1.0, 1),
+        uniform_stream(6000, 3, 100, 100.0, 5.0, 2),
+    )
+    points = uniform_stream(40_000, 2, 1, 100.0, 1.0, 3)
+    slow: dict[int, float | None] = {NESTED: 80.0, NESTED_SIMD: None, GRID: 1.5, SORTED: 4.0}
+    many: dict[int, float | None] = {NESTED: 500.0, NESTED_SIMD: None, GRID: 2.5}
+    none: dict[int, float | None] = {NESTED: None, GRID: None}
     return [
-        Setting(
-            "1-D, 10 samples, w = 1,000",
-            uniform_stream(40_000, 1, 10, 6000.0, 1.0, 1),
-            within=1.5,
-            probability=0.5,
-            rows=1000,
-            goals={NESTED: 80.0, NESTED_SIMD: None, GRID: 1.5, SORTED: 4.0},
-            warm_up=2000,
-            cell=4.0,
-        ),
-        Setting(
-            "3-D, 100 samples, w = 2,000",
-            uniform_stream(6000, 3, 100, 100.0, 5.0, 2),
-            within=9.0,
-            probability=0.49995,
-            rows=2000,
-            goals={NESTED: 500.0, NESTED_SIMD: None, GRID: 2.5},
-            warm_up=4000,
-            cell=20.0,
-        ),
-        Setting(
-            "certain 2-D points, w = 1,000",
-            uniform_stream(40_000, 2, 1, 100.0, 1.0, 3),
-            within=2.0,
-            probability=0.5,
-            rows=1000,
-            goals={NESTED: None, GRID: None},
-            warm_up=2000,
-            cell=2.0,
-        ),
+        Setting("1-D, 10 samples, w = 1,000", line, 1.5, 0.5, 1000, slow, 2000, 4.0),
+        Setting("3-D, 100 samples, w = 2,000", cube, 9.0, 0.49995, 2000, many, 4000, 20.0),
+        Setting("certain 2-D points, w = 1,000", points, 2.0, 0.5, 1000, none, 2000, 2.0),
     ]
 
 
@@ -102,7 +83,7 @@ def peer_join(
     setting: Setting, kind: int, n: int, samples: bool = False
 ) -> tuple[Callable, tuple[np.ndarray, ...]]:
     """Return a peer's join of n arrivals, and the arrays that it fills: (arrival, held, Pr)."""
-    of = part(setting.arrivals, 0, n)
+    of = setting.arrivals.part(0, n)
     out = (np.empty(40 * n, np.int64), np.empty(40 * n, np.int64), np.empty(40 * n))
     points = of.offsets, of.prob, of.points, of.points.shape[1]
     how = setting.within, setting.probability, setting.rows, setting.warm_up, setting.cell
@@ -116,20 +97,8 @@ def our_join(setting: Setting, n: int, samples: bool = False) -> tuple[Similarit
     join = SimilarityJoin(
         dimensions, setting.within, setting.probability, window, alternatives=samples
     )
-    join.process(part(setting.arrivals, 0, setting.warm_up))
-    return join, part(setting.arrivals, setting.warm_up, n)
-
-
-def part(arrivals: Arrivals, begin: int, end: int) -> Arrivals:
-    """Return some consecutive arrivals."""
-    samples = slice(arrivals.offsets[begin], arrivals.offsets[end])
-    return Arrivals(
-        arrivals.side[begin:end],
-        arrivals.key[begin:end],
-        arrivals.offsets[begin : end + 1] - arrivals.offsets[begin],
-        arrivals.prob[samples],
-        arrivals.points[samples],
-    )
+    join.process(setting.arrivals.part(0, setting.warm_up))
+    return join, setting.arrivals.part(setting.warm_up, n)
 
 
 def our_time(setting: Setting, n: int, samples: bool) -> float:

@@ -46,17 +46,22 @@ QUICK = {"SIZES": {1_000: 2}, "PLAIN": {1_000: 2}, "EMPTY": 2, "TURNS": 1}
 COLUMNS = {"event_time": "event", "arrival": "arrival", "key": "device"}
 
 
-def row(name: str, size: int, seconds: float, alone: float, stateless: float, floor: float) -> Row:
-    return {
-        "name": name,
-        "rows a micro-batch": size,
-        "rows/s": round(size / seconds),
+def row(name: str, size: int, seconds: float, times: dict[str, float]) -> Row:
+    """A row of one query; `times` are seconds of what it is compared with, shown in ms."""
+    others = {f"ms {what}": round(of * 1e3) for what, of in times.items()}
+    about = {"name": name, "rows a micro-batch": size, "rows/s": round(size / seconds)}
+    return {**about, "ms a micro-batch": round(seconds * 1e3), **others}
+
+
+def beside_memory(
+    name: str, size: int, seconds: float, alone: float, times: dict[str, float]
+) -> Row:
+    """A row of a query beside its operator in memory, which takes `alone` seconds."""
+    shown = {
         "rows/s in memory": round(size / alone),
         "time / time in memory": round(seconds / alone, 1),
-        "ms a micro-batch": round(seconds * 1e3),
-        "ms of an echo": round(floor * 1e3),
-        "ms without operator": round(stateless * 1e3),
     }
+    return {**row(name, size, seconds, times), **shown}
 
 
 def in_memory(operator: Any, batches: list[list[tuple[int, pa.Table]]]) -> float:
@@ -117,14 +122,11 @@ def echo(stream: Any, key: str | None = None) -> Any:
     from sfumato.spark.state.bucket_state import run_buckets
 
     class Echo:  # in here, so that it goes to the workers by value
-        nbytes = 0
-        took = True
+        nbytes, took = 0, True
 
-        def begin(self) -> None:
-            pass
+        def begin(self, *_: Any) -> None: ...
 
-        def set_clock(self, now: int) -> None:
-            pass
+        set_clock = begin
 
         def process(self, batch: Any, now: int) -> list[pa.Table]:
             return [table for _, table in batch]
@@ -178,7 +180,8 @@ def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[Row]:
         key0=table["device"],
     )
     alone = in_memory(operator, [[(0, rows.slice(i * size, size))] for i in range(count)])
-    found = [row(f"reorder, {keys:,} keys", size, seconds, alone, stateless, floor)]
+    times = {"of an echo": floor, "without operator": stateless}
+    found = [beside_memory(f"reorder, {keys:,} keys", size, seconds, alone, times)]
     if keys == 1 and size == min(SIZES):
         waiting = sf.reorder(stream, **COLUMNS, **chosen, idle_timeout="1 hour")
         empty = idle_batches({"ours": waiting, "least": plain_state.nothing(stream)}, folder)
@@ -228,7 +231,8 @@ def join_rows(spark: Any, folder: Path, size: int) -> list[Row]:
         part, of = rows.slice(begin, size), right[begin : begin + size]
         batches.append([(side, part.filter(pa.array(of == side))) for side in (0, 1)])
     alone = in_memory(operator, batches)
-    return [row("similarity join, w = 1,000", size, seconds, alone, stateless, floor)]
+    times = {"of an echo": floor, "without operator": stateless}
+    return [beside_memory("similarity join, w = 1,000", size, seconds, alone, times)]
 
 
 def extents(stream: Any) -> Any:
@@ -248,17 +252,8 @@ def extent_rows(spark: Any, folder: Path, size: int) -> list[Row]:
     floor = through_spark(echo(stream), folder / "echo")
     sparks = through_spark(by_spark(stream), folder / "theirs")
     seconds = through_spark(extents(stream), folder / "ours")
-    return [
-        {
-            "name": "extents of certain values, 100 keys",
-            "rows a micro-batch": size,
-            "rows/s": round(size / seconds),
-            "ms a micro-batch": round(seconds * 1e3),
-            "ms of Spark's own windows": round(sparks * 1e3),
-            "ms of an echo": round(floor * 1e3),
-            "ms without operator": round(stateless * 1e3),
-        }
-    ]
+    times = {"of Spark's own windows": sparks, "of an echo": floor, "without operator": stateless}
+    return [row("extents of certain values, 100 keys", size, seconds, times)]
 
 
 def plain_rows(spark: Any, folder: Path, size: int) -> list[Row]:
@@ -288,20 +283,13 @@ def plain_rows(spark: Any, folder: Path, size: int) -> list[Row]:
     for number, (name, queries) in enumerate(names.items()):
         times = turns_through_spark(queries, folder / f"turns{number}", TURNS)
         ours, plain, echoed, least = (min(map(statistics.median, times[who])) for who in queries)
-        found.append(
-            {
-                "name": f"{name}: beside plain Python state",
-                "rows a micro-batch": size,
-                "rows/s": round(size / ours),
-                "ms a micro-batch": round(ours * 1e3),
-                "ms of plain state": round(plain * 1e3),
-                "ms of an echo": round(echoed * 1e3),
-                "ms of Spark's least": round(least * 1e3),
-                "times as fast": round(plain / ours, 1),
-                "Java's gain": round(plain / least, 1),
-                "an echo's gain": round(plain / echoed, 1),
-            }
-        )
+        times = {"of plain state": plain, "of an echo": echoed, "of Spark's least": least}
+        gains = {
+            "times as fast": round(plain / ours, 1),
+            "Java's gain": round(plain / least, 1),
+            "an echo's gain": round(plain / echoed, 1),
+        }
+        found.append(row(f"{name}: beside plain Python state", size, ours, times) | gains)
     return found
 
 
@@ -326,15 +314,9 @@ def state_rows(spark: Any, folder: Path, size: int) -> list[Row]:
     floor, echoed = (
         statistics.median(map(statistics.median, times[name])) for name in ("floor", "echo")
     )
-    return [
-        {
-            "name": "an echo beside packing, shuffle and unpacking alone",
-            "rows a micro-batch": size,
-            "ms a micro-batch": round(echoed * 1e3),
-            "ms without state": round(floor * 1e3),
-            "time / time without state": round(echoed / floor, 2),
-        }
-    ]
+    name = "an echo beside packing, shuffle and unpacking alone"
+    ratio = {"time / time without state": round(echoed / floor, 2)}
+    return [row(name, size, echoed, {"without state": floor}) | ratio]
 
 
 def run() -> list[Row]:

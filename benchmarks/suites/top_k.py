@@ -15,9 +15,10 @@ import numpy as np
 from benchmarks.harness import Row, fastest, milliseconds, row, timed, warm_fastest
 from benchmarks.peers.build import peer
 from sfumato.engine_free import timetable, top_k_probabilities
-from sfumato.operators.ranking.ranked_items import RankedItems
-from sfumato.operators.ranking.top_k_window import TopKWindow
-from sfumato.operators.ranking.tuple_values import probabilities
+from sfumato.kernels.ranking.ranked_items import top_k_probabilities as probabilities
+from sfumato.operators.ranking.ranked_items import checked_items
+from sfumato.operators.ranking.semantics import Semantics
+from sfumato.operators.ranking.top_k_windows import TopKWindows
 
 # n, k: repeats of the peer, goals against it without and with the cut
 SETTINGS = {
@@ -32,19 +33,27 @@ PLANNED = (1_000, 5_000, 10_000, 20_000, 40_000)  # D, Figure 17: the longest `e
 PEER_PLANS = 5_000  # Algorithm 1 needs minutes beyond
 QUERIES, TUPLES = 100, 10_000
 FAMILIES = ("uu", "ug", "gu", "gg")
+SMALL, KEYS, CALLS = (20, 50, 100), 500, 10  # rows of a window; keys; calls with 2 rows per key
+SEMANTICS = (
+    Semantics("pk_topk"), Semantics("pt_k", probability=0.3), Semantics("u_topk"),
+    Semantics("u_kranks"), Semantics("expected_rank"), Semantics("prf", weights=(3, 2, 1)),
+    Semantics("prfe", alpha=0.9),
+)  # fmt: skip
 
 QUICK = {
     "SETTINGS": {(1_000, 100): (1, None, 8)},
     "PLANNED": (1_000,),
     "REPEATS": 1,
     "FAMILIES": ("gg",),
+    "SMALL": (20,),
+    "KEYS": 50,
 }
 
 
 def run() -> list[Row]:
     rows = [row for n, k in SETTINGS for row in compare(n, k)]
     rows += [row for f in PLANNED for row in plan(f)]
-    return rows + running_queries()
+    return rows + running_queries() + [row for n in SMALL for row in small_windows(n)]
 
 
 def tuples(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -67,7 +76,7 @@ def compare(n: int, k: int) -> list[Row]:
     def ours() -> np.ndarray:
         return top_k_probabilities(score, prob, rule, k=k)
 
-    items = RankedItems(score, prob, rule)
+    items = checked_items(score, prob, rule)
     some = np.unique(np.linspace(k / 10, k, 10).astype(np.int64))  # those of ten queries
     ours_s = warm_fastest(ours, REPEATS)
     every_s = warm_fastest(lambda: probabilities(items, np.arange(1, k + 1)), 5)
@@ -113,12 +122,7 @@ def plan(longest: int) -> list[Row]:
 
 
 def running_queries() -> list[Row]:
-    """D's sets of 100 queries over a window of 10,000, run: against their own forecast, and NS.
-
-    The goals are for all four families of query sets together: how much can be shared at all is a
-    matter of the set (least where f and k are both uniform), and a set that runs six times in
-    40,000 arrivals is no measure of a run's price.
-    """
+    """D's sets of 100 queries over a window of 10,000, run: against their own forecast, and NS."""
     rows, times = [], []
     for family in FAMILIES:
         more, seconds = running_family(family)
@@ -137,14 +141,7 @@ def running_queries() -> list[Row]:
 
 
 def running_family(family: str) -> tuple[list[Row], tuple[float, float, float]]:
-    """One query set; f and k uniform (u) or Gaussian (g). Time is counted in tuples.
-
-    Returns rows, and seconds under DP, under NS, and as forecast.
-
-    The forecast is what the timetable's cost says, the sum of k over its runs, at the price of
-    one run for the greatest k that answers all queries, taken on a window that stands. Taking
-    the arrivals in, which is the same for every plan, is measured on its own and left out.
-    """
+    """One query set; f and k uniform (u) or Gaussian (g). Time is counted in tuples."""
     rng = np.random.default_rng(7)
     f = rng.integers(1, 41, QUERIES) if family[0] == "u" else np.rint(rng.normal(40, 5, QUERIES))
     k = rng.integers(2, 101, QUERIES) if family[1] == "u" else np.rint(rng.normal(100, 10, QUERIES))
@@ -155,9 +152,9 @@ def running_family(family: str) -> tuple[list[Row], tuple[float, float, float]]:
     runs, cost = {}, {}
     for name in ("dp", "none", "arrivals") * 3:
         if name == "arrivals":  # what it takes to hold the window alone
-            window = TopKWindow({"never": (1, 10**9)}, length=TUPLES, start=0)
+            window = TopKWindows({"never": (1, 10**9)}, length=TUPLES, start=0)
         else:
-            window = TopKWindow(queries, length=TUPLES, plan=name, start=0)
+            window = TopKWindows(queries, length=TUPLES, plan=name, start=0)
         for now in (slice(TUPLES), slice(TUPLES, 2 * TUPLES), slice(2 * TUPLES, 6 * TUPLES)):
             # the last part is timed, on a full window
             rest = {"scores": score[now], "prob": prob[now], "exclusive": rule[now]}
@@ -181,13 +178,37 @@ def running_family(family: str) -> tuple[list[Row], tuple[float, float, float]]:
 
 
 def price_of_a_run(ks: list[int], score: np.ndarray, prob: np.ndarray, rule: np.ndarray) -> float:
-    """Seconds of a single run over one window of tuples that answers a query of each k.
-
-    The median of many, for it is compared with the sum of many.
-    """
-    window = TopKWindow({f"q{i}": (k, TUPLES) for i, k in enumerate(ks)}, rows=TUPLES, start=0)
+    """Seconds of a single run over one window of tuples that answers a query of each k."""
+    window = TopKWindows({f"q{i}": (k, TUPLES) for i, k in enumerate(ks)}, rows=TUPLES, start=0)
     some = slice(TUPLES)
     window.extend(np.arange(TUPLES), scores=score[some], prob=prob[some], exclusive=rule[some])
     # Nothing arrives: the window stays the same.
     runs = (partial(window.advance, run * TUPLES) for run in range(1, 100))
     return float(np.median([fastest(run, 1) for run in runs]))
+
+
+def small_windows(n: int) -> list[Row]:
+    """Windows of many keys with n tuples each, one run per key and call, by each semantics: all
+    keys in one call against one call for each key."""
+    rng, rows = np.random.default_rng(n), []
+    key, size = np.repeat(np.arange(KEYS), 2), 2 * KEYS
+
+    def arrivals(call: int, keys: np.ndarray) -> dict[str, np.ndarray]:
+        time = np.full(keys.size, 2 * call + 1)
+        given = {"scores": rng.random(keys.size), "prob": 1.0 - rng.random(keys.size)}
+        return {"time": time, "key": keys, **given}
+
+    for semantics in SEMANTICS:
+        seconds = []
+        for apart in (False, True):
+            windows = TopKWindows({"q": (5, 2)}, rows=n, start=0, semantics=semantics)
+            windows.extend(**arrivals(0, np.repeat(np.arange(KEYS), n)))
+            calls = range(1, CALLS + 1)
+            parts = [[one] for one in range(KEYS)] if apart else [list(range(KEYS))]
+            batches = [arrivals(c, key[np.isin(key, part)]) for c in calls for part in parts]
+            passed, _ = timed(lambda: [windows.extend(**batch) for batch in batches])  # noqa: B023
+            seconds.append(passed / (CALLS * size / 2))
+        one, other = (f"{1e6 * each:.1f} us" for each in seconds)
+        setting = f"{KEYS} keys, {semantics.name}, w = {n}"
+        rows.append(row("a run, together / alone", setting, one, other, seconds[1] / seconds[0]))
+    return rows

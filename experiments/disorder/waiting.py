@@ -9,12 +9,7 @@ from sfumato.operators.arrays import Ints
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a sequence of punctuations does to a stream; waits in microseconds.
-
-    late : rows that came too late         waiting : rows that no later row released
-    mean, p99 : of the waits of the rows that came out in order
-    buffer : the mean of the rows that wait after each arrival
-    """
+    """What a sequence of punctuations does to a stream; waits in microseconds."""
 
     rows: int
     late: int
@@ -32,10 +27,11 @@ def waiting(event_time: Ints, arrival: Ints, punctuation: Ints) -> Waiting:
     """Judge punctuations, one after each arrival; int64[n] microseconds in order of arrival.
 
     A row waits from its own arrival to the first arrival, its own included, whose punctuation is
-    at or above its event time. It is late, and waits for nothing, if that is true before it comes.
+    at or above its event time. It is late, and is not waited for, if the punctuation before its
+    arrival is above its event time.
     """
     before = np.concatenate([[np.iinfo(np.int64).min], punctuation[:-1]])
-    late, n = event_time <= before, len(event_time)
+    late, n = event_time < before, len(event_time)
     release = np.maximum(np.searchsorted(punctuation, event_time), np.arange(n))
     out = ~late & (release < n)
     waits = arrival[release[out]] - arrival[out]

@@ -3,12 +3,11 @@
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
+from sklearn.impute import KNNImputer
 
 from sfumato.operators.arrays import Floats
 
 KNN, INTERPOLATION, LAST, MEAN = BASELINES = ("kNN", "interpolation", "last value", "mean")
-BLOCK = 2**22  # distances computed at once
 
 
 def impute_mean(repository: Floats, values: Floats) -> Floats:
@@ -17,31 +16,12 @@ def impute_mean(repository: Floats, values: Floats) -> Floats:
 
 
 def impute_nearest(repository: Floats, values: Floats, neighbours: int = 5) -> Floats:
-    """Missing attributes replaced by their mean over the nearest rows of the repository.
-
-    Distance is Euclidean over the attributes present, scaled to their extent in the repository;
-    ties go to the earlier row; without any attribute present the mean of the repository is taken.
-    This is what scikit-learn's `KNNImputer` does after scaling, without needing it.
-    Returns float64[n, D].  O(n N D).
-    """
+    """Missing attributes replaced by their mean over the nearest rows of the repository."""
     low, extent = repository.min(axis=0), np.ptp(repository, axis=0)
     extent[extent == 0.0] = 1.0
-    near, wanted = (repository - low) / extent, (values - low) / extent
-    k, result, missing = min(neighbours, len(near)), values.copy(), np.isnan(values)
-    patterns, which = np.unique(missing, axis=0, return_inverse=True)
-    for p, pattern in enumerate(patterns):
-        places = np.flatnonzero(which.reshape(-1) == p)
-        if pattern.all():
-            result[places] = repository.mean(axis=0)
-            continue
-        step = max(1, BLOCK // len(near))
-        for begin in range(0, places.size if pattern.any() else 0, step):
-            part = places[begin : begin + step]
-            distance = _squared(wanted[part][:, ~pattern], near[:, ~pattern])
-            nearest = _least(distance, k)
-            for a in np.flatnonzero(pattern):
-                result[part, a] = repository[nearest, a].mean(axis=1)
-    return result
+    nearest = KNNImputer(n_neighbors=min(neighbours, len(repository)), keep_empty_features=True)
+    done = nearest.fit((repository - low) / extent).transform((values - low) / extent)
+    return np.where(np.isnan(values), done * extent + low, values)
 
 
 def interpolate_stream(values: Floats, at: Floats, *, ahead: bool) -> Floats:
@@ -63,30 +43,6 @@ def interpolate_stream(values: Floats, at: Floats, *, ahead: bool) -> Floats:
             last = np.searchsorted(known, np.arange(column.size), side="right") - 1
             column[:] = np.where(last >= 0, column[known[np.maximum(last, 0)]], np.nan)
     return result
-
-
-def _least(distance: Floats, k: int) -> npt.NDArray[np.int64]:
-    """Places of the k least of each row, rising, the earlier of equal ones first: int64[n, k]."""
-    if k >= distance.shape[1]:
-        return np.argsort(distance, axis=1, kind="stable")
-    places = np.sort(np.argpartition(distance, k - 1, axis=1)[:, :k], axis=1)
-    values = np.take_along_axis(distance, places, axis=1)
-    order = np.argsort(values, axis=1, kind="stable")
-    result = np.take_along_axis(places, order, axis=1)
-    # Of several that are equal at the k-th place the partition takes any.
-    near = distance <= values.max(axis=1, keepdims=True)
-    for i in np.flatnonzero(np.count_nonzero(near, axis=1) > k):
-        among = np.flatnonzero(near[i])
-        result[i] = among[np.argsort(distance[i, among], kind="stable")[:k]]
-    return result
-
-
-def _squared(one: Floats, other: Floats) -> Floats:
-    """Squared distances [n, N], attribute by attribute: exact where values are equal."""
-    total = np.zeros((len(one), len(other)))
-    for a in range(one.shape[1]):
-        total += np.square(one[:, a, None] - other[None, :, a])
-    return total
 
 
 def ways(repository: Floats, gaps: Floats, at: Floats) -> dict[str, Callable[[], Floats]]:

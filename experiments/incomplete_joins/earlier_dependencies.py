@@ -29,11 +29,7 @@ SAME_AGE = 1.0  # of the logarithm to base 2: from half to twice as old
 
 
 class Discovery(NamedTuple):
-    """Which dependencies are looked for.
-
-    history : whether each attribute depends on its own earlier value as well, where that is as old
-    near : epsilons of the determinants    tight : see TIGHT; infinite for all
-    """
+    """Which dependencies are looked for."""
 
     history: bool = True
     near: Sequence[float] = NEAR

@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.datasets import GAS_COLUMNS, scaled
+from experiments.datasets import GAS_COLUMNS, load, scaled
 from experiments.experiment import Setting
 from experiments.incomplete_joins.earlier_dependencies import with_gaps, with_history
-from experiments.stand_ins import load
 from sfumato.operators.arrays import Floats, Ints
 
 SETS = ("Intel lab", "gas", "weather", "stocks")
@@ -64,10 +63,7 @@ class Objects:
 
 
 def complete_rows(setting: Setting, name: str, d: int = 4) -> Floats:
-    """Rows of d attributes without missing ones, in order of time, each scaled to [0, 1].
-
-    Readings of dying batteries, above 50 C or of negative humidity, are left out.
-    """
+    """Rows of d attributes without missing ones, in order of time, each scaled to [0, 1]."""
     table, columns = _table(setting, name, d)
     values = table[columns].to_numpy(np.float64)
     return scaled(values[np.isfinite(values).all(axis=1)])
@@ -99,11 +95,7 @@ def split(
     repository: int,
     stretch: tuple[int, int] = (0, 1),
 ) -> Objects:
-    """A stretch of the data as the stream, and rows drawn from the others as the repository.
-
-    rows : the window; the stream is long enough to fill both, or half of all there is
-    stretch : its number, and of how many, evenly spread: of one it is the middle
-    """
+    """A stretch of the data as the stream, and rows drawn from the others as the repository."""
     length = min(2 * rows + judged, len(values) // 2)
     number, of = stretch
     step = (len(values) - length) / of

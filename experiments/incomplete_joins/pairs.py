@@ -22,10 +22,7 @@ WARM = 20  # arrivals matched before time is taken
 
 @dataclass
 class Join:
-    """A join whose windows are first filled, then matched with arrivals that follow.
-
-    Both take places of some of the arrivals, one part after the other.
-    """
+    """A join whose windows are first filled, then matched with arrivals that follow."""
 
     fill: Callable[[slice], object]
     match: Callable[[slice], Answers]

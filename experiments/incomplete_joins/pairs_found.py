@@ -69,10 +69,7 @@ class Imputations:
 
 
 def imputations(setting: Setting, objects: Objects, place: tuple[int, int], m: int) -> Imputations:
-    """The imputers by discovered dependencies, and the streams filled by the baselines.
-
-    place : of the data set, and of the stretch in it    m : missing attributes
-    """
+    """The imputers by discovered dependencies, and the streams filled by the baselines."""
     gaps = with_gaps(setting.rng(*place, m), objects.complete, m)
     names = tuple(f"a{i}" for i in range(gaps.shape[1]))
     ready = Imputations(objects)
@@ -92,11 +89,7 @@ def imputations(setting: Setting, objects: Objects, place: tuple[int, int], m: i
 def compared(
     ready: Imputations, within: float, alpha: float, rows: int, *, clocked: bool = True
 ) -> list[dict[str, Any]]:
-    """A row for each way. Raises RuntimeError if a way at once and its twin find other pairs.
-
-    clocked : False: a way at once has its twin's pairs and no time; most time goes into filling its
-        windows
-    """
+    """A row for each way. Raises RuntimeError if a way at once and its twin find other pairs."""
     objects = ready.objects
     sides, n = objects.side, len(objects.complete)
 
@@ -131,10 +124,7 @@ def compared(
 
 
 def measured(setting: Setting, parameter: str, values: tuple[Any, ...]) -> pd.DataFrame:
-    """F-score and time over one parameter, the others at their defaults, on each data set.
-
-    A row for each stretch of a point.
-    """
+    """F-score and time over one parameter, the others at their defaults, on each data set."""
     names = {"d": MANY, "w": LONG, "R": LONG}.get(parameter, SETS)
     stretches = setting.pick(2, STRETCHES)
     todo = [(name, stretch) for name in names for stretch in range(stretches)]
@@ -147,10 +137,7 @@ def measured(setting: Setting, parameter: str, values: tuple[Any, ...]) -> pd.Da
 def of_stretch(
     setting: Setting, name: str, stretch: tuple[int, int], parameter: str, values: tuple[Any, ...]
 ) -> list[dict[str, Any]]:
-    """All points of one parameter on a stretch of one data set: rows as `measured` has.
-
-    stretch : its number, and of how many
-    """
+    """All points of one parameter on a stretch of one data set: rows as `measured` has."""
     place, small = (SETS.index(name), stretch[0]), setting.quick
     ready: dict[tuple[int, ...], Imputations] = {}
     result = []

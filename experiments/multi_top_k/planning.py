@@ -103,22 +103,22 @@ def judge_planning(rows: pd.DataFrame) -> Verdict:
 def judge_saved(rows: pd.DataFrame) -> Verdict:
     """The mean ratio is at least log2 x for every x, for uniform f and k."""
     uniform = rows[rows.family == "uu"].set_index("queries")
-    values = ", ".join(f"{r:.2f}" for r in uniform.ratio)
-    reported = ", ".join(f"{r:.2f}" for r in uniform.table_9)
-    single = ", ".join(f"{100 * m:.0f}%" for m in uniform.met)
+    points = "; ".join(
+        f"{x} queries {point.ratio:.2f} (D: {point.table_9:.2f}, log2 x {point.bound:.2f}, which "
+        f"{100 * point.met:.0f}% of the sets reach)"
+        for x, point in uniform.iterrows()
+    )
     gaussian = rows[rows.family.str.startswith("g")].ratio
-    said = (
-        f"Uniform f and k, mean of many sets: {values} for x = "
-        f"{', '.join(str(x) for x in uniform.index)} (D: {reported}); a single set reaches log2 x "
-        f"in {single} of the cases. With Gaussian f {gaussian.min():.1f} to {gaussian.max():.1f}."
-    )
     below = uniform.high < uniform.bound
-    because = (
-        f"At x = {', '.join(str(x) for x in uniform.index[below])} the mean is below log2 x = "
-        f"{', '.join(f'{b:.2f}' for b in uniform.bound[below])}: D's table "
-        "shows one set of queries for each x, and its theorem speaks of Ω(log2 x), a multiple."
+    return verdict(
+        f"Uniform f and k, mean of many sets: {points}. With Gaussian f {gaussian.min():.1f} to "
+        f"{gaussian.max():.1f}.",
+        met=not below.any(),
+        refuted=below.all(),
+        because=f"The mean is below log2 x at x = {', '.join(map(str, uniform.index[below]))}: D's "
+        "table shows one set of queries for each x, and its theorem speaks of Ω(log2 x), a "
+        "multiple.",
     )
-    return verdict(said, met=not below.any(), refuted=below.all(), because=because)
 
 
 EXPERIMENTS = (

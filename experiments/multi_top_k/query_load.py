@@ -14,12 +14,7 @@ Step = tuple[float, int, tuple[int, ...]]  # time since the run before, k, queri
 
 @dataclass(frozen=True)
 class Load:
-    """What became of a set of queries.
-
-    work : seconds of running that the timetable asks for in a second, beyond 1 if it is too much
-    answers : answers to queries in a second    lateness : seconds that a query's answers came later
-    than its bound, in all, the mean over queries
-    """
+    """What became of a set of queries."""
 
     work: float
     answers: float
@@ -27,10 +22,7 @@ class Load:
 
 
 def demand(table: Timetable, seconds: Callable[[int], float]) -> float:
-    """Seconds of running that a timetable asks for in a second, its unit of time.
-
-    seconds : of a run for a greatest k
-    """
+    """Seconds of running that a timetable asks for in a second, its unit of time."""
     if table.shared:
         return sum(seconds(table.ks[group - 1]) for _, group in table.runs) / table.cycle
     return sum(seconds(k) / f for k, f in zip(table.ks, table.bounds, strict=True))
@@ -63,12 +55,7 @@ class SimulatedMachine:
 
 @dataclass
 class RealMachine:
-    """A machine that computes every run, on a clock of this computer.
-
-    compute : of a run for a greatest k    unit : seconds per unit of time of the timetable
-    wall : True: the clock on the wall, waiting included. False: processor time of this thread,
-        where a wait takes no time; other programs then do not disturb the clock
-    """
+    """A machine that computes every run, on a clock of this computer."""
 
     compute: Callable[[int], object]
     unit: float
@@ -108,10 +95,7 @@ class RealMachine:
 
 
 def carried_out(table: Timetable, seconds: Callable[[int], float], horizon: float) -> Load:
-    """Simulate a timetable for `horizon` seconds, its unit of time.
-
-    seconds : of a run for a greatest k
-    """
+    """Simulate a timetable for `horizon` seconds, its unit of time."""
     answers, lateness = carry_out(table, SimulatedMachine(seconds), horizon)
     return Load(demand(table, seconds), answers, lateness)
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.datasets import load
 from experiments.experiment import Setting
-from experiments.stand_ins import load
 from sfumato.operators.ranking.timetable import Query
 
 LONGEST = 40  # of a query's bound, in seconds
@@ -23,10 +23,7 @@ Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a figure: so many queries, k from 2 to `most_k`, over a window of n tuples.
-
-    kind : "synthetic", "icebergs" or "streams"    streams : how many, for the last
-    """
+    """One point of a figure: so many queries, k from 2 to `most_k`, over a window of n tuples."""
 
     kind: str
     x: int = QUERIES
@@ -35,10 +32,7 @@ class Point:
     streams: int = 100
 
     def moved(self, axis: str, value: int) -> "Point":
-        """Return the point with another value on an axis: "x", "n", "k", "streams", "tuples".
-
-        A window of streams has 100 tuples of each.
-        """
+        """Return the point with another value on an axis: "x", "n", "k", "streams", "tuples"."""
         if axis in ("streams", "tuples"):
             streams = value if axis == "streams" else self.streams
             return replace(self, n=100 * value, streams=streams)
@@ -64,11 +58,7 @@ def by_rank(data: Data) -> tuple[np.ndarray, np.ndarray]:
 
 
 def icebergs(setting: Setting, rng: np.random.Generator, n: int) -> Data:
-    """Sightings drawn at random: days since the berg's first sighting, trust in the method.
-
-    The days drifted that D ranks by are not in the files of these years. Rules are consecutive
-    tuples drawn at random, where their probabilities sum to at most 1.
-    """
+    """Sightings drawn at random: days since the berg's first sighting, trust in the method."""
     table = load(setting, "Iceberg Patrol")
     first = table.groupby(["iceberg_year", "iceberg_number"]).ts.transform("min")
     days = ((table.ts - first) / pd.Timedelta(days=1)).to_numpy()
@@ -82,11 +72,7 @@ def icebergs(setting: Setting, rng: np.random.Generator, n: int) -> Data:
 
 
 def queries(rng: np.random.Generator, family: str, x: int, ks: tuple[int, int]) -> list[Query]:
-    """x queries (k, f), f and k each uniform (u) or Gaussian (g), as in D, section 10.1.
-
-    ks : the least and the greatest k of the uniform law; the Gaussian one has mean 100 and
-        deviation 10, or the middle and a sixth of a range that ends before 100
-    """
+    """x queries (k, f), f and k each uniform (u) or Gaussian (g), as in D, section 10.1."""
     f = rng.integers(1, LONGEST + 1, x) if family[0] == "u" else np.rint(rng.normal(40, 5, x))
     if family[1] == "u":
         k = rng.integers(ks[0], ks[1] + 1, x)

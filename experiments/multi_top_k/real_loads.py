@@ -13,6 +13,7 @@ from experiments.multi_top_k.loads_judged import (
     QUERIES_TIMES,
     SIZE_TIMES,
     Loads,
+    ends,
 )
 from experiments.multi_top_k.plain_top_k import top_k_from_scratch
 from experiments.multi_top_k.query_load import RealMachine, carry_out
@@ -95,12 +96,8 @@ def judge_real(rows: pd.DataFrame) -> Verdict:
         checks = QUERIES_TIMES if axis == "x" else SIZE_TIMES
         differs += [f"over {axis}, {text}" for check in checks if (text := check(loads))]
         said.append(
-            f"over {axis} from {answers.index[0]:,} to {answers.index[-1]:,} "
-            + ", ".join(
-                f"{plan} gives {answers[plan].iloc[0]:.3g} to {answers[plan].iloc[-1]:.3g} answers "
-                f"and is {late[plan].iloc[0]:.3g} to {late[plan].iloc[-1]:.3g} late"
-                for plan in ALL
-            )
+            f"over {axis} from {answers.index[0]:,} to {answers.index[-1]:,} answers: "
+            f"{ends(answers)}; lateness: {ends(late)}"
         )
     chosen = (
         f"By the {WALL}, on which runs took {slowed:.2f} times their processor time"

@@ -56,10 +56,7 @@ def ours(pair: Streams, matching: Matching, n: int) -> Any:
 
 
 def compared(pair: Streams, matching: Matching, n: int, scanned: int) -> list[dict[str, Any]]:
-    """A row for each method, over n timestamps from `begin` on (`scanned` for WoP).
-
-    Raises RuntimeError if they do not find the same answers.
-    """
+    """A row for each method, over n timestamps from `begin` on (`scanned` for WoP)."""
     found, counts, by_grid = grid(pair, matching, n)
     all_found, by_scan = scan(pair, matching, scanned)
     number, by_us = ours(pair, matching, n)

@@ -37,11 +37,7 @@ class Streams:
 
 
 def radii(rng: np.random.Generator, n: int, law: Radii, least: float, most: float) -> Floats:
-    """Radii in [least, most]: uniform, or normal about the middle, drawn again outside.
-
-    B's variance of the normal law, a fifth of the range, is read as its standard deviation: in
-    units of the range a variance of that size would leave a nearly uniform law.
-    """
+    """Radii in [least, most]: uniform, or normal about the middle, drawn again outside."""
     if law == "rU":
         return rng.uniform(least, most, n)
     drawn = np.empty(0)
@@ -82,11 +78,7 @@ def streams(
 def distance_for(
     rng: np.random.Generator, pair: Streams, rows: int, alpha: float, selectivity: float
 ) -> float:
-    """The distance at which a share `selectivity` of the pairs in the windows are answers.
-
-    A pair is an answer from the distance on that a share alpha of its samples' pairs lie within;
-    this is looked up for pairs drawn at random, by 20 samples of each object.
-    """
+    """The distance at which a share `selectivity` of the pairs in the windows are answers."""
     n, drawn, few = len(pair.x), 10_000, min(20, pair.x.shape[2])
     i = rng.integers(rows, n, drawn)
     j = i - rng.integers(0, rows, drawn)

@@ -13,7 +13,29 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee
-from sfumato.kernels.joins.regions import sample_level_prunes
+from sfumato.kernels.tolerances import SIFT_SLACK
+
+
+@compiled_ieee
+def sample_level_prunes(distance, x_radius, x_mass, y_radius, y_mass, within, least):
+    """Lemma 5.2 in full: whether some pair of balls shows Pr(match) < least.  O(l_x + l_y).
+
+    distance : float64, of the centroids
+    x_radius, y_radius : float64[l], samples' distances to their centroid, ascending
+    x_mass, y_mass : float64[l], existence up to and including each of these samples
+    As the ball of X grows, the largest possible one of Y shrinks.  Source: B, Lemmas 5.2-5.4,
+    generalised to existence below 1.
+    """
+    y = y_radius.size - 1
+    whole = x_mass[-1] * y_mass[-1]
+    for x in range(x_radius.size):
+        while y >= 0 and distance - x_radius[x] - y_radius[y] <= within * (1.0 + SIFT_SLACK):
+            y -= 1
+        if y < 0:
+            return False
+        if whole - x_mass[x] * y_mass[y] < least:
+            return True
+    return False
 
 
 class Counts(NamedTuple):
@@ -26,11 +48,7 @@ class Counts(NamedTuple):
 
 
 class Matching(NamedTuple):
-    """What is matched with what.
-
-    rows : int, the window    begin : int, first timestamp matched
-    within : float64, distance    share : float64, a pair is an answer iff Pr >= share
-    """
+    """What is matched with what."""
 
     rows: int
     begin: int

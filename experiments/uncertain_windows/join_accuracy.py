@@ -6,11 +6,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from experiments.datasets import load
 from experiments.drawing import Lines, Titles
 from experiments.experiment import Experiment, Setting, Verdict, verdict
 from experiments.repeats import means
-from experiments.stand_ins import load
 from experiments.uncertain_windows import plain_count_laws
+from experiments.uncertain_windows.approximate_laws import window_starts
 from experiments.uncertain_windows.perturbed_streams import (
     EXISTENCE_SUBSTITUTION,
     UCR_SUBSTITUTIONS,
@@ -20,7 +21,6 @@ from experiments.uncertain_windows.perturbed_streams import (
 from sfumato.kernels.windows.count.count_boundary import positions
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
-from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.windows import JoinWindow
 
 CONFIDENCE, PROBABILITY = 0.95, 0.5
@@ -86,7 +86,7 @@ def _starts(p: Floats, w: int, method: str | None) -> Ints:
         target = min(CONFIDENCE, 1 - PROBABILITY)
         starts: Ints = plain_count_laws.starts_in_doubles(p, w, target)
         return starts
-    return UncertainWindow(w, CONFIDENCE, PROBABILITY, method=method).extend(p)
+    return window_starts(p, w, CONFIDENCE, PROBABILITY, method)
 
 
 class Quality(NamedTuple):

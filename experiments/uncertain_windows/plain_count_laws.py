@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from experiments.uncertain_windows.approximate_laws import approximate_tails, moments
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.approximate_law import approximate_tails, moments
 from sfumato.kernels.laws.poisson_binomial import law_of_sum
 
-# Ways to Pr(N <= k); 1 to 3 are those of `approximate_law`.
+# Ways to Pr(N <= k); 1 to 3 are those of `approximate_laws`.
 RF1, POISSON, NORMAL, REFINED_NORMAL, BANDED = range(5)
 
 
@@ -47,10 +47,7 @@ def sum_of_cdfs(method: int, tuples: Any, k: int) -> float:
 
 @compiled
 def poisson_in_doubles(k: int, mu: float) -> float:
-    """Pr(N <= k) by A's (14) term by term, mu^i e^-mu / i!, each factor a float64, from i = 0.
-
-    Powers and factorials overflow for k beyond about a hundred, and the sum is NaN.
-    """
+    """Pr(N <= k) by A's (14) term by term, mu^i e^-mu / i!, each factor a float64, from i = 0."""
     total, power, factorial = 1.0, 1.0, 1.0
     for i in range(1, k + 1):
         power *= mu

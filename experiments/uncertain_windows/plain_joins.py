@@ -6,22 +6,13 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_pairs, sort_slots
 from sfumato.kernels.compile import compiled, lean_inline
-from sfumato.kernels.joins.grid import (
-    AXES,
-    cells_around,
-    empty_indexed,
-    enter_indexed,
-    move_indexed,
-    new_grid,
-    rebuild_all,
-    search,
-)
+from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
 from sfumato.kernels.joins.match_probability import defining_sum
-from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter_behind, opposite
-from sfumato.kernels.joins.tuple_store import Batch, Store, first_in_time, padded, widest_window
+from sfumato.kernels.joins.similarity_nested import FOUND, JOIN_COUNTS, add_found
+from sfumato.kernels.joins.tuple_store import Batch, padded, widest_window
 from sfumato.kernels.tolerances import SIFT_SLACK
 from sfumato.operators.arrays import Ints, Records
-from sfumato.operators.joins.similarity_join import NestedStrategy, SimilarityJoin
+from sfumato.operators.joins.similarity_join import SimilarityJoin
 
 MOST_SAMPLES = 50  # per tuple, the most of A's Table 2
 # Columns of a tuple's summary. The first four are those that the grid reads.
@@ -38,17 +29,18 @@ def join_plainly(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
     """
     found, n, tuples = np.empty(64, FOUND), 0, store.tuples
     for i in range(batch.code.size):
-        u = batch.slots[i]
-        begin, end = opposite(store, batch, i)
+        u, o = batch.slots[i], opposite(store, batch.code[i])
+        pass_time(store, o, batch.time[i])
+        begin, end = store.windows.head[o], store.windows.tail[o]
         for v in range(begin, end):
             total = defining_sum(tuples, u, v, criterion)
             if total >= criterion.probability:
-                found = add_found(found, n, i, batch.code[i] ^ 1, v, end, total)
+                found = add_found(found, n, i, o, v, end, total)
                 n += 1
         counts[0].candidates += end - begin
         counts[0].pairs += end - begin
         counts[0].visited += end - begin
-        enter_behind(store, batch, i)
+        enter(store, batch, i)
     return found[:n]
 
 
@@ -102,7 +94,7 @@ def balls_prune(tuples: Any, u: Any, v: Any, criterion: Any) -> Any:
 
 
 @compiled
-def join_by_balls(store: Any, grid: Any, batch: Any, criterion: Any, counts: Any) -> Any:
+def join_by_balls(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
     """Join as `join_plainly`, only with the tuples that the grid and the balls leave.
 
     The grid is the library's; its cells hold the tuples by their centroids.
@@ -110,24 +102,15 @@ def join_by_balls(store: Any, grid: Any, batch: Any, criterion: Any, counts: Any
     """
     found, n, tuples = np.empty(64, FOUND), 0, store.tuples
     summary, windows = tuples.summary, store.windows
-    visited, box = np.empty(widest_window(windows), np.int64), np.empty((AXES, 2), np.int64)
-    extent = np.empty(1)
+    visited = np.empty(widest_window(windows), np.int64)
     for i in range(batch.code.size):
-        u, o = batch.slots[i], batch.code[i] ^ 1
-        begin, end = first_in_time(store, o, batch.time[i]), windows.tail[o]
-        reached = -1
-        if grid.side[o] > 0.0 and grid.front[o] < grid.back[o]:
-            largest = summary[grid.queue[grid.front[o]], RADIUS]
-            reach = criterion.within + summary[u, RADIUS] + largest
-            if cells_around(grid, o, summary[u], 1, reach, box) < end - begin:
-                reached = search(grid, o, windows, box, visited)
-        if reached < 0:
-            reached = end - begin
-            for k in range(reached):
-                visited[k] = begin + k
-        left = 0
+        u, o = batch.slots[i], opposite(store, batch.code[i])
+        pass_time(store, o, batch.time[i])
+        begin, end = windows.head[o], windows.tail[o]
+        store.grid.centre[0] = summary[u, CENTRE]
+        reached, left = search(store, o, criterion.within + summary[u, RADIUS], visited), 0
         for k in range(reached):
-            if visited[k] >= begin and not balls_prune(tuples, u, visited[k], criterion):
+            if not balls_prune(tuples, u, visited[k], criterion):
                 visited[left] = visited[k]
                 left += 1
         sort_slots(visited, left)
@@ -141,59 +124,36 @@ def join_by_balls(store: Any, grid: Any, batch: Any, criterion: Any, counts: Any
         counts[0].pairs += end - begin
         counts[0].visited += reached
         counts[0].candidates += left
-        enter_indexed(grid, store, batch, i, criterion, extent)
+        enter(store, batch, i)
     return found[:n]
 
 
-class _Plain(NestedStrategy):
-    def join(self, store: Store, batch: Batch, counts: Records) -> Records:
-        found: Records = join_plainly(store, batch, self.criterion, counts)
+class PlainNestedJoin(SimilarityJoin):
+    """`SimilarityJoin` in one dimension that compares arrivals with every tuple, pair by pair."""
+
+    def _match(self, batch: Batch) -> Records:
+        found: Records = join_plainly(
+            self.store, batch, self.criterion, self.counted.view(JOIN_COUNTS)
+        )
         return found
 
 
-class _Balls(NestedStrategy):
+class IndexMatchJoin(SimilarityJoin):
+    """The same, but for the tuples that a grid and balls around part of the samples rule out."""
+
     columns = MASSES + MOST_SAMPLES
 
-    def __init__(self, criterion: Any) -> None:
-        super().__init__(criterion)
-        self.grid = new_grid(0, 0)
-
-    def rebuild(self, store: Store) -> None:
-        self.grid = new_grid(store.tuples.at.size, store.windows.head.size)
-        rebuild_all(self.grid, store, 1, self.criterion.within)
-
-    def move(self, store: Store, moves: Records) -> None:
-        move_indexed(self.grid, store, moves, 1, self.criterion.within)
-
-    def empty(self, store: Store, windows: Ints) -> None:
-        empty_indexed(self.grid, store, windows)
-
-    def written(self, store: Store, batch: Batch) -> None:
-        most = int(store.tuples.samples[batch.slots].max(initial=0))
+    def _describe(self, slots: Ints) -> None:
+        tuples = self.store.tuples
+        most = int(tuples.samples[slots].max(initial=0))
         if most > MOST_SAMPLES:
             raise ValueError(
                 f"Index-Match takes up to {MOST_SAMPLES} samples per tuple; got {most}"
             )
-        write_balls(store.tuples, batch.slots)
+        write_balls(tuples, slots)
 
-    def join(self, store: Store, batch: Batch, counts: Records) -> Records:
-        found: Records = join_by_balls(store, self.grid, batch, self.criterion, counts)
+    def _match(self, batch: Batch) -> Records:
+        found: Records = join_by_balls(
+            self.store, batch, self.criterion, self.counted.view(JOIN_COUNTS)
+        )
         return found
-
-
-class PlainNestedJoin(SimilarityJoin):
-    """`SimilarityJoin` in one dimension that compares arrivals with every tuple, pair by pair.
-
-    The library's own "nested" does the same four samples at a time.
-    """
-
-    strategies = {"nested": _Plain}
-
-
-class IndexMatchJoin(SimilarityJoin):
-    """The same, but for the tuples that a grid and balls around part of the samples rule out.
-
-    The library's own "index" prunes by quantiles of the samples instead.
-    """
-
-    strategies = {"nested": _Balls}

@@ -9,6 +9,7 @@ import pandas as pd
 from experiments.drawing import Lines, Titles
 from experiments.experiment import Experiment, Setting, Verdict, verdict
 from experiments.repeats import means
+from experiments.uncertain_windows.approximate_laws import window_starts
 from experiments.uncertain_windows.perturbed_streams import (
     EXISTENCE_SD,
     EXISTENCE_SUBSTITUTION,
@@ -16,7 +17,6 @@ from experiments.uncertain_windows.perturbed_streams import (
     existence,
 )
 from sfumato.operators.arrays import Floats
-from sfumato.operators.windows.uncertain_window import UncertainWindow
 
 CONFIDENCE, ROWS = 0.95, 500
 CONFIDENCES = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0]
@@ -35,7 +35,7 @@ def mean_held(
     p: Floats, rows: int, confidence: float, method: str, probability: float | None = None
 ) -> float:
     """The mean of the tuples held once the window is full; all of the stream where it never is."""
-    starts = UncertainWindow(rows, confidence, probability, method=method).extend(p)
+    starts = window_starts(p, rows, confidence, probability, method)
     held = (np.arange(1, p.size + 1) - starts)[starts > 0]
     return float(held.mean()) if held.size else float(p.size)
 

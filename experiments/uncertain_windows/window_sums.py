@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 
+from experiments.datasets import load
 from experiments.drawing import Lines, Titles
 from experiments.experiment import Experiment, Setting, Verdict, verdict
-from experiments.stand_ins import load
+from experiments.uncertain_windows.approximate_laws import window_starts
 from experiments.uncertain_windows.perturbed_streams import (
     EXISTENCE_SD,
     EXISTENCE_SUBSTITUTION,
@@ -17,7 +18,6 @@ from experiments.uncertain_windows.perturbed_streams import (
     subsequences,
 )
 from sfumato.operators.arrays import Floats
-from sfumato.operators.windows.uncertain_window import UncertainWindow
 
 
 def sums_by_window(setting: Setting) -> pd.DataFrame:
@@ -42,11 +42,8 @@ def sums_by_window(setting: Setting) -> pd.DataFrame:
 
 
 def _changes(means: Floats, p: Floats, w: int, confidence: float) -> Floats:
-    """|regular - uncertain| / |regular| in per cent, at every arrival from the w-th on.
-
-    Existence cancels in a tuple's average value: its samples share it equally.
-    """
-    starts = UncertainWindow(w, confidence, method="refined_normal").extend(p)
+    """|regular - uncertain| / |regular| in per cent, at every arrival from the w-th on."""
+    starts = window_starts(p, w, confidence, None, "refined_normal")
     total = np.concatenate([[0.0], np.cumsum(means)])
     ends = np.arange(w, p.size + 1)
     regular = total[ends] - total[ends - w]

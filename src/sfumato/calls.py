@@ -1,4 +1,4 @@
-"""Check calls of public functions and classes, so that a wrong call says what to write."""
+"""Check the calls of public functions and classes; an error shows the correct call."""
 
 import inspect
 from collections.abc import Callable
@@ -11,10 +11,7 @@ T = TypeVar("T")
 
 
 def checks_call(example: str) -> Callable[[type[T]], type[T]]:
-    """Return a decorator of public classes, which checks the calls that make one.
-
-    example : a call, for messages
-    """
+    """Return a class decorator that checks the arguments of the constructor."""
 
     def decorate(cls: type[T]) -> type[T]:
         signature, name = inspect.signature(cls), f"sf.{cls.__name__}"
@@ -34,10 +31,7 @@ def checks_call(example: str) -> Callable[[type[T]], type[T]]:
 def check_call(
     signature: inspect.Signature, name: str, example: str, args: Any, kwargs: dict[str, Any]
 ) -> None:
-    """Raise TypeError for a call that does not fit.
-
-    name : of the function, as users write it     example : a call, or nothing
-    """
+    """Raise TypeError if the arguments do not match the signature."""
     known = signature.parameters
     shown = f". For example {example}" if example else ""
     open_ended = any(one.kind is one.VAR_KEYWORD for one in known.values())
@@ -66,16 +60,16 @@ def check_call(
 
 
 def is_column_object(given: Any) -> bool:
-    """Return whether something is a Column of Spark or an expression of Polars; imports nothing."""
+    """Return whether a value is a Spark Column or a Polars expression, without importing either."""
     return has_class_of_spark(given, "Column") or is_polars_expression(given)
 
 
 def is_polars_expression(given: Any) -> bool:
-    """Return whether something is an expression of Polars; imports nothing."""
+    """Return whether a value is a Polars expression, without importing Polars."""
     return type(given).__name__ == "Expr" and type(given).__module__.startswith("polars.")
 
 
 def has_class_of_spark(given: Any, name: str) -> bool:
-    """Return whether something has a class of Spark, or one derived from it; imports nothing."""
+    """Return whether a value is an instance of a Spark class, without importing Spark."""
     classes = type(given).__mro__
     return any(of.__name__ == name and of.__module__.startswith("pyspark.sql.") for of in classes)

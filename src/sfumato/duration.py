@@ -1,4 +1,4 @@
-"""Lengths of time as users write them."""
+"""Durations as written by users."""
 
 import re
 from datetime import timedelta
@@ -29,11 +29,7 @@ AMOUNT_AND_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", re.IGNORECAS
 
 
 def microseconds(argument: str, duration: str | timedelta) -> int:
-    """Whole microseconds of a duration: "5 minutes", "1 hour 30 min", or a timedelta; > 0.
-
-    argument : its name, for the message
-    Raises ValueError for another unit or nothing positive, TypeError for another type.
-    """
+    """Return the microseconds (> 0) of a duration: "5 minutes", "1 hour 30 min", a timedelta."""
     if isinstance(duration, timedelta):
         total = duration // timedelta(microseconds=1)
     elif isinstance(duration, str):
@@ -65,7 +61,7 @@ def _parsed(argument: str, text: str) -> int:
 
 
 def spelled(length: int) -> str:
-    """Microseconds in the largest unit of which they are a whole number: "2 min"."""
+    """Format microseconds in the largest unit that divides them: "2 min"."""
     for word, unit in UNITS_SHOWN:
         if length % MICROSECONDS[unit] == 0:
             return f"{length // MICROSECONDS[unit]} {word}"

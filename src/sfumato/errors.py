@@ -1,10 +1,10 @@
-"""What the package raises and warns of, apart from Python's own errors.
+"""Errors and warnings of the package, in addition to Python's own.
 
-The names are those of `errors.pyi`, one line each; they are loaded when they are first used.
+The names are listed in `errors.pyi`, one per line, and loaded on first use.
 """
 
 from sfumato.lazy_names import LazyNames
 
 _NAMES = LazyNames(__name__)
-__all__ = _NAMES.names()  # noqa: PLE0605 - it is a list of texts
+__all__ = _NAMES.names()  # noqa: PLE0605 - a list of str
 __getattr__, __dir__ = _NAMES.load, _NAMES.names

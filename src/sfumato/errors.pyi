@@ -1,6 +1,6 @@
 """Errors and warnings, one line each: see `errors.py`."""
 
-from sfumato.language.errors import SqlError as SqlError
+from sfumato.language.syntax import SqlError as SqlError
 from sfumato.tables.imputation.table_imputation import FewRowsWarning as FewRowsWarning
 from sfumato.tables.reading.user_warnings import IndependenceWarning as IndependenceWarning
 from sfumato.tables.reading.user_warnings import InvalidRowsWarning as InvalidRowsWarning

@@ -1,14 +1,14 @@
-"""Say which extra of the package brings a module that is missing.
+"""Find the extra of the package that provides a missing module.
 
-PySpark is an extra too: a platform brings its own, and tables in memory do not need it. Importing
-this module imports nothing.
+PySpark is an extra too: platforms provide it, and tables in memory do not need it. This module
+imports nothing.
 """
 
 import re
 import sys
 
 MIN_SPARK = (4, 1)
-# By module: the extra that brings it. If only Spark needs a module, PySpark is missed first.
+# Module -> extra that provides it. For modules that only Spark needs, PySpark is reported first.
 BROUGHT_BY = {
     "pyspark": "spark",
     "py4j": "spark",
@@ -31,10 +31,7 @@ BROUGHT_BY = {
 
 
 def needed(what: str, error: ImportError) -> str | None:
-    """Return the message for an import that failed because of an extra; None for other reasons.
-
-    what : the thing that was used, by the name that users know
-    """
+    """Return the message for an import that failed because of a missing extra, else None."""
     module = (error.name or "").split(".")[0]
     if module == "pyspark" and module in sys.modules:
         return _too_old(what)
@@ -51,7 +48,7 @@ def needed(what: str, error: ImportError) -> str | None:
 
 
 def _too_old(what: str) -> str | None:
-    """Return the message for an installed PySpark that is too old; None for a newer one."""
+    """Return the message for an installed PySpark that is too old, else None."""
     version = str(getattr(sys.modules["pyspark"], "__version__", ""))
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if not numbers or numbers >= MIN_SPARK:

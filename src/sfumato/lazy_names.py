@@ -1,7 +1,7 @@
-"""Public names that are loaded when they are first used, listed by a `.pyi` next to their module.
+"""Public names that are loaded on first use, listed in a `.pyi` file next to their module.
 
-A Spark worker imports only the kernels and operators that it runs, and does not pay for the rest;
-type checkers and editors read the same lists.
+A Spark worker imports only the kernels and operators that it runs. Type checkers and editors read
+the same lists.
 """
 
 import ast
@@ -19,8 +19,8 @@ MODULES = ("sfumato", "sfumato.engine_free", "sfumato.errors", "sfumato.ops")
 class LazyNames:
     """The names of one public module, from its `.pyi`: lines `from HOME import NAME as NAME`.
 
-    module : "sfumato", whose list is `__init__.pyi`, or "sfumato.NAME", whose list is `NAME.pyi`
-    homes : name -> the module that defines it, or "sfumato" where the name is a module itself
+    module : "sfumato" (list in `__init__.pyi`) or "sfumato.NAME" (list in `NAME.pyi`)
+    homes : name -> the module that defines it, or "sfumato" if the name is a module itself
     """
 
     def __init__(self, module: str) -> None:
@@ -34,15 +34,11 @@ class LazyNames:
         }
 
     def names(self) -> list[str]:
-        """Return the names in alphabetical order; the module's `__dir__`."""
+        """Return the names in alphabetical order; used as `__dir__`."""
         return sorted(self.homes)
 
     def load(self, name: str, also: Sequence[str] = ()) -> Any:
-        """Import what a name stands for; the module's `__getattr__`.
-
-        also : other public modules, whose names are found too
-        Raises AttributeError for an unknown name, ImportError that names the extra to install.
-        """
+        """Import the object of a name; used as `__getattr__`."""
         if name not in self.homes:
             for module in also:
                 if _has(module, name):

@@ -6,20 +6,17 @@ import math
 import os
 from typing import Any
 
-MAX_ALTERNATIVES = 10_000  # of a row, where no setting says otherwise
-MAX_EXTENTS = 10_000  # of a `Range`, that one row may be in
-MAX_PLACED = 100_000_000  # looks at alternatives of a row: see `most_placed`
-MAX_ALTERNATIVES_SETTING = "sfumato.maxAlternatives"  # of a Spark session
-MAX_ALTERNATIVES_VARIABLE = "SFUMATO_MAX_ALTERNATIVES"  # of the environment, for tables in memory
+MAX_ALTERNATIVES = 10_000  # per row, unless a setting overrides it
+MAX_EXTENTS = 10_000  # extents of a `Range` that may contain one row
+MAX_PLACED = 100_000_000  # visits of a row's alternatives, see `most_placed`
+MAX_ALTERNATIVES_SETTING = "sfumato.maxAlternatives"  # setting of a Spark session
+MAX_ALTERNATIVES_VARIABLE = "SFUMATO_MAX_ALTERNATIVES"  # environment variable, for tables in memory
 HOW_TO_RAISE = f"{MAX_ALTERNATIVES_SETTING} on Spark, {MAX_ALTERNATIVES_VARIABLE} in memory"
 LARGEST_BOUND = 100_000_000  # lists of alternatives have 32-bit offsets
 
 
 def alternatives_bound(name: str, given: Any) -> int:
-    """Return the bound that a setting gives, `MAX_ALTERNATIVES` for None or an empty text.
-
-    Raises ValueError for anything but a whole number from 1 to `LARGEST_BOUND`.
-    """
+    """Return the bound given by a setting; `MAX_ALTERNATIVES` for None or an empty text."""
     text = str("" if given is None else given).strip()
     if not text:
         return MAX_ALTERNATIVES
@@ -32,17 +29,17 @@ def alternatives_bound(name: str, given: Any) -> int:
 
 
 def alternatives_bound_in_memory() -> int:
-    """Return the bound for tables in memory: that of the environment variable."""
+    """Return the bound for tables in memory, from the environment variable."""
     return alternatives_bound(MAX_ALTERNATIVES_VARIABLE, os.environ.get(MAX_ALTERNATIVES_VARIABLE))
 
 
 def too_many(bound: int) -> str:
-    """Return what follows the number of alternatives in the reason of a row that has too many."""
+    """Return the text after the number of alternatives in the reason for an invalid row."""
     return f" alternatives, more than the bound of {bound} ({HOW_TO_RAISE})"
 
 
 def check_alternatives(argument: str, asked: int | None, bound: int) -> None:
-    """Raise ValueError for an argument that asks for more alternatives per row than the bound."""
+    """Raise ValueError if an argument exceeds the bound on alternatives per row."""
     if asked is not None and asked > bound:
         raise ValueError(
             f"`{argument}` asks for up to {asked} alternatives per row, more than the bound of "
@@ -52,16 +49,12 @@ def check_alternatives(argument: str, asked: int | None, bound: int) -> None:
 
 
 def most_placed(extents: int) -> int:
-    """Return how many alternatives a row with an uncertain event time may have.
-
-    extents : how many extents each of them may be in
-    Every alternative is looked at for every extent that the row may be in: `MAX_PLACED` times.
-    """
+    """Return the maximum number of alternatives of a row with an uncertain event time."""
     return math.isqrt(MAX_PLACED // extents)
 
 
 def why_not_placed(extents: int) -> str:
-    """Return why a row with an uncertain event time may be invalid; `extents` as above."""
+    """Return the reason for an invalid row with an uncertain event time, see `most_placed`."""
     return (
         "a time of its alternatives is missing or beyond 2**60 microseconds of 1970, or they are "
         f"more than {most_placed(extents)}, each in up to {extents} extents"
@@ -69,10 +62,7 @@ def why_not_placed(extents: int) -> str:
 
 
 def check_extents(length: int, slide: int, called: str = "slide") -> None:
-    """Raise ValueError for extents of which one row may be in more than `MAX_EXTENTS`.
-
-    length, slide : microseconds    called : the argument that gives the slide
-    """
+    """Raise ValueError if one row may be in more than `MAX_EXTENTS` extents."""
     extents = -(-length // slide)
     if extents > MAX_EXTENTS:
         least = -(-length // MAX_EXTENTS)

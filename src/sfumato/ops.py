@@ -1,10 +1,10 @@
-"""Operations around queries: they start, feed, observe and prepare them, and are part of none.
+"""Operations on whole queries: start, feed, observe and prepare them.
 
-The names are those of `ops.pyi`, one line each; they are loaded when they are first used.
+The names are listed in `ops.pyi`, one per line, and loaded on first use.
 """
 
 from sfumato.lazy_names import LazyNames
 
 _NAMES = LazyNames(__name__)
-__all__ = _NAMES.names()  # noqa: PLE0605 - it is a list of texts
+__all__ = _NAMES.names()  # noqa: PLE0605 - a list of str
 __getattr__, __dir__ = _NAMES.load, _NAMES.names

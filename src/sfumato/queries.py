@@ -1,4 +1,4 @@
-"""Queries that are registered with an operator: frozen, and checked when they are built."""
+"""Queries that are registered with an operator: immutable, validated on construction."""
 
 import re
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from sfumato.windows import Duration, span_of
 @checks_call('sf.Top(3, every="2 minutes")')
 @dataclass(frozen=True)
 class Top:
-    """Top-k query: its k, and the longest time between two answers.
+    """Top-k query: k, and the maximum time between two answers.
 
     Parameters
     ----------
     k
         Number of tuples (or streams) wanted, >= 1.
     every
-        Longest event time between two answers: "2 minutes" or a timedelta. None: as often as the
-        window slides.
+        Maximum event time between two answers: "2 minutes" or a timedelta. None: the slide of the
+        window.
     name
-        Name of its answers; None: "top_K".
+        Name of the query in the answers; None: "top_K".
 
     Raises
     ------
@@ -55,7 +55,7 @@ class Top:
 
     @property
     def label(self) -> str:
-        """Return the name of its answers."""
+        """Return the name of the query in the answers."""
         return f"top_{self.k}" if self.name is None else self.name
 
     @property
@@ -67,21 +67,10 @@ class Top:
 def registered(
     queries: Top | int | Sequence[Top | int], otherwise: int | None
 ) -> dict[str, tuple[int, int]]:
-    """Return {name: (k, every in microseconds)} of one query or several.
+    """Return {name: (k, every in microseconds)} of one query or several; a number k means Top(k).
 
-    Parameters
-    ----------
-    queries
-        A number k stands for Top(k).
-    otherwise
-        `every` of the queries that do not have their own, or None where each must have one.
-
-    Raises
-    ------
-    TypeError
-        For anything but queries, or an empty list.
-    ValueError
-        For equal names, or a missing `every`.
+    otherwise : default of `every`, or None if each query must have one
+    Raises TypeError for anything but queries, ValueError for equal names or a missing `every`.
     """
     given = queries if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
     if not given or not all(_is_query(query) for query in given):
@@ -107,16 +96,10 @@ def registered(
 
 
 def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
-    """Return the expression of `by` without a trailing direction, and whether the least ranks
-    first.
+    """Return the expression of `by` without its direction, and whether the smallest ranks first.
 
-    Raises
-    ------
-    TypeError
-        For `by` that is not text.
-    ValueError
-        For a direction that `ascending` contradicts, for several expressions, and for an order of
-        NULLs (a tuple whose score is NULL is skipped).
+    Raises TypeError if `by` is not text, ValueError for a direction that contradicts `ascending`,
+    for several expressions, and for an order of NULLs (NULLs are skipped).
     """
     if not isinstance(by, str) or not by.strip():
         raise TypeError(
@@ -131,7 +114,7 @@ def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
             "`by` must be one expression, the score; rows of equal score rank in order of arrival; "
             f"got {by!r}"
         )
-    # A name alone may be `asc`; behind an expression it is a direction.
+    # A name alone may be `asc`; after an expression it is a direction.
     found = re.fullmatch(r"(.*[\w\s)\]`'\"])\s(asc|desc)(?:ending)?\s*", by, re.I | re.DOTALL)
     if found is None:
         return by, bool(ascending)

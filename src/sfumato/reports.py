@@ -1,9 +1,8 @@
-"""Reports of streaming queries: how to hear of them, and what operators counted in them.
+"""Reports of streaming queries: listening to them, and the counters of operators in them.
 
-Spark Connect differs twice. Its client asks for reports instead of having them sent: its own
-listeners hold a lock while they wait for a thread that may need it, so removing the last one or
-stopping the session can wait forever (SPARK-59623), and a client with a listener does not end by
-itself. And a row that a client gets from a query has its values next to a schema, not by name.
+A Spark Connect client polls for reports, because Spark's own listeners hold a lock while they wait
+for a thread that may need it: removing the last listener or stopping the session can hang
+(SPARK-59623). And the values of an observed row are next to a schema rather than named.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQueryListener
 
-POLL_SECONDS = 0.5  # seconds between two questions to the server
+POLL_SECONDS = 0.5  # seconds between two polls of the server
 METRIC_PREFIX = "sfumato_"
-IDENTITY = ("kind", "operator", "step", "side")  # fields of a row that say whose it is, not counts
-ANSWERS_SUFFIX = "answers"  # the side of the answers of a ranking, counted by its queries
+IDENTITY = ("kind", "operator", "step", "side")  # fields that identify the source of a row
+ANSWERS_SUFFIX = "answers"  # the side that counts a ranking's answers per query
 
 
 class OperatorPart(NamedTuple):
@@ -38,26 +37,19 @@ class OperatorPart(NamedTuple):
 
     @property
     def metric(self) -> str:
-        """The name of what it observes, unless the query has the operator a second time."""
+        """Return the metrics name, unless the query contains the operator a second time."""
         return METRIC_PREFIX + self.operator + (f"_{self.side}" if self.side else "")
 
 
 def observed(report: Any) -> dict[str, dict[str, Any]]:
-    """Return all that a report says was observed: name -> field -> value.
-
-    report : of a micro-batch, an object or a mapping
-    """
+    """Return all observed metrics of a report: name -> field -> value."""
     by_attribute = hasattr(report, "observedMetrics")
     found = report.observedMetrics if by_attribute else report.get("observedMetrics")
     return {name: _by_field(row) for name, row in (found or {}).items()}
 
 
 def parts_of(rows: dict[str, dict[str, Any]]) -> dict[OperatorPart, dict[str, Any]]:
-    """Return what the parts of operators counted.
-
-    rows : from `observed`; those of other kinds of metrics are left out
-    If a query has an operator twice, the second one is named as its metric.
-    """
+    """Return the counters of each part of an operator."""
     found: dict[OperatorPart, dict[str, Any]] = {}
     for name, row in rows.items():
         kind, operator, side = (row.get(field) for field in ("kind", "operator", "side"))
@@ -80,15 +72,15 @@ def _by_field(row: Any) -> dict[str, Any]:
 
 
 def by_connect(spark: SparkSession) -> bool:
-    """Return whether a session is a client of Spark Connect."""
+    """Return whether a session is a Spark Connect client."""
     return ".connect." in type(spark).__module__
 
 
 def listen(spark: SparkSession, listener: StreamingQueryListener) -> Callable[[], None]:
-    """Send the session's reports to a listener from now on; the result is a function that stops it.
+    """Send the session's future reports to a listener; return a function that stops it.
 
-    Under Spark Connect reports come up to EVERY seconds late, `onQueryIdle` is never called, and a
-    query that starts and ends between two questions is missed.
+    Under Spark Connect, reports arrive up to POLL_SECONDS late, `onQueryIdle` is never called, and
+    a query that starts and ends between two polls is missed.
     """
     if by_connect(spark):
         return Poller(spark, listener).stop
@@ -105,7 +97,7 @@ class QueryRun:
 
     def news(self) -> list[Any]:
         """Return its reports since the last call, oldest first."""
-        last = self.query.lastProgress  # most often not new, and far shorter than the recent ones
+        last = self.query.lastProgress  # usually unchanged, and far shorter than recentProgress
         if last is None or last.timestamp <= self.reported:
             return []
         found = [r for r in self.query.recentProgress if r.timestamp > self.reported]
@@ -114,7 +106,7 @@ class QueryRun:
 
 
 class Poller:
-    """Asks a session for its queries and their reports, in a thread that keeps no process alive."""
+    """Daemon thread that polls a session for its queries and their reports."""
 
     def __init__(self, spark: Any, listener: Any) -> None:
         self._spark, self._listener = spark, listener
@@ -123,15 +115,15 @@ class Poller:
         threading.Thread(target=self._poll, name="sfumato-reports", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop asking; a question that is under way may still be answered."""
+        """Stop polling; a poll in progress may still complete."""
         self._ended.set()
 
     def _poll(self) -> None:
         while not self._ended.is_set():
             try:
                 self._poll_once()
-            except Exception as error:  # whatever a lost server or a stopped session raises
-                self._ended.wait(POLL_SECONDS)  # a session that stops says so at the end
+            except Exception as error:  # any error of a lost server or a stopped session
+                self._ended.wait(POLL_SECONDS)  # a stopping session reports it at the end
                 over = self._ended.is_set() or not threading.main_thread().is_alive()
                 if not (over or self._spark.is_stopped):
                     lost = f"sfumato no longer listens to this session's queries: {error}"

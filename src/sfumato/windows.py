@@ -1,4 +1,4 @@
-"""Window configurations: frozen, and checked when they are built."""
+"""Window configurations: immutable, validated on construction."""
 
 import math
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from sfumato.calls import checks_call, is_column_object
 from sfumato.duration import microseconds
 from sfumato.limits import check_extents
 
-LONGEST = 2**60  # microseconds, some 36,000 years: sums of two stay within int64
+LONGEST = 2**60  # microseconds, about 36,000 years; the sum of two fits in int64
 
 Duration = str | timedelta
 
@@ -17,20 +17,20 @@ Duration = str | timedelta
 @checks_call("sf.Rows(500)")
 @dataclass(frozen=True)
 class Rows:
-    """Count window over uncertain tuples: the fewest newest tuples that hold `rows` existing ones.
+    """Count window over uncertain tuples: the fewest newest tuples with `rows` existing ones.
 
     Parameters
     ----------
     rows
-        Number of existing tuples that the window holds, ≥ 1.
+        Number of existing tuples in the window, ≥ 1.
     confidence
-        Probability with which the window holds them, in (0, 1].
+        Probability that the window contains them, in (0, 1].
     max_tuples
         Maximum number of tuples kept (None: no bound). Tuples evicted by this bound are counted as
         overflow; the confidence is not reached while they are missing.
     within
-        Joins only: a bound by time, "10 minutes" or a timedelta. A tuple is evicted once a tuple of
-        its key that is at least this much later arrives from any stream. None: no bound by time.
+        Joins only: a time bound, "10 minutes" or a timedelta. A tuple is evicted when a tuple of
+        its key that is at least this much later arrives from any stream. None: no time bound.
 
     Raises
     ------
@@ -70,7 +70,7 @@ class Rows:
 @checks_call('sf.Range("5 minutes")')
 @dataclass(frozen=True)
 class Range:
-    """Window by event time: extents of `length`, one every `slide`, aligned to 1970-01-01 UTC.
+    """Event-time window: extents of `length`, one every `slide`, aligned to 1970-01-01 UTC.
 
     Extent i holds the tuples with (i + 1) * slide - length <= event time < (i + 1) * slide.
 
@@ -79,15 +79,15 @@ class Range:
     length
         "5 minutes" or a timedelta, > 0 ("5 us" where event times are whole microseconds).
     slide
-        As `length`; None: equal to `length` (tumbling extents). Shorter than `length`: extents
-        overlap, and a row may be in at most 10,000 of them. Longer: tuples between two extents are
-        in none.
+        As `length`; None: equal to `length` (tumbling extents). If shorter than `length`, extents
+        overlap, and a row may be in at most 10,000 of them. If longer, tuples between two extents
+        are in no extent.
     idle_timeout
-        Processing time without arrivals after which the open extents are completed (None: never).
-        Tuples of these extents that arrive afterwards are late.
+        Processing time without arrivals after which open extents are emitted (None: never). Tuples
+        of these extents that arrive later are late.
     empty
-        Whether to emit a group's extents without a tuple between two extents that have one. Of a
-        gap of more than 1,000,000 extents none is emitted; they are counted as `skipped`.
+        Whether to emit a group's empty extents between two extents with tuples. A gap of more than
+        1,000,000 extents is not emitted, but counted as `skipped`.
 
     Raises
     ------
@@ -96,8 +96,8 @@ class Range:
 
     Notes
     -----
-    Where event times are timestamps, extents lie between 0001-01-02 and 9999-12-31 in UTC. A row
-    with an extent outside, for example with the sentinel 9999-12-31, is invalid and counted.
+    If event times are timestamps, extents are between 0001-01-02 and 9999-12-31 in UTC. A row with
+    an extent outside this range, for example with the sentinel 9999-12-31, is invalid and counted.
     References: Kim et al. (2006), section 6, equation (6.1): see the page of papers.
 
     Examples
@@ -120,11 +120,6 @@ class Range:
             raise TypeError(f"`empty` must be True or False; got {self.empty!r}")
         check_extents(self.length_us, self.slide_us)
 
-    @staticmethod
-    def upgraded(saved: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields as they are saved now; durations were whole microseconds before."""
-        return {name: _spelled(value) for name, value in saved.items()}
-
     @property
     def length_us(self) -> int:
         """Return `length` in microseconds."""
@@ -143,20 +138,10 @@ class Range:
 
 @dataclass(frozen=True)
 class JoinWindow:
-    """Window of one stream in a join, built from users' `Rows` or `Range`. Not public; saved in
-    state.
+    """Window of one stream in a join, built from a user's `Rows` or `Range`. Not public; saved.
 
-    Parameters
-    ----------
-    rows, confidence, max_tuples
-        As for `Rows`; rows=None: any number.
-    span
-        `within` of `Rows` or `length` of `Range`, as a timedelta; None: no bound by time.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For values out of range, and for other types.
+    rows, confidence, max_tuples : as for `Rows`; rows=None: any number
+    span : `within` of `Rows` or `length` of `Range`; None: no time bound
     """
 
     rows: int | None = None
@@ -171,11 +156,6 @@ class JoinWindow:
             span = timedelta(microseconds=span_of("span", self.span))
             object.__setattr__(self, "span", span)
 
-    @staticmethod
-    def upgraded(saved: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields as they are saved now; the span was whole microseconds before."""
-        return {name: _spelled(v) if name == "span" else v for name, v in saved.items()}
-
     @property
     def span_us(self) -> int | None:
         """Return `span` in microseconds, or None."""
@@ -185,16 +165,16 @@ class JoinWindow:
 @checks_call('sf.Delta(50, on="speed")')
 @dataclass(frozen=True)
 class Delta:
-    """Attribute-delta window: the newest tuples, as long as none is too far from the oldest.
+    """Attribute-delta window: the newest tuples with values close to the oldest tuple's value.
 
     Parameters
     ----------
     delta
-        Largest distance allowed between the oldest tuple's value and any other value, >= 0.
+        Maximum distance between the oldest tuple's value and any other value, >= 0.
     on
         Name of the attribute or column, or a Column (see `reorder`).
     threshold
-        The oldest tuple is evicted while it breaks the limit with at least this probability, in (0,
+        The oldest tuple is evicted while it exceeds `delta` with at least this probability, in (0,
         1].
     max_tuples
         Maximum number of tuples kept (None: no bound); tuples evicted by this bound are counted as
@@ -238,7 +218,7 @@ def _check_bound(most: Any) -> None:
 
 
 def window_of(given: Any) -> Any:
-    """Return a window unchanged, and a duration (text or timedelta) as a Range of that length."""
+    """Return a window unchanged, or convert a duration (text or timedelta) to a Range."""
     return Range(given) if isinstance(given, str | timedelta) else given
 
 
@@ -247,15 +227,10 @@ def _not_a_number(value: Any) -> bool:
 
 
 def span_of(argument: str, duration: Any) -> int:
-    """Return a duration, given as text or as a timedelta, in microseconds.
+    """Return a duration, given as text or timedelta, in microseconds.
 
-    Raises
-    ------
-    TypeError
-        For a bare number (5 would be five microseconds, which is hardly ever meant) and for other
-        types.
-    ValueError
-        For a length out of range.
+    Raises TypeError for a bare number (5 would mean five microseconds, rarely intended) and for
+    other types, ValueError for a length out of range.
     """
     if isinstance(duration, int | float) and not isinstance(duration, bool):
         raise TypeError(
@@ -270,8 +245,3 @@ def span_of(argument: str, duration: Any) -> int:
     if total > LONGEST:
         raise ValueError(f"`{argument}` must be at most 2**60 microseconds; got {duration!r}")
     return total
-
-
-def _spelled(saved: Any) -> Any:
-    """Return whole microseconds as text, and anything else unchanged."""
-    return f"{saved} microseconds" if type(saved) is int else saved

@@ -7,7 +7,7 @@ import pytest
 import sfumato as sf
 from chart_data import data_of
 from sfumato.charts import rank_chart, save, timetable_chart
-from sfumato.cli.charts import draw
+from sfumato.cli.check import draw
 from sfumato.language.steps import Step, table_step
 
 SIX = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]  # Q1 ... Q6 of D, in minutes

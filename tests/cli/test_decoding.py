@@ -62,12 +62,12 @@ def test_what_lacks_a_field_is_a_row_and_what_has_no_value_is_none(spark):
         dead_letters="d",
         metadata=("key", "partition"),
     )
-    found = decode(frame, source, {})
-    assert [(r.id, r.key, r.partition) for r in found.rows.collect()] == [
+    rows, letters = decode(frame, source, {})
+    assert [(r.id, r.key, r.partition) for r in rows.collect()] == [
         (1, "a", 0),
         (None, "d", 2),
     ]
-    assert [(r.reason, r.key) for r in found.dead_letters.collect()] == [
+    assert [(r.reason, r.key) for r in letters.collect()] == [
         ("there is no value", "b"),
         ("there is no value", "c"),
     ]
@@ -89,8 +89,8 @@ def test_rows_become_json_under_a_key(spark):
 
 def test_a_static_source_without_a_decoder_is_read_as_before(spark, tmp_path):
     put(tmp_path / "in", "a.json", [{"id": 1}])
-    frames = read_source(
+    rows, letters = read_source(
         spark, PipelineSource(name="s", format="json", path=str(tmp_path / "in"), static=True)
     )
-    assert frames.dead_letters is None
-    assert [row.id for row in frames.rows.collect()] == [1]
+    assert letters is None
+    assert [row.id for row in rows.collect()] == [1]

@@ -45,6 +45,12 @@ def sink_query(starter, frames=1, **more):
     return SinkQuery(sink, "out", [SimpleNamespace(columns=[])] * frames, starter)
 
 
+def followed(*queries):
+    """The exit code of a run of these queries, and what it said."""
+    console = Console(file=io.StringIO(), width=400)
+    return follow(queries, Log(console)), console.file.getvalue()
+
+
 KILLED = RuntimeError("Job aborted: Python worker exited unexpectedly (crashed)")
 OWN = RuntimeError("Traceback (most recent call last):\nValueError: no such sensor")
 
@@ -53,10 +59,9 @@ def attempted(errors, monkeypatch):
     """Exit code, how often a sink was started, and what was said, if it fails in these ways."""
     monkeypatch.setattr("sfumato.cli.sink_query.FIRST_WAIT", 0.001)
     monkeypatch.setattr("sfumato.cli.run.LOOK_EVERY", 0.002)
-    left, console = list(errors), Console(file=io.StringIO(), width=200)
-    sink = sink_query(lambda _: EndedQuery(left.pop(0)))
-    code = follow([sink], Log(console))
-    return code, len(errors) - len(left), console.file.getvalue()
+    left = list(errors)
+    code, said = followed(sink_query(lambda _: EndedQuery(left.pop(0))))
+    return code, len(errors) - len(left), said
 
 
 def test_a_sink_that_lost_a_worker_starts_again_and_says_so(monkeypatch):
@@ -77,9 +82,7 @@ def test_a_sink_starts_again_only_when_its_query_is_over(monkeypatch):
             over.append(queries[0].over)
             return queries[len(over) - 1]
 
-        sink = sink_query(starter, frames)
-        console = Console(file=io.StringIO())
-        assert follow([sink], Log(console)) == 0
+        assert followed(sink_query(starter, frames))[0] == 0
         assert over == [False, True]
 
 
@@ -96,8 +99,7 @@ def test_who_watches_sees_a_failure_and_an_end(monkeypatch):
         figures = SessionFigures()
         sink = sink_query(lambda _, error=error: EndedQuery(error))
         sink.figures = figures
-        console = Console(file=io.StringIO())
-        follow([sink], Log(console))
+        followed(sink)
         (query,) = figures.queries()
         assert (query.active, query.error) == (False, cause)
         assert not sink.interrupted
@@ -108,44 +110,41 @@ def test_an_interrupt_is_remembered(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sfumato.cli.run.time.sleep", interrupt)
-    sink = sink_query(
-        lambda _: EndedQuery(None),
-    )
-    console = Console(file=io.StringIO())
-    assert follow([sink], Log(console)) == 0
+    sink = sink_query(lambda _: EndedQuery(None))
+    assert followed(sink)[0] == 0
     assert sink.interrupted
 
 
 # ---- errors and cells ----------------------------------------------------------------------------
 
 
-def test_an_error_is_told_by_its_cause_without_java_or_python_traces():
-    text = (
-        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted\n"
-        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0\n"
-        "Traceback (most recent call last):\n"
-        '  File "worker.py", line 10, in main\n'
-        "    process()\n"
-        "ValueError: the file has no column `arival`; did you mean `arrival`?\n"
-        "\n"
-        "\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)\n"
-    )
-    assert first_cause(RuntimeError(text)) == (
+CAUSES = {
+    "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted\n"
+    "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0\n"
+    "Traceback (most recent call last):\n"
+    '  File "worker.py", line 10, in main\n'
+    "    process()\n"
+    "ValueError: the file has no column `arival`; did you mean `arrival`?\n\n"
+    "\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)\n": (
         "the file has no column `arival`; did you mean `arrival`?"
-    )
+    ),
+    "Job aborted due to stage failure\n"
+    "Caused by: java.lang.ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. "
+    "SQLSTATE: 22012\n\tat org.apache.spark.Some.method(Some.scala:1)": "Division by zero.",
+    "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure:"
+    " Lost task 0.3 in stage 1.0 (TID 4) (localhost executor driver): java.io.IOException: "
+    "Mkdirs failed to create file:/data/out (exists=false, cwd=file:/)\nDriver stacktrace:\n"
+    "=== Streaming Query ===\nIdentifier: o [id = 1, runId = 2]\n"
+    "Current Committed Offsets: {}\nThread State: RUNNABLE": (
+        "Mkdirs failed to create file:/data/out (exists=false, cwd=file:/)"
+    ),
+    "": "RuntimeError",
+}
 
 
-def test_codes_and_class_names_are_left_out_of_java_errors():
-    text = (
-        "Job aborted due to stage failure\n"
-        "Caused by: java.lang.ArithmeticException: [DIVIDE_BY_ZERO] Division by zero. "
-        "SQLSTATE: 22012\n\tat org.apache.spark.Some.method(Some.scala:1)"
-    )
-    assert first_cause(RuntimeError(text)) == "Division by zero."
-
-
-def test_an_error_without_words_is_told_by_its_kind():
-    assert first_cause(KeyError()) == "KeyError"
+def test_an_error_is_told_by_its_cause_without_java_or_python_traces():
+    for text, cause in CAUSES.items():
+        assert first_cause(RuntimeError(text)) == cause
 
 
 def test_cells_are_short():
@@ -153,17 +152,6 @@ def test_cells_are_short():
     assert cell(0.1 + 0.2) == "0.3"
     assert len(cell("x" * 100)) == MAX_CELL
     assert cell(list(range(MAX_ELEMENTS + 1))).endswith("4 in all]")
-
-
-def test_what_a_task_said_is_the_cause_where_spark_only_says_that_it_failed():
-    text = (
-        "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure:"
-        " Lost task 0.3 in stage 1.0 (TID 4) (localhost executor driver): java.io.IOException: "
-        "Mkdirs failed to create file:/data/out (exists=false, cwd=file:/)\nDriver stacktrace:\n"
-        "=== Streaming Query ===\nIdentifier: o [id = 1, runId = 2]\n"
-        "Current Committed Offsets: {}\nThread State: RUNNABLE"
-    )
-    assert first_cause(RuntimeError(text)).startswith("Mkdirs failed to create file:/data/out")
 
 
 # ---- folders -------------------------------------------------------------------------------------
@@ -196,11 +184,10 @@ def test_the_folder_that_cannot_be_written_to_is_named_with_the_reason(tmp_path,
 def test_a_run_that_fails_names_the_folder(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     error = RuntimeError("Task failed while writing rows")
-    console = Console(file=io.StringIO(), width=400)
     sink = sink_query(lambda _: EndedQuery(error), format="parquet", path=f"{tmp_path}/file/out")
     sink.checkpoint = str(tmp_path / "state")
-    assert follow([sink], Log(console)) == 1
-    said = console.file.getvalue()
+    code, said = followed(sink)
+    assert code == 1
     assert "Failed: sink out: Task failed while writing rows: the sink's folder" in said
     assert "file is not a folder" in said
 
@@ -224,11 +211,10 @@ def test_a_checkpoint_that_is_deleted_while_the_query_runs_ends_the_run(tmp_path
         def stop(self):
             self.over = True
 
-    console = Console(file=io.StringIO(), width=400)
     sink = sink_query(lambda _: Alive(None))
     sink.marks["the checkpoint folder"] = mark
-    assert follow([sink], Log(console)) == 1
-    said = console.file.getvalue()
+    code, said = followed(sink)
+    assert code == 1
     assert f"the checkpoint folder {mark.parent} was deleted" in said
     assert "start with a new checkpoint" in said
 
@@ -245,19 +231,14 @@ def test_a_query_starts_once_those_that_it_reads_have_ended_for_good(monkeypatch
         started.append(query.name)
         return EndedQuery(errors.pop(0) if query.name == "shared" else None)
 
-    shared = SinkQuery(
-        Sink(name="s", query="q"), "shared", [SimpleNamespace(columns=[])] * 2, starter
-    )
-    reader = SinkQuery(
-        Sink(name="out", query="q"), "out", [SimpleNamespace(columns=[])], starter, after=[shared]
-    )
-    assert follow([shared, reader], Log(Console(file=io.StringIO()))) == 0
+    shared, reader = sink_query(starter, 2), sink_query(starter)
+    shared.name, reader.after = "shared", [shared]
+    assert followed(shared, reader)[0] == 0
     assert started == ["shared", "shared", "shared", "out"]  # killed, again, its end
 
 
 def test_a_query_whose_shared_query_fails_is_never_started():
-    shared = sink_query(lambda _: EndedQuery(OWN))
-    reader = SinkQuery(Sink(name="r", query="q"), "r", shared.frames, None, after=[shared])
-    console = Console(file=io.StringIO(), width=200)
-    assert follow([shared, reader], Log(console)) == 1
+    shared, reader = sink_query(lambda _: EndedQuery(OWN)), sink_query(None)
+    reader.after = [shared]
+    assert followed(shared, reader)[0] == 1
     assert reader.query is None

@@ -205,16 +205,9 @@ def test_rows_out_of_order_of_arrival_are_told_once_with_cause_and_cure():
     assert sentence.endswith("; reorder the rows first")
 
 
-def test_what_the_operators_count_as_held_is_held():
-    progress = QueryProgress()
-    assert progress.held is None
-    for batch, change in enumerate((4, -1)):
-        progress.take([report(batch, 10, sfumato_reorder_1={"rows": 10, "held": change})])
-    assert progress.held == 3
-
-
 def test_what_is_held_is_counted_from_the_start_of_a_run():
     progress, watch = QueryProgress(), StallDetector()
+    assert progress.held is None
     for number, (run, change) in enumerate([("a", 7), ("a", -2), ("b", 6), ("b", 1)]):
         one = report(number, 10, run=run, sfumato_reorder_1={"rows": 10, "held": change, **SHOWN})
         list(watch.look(progress.take([one]), 0.0))

@@ -6,11 +6,10 @@ import os
 import re
 from datetime import UTC, datetime, timedelta
 
-import pyarrow.dataset as ds
 import pytest
 
 import sfumato as sf
-from pipeline_runs import put, ran
+from pipeline_runs import put, ran, written
 from sfumato.cli.pipeline.model import PipelineError, Sink
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.plan import build_plan, shortest_trigger
@@ -84,7 +83,7 @@ def test_one_run_answers_the_sinks_of_all_queries_and_goes_on_after_a_restart(sp
     assert shown == ["44", "48", "44"]  # the last ones: at 56 s 53, 44 and 48, at 58 s 53, 44, 57
     together = next(line.split() for line in said.splitlines() if line.startswith("best, often"))
     assert together[4] == str(len([i for i in range(30, 60) if i * 7 % 31 > 5]))  # rows in, once
-    came = ds.dataset(list(map(str, (tmp_path / "best").glob("*.parquet")))).to_table().to_pylist()
+    came = written(tmp_path / "best").to_pylist()
     static = spark.read.schema(SCHEMA).json(str(tmp_path / "in")).where("speed > 5")
     queries = [sf.Top(1, every="4 s"), sf.Top(3, every="2 s")]
     answers = sf.top_k(static, queries, by="speed", window=sf.Range("20 s"), order="at").where(
@@ -119,7 +118,7 @@ def test_with_flush_the_last_answers_of_all_queries_come_too(spark, tmp_path):
         ("first", "query = 'top_3' AND row.id % 2 = 0"),
     ]:
         wanted = answers.where(chosen).selectExpr("row.id", "probability").collect()
-        came = ds.dataset(list(map(str, (tmp_path / name).glob("*.parquet")))).to_table()
+        came = written(tmp_path / name)
         found = zip(came["id"].to_pylist(), came["probability"].to_pylist(), strict=True)
         assert sorted(found) == sorted((row.id, row.probability) for row in wanted)
         assert answers.where(f"{chosen} AND answered IS NULL").count() > 0
@@ -162,43 +161,27 @@ def disordered(ids):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("place", ["behind", "./behind"])
-def test_late_rows_go_to_a_place_of_their_own_from_one_run(spark, tmp_path, place):
+@pytest.mark.parametrize(
+    ("place", "flush"), [("behind", False), ("./behind", False), ("./behind", True)]
+)
+def test_late_rows_go_to_a_separate_place_from_one_run(spark, tmp_path, place, flush):
     text = LATE.replace("PLACE", place) + (BEHIND if place == "behind" else "")
+    text = f"flush = {str(flush).lower()}\n{text}"
     for part, ids in enumerate((range(40), range(40, 80))):
         put(tmp_path / "in", f"{part}.json", disordered(ids))
         os.utime(tmp_path / "in" / f"{part}.json", (part + 1, part + 1))
-        code, said = ran(spark, tmp_path, text, width=200)
-        assert code == 0
-        assert "ordered, its late rows together" in said
-    source = spark.read.schema(SCHEMA).json(str(tmp_path / "in"))
-    wanted = sf.reorder(source, event_time="at", arrival="id", slack=3).where("id < 70").collect()
-    for folder, late in (("on_time", False), ("behind", True)):
-        came = ds.dataset(list(map(str, (tmp_path / folder).glob("*.parquet")))).to_table()
-        ids = [row.id for row in wanted if row.late is late]
-        assert ids
-        assert sorted(i for i in came["id"].to_pylist() if i < 70) == sorted(ids)
-        assert set(came["late"].to_pylist()) == {late}
-    drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))
-
-
-@pytest.mark.spark
-def test_with_flush_every_row_is_on_time_or_late(spark, tmp_path):
-    text = "flush = true\n" + LATE.replace("PLACE", "./behind")
-    for part, ids in enumerate((range(40), range(40, 80))):
-        put(tmp_path / "in", f"{part}.json", disordered(ids))
-        os.utime(tmp_path / "in" / f"{part}.json", (part + 1, part + 1))
-    assert ran(spark, tmp_path, text)[0] == 0
-    source = spark.read.schema(SCHEMA).json(str(tmp_path / "in"))
+        if part == 1 or not flush:
+            code, said = ran(spark, tmp_path, text, width=200)
+            assert code == 0
+            assert "ordered, its late rows together" in said
+    source, whole = spark.read.schema(SCHEMA).json(str(tmp_path / "in")), 80 if flush else 70
     wanted = sf.reorder(source, event_time="at", arrival="id", slack=3).collect()
-    came = {
-        folder: ds.dataset(list(map(str, (tmp_path / folder).glob("*.parquet")))).to_table()
-        for folder in ("on_time", "behind")
-    }
     for folder, late in (("on_time", False), ("behind", True)):
-        ids = [row.id for row in wanted if row.late is late]
-        assert sorted(came[folder]["id"].to_pylist()) == sorted(ids)
-    assert sum(table.num_rows for table in came.values()) == 80
+        came = written(tmp_path / folder)
+        ids = [row.id for row in wanted if row.late is late and row.id < whole]
+        assert ids
+        assert sorted(i for i in came["id"].to_pylist() if i < whole) == sorted(ids)
+        assert set(came["late"].to_pylist()) == {late}
     drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))
 
 
@@ -286,7 +269,7 @@ def test_queries_of_a_ranking_come_and_go(spark, tmp_path, change):
     rows_of = values(0, bounds[-1])
     for name, runs in seen.items():
         (k, every), folder = ASKED[name], tmp_path / "out" / name
-        table = ds.dataset(list(map(str, folder.glob("*.parquet")))).to_table()
+        table = written(folder)
         answers = {}
         for row in table.to_pylist():
             at = row["time"].replace(tzinfo=UTC)

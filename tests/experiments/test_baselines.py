@@ -35,27 +35,6 @@ def test_the_nearest_rows_by_what_is_present():
     assert two.tolist() == [[0.4, 15.0, 1.5]]
 
 
-def test_of_rows_equally_near_the_earlier_ones_count():
-    rng = np.random.default_rng(1)
-    repository = np.column_stack([rng.integers(0, 4, 200) / 4, np.arange(200.0)])
-    for wanted in (0.0, 0.25, 0.5, 0.75):
-        nearest = np.flatnonzero(repository[:, 0] == wanted)[:5]
-        [done] = impute_nearest(repository, np.array([[wanted, nan]]))
-        assert done[1] == nearest.mean()
-
-
-def test_it_agrees_with_the_maintained_one():
-    impute = pytest.importorskip("sklearn.impute")
-    rng = np.random.default_rng(1)
-    rows = rng.random((200, 3)) * [2.0, 50.0, 5.0]
-    values = with_gaps(60)
-    low, extent = rows.min(axis=0), np.ptp(rows, axis=0)
-    fitted = impute.KNNImputer(n_neighbors=5, keep_empty_features=True).fit((rows - low) / extent)
-    maintained = fitted.transform((values - low) / extent) * extent + low
-    maintained = np.where(np.isnan(values), maintained, values)
-    np.testing.assert_allclose(impute_nearest(rows, values), maintained, rtol=1e-9)
-
-
 def test_interpolation_between_neighbours_in_the_stream():
     values = np.array([[nan, 1.0], [0.0, nan], [nan, nan], [6.0, 4.0], [nan, nan]])
     done = interpolate_stream(values, np.arange(5.0), ahead=True)

@@ -12,11 +12,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from experiments import stand_ins
 from experiments.catalogue import experiments
 from experiments.command import app, reproduce
-from experiments.experiment import AbsentDataError, Experiment, Setting
-from experiments.record import page, provenance, read, run, write
+from experiments.experiment import Experiment, Setting
+from experiments.record import page, read, run, write
 from experiments.uncertain_windows.perturbed_streams import existence
 
 
@@ -123,22 +122,6 @@ def test_results_read_back_say_how_they_were_measured(tmp_path):
     pd.testing.assert_frame_equal(again.rows, result.rows)
     assert (again.quick, again.seed) == (True, 3)
     assert "quick run" in page([experiment], tmp_path, ".")
-
-
-def test_absent_data_is_replaced_by_a_stand_in_that_is_named(tmp_path, monkeypatch):
-    def absent(folder):
-        raise AbsentDataError("no such file")
-
-    setting = Setting(data=tmp_path)
-    monkeypatch.setitem(stand_ins.SETS, "gas", (absent, lambda: 7))
-    assert stand_ins.load(setting, "gas") == 7
-    monkeypatch.setitem(stand_ins.SETS, "gas", (lambda folder: 8, lambda: 7))
-    assert stand_ins.load(setting, "gas") == 8
-    assert setting.stand_ins == ["gas"]
-    experiment = experiments()["A10"]
-    result = run(experiment, Setting(quick=True))
-    assert not result.stand_ins
-    assert "SYNTHETIC" in provenance(type(result)(result.rows, False, 1, ("gas",)))
 
 
 @pytest.mark.parametrize("law", ["uniform", "normal"])

@@ -8,26 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import datasets, stand_ins
-from experiments.experiment import AbsentDataError
-
-LOADERS = (
-    datasets.ucr,
-    datasets.intel_lab,
-    datasets.intel_lab_grid,
-    datasets.stocks,
-    datasets.weather,
-    datasets.gas,
-    datasets.geolife,
-    datasets.iceberg_sightings,
-    datasets.out_of_order_sessions,
-)
+from experiments import datasets
+from experiments.experiment import AbsentDataError, Setting
 
 
-@pytest.mark.parametrize("loader", LOADERS, ids=lambda loader: loader.__name__)
-def test_an_empty_folder_is_said_to_lack_the_files_looked_for(loader, tmp_path):
+@pytest.mark.parametrize("name", datasets.SETS)
+def test_missing_files_are_named(name, tmp_path):
     with pytest.raises(AbsentDataError, match=r"has no .*\.(txt|tsv|csv|dat|plt|parquet)"):
-        loader(tmp_path)
+        datasets.load(Setting(data=tmp_path), name)
+    with pytest.raises(AbsentDataError, match="give its folder with --data"):
+        datasets.load(Setting(), name)
 
 
 @pytest.mark.parametrize(
@@ -160,20 +150,3 @@ def test_sightings_are_read_with_the_column_names_of_2014_and_of_2021(tmp_path, 
     read, compact = datasets.iceberg_sightings(tmp_path), datasets.iceberg_sightings(data_folder)
     pd.testing.assert_frame_equal(read.head(2), compact.head(2))
     assert read.merge(compact).shape == read.shape
-
-
-@pytest.mark.parametrize("loader", LOADERS, ids=lambda loader: loader.__name__)
-def test_a_stand_in_has_the_columns_of_the_real_set_and_is_always_the_same(loader, data_folder):
-    stand_in = getattr(stand_ins, loader.__name__)
-    real, one, two = loader(data_folder), stand_in(), stand_in()
-    if isinstance(real, pd.DataFrame):
-        real, one, two = {"all": real}, {"all": one}, {"all": two}
-    assert list(one) == list(real)
-    for name, table in one.items():
-        if isinstance(table, np.ndarray):
-            np.testing.assert_array_equal(table, two[name])
-            continue
-        pd.testing.assert_frame_equal(table, two[name])
-        if loader is not datasets.weather:  # its columns are cities
-            assert list(table) == list(real[name])
-        assert "datetime64[us]" in {str(dtype) for dtype in table.dtypes} or "step" in table

@@ -14,7 +14,7 @@ import sfumato as sf
 from pipeline_runs import put
 from sfumato.cli.pipeline.parse import parse_pipeline
 from sfumato.cli.run import run
-from sfumato.cli.run_view import Endpoints, serve_run
+from sfumato.cli.run_view import serve_run
 from sfumato.metrics.history import QUANTILES, quantile
 
 ROWS = [
@@ -94,7 +94,7 @@ def test_a_run_shows_its_text_plan_target_and_newest_answers(spark, tmp_path):
     put(tmp_path / "in", "a.json", ROWS)
     console = Console(file=io.StringIO(), width=200)
     file = tmp_path / "figures.jsonl"
-    with serve_run(console, Endpoints(page_port=0, metrics_file=file)) as seen:
+    with serve_run(console, 0, metrics_file=file) as seen:
         pipeline = parse_pipeline(FILE, tmp_path / "p.toml")
         assert run(spark, pipeline, console, once=True, view=seen) == 0
         url = console.file.getvalue().split("Watch: ")[1].split()[0]

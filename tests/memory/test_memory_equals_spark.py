@@ -3,249 +3,42 @@ column, its metadata, and every row, ties and rejections included."""
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import warnings
 from functools import reduce
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from handed_on import handed_on
-
-ROWS = 150
-UTC = pa.timestamp("us", "UTC")
-AT = {"order": "made", "key": "room"}
-REORDERED = {"event_time": "made", "arrival": "arrival"}
-TOTALS = {"n": "count(*)", "total": "sum(x)", "most": "max(2 * x - y)", "mid": "quantile(y, 0.5)"}
-RULES = ["a -> b : 0.2 -> 0.2", "c -> b : 0.1 -> 0.1"]
-
-
-def stamps(seconds) -> pa.Array:
-    return pa.array((np.asarray(seconds) * 1e6).astype(np.int64)).cast(UTC)
-
-
-def uncertain(seed: int) -> pa.Table:
-    """Rows with alternatives, many of them simultaneous, some late, some invalid."""
-    random = np.random.default_rng(seed)
-    made = np.sort(random.integers(0, 60, ROWS)).astype(float)
-    arrival = made + random.choice([0.0, 1.0, 2.0, 9.0], ROWS)
-    lists: list = []
-    for _ in range(ROWS):
-        n = random.integers(1, 4)
-        cells = random.integers(0, 8, (n, 2)) / 4
-        lists.append([{"prob": 0.9 / n, "x": x, "y": y} for x, y in cells.tolist()])
-    lists[3], lists[40] = None, []
-    lists[7][0]["prob"], lists[9][0]["x"], lists[11][0]["y"] = 1.5, None, float("inf")
-    rooms = random.choice(["hall", "attic", "ü"], ROWS).tolist()
-    rooms[20] = None
-    kind = pa.list_(pa.struct([(name, pa.float64()) for name in ("prob", "x", "y")]))
-    order = np.argsort(arrival, kind="stable")
-    table = pa.table(
-        {
-            "id": pa.array(range(ROWS), pa.int32()),
-            "room": rooms,
-            "made": stamps(made),
-            "arrival": stamps(arrival),
-            "m": [{"mean": float(i % 5), "n": i} for i in range(ROWS)],
-            "alternatives": pa.array(lists, kind),
-        }
-    )
-    return table.take(pa.array(order))
+from engine_cases import (
+    AT,
+    CASES,
+    CERTAIN_CASES,
+    COMPLETE,
+    IMPUTED,
+    INCOMPLETE,
+    PLAIN_CASES,
+    RANGE,
+    REORDERED,
+    ROWS,
+    TOTALS,
+    UTC,
+    A,
+    B,
+    P,
+    plain,
+    rows_of,
+    with_times,
+)
 
 
-def plain(seed: int) -> pa.Table:
-    """Rows of plain columns with an existence, some of them invalid, times as whole numbers."""
-    random = np.random.default_rng(seed)
-    existence = random.choice([0.25, 0.5, 1.0], ROWS)
-    existence[4], existence[5] = 0.0, 1.5
-    x = random.integers(0, 40, ROWS) / 8
-    x[6] = np.nan
-    return pa.table(
-        {
-            "at": np.sort(random.integers(0, 50_000_000, ROWS)),
-            "room": random.choice(["hall", "attic"], ROWS),
-            "x": pa.array(x, mask=random.random(ROWS) < 0.02),
-            "rule": pa.array(random.integers(0, 60, ROWS), mask=random.random(ROWS) < 0.5),
-            "team": random.choice(["red", "blue"], ROWS),
-            "existence": existence,
-        }
-    )
-
-
-def incomplete(seed: int) -> pa.Table:
-    """Rows in which values are missing."""
-    random = np.random.default_rng(seed)
-    columns = {"n": np.arange(ROWS)}
-    for name in ("a", "b", "c"):
-        cells = random.integers(0, 100, ROWS) / 100
-        columns[name] = pa.array(cells, mask=random.random(ROWS) < (0.3 if name == "b" else 0.1))
-    return pa.table(columns)
-
-
-A, B, P, INCOMPLETE = uncertain(1), uncertain(2), plain(3), incomplete(4)
-COMPLETE = incomplete(5).filter(pa.array([True] * 100 + [False] * 50)).drop_columns(["n"])
-
-CASES = {
-    "reorder by key": lambda sf, a, b: sf.reorder(a, **REORDERED, key="room", slack=4),
-    "reorder twice": lambda sf, a, b: sf.reorder(
-        sf.reorder(a, **REORDERED, max_delay="2 seconds"), **REORDERED, drop_ratio=0.2
-    ),
-    "reorder sources": lambda sf, a, b: sf.reorder(
-        a, **REORDERED, source="room", estimator="max", max_buffer=20
-    ),
-    "extents": lambda sf, a, b: sf.window_aggregate(
-        a, TOTALS, window=RANGE, quantiles=[0.25, 0.5], **AT
-    ),
-    "extents after reorder": lambda sf, a, b: sf.window_aggregate(
-        sf.reorder(a, **REORDERED, slack=9), TOTALS, window=RANGE, distribution=4, **AT
-    ),
-    "members of extents": lambda sf, a, b: sf.window_aggregate(
-        a, {"n": "count(*)"}, window=RANGE, with_rows=True, order="made"
-    ),
-    "count windows": lambda sf, a, b: sf.window_aggregate(
-        a, {**TOTALS, "far": "avg(m.mean + x)"}, window=sf_.Rows(5, 0.9), distribution=3, **AT
-    ),
-    "count windows after reorder": lambda sf, a, b: sf.window_aggregate(
-        sf.reorder(a, **REORDERED, key="room", slack=4), TOTALS, window=sf_.Rows(5), **AT
-    ),
-    "delta windows": lambda sf, a, b: sf.window_aggregate(
-        a, {"n": "count(*)", "s": "sum(y)"}, window=sf_.Delta(0.5, on="x"), order=["made", "id"]
-    ),
-    "keys are forgotten": lambda sf, a, b: sf.window_aggregate(
-        a, {"n": "count(*)"}, window=sf_.Rows(5), forget_after="3 seconds", **AT
-    ),
-    "uncertain times": lambda sf, a, b: sf.window_aggregate(
-        a, {"n": "count(*)", "s": "sum(y)"}, window=sf_.Range("2 us", slide="1 us"), order="t"
-    ),
-    "top-k": lambda sf, a, b: sf.top_k(
-        a, [sf_.Top(1, name="first"), sf_.Top(3, every="7 seconds")], by="x + m.n desc",
-        window=RANGE, **AT,
-    ),
-    "top-k after reorder": lambda sf, a, b: sf.top_k(
-        sf.reorder(a, **REORDERED, slack=9), 2, by="y asc", window=RANGE, semantics="u_topk", **AT
-    ),
-    "joined": lambda sf, a, b: sf.similarity_join(
-        a, b, on=["x", "y"], within=0.5, probability=0.2, window=sf_.Rows(6, 0.9), **AT
-    ),
-    "joined after reorder": lambda sf, a, b: sf.similarity_join(
-        sf.reorder(a, **REORDERED, slack=5), sf.reorder(b, **REORDERED, slack=2), on="x",
-        within={"x": 0.3}, probability=0.1, window=sf_.Range("5 seconds"), output="changes", **AT,
-    ),
-    "joined with itself": lambda sf, a, b: sf.self_join(
-        a, on=["x", "y"], within=0.4, probability=0.2, window=sf_.Rows(6, 0.9), **AT
-    ),
-    "joined with itself after reorder": lambda sf, a, b: sf.self_join(
-        sf.reorder(a, **REORDERED, slack=2), on="x", within=0.3, probability=0.1,
-        window=sf_.Range("5 seconds"), output="changes", tasks=2, alternatives=False, **AT,
-    ),
-    "several joined": lambda sf, a, b: sf.join_streams(
-        {"one": a, "two": b, "three": a}, on="x", within=0.2, probability=0.3,
-        window=sf_.Rows(5, 0.9), **AT,
-    ),
-    "extents joined": lambda sf, a, b: sf.extent_join(
-        *(
-            handed_on(
-                sf.window_aggregate(
-                    sf.reorder(one, **REORDERED, slack=5), {"s": "sum(x)"}, window=RANGE,
-                    distribution=3, **AT,
-                ),
-                "s",
-            )
-            for one in (a, b)
-        ),
-        key="room", on="value", within=1.0, probability=0.2,
-    ),
-    "a chain of three": lambda sf, a, b: sf.top_k(
-        sf.window_aggregate(
-            sf.reorder(a, **REORDERED, slack=5), {"level": "avg(x)"}, window=sf_.Rows(4), **AT
-        ),
-        2, by="level.mean", window=RANGE, existence=None, **AT,
-    ),
-    "windows over windows": lambda sf, a, b: sf.window_aggregate(
-        handed_on(
-            sf.window_aggregate(a, {"t": "sum(x)"}, window=sf_.Rows(3), distribution=3, **AT), "t"
-        ),
-        {"s": "sum(value)", "h": "max(held)"}, window=sf_.Rows(4), distribution=3, **AT,
-    ),
-    "valid": lambda sf, a, b: sf.split_invalid(a)[0],
-    "invalid": lambda sf, a, b: sf.split_invalid(a)[1],
-    "late": lambda sf, a, b: sf.split_late(sf.reorder(a, **REORDERED, slack=3))[1],
-}  # fmt: skip
-PLAIN_CASES = {
-    "plain rows": lambda sf, p, q: sf.window_aggregate(
-        p, {"s": "sum(x)", "n": "count(*)"}, window=sf_.Range("5 seconds"), order="at", key="room"
-    ),
-    "rules and streams": lambda sf, p, q: sf.top_k(
-        p, [2, sf_.Top(4)], by="x", window=sf_.Range("9 seconds", slide="3 seconds"), order="at",
-        exclusive="rule", group="team",
-    ),
-    "rules": lambda sf, p, q: sf.top_k(
-        p, sf_.Top(2, every="5 s"), by="-x", window=sf_.Rows(4, 0.8), order="at", key="room",
-        exclusive="RULE", semantics="pt_k", probability=0.3, existence="existence",
-    ),
-    "earlier values": lambda sf, p, q: sf.earlier_values(p, "x", order="at", key="room"),
-    "plain rows joined": lambda sf, p, q: sf.similarity_join(
-        p, q, on="x", within=0.25, probability=0.4, window=sf_.Rows(9, within="4 seconds"),
-        order="at", strategy="sort",
-    ),
-    "invalid plain rows": lambda sf, p, q: sf.split_invalid(p, "x")[1],
-    "rows without key": lambda sf, p, q: sf.split_invalid(p, key="room", order="at")[1],
-}  # fmt: skip
-VALUES = {
-    "n": "count(*)", "kinds": "count_distinct(rule)", "s": "sum(rule)", "least": "min(rule)",
-    "most": "max(x)", "newest": "last(rule)", "oldest": "first(x)", "mid": "quantile(x, 0.5)",
-    "time": "max(seen)", "any": "max(up)",
-}  # fmt: skip
-CERTAIN_CASES = {
-    "extents of certain rows": lambda sf, p: sf.window_aggregate(
-        p, VALUES, window="9 seconds", order="at", key="room"
-    ),
-    "windows of certain rows": lambda sf, p: sf.window_aggregate(
-        p, VALUES, window=sf_.Rows(4), order="at", key="room"
-    ),
-}
-IMPUTED = {
-    "imputed": lambda sf, i, r: sf.impute(i, repository=r, dependencies=RULES, attributes="b"),
-    "imputed or rejected": lambda sf, i, r: sf.impute(
-        i, repository=r, dependencies=RULES, attributes=["b"], fallback="reject", least_donors=4,
-        max_alternatives=3,
-    ),
-    "incomplete rows joined": lambda sf, i, r: sf.similarity_join(
-        i, i, on="b", within=0.02, probability=0.5, window=sf_.Rows(5), order="n",
-        impute={"repository": r, "dependencies": RULES, "attributes": "b"},
-    ),
-}  # fmt: skip
-sf_ = sf
-RANGE = sf.Range("10 seconds", slide="5 seconds")
-
-
-def with_times(table: pa.Table) -> pa.Table:
-    """The rows with an uncertain event time in place of x."""
-    column = table.column("alternatives").combine_chunks()
-    cells = [
-        None if row is None else [{"prob": a["prob"], "t": a["x"] and int(a["x"] * 4), "y": a["y"]}
-                                  for a in row]
-        for row in column.to_pylist()
-    ]  # fmt: skip
-    kind = pa.list_(pa.struct([("prob", pa.float64()), ("t", pa.int64()), ("y", pa.float64())]))
-    place = table.column_names.index("alternatives")
-    return table.set_column(place, "alternatives", pa.array(cells, kind))
-
-
-def shown(value):
-    """A value as one that can be compared and sorted; a moment whatever its zone."""
-    if isinstance(value, dt.datetime):
-        return value.astimezone(dt.UTC).isoformat()
-    if isinstance(value, dict):
-        return {name: shown(of) for name, of in value.items()}
-    return [shown(of) for of in value] if isinstance(value, list) else value
-
-
-def rows_of(table: pa.Table) -> list[str]:
-    return sorted(repr(shown(row)) for row in table.to_pylist())
+@pytest.fixture(autouse=True)
+def small_batches(spark):
+    """Static frames go through operators a few rows at a time; tables in memory at once."""
+    spark.conf.set("spark.sfumato.batchRows", "7")
+    yield
+    spark.conf.unset("spark.sfumato.batchRows")
 
 
 def said(schema) -> list[dict]:

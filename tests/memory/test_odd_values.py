@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 import sfumato as sf
 from sfumato.operators.imputation.discovery import NothingDiscovered
@@ -25,6 +26,14 @@ def is_closed(points, signs):
     found = sorted(np.round(points, 9).tolist())
     mirrored = sorted((np.round(points * signs, 9) + 0.0).tolist())
     return np.allclose(found, mirrored, atol=1e-8)
+
+
+@pytest.mark.parametrize("error", [stats.norm(), stats.uniform()], ids=["normal", "uniform"])
+def test_samples_are_the_quantiles_of_the_error(request, error):
+    quantiles = error.ppf((np.arange(5) + 0.5) / 5) - error.mean()
+    name = request.node.callspec.id
+    found = standard_points(5, 1, name)[:, 0]
+    np.testing.assert_allclose(found, quantiles / quantiles.std())
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 HOUR = {"by": "days", "window": sf.Range("1 hour"), "order": "at"}
@@ -88,12 +88,12 @@ def test_rescale_divides_the_members_of_a_rule_by_their_sum(bergs):
 
 
 def test_each_window_scales_what_it_holds_and_rules_that_fit_stay():
-    window = TopKWindow({"q": (3, 10)}, length=10, start=0, rescale=True)
+    window = TopKWindows({"q": (3, 10)}, length=10, start=0, rescale=True)
     given = {"scores": [1.0, 2.0, 3.0], "prob": [0.8, 0.8, 0.5], "exclusive": [4, 4, 4]}
     both, alone = window.extend([0, 1, 12], **given), window.advance(20)
     assert both.rejected.size == alone.rejected.size == 0
     assert (both.probability.tolist(), alone.probability.tolist()) == ([0.5, 0.5], [0.5])
-    answers = TopKWindow({"q": (3, 10)}, length=10, start=0, rescale=True)
+    answers = TopKWindows({"q": (3, 10)}, length=10, start=0, rescale=True)
     answers.extend([0, 1], scores=[1.0, 2.0], prob=[0.3, 0.6], exclusive=[4, 4])
     np.testing.assert_allclose(answers.advance(10).probability, [0.6, 0.3])
 
@@ -103,5 +103,3 @@ def test_rescale_needs_rules_and_is_a_truth_value(bergs):
         sf.top_k(bergs, 1, rescale=True, **HOUR)
     with pytest.raises(TypeError, match="`rescale` must be"):
         sf.top_k(bergs, 1, exclusive="berg", rescale="yes", **HOUR)
-    with pytest.raises(ValueError, match="give one of them"):
-        TopKWindow({"q": (1, 1)}, length=1, rescale=True, strict=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import warnings
 from datetime import datetime
 from io import BytesIO
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,8 +18,6 @@ import sfumato as sf
 from local_readings import RANGE, READINGS, READINGS_TABLE
 from sfumato.memory.frame import frame_of
 from worlds import at_least
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "in-memory.md"
 
 
 @pytest.mark.slow
@@ -153,25 +149,6 @@ def test_categories_and_lists_of_any_layout_become_those_of_spark():
     assert sf.split_invalid(table)[1].column("place").to_pylist() == [None, [3.0, 4.0]]
 
 
-def test_sums_over_extents_are_those_of_the_possible_worlds():
-    table = pa.table(READINGS)
-    answers = sf.window_aggregate(
-        table, {"total": "sum(x)", "n": "count(*)"}, window=RANGE, order="made", distribution=64
-    )
-    for answer in answers.to_pylist():
-        end = answer["window"]["end"]
-        rows = [row for row in table.to_pylist() if end - 10 <= row["made"] < end]
-        law: dict[int, float] = {}
-        for kept in product((False, True), repeat=len(rows)):
-            chance, n = 1.0, 0
-            for row, there in zip(rows, kept, strict=True):
-                chance *= row["existence"] if there else 1 - row["existence"]
-                n += there
-            law[n] = law.get(n, 0.0) + chance
-        found = {int(cell["value"]): cell["prob"] for cell in answer["n"]["distribution"]}
-        assert found == pytest.approx({n: p for n, p in law.items() if p > 0})
-
-
 def test_quantiles_are_fields_of_the_result():
     rows = pa.table({"id": [0, 1], "existence": [0.5, 0.5], "v": [1.0, 2.0]})
     total, asked = {"total": "sum(v)"}, {"window": sf.Rows(2), "order": "id"}
@@ -290,19 +267,6 @@ def test_a_repository_may_be_a_parquet_file(tmp_path):
         assert sf.impute(rows, repository=repository, **how).equals(found)
 
 
-def test_the_page_of_the_documents_runs_as_printed(capsys):
-    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    found: dict = {}
-    exec(compile(code, str(PAGE), "exec"), found)
-    assert capsys.readouterr().out.endswith("\n1 late\n")  # of the operator called intake
-    late = found["ordered"].query("late")
-    assert late["celsius"].tolist() == [20.9]
-    assert len(found["levels"]) == 4
-    best = [row for row in found["warmest"].to_dict("records") if row["rank"] == 1]
-    assert best[-1]["row"]["celsius"] == 21.5
-    assert len(found["near"]) > 0
-
-
 @pytest.mark.parametrize("window", [sf.Rows(3, 0.9), sf.Range("9 us")])
 def test_a_stream_joined_with_itself_has_every_pair_once(window):
     random = np.random.default_rng(5)
@@ -370,19 +334,6 @@ def test_pairs_of_several_streams_and_dependencies_are_found_without_spark():
     table = pd.DataFrame({"x": x, "y": 2 * x + random.normal(0, 0.01, 300), "note": "-"})
     best = sf.discover_dependencies(table)
     assert {(d.dependent, d.determinants[0][0]) for d in best} >= {("y", "x"), ("x", "y")}
-
-
-def test_a_filter_warns_of_the_invalid_rows_that_it_drops():
-    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
-    given = [[{"prob": 1.0, "x": 9.0}], None, [{"prob": 1.0, "x": None}], [{"prob": 1.0, "x": 1.0}]]
-    table = pa.table({"id": [1, 2, 3, 4], "alternatives": pa.array(given, kind)})
-    said = r"where: 2 of 4 rows \(50.0%\) were skipped as invalid: no alternatives \(1\)"
-    with pytest.warns(sf.errors.InvalidRowsWarning, match=said) as told:
-        found = sf.where(table, "x > 3")
-    assert found.column("id").to_pylist() == [1]
-    counted = sf.ops.counters(found)["sfumato_where_1_input"]
-    assert (counted["rows"], counted["invalid"]) == (4, 2)
-    assert told[0].filename == __file__
 
 
 def test_alternatives_of_a_models_matrices_and_of_structs():

@@ -17,13 +17,12 @@ import sfumato as sf
 from sfumato import engine_free
 from sfumato.kernels.compile import done
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.operators.imputation.donor_index import DonorIndex
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.ranking.top_k_window import TopKWindow
+from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
@@ -134,7 +133,6 @@ def imputation() -> None:
             imputer.impute(form(objects))
             imputer = engine_free.Imputer.from_bytes(imputer.to_bytes())
             imputer.impute(form(objects))
-            DonorIndex(form(repository)).query(form(repository[:3]), 0.2)
             EarlierValues(columns + 1).process(
                 form(np.arange(N) % 2), form(np.arange(N)), form(objects)
             )
@@ -169,11 +167,11 @@ def ranking() -> None:
         engine_free.u_topk(**rows, exclusive=form(rules), k=3)
         engine_free.top_k_streams(**rows, group=form(tuples), k=3)
         for kind in ({"length": 9}, {"rows": 5}, {"rows": 5, "confidence": 0.9}):
-            window = TopKWindow({"a": (2, 3), "b": (5, 7)}, **kind)
+            window = TopKWindows({"a": (2, 3), "b": (5, 7)}, **kind)
             window.extend(form(np.arange(N)), **rows, exclusive=form(rules))
-            window = TopKWindow.restore(window.snapshot())
+            window = TopKWindows.restore(window.snapshot())
             window.extend(form(np.arange(N, 2 * N)), **rows)
-        streams = TopKWindow({"a": (2, 3)}, length=9, streams=True)
+        streams = TopKWindows({"a": (2, 3)}, length=9, streams=True)
         streams.extend(form(np.arange(N)), **rows, group=form(tuples))
     (
         engine_free.timetable([(3, 4), (5, 6), (7, 8)]),

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from benchmarks.cluster.scaling_page import written as scaling_page
-from benchmarks.page import SUITES, keep, plain, table, written
+from benchmarks.page import MARK, SUITES, keep, plain, table, written
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,9 +19,13 @@ def test_the_page_in_docs_is_the_one_its_rows_make():
     assert (ROOT / "docs" / "benchmarks.md").read_text() == written(folder)
 
 
-def test_the_page_of_scaling_is_the_one_its_figures_make():
-    figures = json.loads((ROOT / "docs" / "benchmarks" / "alone" / "scaling.json").read_text())
-    assert (ROOT / "docs" / "scaling.md").read_text() == scaling_page(figures)
+@pytest.mark.parametrize(
+    ("page", "rows"), [("scaling", "growth"), ("static-frames", "static_frames")]
+)
+def test_the_table_of_a_page_is_the_one_its_rows_make(page, rows):
+    found = json.loads((ROOT / "docs" / "benchmarks" / "alone" / f"{rows}.json").read_text())
+    parts = (ROOT / "docs" / f"{page}.md").read_text().split(MARK)
+    assert parts[1].strip() == table(found)
 
 
 def test_rows_come_back_as_they_were_measured(tmp_path):

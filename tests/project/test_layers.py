@@ -129,7 +129,8 @@ FOREIGN = {  # packages that a layer must do without
 EXCEPT = {
     "sfumato.kernels.compile": {"numba"},
     "sfumato.kernels.signals": {"numba"},
-    "sfumato.kernels.compile_store": {"os", "pathlib", "time"},
+    "sfumato.kernels.compile_store": {"numba", "os", "pathlib", "time"},
+    "sfumato.operators.laws.poisson_binomial": {"scipy"},  # the papers' approximations
 }
 LARGEST_FOLDER = 20
 

@@ -71,16 +71,9 @@ def test_windows_cannot_change():
         sf.Delta(5.0, on="temperature").delta = 6.0
 
 
-def test_lengths_that_were_saved_as_whole_microseconds_still_open():
-    """Snapshots from before bare numbers were refused have them."""
-    saved = {"length": 300_000_000, "slide": 30_000_000, "idle_timeout": None, "empty": False}
-    assert from_json(sf.Range, saved).slide_us == 30_000_000
-    assert from_json(JoinWindow, {"rows": 4, "span": 60_000_000}) == JoinWindow(4, span="1 m")
-    assert from_json(sf.Range, as_json(sf.Range(timedelta(minutes=5)))).length_us == 300_000_000
-
-
-def test_rows_of_a_join_bounded_by_time_too_are_saved_and_others_as_before():
-    assert as_json(sf.Rows(4)) == {"rows": 4, "confidence": 0.95, "max_tuples": None}
+def test_rows_of_a_join_bounded_by_time_too_are_saved():
+    unbounded = {"rows": 4, "confidence": 0.95, "max_tuples": None, "within": None}
+    assert as_json(sf.Rows(4)) == unbounded
     bounded = sf.Rows(4, within="1 minute")
     assert from_json(sf.Rows, as_json(bounded)) == bounded
     assert pair_of(bounded) == (JoinWindow(4, span="1 minute"),) * 2

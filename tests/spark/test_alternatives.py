@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
-from scipy import stats
 
 import sfumato as sf
 from seeds import examples
@@ -139,15 +137,6 @@ def test_every_row_is_either_checked_or_rejected_with_its_reason(spark):
         sf.split_invalid(df, strict=True)[0].collect()
 
 
-def test_plain_columns_with_a_confidence_are_checked_too(spark):
-    rows = [(0, 0.5, 1.0), (1, -0.5, 1.0), (2, None, 1.0), (3, 1.0, None), (4, 1.0, float("nan"))]
-    df = spark.createDataFrame(rows, "k long, existence double, x double")
-    assert [r.k for r in sf.split_invalid(df, "x")[0].collect()] == [0]
-    assert [r.k for r in sf.split_invalid(df)[0].orderBy("k").collect()] == [0, 3, 4]
-    with pytest.raises(ValueError, match="did you mean `existence`"):
-        sf.split_invalid(df, "existense")
-
-
 def test_alternatives_from_arrays_of_numbers_structs_and_points(spark):
     df = spark.sql(
         "select array(1, 2) v, array(0.25D, 0.5D) p, "
@@ -241,15 +230,6 @@ def test_scores_are_scaled_to_probabilities_where_that_is_wanted(spark):
     assert "sum to 1.01" in sf.split_invalid(over)[1].head().reason
 
 
-def test_ten_tenths_are_certain_and_a_thing_nearly_certain_is_not(spark):
-    df = frame(spark, [[(0.1, 0.0, 0.0)] * 10, [(1 - 1e-12, 0.0, 0.0)], [(0.5, 1.0, 1.0)] * 2])
-    assert [row.existence for row in df.orderBy("k").select(sf.existence()).collect()] == [
-        1.0,
-        1 - 1e-12,
-        1.0,
-    ]
-
-
 def test_existence_follows_the_rule_of_the_operators(spark):
     rng = np.random.default_rng(3)
     tuples = []
@@ -263,37 +243,6 @@ def test_existence_follows_the_rule_of_the_operators(spark):
     got = frame(spark, tuples).orderBy("k").select(sf.existence().alias("e")).collect()
     assert [row.e for row in got] == expected.tolist()
     assert 20 < (expected == 1.0).sum() < expected.size - 20
-
-
-@pytest.mark.parametrize("distribution", ["normal", "uniform", "exponential"])
-def test_samples_are_the_quantiles_of_the_error(spark, distribution):
-    standard = {
-        "normal": stats.norm(),
-        "uniform": stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)),
-        "exponential": stats.expon(-1),
-    }[distribution]
-    df = spark.createDataFrame([(10.0, 2.0), (None, 1.0)], "t double, s double")
-    column = sf.samples("t", "s", 5, distribution, "t").alias("alternatives")
-    whole, missing = df.select(column).collect()
-    assert missing.alternatives is None
-    values = np.array([a.t for a in whole.alternatives])
-    assert [a.prob for a in whole.alternatives] == pytest.approx([0.2] * 5)
-    assert values.mean() == pytest.approx(10.0)
-    assert values.std() == pytest.approx(2.0)
-    if distribution != "exponential":  # the quantiles, scaled
-        quantiles = standard.ppf((np.arange(5) + 0.5) / 5)
-        assert values == pytest.approx(10.0 + 2.0 * quantiles / quantiles.std())
-
-
-def test_samples_of_several_attributes_have_their_means_and_spreads(spark):
-    column = sf.samples([F.lit(1.0), F.lit(-5.0)], [0.5, 2.0], 400, attributes=["a", "b"])
-    row = (
-        spark.range(1)
-        .select(column.alias("alternatives"))
-        .select(sf.expected("a"), sf.stddev("a"), sf.expected("b"), sf.stddev("b"), sf.existence())
-        .head()
-    )
-    assert list(row) == pytest.approx([1.0, 0.5, -5.0, 2.0, 1.0], rel=0.02)
 
 
 @pytest.mark.parametrize(

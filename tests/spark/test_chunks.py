@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.figures import OperatorFigures
-from sfumato.spark.state.batches import BucketResult, _tables
+from sfumato.spark.state.batches import BucketResult, tables_of
 
 
 def batch(*values):
@@ -33,7 +33,7 @@ def test_chunks_of_one_side_are_read_as_one_table():
         return chunks.to_bytes(pa.table({"x": pa.array(values, pa.int64())}))
 
     entries = [(0, chunk(1)), (0, chunk(2, 3)), (-1, b""), (1, chunk(4)), (0, chunk(5))]
-    assert [(side, table.to_pydict()) for side, table in _tables(entries)] == [
+    assert [(side, table.to_pydict()) for side, table in tables_of(entries)] == [
         (0, {"x": [1, 2, 3]}),
         (1, {"x": [4]}),
         (0, {"x": [5]}),

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from sfumato.spark.crossing.gc_freezer import FROZEN, GcFreezer
+from sfumato.spark.crossing.chunks import FROZEN, GcFreezer
 
 
 class Loop:

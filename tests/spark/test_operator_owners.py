@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bucket_worker import Entries, feed, owner_process, worker
-from sfumato.spark.state import bucket_state, operator_owners, worker_rpc
+from sfumato.spark.state import bucket_state, operator_owners
 
 
 @pytest.fixture
@@ -97,49 +97,48 @@ def test_an_operator_that_fails_elsewhere_fails_in_the_task(other):
 
 
 def test_workers_call_each_other_any_bytes_at_the_same_time():
-    name = worker_rpc.serve(lambda message: pytest.fail("only the first call counts"))
-    assert name == operator_owners.worker_id()
-    found = {}
-    heads = [b'[["none", %d, "", "", 0, false, 0], []]' % i for i in range(8)]
+    name, found = operator_owners.worker_id(), {}
 
     def asked(i):
-        found[i] = worker_rpc.call(name, [heads[i], b"x" * (i << 20)])
+        request = operator_owners.BatchRequest("none", i, "", "", 0, False, 0)
+        found[i] = operator_owners.run_remote(name, request, [(0, b"x" * (i << 20))])
 
     threads = [threading.Thread(target=asked, args=(i,)) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == {i: [] for i in range(8)}
+    assert found == dict.fromkeys(range(8))
 
 
 def test_no_worker_is_called_by_an_id_that_is_not_one():
+    request = operator_owners.BatchRequest("none", 0, "", "", 0, False, 0)
     for name in ("", "0" * 32, "../../etc/passwd", "a b"):
-        assert worker_rpc.call(name, [b""]) == []
+        assert operator_owners.run_remote(name, request, []) is None
 
 
 def test_a_folder_that_others_can_open_is_not_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker_rpc.tempfile, "gettempdir", lambda: str(tmp_path))
-    assert worker_rpc._folder() is not None
+    monkeypatch.setattr(operator_owners.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert operator_owners._folder() is not None
     folder = tmp_path / f"sfumato-{os.getuid()}"
     folder.chmod(0o755)
-    assert worker_rpc._folder() is None
+    assert operator_owners._folder() is None
     folder.rmdir()
     folder.symlink_to(tmp_path)
-    assert worker_rpc._folder() is None
+    assert operator_owners._folder() is None
 
 
 def test_without_a_temporary_folder_there_are_no_sockets(monkeypatch):
     def none_usable():
         raise FileNotFoundError("no usable temporary directory")
 
-    monkeypatch.setattr(worker_rpc.tempfile, "gettempdir", none_usable)
-    assert worker_rpc._folder() is None
-    assert worker_rpc.call("0" * 32, [b""]) == []
+    monkeypatch.setattr(operator_owners.tempfile, "gettempdir", none_usable)
+    assert operator_owners._folder() is None
+    assert operator_owners._serve() == ""
 
 
 def test_without_sockets_every_worker_works_alone(monkeypatch):
-    monkeypatch.setattr(operator_owners.worker_rpc, "serve", lambda _: "")
+    monkeypatch.setattr(bucket_state, "worker_id", lambda: "")
     entries = Entries()
     assert feed(here(entries), [1.0]) == 1
     assert feed(here(entries, monkeypatch), [1.0]) == 2

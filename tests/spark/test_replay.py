@@ -262,22 +262,19 @@ def test_at_speed_one_the_arrival_clock_is_ours(replay, tmp_path):
 
 def test_the_pace_is_that_of_the_clock_from_the_last_row_played():
     clock = np.array([0, 10, 10, 40, 100], dtype=np.int64) * 1_000_000
-    pace = Pace(clock, speed=2.0)
-    pace.start(0, now=50.0)
+    pace = Pace(clock, speed=2.0, row=0, now=50.0)
     due = {50.0: 1, 54.9: 1, 55.0: 3, 69.9: 3, 70.0: 4, 100.0: 5, 1e12: 5}
     assert {now: pace.due(now) for now in due} == due
     assert pace.wait(3, 55.0) == 15.0
     assert pace.wait(1, 60.0) == 0.0
-    again = Pace(clock, speed=1.0)
-    again.start(4, now=0.0)  # the fourth row, of second 40, was the last
+    again = Pace(clock, speed=1.0, row=4, now=0.0)  # the fourth row, of second 40, was the last
     assert [again.due(now) for now in (0.0, 59.9, 60.0)] == [4, 4, 5]
 
 
 def test_a_wait_always_ends_with_a_row_that_is_due():
     random = np.random.default_rng(3)
     clock = np.sort(random.integers(0, 2**50, 400)) + 1_700_000_000_000_000
-    pace = Pace(clock, speed=0.3)
-    pace.start(0, now=12345.678)
+    pace = Pace(clock, speed=0.3, row=0, now=12345.678)
     for row in range(400):
         now = 12345.678 + pace.wait(row, 12345.678)
         assert pace.due(now) > row

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 
 import sfumato as sf
-from handed_on import handed_on
 
 pytestmark = pytest.mark.spark
-COUNT = {"window": sf.Rows(3), "order": "at"}
 INDEPENDENT = "rows are taken as independent, but {} may share tuples"
 
 
@@ -18,51 +14,6 @@ INDEPENDENT = "rows are taken as independent, but {} may share tuples"
 def readings(spark):
     columns = ("id", "timestamp_seconds(id) AS at", "id % 2 / 1D AS x", "0.5D AS existence")
     return spark.range(6).selectExpr(*columns)
-
-
-def pairs_of(readings):
-    near = {"on": "x", "within": 0.5, "probability": 0.1, "window": sf.Rows(5), "order": "at"}
-    return sf.similarity_join(readings, readings, **near)
-
-
-def test_operators_over_pairs_and_rankings_and_overlapping_windows_warn(readings):
-    pairs = pairs_of(readings)
-    best = sf.top_k(readings, 1, by="x", window=sf.Range("4 s", slide="2 s"), order="at")
-    sums = handed_on(
-        sf.window_aggregate(
-            readings, {"total": "sum(x)"}, window=sf.Rows(3), order="at", distribution=4
-        ),
-        "total",
-    )
-    for rows, said in (
-        (pairs.select("alternatives", "left.at"), "pairs of a join"),
-        (pairs.selectExpr("probability AS existence", "left.at"), "pairs of a join"),
-        (sf.where(pairs, "left_x > 0").select("alternatives", "left.at"), "pairs of a join"),
-        (best.selectExpr("probability AS existence", "time AS at"), "answers of a ranking"),
-        (sums, "answers of overlapping windows"),
-    ):
-        with pytest.warns(sf.errors.IndependenceWarning, match=INDEPENDENT.format(said)) as caught:
-            sf.window_aggregate(rows, {"n": "count(*)"}, **COUNT)
-        assert caught[0].filename == __file__
-    with pytest.warns(sf.errors.IndependenceWarning, match=INDEPENDENT.format("pairs of a join")):
-        sf.self_join(
-            pairs.select("alternatives", "left.at"), on="left_x", within=1.0, probability=0.1,
-            window=sf.Rows(3), order="at",
-        )  # fmt: skip
-
-
-def test_other_rows_are_taken_without_a_warning(readings):
-    sums = handed_on(
-        sf.window_aggregate(
-            readings, {"total": "sum(x)"}, window="2 s", order="at", distribution=4
-        ),
-        "total",
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", sf.errors.IndependenceWarning)
-        for rows in (readings, sums.selectExpr("alternatives", "window.end AS at")):
-            sf.window_aggregate(rows, {"n": "count(*)"}, **COUNT)
-        pairs_of(readings)
 
 
 def test_explain_says_that_rows_are_taken_as_independent(spark, readings):

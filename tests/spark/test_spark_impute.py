@@ -1,4 +1,4 @@
-"""sf.impute on real Spark: as the engine-free imputer, on random data and on real gaps."""
+"""sf.impute on real Spark: its repositories, and real gaps."""
 
 from __future__ import annotations
 
@@ -66,33 +66,6 @@ def got_rows(rows):
     }
 
 
-SETTINGS = {"joint": True, "fallback": "reject", "max_alternatives": None}
-
-
-def test_a_static_frame_has_the_alternatives_of_the_imputer(spark):
-    repository, objects = readings(300, 1), with_gaps(readings(700, 2), 3)
-    objects[5] = np.nan
-    df = frame(spark, objects)
-    out = sf.impute(
-        df.repartition(3), repository=frame(spark, repository).repartition(4),
-        dependencies=DEPENDENCIES, attributes=NAMES, **SETTINGS,
-    )  # fmt: skip
-    imputer = sf.engine_free.Imputer(
-        {name: repository[:, i] for i, name in enumerate(NAMES)}, DEPENDENCIES, **SETTINGS
-    )
-    assert out.columns == ["id", *NAMES, "alternatives", "imputed_by"]
-    rows = out.collect()
-    assert got_rows(rows) == expected_rows(imputer, objects)
-    kept = {r.id: [math.nan if v is None else v for v in (r.a, r.b, r.c)] for r in rows}
-    assert np.array_equal([kept[i] for i in range(len(objects))], objects, equal_nan=True)
-    unimputable = [row.id for row in rows if (row.imputed_by or "").startswith("unimputable")]
-    assert sorted(row.id for row in sf.split_invalid(out)[1].select("id").collect()) == sorted(
-        unimputable
-    )
-    assert sf.split_invalid(out)[0].count() == len(objects) - len(unimputable)
-    assert unimputable
-
-
 def add_files(objects, cuts, folder):
     columns = {name: pa.array(objects[:, i], from_pandas=True) for i, name in enumerate(NAMES)}
     put_parts(folder, pa.table({"id": np.arange(len(objects)), **columns}), cuts)
@@ -103,30 +76,6 @@ def write_repository(rows, path):
     table = pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
     pq.write_table(table, path.with_suffix(".tmp"))
     path.with_suffix(".tmp").replace(path)
-
-
-def test_streams_have_the_same_alternatives_and_their_counts_add_up(spark, tmp_path):
-    repository, objects = readings(200, 4), with_gaps(readings(400, 5), 6)
-    write_repository(repository, tmp_path / "r.parquet")
-    add_files(objects, [0, 1, 100, 400], tmp_path / "in")
-    out = sf.impute(
-        stream_of(spark, tmp_path / "in", SCHEMA), repository=tmp_path / "r.parquet",
-        dependencies=DEPENDENCIES[:2], attributes=["b", "c"], fallback="reject",
-    )  # fmt: skip
-    collected, query = run(out, tmp_path)
-    columns = {name: repository[:, i] for i, name in enumerate(NAMES)}
-    imputer = sf.engine_free.Imputer(
-        columns, DEPENDENCIES[:2], attributes=["b", "c"], fallback="reject", names=["b", "c", "a"]
-    )
-    expected = expected_rows(imputer, objects[:, [1, 2, 0]])
-    assert got_rows(collected) == expected
-    counts = counts_of(query)
-    assert counts["rows"] == 400 == counts["complete"] + counts["imputed"] + counts["unimputable"]
-    assert counts["complete"] == sum(by is None for _, by in expected.values()) > 0
-    assert counts["unimputable"] == sum(law is None for law, _ in expected.values()) > 0
-    assert counts["few_rows"] == 0
-    beyond = imputer.impute(objects[:, [1, 2, 0]]).beyond
-    assert counts["far_donors"] == int(beyond.any(axis=1).sum())
 
 
 def test_a_repository_replaced_at_its_path_takes_effect_in_the_next_micro_batch(spark, tmp_path):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import sfumato as sf
-from streams import put, put_parts, run, stream_of
+from streams import put, run, stream_of
 
 pytestmark = pytest.mark.spark
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,52 +23,16 @@ def put_rows(spark, folder, number, ids):
     put(folder, number, spark.createDataFrame(rows, SCHEMA).toArrow())
 
 
-def test_reorder_window_and_ranking_run_in_one_streaming_query(spark, tmp_path):
-    """The two devices of highest mean in the extents of each ten seconds, from disordered rows."""
-    rows = [(i, i % 4, i * i % 37 + i / 128, i + (i * 7 % 11) * 0.9) for i in range(120)]
-    rows.sort(key=lambda row: row[3])
-    schema = "device long, x double, ts timestamp, arrival timestamp"
-    given = [
-        (device, x, *(START + timedelta(seconds=at) for at in (i, arrival)))
-        for i, device, x, arrival in rows
-    ]
-    put_parts(tmp_path / "in", spark.createDataFrame(given, schema).toArrow(), [0, 60, 120])
-
-    def extents(df, **each):
-        ordered = sf.reorder(df, event_time="ts", arrival="arrival", slack=2, **each)
-        extents = sf.window_aggregate(
-            ordered,
-            {"m": "avg(x)"},
-            window=sf.Range("10 seconds"),
-            order="ts",
-            key="device",
-        )
-        return extents.selectExpr("*", "window.end AS done")
-
-    def ranked(df):
-        top = sf.Top(2, every="10 seconds")
-        return sf.top_k(df, top, by="m", window=sf.Range("10 seconds"), order="done")
-
-    stream = stream_of(spark, tmp_path / "in", schema)
-    with pytest.raises(ValueError, match="in order for each device only"):
-        ranked(extents(stream, key="device"))
-    came, _ = run(ranked(extents(stream)), tmp_path)
-    given = spark.read.schema(schema).parquet(str(tmp_path / "in"))
-    static = extents(given).collect()
-    late = sf.reorder(given, event_time="ts", arrival="arrival", slack=2).where("late")
-    assert late.count() > 0
-    expected = set()
-    for extent in static:
-        others = [e["m"] for e in static if e["done"] == extent["done"]]
-        above = sum(mean > extent["m"] for mean in others)
-        if above < 2:
-            instant = extent["done"] + timedelta(seconds=10)  # the extent of `done` is now inside
-            expected.add((instant, above + 1, extent["device"], extent["m"]))
-    last = max(row["time"] for row in came)
-    assert last >= max(instant for instant, *_ in expected) - timedelta(seconds=20)
-    assert {(r["time"], r["rank"], r["row"]["device"], r["score"]) for r in came} == {
-        answer for answer in expected if answer[0] <= last
-    }
+def test_answers_in_order_for_each_key_only_are_refused_where_all_are_ranked(spark, tmp_path):
+    rows = stream_of(spark, tmp_path / "in", SCHEMA)
+    ordered = sf.reorder(rows, event_time="ts", arrival="ts", slack=2, key="id")
+    window = {"window": sf.Range("10 seconds"), "order": "ts", "key": "id"}
+    extents = sf.window_aggregate(ordered, {"m": "avg(x)"}, **window)
+    with pytest.raises(ValueError, match="in order for each id only"):
+        sf.top_k(
+            extents.selectExpr("*", "window.end AS done"), 2, by="m.mean",
+            window=sf.Range("10 seconds"), order="done",
+        )  # fmt: skip
 
 
 def test_join_filter_and_window_run_in_one_streaming_query(spark, tmp_path):

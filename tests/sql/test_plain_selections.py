@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.language.measures import ResultField, Rewriting, plain_select
 from sfumato.language.planner import parsed
-from sfumato.language.tables import Source
+from sfumato.language.tables import ResultField, Rewriting, Source, plain_select
 from sfumato.spark.runtime.lineage import Selection
 from sfumato.tables.reading.chain import Condition, Place
 

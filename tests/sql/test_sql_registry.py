@@ -7,8 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.language import SqlError, explain, sql
+from sfumato.language.constructs import function_of, public_functions, tables_read
 from sfumato.language.planner import parsed
-from sfumato.language.table_functions import function_of, public_functions, tables_read
 from sql_readings import readings
 
 
@@ -99,27 +99,6 @@ def test_public_functions_give_what_python_gives(tables):
         r, on="x", within=1, probability=0.5, window=sf.Rows(5, confidence=0.9), order="ts"
     )
     assert sql(tables, joined).count() == pairs.count()
-
-
-@pytest.mark.spark
-def test_a_stream_is_answered_as_the_same_rows_as_a_table(tables, tmp_path):
-    text = """
-        SELECT id, m FROM window_aggregate(
-          (SELECT * FROM s WHERE id > 0), map('m', 'max(v)'), window => rows(2), order => arrival)
-    """
-    frame, found = tables.table("s"), []
-    frame.coalesce(1).write.parquet(str(tmp_path / "in"))
-    stream = tables.readStream.schema(frame.schema).parquet(str(tmp_path / "in"))
-    started = (
-        sql(tables, text, s=stream)
-        .writeStream.foreachBatch(lambda batch, _: found.extend(map(str, batch.collect())))
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    started.awaitTermination()
-    assert sorted(found) == sorted(map(str, sql(tables, text).collect()))
-    assert len(found) == 4
 
 
 @pytest.mark.spark

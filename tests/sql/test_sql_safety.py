@@ -168,6 +168,9 @@ def test_a_statement_is_a_query_and_nothing_else(spark, stream, query):
         "SELECT ARRAY(1)[0], map('a', 1)['a'], named_struct('a', 1).a, x'1F', now(), current_date",
         "TABLE s",
         "VALUES (1)",
+        "SELECT a[0], '{id} [ROWS 5]' AS `{d0}` FROM (SELECT array(7, 8) AS a)",
+        "WITH RECURSIVE t(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM t WHERE n < 4) TABLE t",
+        "SELECT id, count(*) AS n FROM s GROUP BY id HAVING id > 0 ORDER BY abs(id) DESC LIMIT 2",
     ],
 )
 def test_queries_of_every_kind_run_as_in_spark(spark, stream, query):

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.language import explain, sql
-from sql_readings import JOIN, error, same
+from sql_readings import JOIN, same
 
 pytestmark = pytest.mark.spark
 
@@ -40,14 +40,6 @@ pytestmark = pytest.mark.spark
 def test_a_window_by_time_gives_the_rows_of_reorder(tables, bracket, arguments):
     by_function = sf.reorder(tables.table("s"), event_time="ts", arrival="arrival", **arguments)
     same(sql(tables, f"SELECT * FROM s [{bracket}]"), by_function)
-
-
-def test_late_rows_are_marked_and_can_be_left_out(tables):
-    late = "SELECT id FROM s [WATTR ts SLACK 1] WHERE {} late"
-    ids = [{row.id for row in sql(tables, late.format(w)).collect()} for w in ("", "NOT")]
-    assert ids[0]
-    assert ids[0] | ids[1] == set(range(40))
-    assert not ids[0] & ids[1]
 
 
 def test_without_disorder_control_rows_are_taken_to_come_in_order(tables):
@@ -89,12 +81,6 @@ def test_a_stream_without_arrival_gets_the_time_spark_received_the_row(tables, t
         assert "when Spark received the row" in explain(tables, "SELECT * FROM live [WATTR ts MAX]")
     finally:
         tables.catalog.dropTempView("live")
-
-
-def test_a_static_table_without_arrival_must_name_one(tables):
-    found = error(tables, "SELECT * FROM plain [WATTR id SLACK 3]")
-    assert found.word == "[WATTR id SLACK 3]"
-    assert found.expected == ("ARRIVAL column",)
 
 
 def test_a_streaming_query_gives_the_rows_of_the_static_one(tables, tmp_path):
@@ -300,23 +286,6 @@ def test_the_sides_of_a_join_may_be_queries(tables):
 
 
 # ---- Spark's own ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "SELECT 1 AS one",
-        "VALUES (1, 'a')",
-        "TABLE plain",
-        "FROM plain |> WHERE id > 2",
-        "SELECT arr[0], '{id} [ROWS 5]' AS `{d0}`, CASE WHEN arr[1] > 7 THEN 1 END FROM scored",
-        "WITH RECURSIVE t(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT * "
-        "FROM t",
-        "SELECT id, count(*) AS n FROM plain GROUP BY id HAVING id > 1 ORDER BY id DESC LIMIT 2",
-    ],
-)
-def test_a_query_without_our_constructs_is_sparks(tables, text):
-    same(sql(tables, text), tables.sql(text))
 
 
 def test_braces_in_a_rewritten_query_stay_the_users(tables):

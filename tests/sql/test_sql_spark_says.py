@@ -164,13 +164,14 @@ def test_explain_says_what_reorder_will_do(tables):
     for words in (
         "Spark SQL: SELECT id FROM {d0} AS `s`",
         "filter on alternatives: x > 3",
-        "event time   ts",
-        "arrival      arrival",
-        "one a value of (sensor), in parallel",
-        "DRATIO 1%, estimator conformal",
+        "event_time  ts",
+        "arrival     arrival",
+        "one per value of (sensor), in parallel",
+        "drop_ratio  0.01",
+        "estimator   conformal",
         "RANGE 5 min SLIDE 30 s",
-        "at most 100 rows a key",
-        "every row comes out once",
+        "at most 100 rows per key",
+        "each row once, in order of event time",
         "static table s (id int, sensor string",
     ):
         assert words in told, words
@@ -179,19 +180,20 @@ def test_explain_says_what_reorder_will_do(tables):
 def test_explain_says_what_a_join_will_do(tables):
     told = explain(tables, f"SELECT a.id FROM s a [ROWS 500] {JOIN} USING INDEX")
     for words in (
-        "distance of (x, y) within 0.5 with probability at least 0.25",
+        "within       0.5",
+        "probability  0.25",
         "500 existing ones with confidence 95%",
         "≥ 500) ≥ 0.75 = min(0.95, 1 - 0.25); at existence 1: 500, 0.9: about ",
         "strategy     index",
-        "one a side, in one task (an arrival is reckoned at 11 us in one, 10.5 us each in 2; TASKS",
-        "exact: a pair comes out if and only if it reaches its probability; none that has left",
+        "one per side, in one task (an arrival is reckoned at 11 us in one, 10.5 us each in 2;",
+        "exact: a pair is emitted if and only if it reaches its probability; none that has left",
     ):
         assert words in told, words
 
 
 def test_tasks_share_a_join(tables):
     query = f"SELECT a.id FROM s a [ROWS 500] {JOIN}"
-    assert "one a side, in 3 tasks that share the work" in explain(tables, f"{query} TASKS 3")
+    assert "one per side, in 3 tasks that share the work" in explain(tables, f"{query} TASKS 3")
     shared = sf.sql(tables, f"{query} TASKS 3").collect()
     assert sorted(shared) == sorted(sf.sql(tables, query).collect())
     large = explain(tables, query.replace("500", "100000"))

@@ -11,9 +11,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.language import SqlError, explain, sql
+from sfumato.language.answers import asked
 from sfumato.language.planner import parsed
-from sfumato.language.ranking import asked
-from sfumato.language.syntax import Clause
+from sql.plain_frame import plain_frame
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 SPEEDS = [
@@ -29,35 +29,42 @@ PRINTED = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]
 
 
 def words(text):
-    clauses = parsed(text).statements[0].body.clauses
-    return asked([c for c in clauses if isinstance(c, Clause)], text)
+    return asked(parsed(text).statements[0].body.clauses, text)
+
+
+def arguments(text, *columns):
+    """The arguments of `sf.top_k` that the words after the score give."""
+    given = words(text).given
+    given.frame = plain_frame(*columns)
+    return {name: value for name, value in given.arguments().items() if value is not None}
 
 
 def test_the_words_of_a_ranking_are_read():
-    found = words(
+    text = (
         "SELECT TOP 3 id FROM s RANK BY a.speed * 2 ASC USING PT_K(50%) RULES s.rule "
         "FREQUENCY 1 hour 30 mins"
     )
-    assert (found.k, found.every, found.ascending) == (3, 5_400_000_000, True)
-    assert dict(found.semantics) == {"semantics": "pt_k", "probability": 0.5}
-    assert (found.using, str(found.rules), found.rest) == ("PT_K(50%)", "s.rule", True)
+    found = words(text)
+    assert (found.k, found.every, found.rest) == (3, 5_400_000_000, True)
     assert [str(item) for item in found.by] == ["a", ".", "speed", "*", "2"]
+    pt_k = {"semantics": "pt_k", "probability": 0.5}
+    wanted = {"plan": "dp", "ascending": True, "exclusive": "rule", **pt_k}
+    assert arguments(text, "rule") == wanted
     plain = words("SELECT top-4 FROM s FREQUENCY 3 mins")
     assert (plain.k, plain.every, plain.by, plain.rest) == (4, 180_000_000, (), False)
-    assert dict(plain.semantics) == {"semantics": "pk_topk"}
     assert words("SELECT top - 3 FROM s") is None
     assert words("SELECT top FROM s") is None
 
 
 def test_existence_streams_and_plan_are_options_of_rank_by():
-    found = words(
+    text = (
         "SELECT TOP 2 * FROM s RANK BY x EXISTENCE s.p STREAMS truck PLAN greedy DESC RULES r "
-        "FREQUENCY 2 minutes"
+        "RESCALE FREQUENCY 2 minutes"
     )
-    assert (str(found.existence), str(found.streams), found.plan) == ("s.p", "truck", "greedy")
-    assert (str(found.rules), found.ascending, [str(item) for item in found.by]) == ("r", 0, ["x"])
-    bare = words("SELECT TOP 2 * FROM s RANK BY x")
-    assert (bare.existence, bare.streams, bare.plan) == (None, None, "dp")
+    columns = {"existence": "p", "group": "truck", "exclusive": "r"}
+    how = {"plan": "greedy", "semantics": "pk_topk", "ascending": False, "rescale": True}
+    assert arguments(text, "p", "truck", "r") == columns | how
+    assert [str(item) for item in words(text).by] == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -71,9 +78,9 @@ def test_existence_streams_and_plan_are_options_of_rank_by():
 )  # fmt: skip
 def test_columns_called_like_options_stay_columns(score):
     found = words(f"SELECT TOP 2 * FROM s RANK BY {score}")
-    assert (found.existence, found.streams, found.plan) == (None, None, "dp")
-    assert len(found.by) == len(parsed(f"SELECT {score} FROM s").statements[0].body.clauses[0].items
-                                ) - score.endswith("DESC")  # fmt: skip
+    assert [option.word for option in found.given.options] == ["DESC"] * score.endswith("DESC")
+    plain = parsed(f"SELECT {score} FROM s").statements[0].body.clauses[0].items
+    assert len(found.by) == len(plain) - score.endswith("DESC")
 
 
 @pytest.mark.parametrize(
@@ -81,14 +88,15 @@ def test_columns_called_like_options_stay_columns(score):
     [
         ("prf(0.9)", {"semantics": "prfe", "alpha": 0.9}),
         ("PRFE(90%)", {"semantics": "prfe", "alpha": 0.9}),
-        ("PRF(3, 2, -1)", {"semantics": "prf", "weights": (3.0, 2.0, -1.0)}),
-        ("GLOBAL_TOPK", {"semantics": "pk_topk"}),
+        ("PRF(3, 2, -1)", {"semantics": "prf", "weights": [3, 2, -1]}),
+        ("GLOBAL_TOPK", {"semantics": "global_topk"}),
         ("u_kranks", {"semantics": "u_kranks"}),
         ("EXPECTED_RANK", {"semantics": "expected_rank"}),
     ],
 )
 def test_semantics_are_named_as_the_literature_names_them(using, expected):
-    assert dict(words(f"SELECT TOP 3 * FROM s RANK BY x USING {using}").semantics) == expected
+    found = arguments(f"SELECT TOP 3 * FROM s RANK BY x USING {using}")
+    assert found == {"plan": "dp", **expected}
 
 
 @pytest.mark.parametrize(
@@ -104,29 +112,30 @@ def test_semantics_are_named_as_the_literature_names_them(using, expected):
         ("SELECT TOP 3 * FROM s RANK BY x DSC", "DSC", "not expected", "DESC"),
         ("SELECT TOP 3 * FROM s RANK BY x DESC USNG U_TOPK", "USNG", "not expected", "USING"),
         ("SELECT TOP 3 * FROM s RANK BY x USING U_TPK", "U_TPK", "unknown", "U_TOPK"),
-        ("SELECT TOP 3 * FROM s RANK BY x USING", "USING", "has no semantics", None),
-        ("SELECT TOP 3 * FROM s RANK BY x USING PT_K", "PT_K", "takes a number", None),
-        ("SELECT TOP 3 * FROM s RANK BY x USING PT_K(2)", "(2)", "at most 1", None),
-        ("SELECT TOP 3 * FROM s RANK BY x USING PT_K('a')", "('a')", "expected a number", None),
-        ("SELECT TOP 3 * FROM s RANK BY x USING U_TOPK(1)", "(1)", "no number", None),
-        ("SELECT TOP 3 * FROM s RANK BY x USING U_TOPK USING U_TOPK", "USING", "twice", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING", "", "ends too early", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING PT_K", "USING PT_K", "(0, 1]", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING PT_K(2)", "2", "(0, 1]", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING PT_K('a')", "'a'", "not expected", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING U_TOPK(1)", "1", 'belongs to the', None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING PRFE(1, 2)", "USING PRFE(1, 2)", "(0, 1]", None),
+        ("SELECT TOP 3 * FROM s RANK BY x USING U_TOPK USING U_TOPK", "USING U_TOPK", "twice",
+         None),
         ("SELECT TOP 3 * FROM s RANK BY x RULES", "RULES", "has no column", None),
         ("SELECT TOP 3 * FROM s RANK BY x EXISTENCE", "EXISTENCE", "EXISTENCE has no column", None),
-        ("SELECT TOP 3 * FROM s RANK BY x * 2 PLAN", "PLAN", "PLAN has no name", None),
-        ("SELECT TOP 3 * FROM s RANK BY x PLAN greedily", "greedily", "no plan greedily", "GREEDY"),
-        ("SELECT TOP 3 * FROM s RANK BY x PLAN dp PLAN dp", "PLAN", "given twice", None),
+        ("SELECT TOP 3 * FROM s RANK BY x DESC ASC", "DESC", "exclude each other", None),
+        ("SELECT TOP 3 * FROM s RANK BY x PLAN dp PLAN dp", "PLAN dp", "given twice", None),
         ("SELECT TOP 3 * FROM s RANK BY EXISTENCE p", "RANK BY", "has no score", None),
         ("SELECT TOP 3 * FROM s RANK BY x EXISTNCE p", "EXISTNCE", "not expected", "EXISTENCE"),
         ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2", "2", "unit of time", None),
         ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2 mintes", "mintes", "not a unit", "minutes"),
         ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY -2 s", "-2 s", "must be positive", None),
-        ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2 s s", "s", "longest time", None),
+        ("SELECT TOP 3 * FROM s RANK BY x FREQUENCY 2 s s", "s", "not expected", None),
         ("SELECT TOP 3 * FROM s FREQUENCY 2 s RANK BY x FREQUENCY 3 s", "FREQUENCY", "twice", None),
     ],
-)
+)  # fmt: skip
 def test_a_ranking_that_cannot_be_says_where_and_why(text, word, reason, suggestion):
     with pytest.raises(SqlError) as caught:
-        words(text)
+        arguments(text)
     assert (caught.value.word, caught.value.suggestion) == (word, suggestion)
     assert reason in caught.value.reason
 
@@ -293,6 +302,8 @@ def test_rows_windows_hold_the_newest_existing_tuples(tables):
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY speed RULES ruel",
          "ruel", "no column ruel"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY sped", "sped", ""),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY speed PLAN greedily",
+         "greedily", "PLAN greedily is unknown"),
         ("SELECT TOP 2 * FROM u [RANGE 1 s WATTR ts] RANK BY EXPECTED(x)", "EXPECTED", "its own"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at], u RANK BY speed", "TOP", "one table"),
         ("SELECT TOP 2 id, x FROM u [RANGE 1 s WATTR ts] RANK BY x", "x", "x is uncertain"),
@@ -300,7 +311,7 @@ def test_rows_windows_hold_the_newest_existing_tuples(tables):
          "RANK BY speed", "HAVING", "no meaning"),
         ("SELECT TOP 2 max(id) FROM readings [RANGE 1 s WATTR at] RANK BY speed", "max", "around"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY speed FREQUENCY 2 s "
-         "LIMIT nonsense(", "(", "not closed"),
+         "LIMIT nonsense(", "LIMIT", "not expected"),
     ],
 )  # fmt: skip
 def test_a_ranking_of_what_cannot_be_ranked_says_why(tables, text, word, reason):

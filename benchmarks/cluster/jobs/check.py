@@ -15,8 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import sfumato as sf
-
-DIGITS = 9  # significant ones compared: rows may add up in another order
+from benchmarks.sink_files import compared, rounded
 
 
 def session() -> SparkSession:
@@ -27,25 +26,9 @@ def session() -> SparkSession:
     return builder.getOrCreate()
 
 
-def rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, dict):
-        return {name: rounded(part) for name, part in value.items()}
-    return [rounded(part) for part in value] if isinstance(value, list | tuple) else value
-
-
 def rows(frame: DataFrame) -> Counter[str]:
     found = frame.selectExpr("to_json(struct(*)) AS row").collect()
     return Counter(json.dumps(rounded(json.loads(row.row)), sort_keys=True) for row in found)
-
-
-def compared(expected: Counter[str], got: Counter[str]) -> dict[str, int]:
-    return {
-        "answers": sum(got.values()),
-        "lost": sum((expected - got).values()),
-        "doubled": sum((got - expected).values()),
-    }
 
 
 def first_look(spark: SparkSession, folder: Path) -> dict[str, Any]:

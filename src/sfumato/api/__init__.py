@@ -1,6 +1,5 @@
-"""The public functions, once: for frames of Spark, and for pandas, Polars and Arrow tables.
+"""The public functions, once, for Spark DataFrames and for tables in memory.
 
-Each says what it does, checks its arguments and asks for an operator; `spark` and `memory` run it.
-PySpark is imported where a frame of Spark is given. Open to `sql` and `cli`; users import the names
-from the package.
+Each checks its arguments, describes the rows that the operator reads, and runs the operator with
+the engine of its frame. Layers above import these modules; users import `sfumato`.
 """

@@ -1,17 +1,36 @@
-"""Checks of users' calls, and results of the same kind as the frame that was given."""
+"""Users' calls: checks, columns given as objects, results of the kind of the frame given."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
 
-from sfumato.api.columns import name_in_memory, replace_columns
-from sfumato.calls import check_call, has_class_of_spark
+from sfumato.calls import (
+    check_call,
+    has_class_of_spark,
+    is_column_object,
+    is_polars_expression,
+)
+from sfumato.memory import frame as memory_frame
+from sfumato.memory.frame import ArrowFrame
 from sfumato.memory.kinds import like
+from sfumato.memory.run import run_in_memory
+from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.job import Job
+from sfumato.windows import Delta
 
+# The name of a column as text, or a Column of Spark; the `public` decorator makes it text.
+ColumnName: TypeAlias = Any
+ColumnNames: TypeAlias = Any  # one, or a list of them
+
+COLUMN_ARGUMENTS = (
+    "event_time", "arrival", "key", "source", "order", "existence", "exclusive", "group", "on",
+    "attributes", "dependents",
+)  # fmt: skip
 PUBLIC: dict[str, Callable[..., Any]] = {}
 """The public functions of frames by name; `frames` of each names its arguments that are frames."""
 
@@ -41,7 +60,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
         signature, name = inspect.signature(function), f"sf.{function.__name__}"
 
         def call_of_spark(bound: inspect.BoundArguments) -> R:
-            from sfumato.spark.model.column_objects import ColumnObjects
+            from sfumato.spark.model.validation import ColumnObjects
 
             columns = ColumnObjects(bound.arguments, frames)
             replace_columns(bound.arguments, columns.name_of)
@@ -94,3 +113,79 @@ def is_of_spark(given: Any) -> bool:
 def is_column_of_spark(given: Any) -> bool:
     """Return whether something names a column of Spark, or is one."""
     return isinstance(given, str) or has_class_of_spark(given, "Column")
+
+
+def replace_columns(given: dict[str, Any], name_of: Callable[[str, Any], str]) -> None:
+    """Replace the column objects among the arguments that name columns by names.
+
+    given : the arguments by name    name_of : return the name of an argument's column
+    """
+
+    def named(argument: str, one: Any) -> Any:
+        return name_of(argument, one) if is_column_object(one) else one
+
+    for argument in COLUMN_ARGUMENTS:
+        value = given.get(argument)
+        if isinstance(value, list | tuple) and any(map(is_column_object, value)):
+            given[argument] = [named(argument, one) for one in value]
+        elif is_column_object(value):
+            given[argument] = name_of(argument, value)
+    window = given.get("window")
+    if isinstance(window, Delta) and is_column_object(window.on):
+        given["window"] = replace(window, on=name_of("window.on", window.on))
+
+
+def plain_name(argument: str, column: Any) -> str:
+    """Return the name of a column object of Polars, or of Spark where no frame is at hand.
+
+    Raises TypeError for anything but a plain reference.
+    """
+    if has_class_of_spark(column, "Column"):
+        name = str(column).removeprefix("Column<'").removesuffix("'>")
+        if name.replace("`", "").isidentifier():
+            return name.replace("`", "")
+    elif is_polars_expression(column) and column.meta.is_column():
+        return str(column.meta.output_name())
+    raise TypeError(
+        f"`{argument}` must be a column name, as text; got the expression {column!s:.80}: add it "
+        "to the frame as a column, as with with_columns or withColumn, and write its name"
+    )
+
+
+def name_in_memory(argument: str, column: Any) -> str:
+    """Return the name of a column object for a table in memory: a plain one of Polars.
+
+    Raises TypeError for any other.
+    """
+    if has_class_of_spark(column, "Column"):
+        raise TypeError(
+            f"`{argument}` must be a column name, as text, for a table in memory; got a column of "
+            f'Spark: write "{plain_name(argument, column)}"'
+        )
+    return plain_name(argument, column)
+
+
+def frame_of(given: Any, argument: str = "df") -> Frame:
+    """Return the frame of Spark, or of a pandas, Polars or Arrow table.
+
+    Raises TypeError for anything else, ValueError for a table that has a name twice.
+    """
+    if is_of_spark(given):
+        from sfumato.spark.model.frame import SparkFrame
+
+        return SparkFrame(given)
+    return memory_frame.frame_of(given, argument)
+
+
+def in_memory(frame: Frame) -> TypeGuard[ArrowFrame]:
+    """Return whether a frame is a table in memory."""
+    return isinstance(frame, ArrowFrame)
+
+
+def run(job: Job) -> Any:
+    """Return the answers of an operator: a frame of Spark, or an Arrow table."""
+    if in_memory(job.inputs[0].frame):
+        return run_in_memory(job)
+    from sfumato.spark.runtime.run import run_operator
+
+    return run_operator(job)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from sfumato.api.calls import public
 from sfumato.spark.model.columns import column
@@ -48,21 +49,16 @@ def declared(df: DataFrame, schema: StructType | str, *, streaming: bool = False
     """
     spark = df.sparkSession
     kind = maybe_in_thread(spark, lambda: _parsed(spark, schema))
-    frame = df.select(
-        *(
-            column(of.name).cast(of.dataType).alias(of.name, metadata=of.metadata or {})
-            for of in kind.fields
-        )
-    )
+
+    def columns(value: Callable[[StructField], Column]) -> list[Column]:
+        cast_ = [(value(of).cast(of.dataType), of) for of in kind.fields]
+        return [of.alias(field.name, metadata=field.metadata or {}) for of, field in cast_]
+
+    frame = df.select(*columns(lambda of: column(of.name)))
     if not is_connected(df):
         return frame
     rows = spark.readStream.format("rate").load() if streaming else spark.range(0)
-    empty = rows.select(
-        *(
-            F.lit(None).cast(of.dataType).alias(of.name, metadata=of.metadata or {})
-            for of in kind.fields
-        )
-    )
+    empty = rows.select(*columns(lambda of: F.lit(None)))
     return cast(DataFrame, DeclaredFrame(frame, empty))
 
 

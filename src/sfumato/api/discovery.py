@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfumato.api.calls import is_of_spark
-from sfumato.api.columns import ColumnNames, plain_name, replace_columns
-from sfumato.api.frames import in_memory
+from sfumato.api.calls import ColumnNames, in_memory, is_of_spark, plain_name, replace_columns
 from sfumato.api.imputation import repository_frame
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
@@ -73,7 +71,7 @@ def discover_dependencies(
     """
     given = {"repository": repository, "attributes": attributes, "dependents": dependents}
     if is_of_spark(repository):
-        from sfumato.spark.model.column_objects import ColumnObjects
+        from sfumato.spark.model.validation import ColumnObjects
 
         replace_columns(given, ColumnObjects(given, ["repository"]).name_of)
     else:

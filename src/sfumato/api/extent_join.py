@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import public
-from sfumato.api.columns import ColumnNames
-from sfumato.api.frames import frame_of, run
+from sfumato.api.calls import ColumnNames, frame_of, public, run
 from sfumato.tables.joins.table_extent_join import extent_join_job
 
 

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sfumato.api.calls import is_of_spark
-from sfumato.api.columns import plain_name, replace_columns
-from sfumato.api.frames import frame_of, in_memory
+from sfumato.api.calls import frame_of, in_memory, is_of_spark, plain_name, replace_columns
 from sfumato.calls import checks_call
 from sfumato.memory.frame import ArrowFrame
 from sfumato.memory.repository import is_table, read_parquet, rows_of

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfumato.api.calls import public
-from sfumato.api.columns import ColumnNames
-from sfumato.api.frames import frame_of, in_memory
+from sfumato.api.calls import ColumnNames, frame_of, in_memory, public
 from sfumato.api.imputation import Imputation
 from sfumato.operators.imputation.dependency import Dependency
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import public
-from sfumato.api.columns import ColumnName, ColumnNames
-from sfumato.api.frames import frame_of, in_memory, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
 from sfumato.tables.disorder.reorder_job import reorder_job, require_marked
 
 
@@ -112,8 +110,8 @@ def reorder(
     `oldest` buffered row, the lowest `punctuation`, its `lag` after the newest buffered row
     (microseconds) and the `slowest` source, for which the oldest row waits.
 
-    Cost: one shuffle by key. State: the buffered rows and, per key, the estimator's memory: from 2
-    KB (slack, max) to about 53 KB (a drop ratio).
+    Cost: one shuffle by key. State: the buffered rows and, per key, the estimator's memory: 2 KB
+    (slack, max) to 4 KB (a drop ratio).
     References: Kim et al. (2006), sections 3 to 5; sources and clocks are this project's own: see
     the page of papers.
 
@@ -123,16 +121,9 @@ def reorder(
     >>> [(row.id, row.late) for row in ordered.collect()]
     [(1, False), (2, False), (4, False), (3, False)]
     """
-    columns, waits = (
-        (event_time, arrival, key, source),
-        {
-            "drop_ratio": drop_ratio,
-            "slack": slack,
-            "estimator": estimator,
-            "max_buffer": max_buffer,
-            "max_delay": max_delay,
-        },
-    )
+    columns = event_time, arrival, key, source
+    waits: dict[str, Any] = {"drop_ratio": drop_ratio, "slack": slack, "estimator": estimator}
+    waits |= {"max_buffer": max_buffer, "max_delay": max_delay}
     limits = expected_sources, idle_timeout, forget_after
     return run(reorder_job(frame_of(df), *columns, waits, *limits, name))
 

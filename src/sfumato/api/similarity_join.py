@@ -8,9 +8,7 @@ from functools import reduce
 from itertools import combinations
 from typing import Any
 
-from sfumato.api.calls import public
-from sfumato.api.columns import ColumnNames
-from sfumato.api.frames import frame_of, in_memory, run
+from sfumato.api.calls import ColumnNames, frame_of, in_memory, public, run
 from sfumato.api.imputation import Imputation
 from sfumato.operators.joins.arrivals import Window, require_one
 from sfumato.tables.joins.similarity_query import (
@@ -241,9 +239,8 @@ def self_join(
     -----
     The metrics ``sfumato_self_join_N`` are those of ``sf.similarity_join``. Downstream of
     sf.reorder, with its event time as `order`, late rows are skipped and counted.
-    Cost: twice that of a join of two streams of half the rows each. One shuffle by `key`, of
-    `tasks` copies of the rows; the stream is read once. State: the rows of the window once, the
-    points of their alternatives twice.
+    Cost: that of a join of two streams of half the rows each. One shuffle by `key`, of `tasks`
+    copies of the rows; the stream is read once. State: the rows of the window.
 
     Examples
     --------

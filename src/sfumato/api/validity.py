@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.api.calls import public
-from sfumato.api.columns import ColumnName, ColumnNames
-from sfumato.api.frames import frame_of, in_memory
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public
 
 
 @public("sf.split_invalid(df)", "df")
@@ -76,7 +74,7 @@ def split_invalid(
     if in_memory(frame):
         from sfumato.memory import validity as engine
     else:
-        from sfumato.spark.model import checked as engine
+        from sfumato.spark.model import validity as engine
     found: tuple[Any, Any] = engine.split_rows(
         frame, attributes, key, order, metric, exclusive, strict
     )

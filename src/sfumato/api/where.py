@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.api.calls import public
-from sfumato.api.frames import frame_of, in_memory
+from sfumato.api.calls import frame_of, in_memory, public
 
 
 @public('sf.where(df, "celsius > 30")', "df")

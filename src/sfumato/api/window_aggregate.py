@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import public
-from sfumato.api.columns import ColumnName, ColumnNames
-from sfumato.api.frames import frame_of, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, public, run
 from sfumato.limits import why_not_placed
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.windows.table_windows import quantile_name as quantile_name

@@ -1,9 +1,8 @@
 """Charts, drawn with Altair: `pip install 'sfumato[charts]'`.
 
-`chart`, which is `sf.chart`, draws whatever it is given: a distribution, the results of windows
-over time, an uncertain window, a timetable, a running query. `rank_chart` shows how probable every
-rank is for every tuple. `save` writes a chart as a page that needs no network, or as an image. All
-have a light and a dark theme.
+`chart`, public as `sf.chart`, draws a distribution, window results over time, an uncertain
+window, a timetable or a running query. `rank_chart` shows the probability of each rank for each
+tuple. `save` writes a chart as an offline page or as an image. Themes: light and dark.
 """
 
 from sfumato.charts.chart import chart

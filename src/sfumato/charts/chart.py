@@ -1,4 +1,4 @@
-"""`sf.chart`: the chart of whatever it is given."""
+"""`sf.chart`: choose and draw the chart that fits its argument."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def chart(
     theme: str = "light",
     **options: Any,
 ) -> Any:
-    """Draw a result, a window, a timetable or a running query, as an Altair chart.
+    """Draw a result, a window, a timetable or a running query as an Altair chart.
 
     Parameters
     ----------
@@ -29,14 +29,14 @@ def chart(
             `sf.window_aggregate` with `distribution=m`
         rows with a column of results: an Arrow, pandas or Polars table, or collected rows; results
             are structs (mean, stddev, quantiles), numbers or distributions
-        an `UncertainWindow`: how probable each tuple held is to exist and to be in the window
-        a `Timetable`: when which query is answered, and what that costs (`options`: those of
-            `sfumato.charts.timetable_chart`)
-        a running StreamingQuery: rows per second and the share of late rows, per micro-batch
-    result, x, key : of rows: the column of results, the one to draw them over (by default the end
-        of `window`), and one with a separate line for each of its values
+        an `UncertainWindow`: for each tuple held, the probabilities that it exists and is in the
+        window a `Timetable`: when each query is answered, and the cost (`options`: as for
+        `sfumato.charts.timetable_chart`) a running StreamingQuery: rows per second and the share of
+        late rows, per micro-batch
+    result, x, key : for rows: the column of results, the column of the horizontal axis (by default
+        the end of `window`), and a column whose values get one line each
     title : replaces the default one
-    theme : "light" or "dark", of the page around it
+    theme : "light" or "dark", to match the surrounding page
 
     Returns
     -------

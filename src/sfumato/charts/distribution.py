@@ -1,4 +1,4 @@
-"""Chart of one distribution, as a histogram whose areas are probabilities."""
+"""Chart of one distribution: a histogram whose areas are probabilities."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -9,24 +9,19 @@ import numpy as np
 
 from sfumato.charts.style import altair, chart_of, number_text, styled, theme_of
 
-MAX_BARS = 60  # values drawn one by one; more are put into this number of bins
+MAX_BARS = 60  # values drawn one by one; more values are put into this many bins
 MAX_NARROW_BARS = 8  # values drawn as narrow bars, however far apart they are
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """Return the fields of a struct: a dict, a Spark row, an Arrow scalar; None for others."""
+    """Return the fields of a dict, Spark row or Arrow struct scalar; None for other types."""
     value = value.as_py() if hasattr(value, "as_py") else value
     value = value.asDict() if hasattr(value, "asDict") else value
     return dict(value) if isinstance(value, Mapping) else None
 
 
 def distribution_of(value: Any) -> tuple[np.ndarray, np.ndarray, str] | None:
-    """Return (values, probabilities, name of the attribute), by value; None for anything else.
-
-    value : a sequence of structs <prob, NAME>, as operators and `alternatives` give them, or a
-        struct with the field `distribution`
-    Raises ValueError for alternatives of several attributes.
-    """
+    """Return (values ascending, probabilities, attribute name); None for other types."""
     value = value.as_py() if hasattr(value, "as_py") else value
     value = (fields_of(value) or {}).get("distribution", value)
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
@@ -46,16 +41,16 @@ def distribution_of(value: Any) -> tuple[np.ndarray, np.ndarray, str] | None:
 
 
 def distribution_chart(law: Any, *, title: str | None = None, theme: str = "light") -> Any:
-    """Return an Altair chart of one distribution: how probable each value is.
+    """Return an Altair chart of one distribution.
 
     law : structs <prob, VALUE>, as `alternatives` give them, or a struct with the field
         `distribution`, as `sf.window_aggregate` gives it
 
-    The area of a bar is a probability. Up to eight values, and values at equal distances, have one
-    bar each, all of one width. Values at other distances, as merging leaves them, have a bar from
-    one to the next, with half the probability of each. Above 60 values there are 60 bins of equal
-    width. If the probabilities sum to less than 1, the subtitle gives that of no value.
-    Raises TypeError for anything else.
+    The area of a bar is a probability. Up to eight values, and equally spaced values, get one bar
+    each, all of equal width. Unequally spaced values (left by merging) get a bar between each pair
+    of neighbours, with half the probability of each. More than 60 values are put into 60 bins of
+    equal width. If the probabilities sum to less than 1, the subtitle gives the probability of no
+    value. Raises TypeError for other types.
     """
     alt, colours = altair(), theme_of(theme)
     found = distribution_of(law)
@@ -95,7 +90,7 @@ def distribution_chart(law: Any, *, title: str | None = None, theme: str = "ligh
 
 
 def _bars(values: np.ndarray, prob: np.ndarray) -> list[dict[str, Any]]:
-    """Return the bars of ascending values: from `low` to `high`, as high as `density`."""
+    """Return the bars of ascending values, each with `low`, `high` and `density`."""
     texts = [number_text(v, 6) for v in values.tolist()]
     gaps = np.diff(values)
     if len(values) > MAX_BARS:
@@ -110,7 +105,7 @@ def _bars(values: np.ndarray, prob: np.ndarray) -> list[dict[str, Any]]:
             half = 0.5 * max(min(0.8 * float(gaps.min()), 0.08 * span), 0.004 * span)
         return _boxes(values - half, values + half, prob, texts)
     else:
-        # A value that stands for several lies in their midst: half of them are on either side.
+        # A value that stands for several lies in their middle: half of them are on either side.
         ends = np.minimum(0.5 * gaps[[0, -1]], np.median(gaps))
         edges = np.concatenate([[values[0] - ends[0]], values, [values[-1] + ends[1]]])
         prob = 0.5 * (np.append(prob, 0.0) + np.append(0.0, prob))
@@ -129,7 +124,7 @@ def _boxes(
 
 
 def _heights(bars: list[dict[str, Any]], name: str) -> Any:
-    """Return the vertical axis: probabilities if all bars have one width, else densities."""
+    """Return the vertical axis: probabilities if all bars have equal width, else densities."""
     alt = altair()
     widths = np.array([bar["high"] - bar["low"] for bar in bars])
     if np.ptp(widths) > 1e-6 * widths.max():

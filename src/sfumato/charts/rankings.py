@@ -1,4 +1,4 @@
-"""Charts of rankings: how probable each rank is, and when which query is answered."""
+"""Charts of rankings: the probabilities of ranks, and the timetable of queries."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,9 +34,9 @@ def rank_chart(
 ) -> Any:
     """Return an Altair chart of Pr(rank = j), j = 1 ... k, and of their sum Pr_k.
 
-    It shows the tuples with the highest Pr_k, the highest first: at most 25, and above 0.0005.
+    Shows at most 25 tuples, sorted by Pr_k descending; tuples below 0.0005 are omitted.
 
-    ranked, options : scores, prob, rules, tuples, ascending as rank_probabilities takes them
+    ranked, options : scores, prob, rules, tuples, ascending: as for `rank_probabilities`
     labels : a text for each tuple; by default its number     what : the title of their axis
     theme : "light" or "dark"
     Raises ImportError without Altair, ValueError for other arguments out of range.
@@ -101,14 +101,14 @@ def timetable_chart(
 ) -> Any:
     """Return an Altair chart of a timetable.
 
-    The upper part shows the instants at which each query is answered; the lower one the sum of k
-    over the runs so far, also under other plans. At least one cycle is shown, or its first 120
-    runs, and of many queries the 40 most frequent.
+    The upper part shows the instants at which each query is answered. The lower part shows the
+    cumulative sum of k over the runs, also under other plans. Shows at least one cycle or its first
+    120 runs, and at most the 40 most frequent queries.
 
-    names : of the queries, in their order; by default q1, q2, ...
+    names : names of the queries, in order; by default q1, q2, ...
     unit, size : the unit of the time axis, and its length in the units of `every` ("minute" and
         60,000,000 for microseconds)
-    against : plans to compare with, as `timetable` names them     theme : "light" or "dark"
+    against : plans to compare with, by their names in `timetable`     theme : "light" or "dark"
     Raises ImportError without Altair, ValueError if `names` does not have one name per query.
     """
     alt, colours = altair(), theme_of(theme)
@@ -179,7 +179,7 @@ def _cost(table: Timetable, group: int) -> int:
 
 
 def _costs(table: Timetable, plans: Sequence[str], end: int, size: int) -> list[dict[str, Any]]:
-    """Return the sums of k over the runs so far, at each run."""
+    """Return the cumulative sum of k at each run, per plan."""
     rows = []
     for plan in plans:
         other = table if plan == table.plan else timetable(table.queries, plan)

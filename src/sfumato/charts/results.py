@@ -1,4 +1,4 @@
-"""Chart of the results of windows over time, with bands."""
+"""Chart of window results over time, with probability bands."""
 
 import re
 from collections import Counter
@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.charts.distribution import distribution_of, fields_of
 from sfumato.charts.style import altair, chart_of, styled, theme_of, time_axis
 
-BAND_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # the quantiles that bands are made of
+BAND_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles that bound the bands
 QUANTILE = re.compile(r"q(\d\d+)")
 MAX_KEYS = 8
 
@@ -28,13 +28,13 @@ def results_chart(
 ) -> Any:
     """Return an Altair chart of a column of results, one per window, over time.
 
-    columns : of the rows, by name     result : the column of results: structs or distributions
-    x : the column to draw them over; by default the end of `window`, else the number of the row
-    key : one line for each of its values, of which there may be eight
+    columns : the rows' columns by name     result : the column of results: structs or distributions
+    x : the column of the horizontal axis; by default the end of `window`, else the row number
+    key : a column with at most eight values, each drawn as one line
 
-    It shows the mean, and the ranges of probability 50% and 90% if there are distributions or
-    quantiles, else one standard deviation on either side. If some results may not exist, a second
-    chart below shows how probable it is that there is one.
+    Shows the mean, and the 50% and 90% probability ranges if there are distributions or quantiles,
+    else one standard deviation on either side. If some results may not exist, a second chart below
+    shows the probability of existence.
     """
     alt, colours = altair(), theme_of(theme)
     for argument, name in (("result", result), ("x", x), ("key", key)):
@@ -84,17 +84,14 @@ def results_chart(
     if any((row.get("existence") or 0.0) < 1.0 - 1e-9 for row in rows):
         unit, percent = alt.Scale(domain=[0, 1]), alt.Axis(format="%")
         share = alt.Y("existence:Q", title="there is one", axis=percent, scale=unit)
-        # Without it, this chart of certain results would be a line at 100%.
+        # Without this condition, the chart of certain results would be a line at 100%.
         below = base.properties(height=70).mark_line(interpolate="step-after", strokeWidth=2)
         drawn = alt.vconcat(drawn, below.encode(y=share, color=colour), spacing=14)
     return styled(drawn, title or f"{result}, window by window", _subtitle(rows), theme=theme)
 
 
 def columns_of(table: Any) -> dict[str, list[Any]] | None:
-    """Return the columns of a pandas, Polars or Arrow table or a list of rows; None for others.
-
-    Raises TypeError for a Spark frame, which would have to be collected.
-    """
+    """Return the columns of a pandas, Polars or Arrow table or a list of rows, else None."""
     if type(table).__module__.startswith("pyspark.sql") and hasattr(table, "schema"):
         raise TypeError("a picture is of rows that are here: give df.toArrow() or df.collect()")
     if hasattr(table, "to_pydict"):
@@ -112,11 +109,7 @@ def columns_of(table: Any) -> dict[str, list[Any]] | None:
 
 
 def bands_of(value: Any) -> dict[str, float | None]:
-    """Return what is drawn of one result: its quantiles as far as known, mean, existence.
-
-    value : a number, a struct of `sf.window_aggregate`, or a distribution
-    Raises TypeError for anything else.
-    """
+    """Return the values drawn for one result: the known quantiles, mean and existence."""
     value = value.as_py() if hasattr(value, "as_py") else value
     if value is None:
         return {}
@@ -146,20 +139,14 @@ def bands_of(value: Any) -> dict[str, float | None]:
 
 
 def _has_band(rows: list[dict[str, Any]], low: str, high: str) -> bool:
-    """Return whether all rows have a range, and some have one that is more than a line."""
+    """Return whether all rows have this range, and some range has a positive width."""
     known = all(row.get(low) is not None and row.get(high) is not None for row in rows)
     return known and any(row[high] > row[low] for row in rows)
 
 
 def _with_parts(rows: list[dict[str, Any]], ends: list[Any] | None) -> list[dict[str, Any]]:
-    """Return the rows with a result, each with the number of its `part` of the line.
-
-    A line ends where a row has no result, and where windows are missing, so that no band covers
-    what does not exist.
-
-    ends : of the windows of the rows, if they are drawn over these
-    """
-    last: dict[str, Any] = {}  # by key: the end of its last window
+    """Return the rows that have a result, each with the number of its line segment (`part`)."""
+    last: dict[str, Any] = {}  # key -> end of its last window
     steps = []
     for row, end in zip(rows, ends or (), strict=False):
         if row["key"] in last and end > last[row["key"]]:
@@ -184,7 +171,7 @@ def _with_parts(rows: list[dict[str, Any]], ends: list[Any] | None) -> list[dict
 
 
 def _window_ends(columns: dict[str, list[Any]]) -> list[Any] | None:
-    """Return the ends of the windows of the rows; None if some row has none."""
+    """Return the window ends of the rows; None if some row has no window."""
     fields = [fields_of(cell) for cell in columns.get("window", [])]
     ends = [None if field is None else field.get("end") for field in fields]
     return None if not ends or any(end is None for end in ends) else ends
@@ -202,7 +189,7 @@ def _subtitle(rows: list[dict[str, Any]]) -> str:
 
 
 def _places(columns: dict[str, list[Any]], x: str | None) -> tuple[list[Any], str, str]:
-    """Return where each row lies on the axis, Altair's type of that, and the axis' title."""
+    """Return the rows' positions on the axis, their Altair type, and the axis title."""
     name, cells = x, None if x is None else columns[x]
     if cells is None and (ends := _window_ends(columns)) is not None:
         name, cells = "end of the window", ends
@@ -217,5 +204,5 @@ def _places(columns: dict[str, list[Any]], x: str | None) -> tuple[list[Any], st
 
 
 def _as_shown(time: datetime) -> str:
-    """Return a time as it is to be read, in UTC if it has a zone."""
+    """Return a time as displayed: in UTC if it has a zone."""
     return (time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)).isoformat()

@@ -1,4 +1,4 @@
-"""Charts of running things: the micro-batches of a query, and an uncertain count window."""
+"""Charts of running queries (their micro-batches) and of uncertain count windows."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,18 +13,18 @@ from sfumato.reports import observed, parts_of
 def progress_chart(query: Any, *, title: str | None = None, theme: str = "light") -> Any:
     """Return an Altair chart of the latest micro-batches of a query.
 
-    The upper part shows the rows read per second; the lower one the share of the rows that each
-    operator found late or invalid. Draw it again to see newer ones.
+    The upper part shows the rows read per second; the lower part shows the share of late or invalid
+    rows per operator. Call it again to include newer micro-batches.
 
     query : a StreamingQuery, or its `recentProgress`
-    Raises ValueError for a query without a micro-batch yet.
+    Raises ValueError if the query has had no micro-batch yet.
     """
     alt, colours = altair(), theme_of(theme)
     rates, shares = [], []
     for report in getattr(query, "recentProgress", query):
         durations = _get(report, "durationMs") or {}
         if "addBatch" not in durations:
-            continue  # it only looked for rows
+            continue  # no rows were read
         rows = _get(report, "numInputRows") or 0
         seconds = max(durations.get("triggerExecution", 0) / 1000, 1e-3)
         when = str(_get(report, "timestamp")).removesuffix("Z")
@@ -67,7 +67,7 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
 
 
 def _shares(report: Any) -> Iterator[tuple[str, float]]:
-    """Yield ("late in reorder_1", share of its rows) for each operator that counts it."""
+    """Yield ("late in reorder_1", share of its rows) for each operator with such a counter."""
     for part, counts in parts_of(observed(report)).items():
         rows = counts.get("rows") or 0
         for counter in ("late", "invalid"):
@@ -85,18 +85,17 @@ def membership_chart(
 ) -> Any:
     """Return an Altair chart of the tuples that an uncertain count window holds.
 
-    It shows the probability of each to exist, and that it is one of the window's newest existing
-    ones if it exists (T_j). The older a tuple, the more existing ones may be newer.
-    Raises ValueError for an empty window.
+    Shows the probability that each tuple exists, and the probability T_j that an existing tuple is
+    among the newest existing tuples of the window. T_j falls with a tuple's age. Raises ValueError
+    for an empty window.
     """
     alt, colours = altair(), theme_of(theme)
-    saved = window.saved
-    if not len(saved.indices):
+    if not window.held:
         raise ValueError("the window holds no tuple yet: there is nothing to draw")
-    inside = np.asarray(window.in_window(saved.indices))
+    inside = np.asarray(window.in_window(window.indices))
     rows = [
         {"tuple": int(j), "exists": float(p), "inside": float(t), "both": float(p * t)}
-        for j, p, t in zip(saved.indices, saved.existence, inside, strict=True)
+        for j, p, t in zip(window.indices, window.existence, inside, strict=True)
     ]
     first, last = rows[0]["tuple"], rows[-1]["tuple"]
     along = alt.Scale(domain=[first - 0.5, last + 0.5], nice=False, zero=False)

@@ -1,4 +1,4 @@
-"""What all charts have in common: colours for colour-blind readers, fonts, axes, files."""
+"""Style shared by all charts: colour-blind-safe colours, fonts, axes, file formats."""
 
 import math
 from collections.abc import Sequence
@@ -18,15 +18,12 @@ FILE_OPTIONS: dict[str, dict[str, Any]] = {
     ".png": {"ppi": 144},
     ".svg": {},
 }
-"""Options of a chart's file, by its ending."""
+"""Options of a chart's file, by its suffix."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of paper, ink and grid, of one series and of a second, and the palette.
-
-    steps : the part of a ramp of blues that can be told from the paper
-    """
+    """Colours of a theme: paper, ink, grid, first and second series, and the palette."""
 
     paper: str | None
     ink: str
@@ -49,7 +46,7 @@ THEMES = {
 
 
 def altair() -> ModuleType:
-    """Return the module. Raises an ImportError that says how to install it."""
+    """Return the module `altair`. Raises ImportError with installation instructions."""
     try:
         import altair
     except ImportError:
@@ -58,20 +55,20 @@ def altair() -> ModuleType:
 
 
 def theme_of(name: str) -> Theme:
-    """Return the theme of that name. Raises ValueError for an unknown one."""
+    """Return the theme with this name. Raises ValueError for an unknown name."""
     if name not in THEMES:
         raise ValueError(f"`theme` must be one of {', '.join(THEMES)}; got {name!r}")
     return THEMES[name]
 
 
 def chart_of(rows: list[dict[str, Any]], height: int = HEIGHT, width: int = WIDTH) -> Any:
-    """Return a chart of some rows, still without marks."""
+    """Return a chart of rows that has no marks yet."""
     alt = altair()
     return alt.Chart(alt.Data(values=rows), width=width, height=height)
 
 
 def number_text(value: float, digits: int = 4) -> str:
-    """Return a number with this many significant digits, in general without an exponent."""
+    """Format a number with this many significant digits, usually without an exponent."""
     short = f"{value:.{digits}g}"
     size = abs(value)
     if ("e" not in short and size < 1e4) or not 1e-6 <= size < 1e15:
@@ -82,7 +79,7 @@ def number_text(value: float, digits: int = 4) -> str:
 
 
 def time_axis(times: Sequence[str]) -> Any:
-    """Return an axis of times, ISO texts: 24 hours, or dates if they cover days."""
+    """Return a time axis for ISO texts: clock times, or dates if they span days."""
     span = datetime.fromisoformat(max(times)) - datetime.fromisoformat(min(times))
     if span >= timedelta(days=2):
         return altair().Axis()
@@ -90,10 +87,7 @@ def time_axis(times: Sequence[str]) -> Any:
 
 
 def styled(chart: Any, title: str, *subtitle: str, theme: str = "light") -> Any:
-    """Return a chart with its titles, and type large enough to read.
-
-    theme : "light" or "dark", of the page around it
-    """
+    """Return a chart with titles and legible font sizes."""
     colours, is_dark = theme_of(theme), theme != "light"
     inks = {"color": colours.ink, "subtitleColor": colours.faint} if is_dark else {}
     sizes = {"fontSize": 16, "subtitleFontSize": 13, "offset": 12}
@@ -118,8 +112,8 @@ def styled(chart: Any, title: str, *subtitle: str, theme: str = "light") -> Any:
 def save(chart: Any, path: str | Path) -> Path:
     """Write a chart to `path`, and return the path.
 
-    The ending is the format: .html is a page that needs no network, .png and .svg are images.
-    Raises ValueError for other endings.
+    The suffix gives the format: .html is an offline page, .png and .svg are images. Raises
+    ValueError for other suffixes.
     """
     path = Path(path)
     if path.suffix not in FILE_OPTIONS:

@@ -1,5 +1,5 @@
 """The command line: run, watch, explain, check; sessions, pipeline files, the Java runtime.
 
-`main` is the command, `commands` has its parts; other files are named after what they do for one.
-Nothing imports this package; users call `sfumato`.
+`main` defines the command and its subcommands; each other file is named after its task. No other
+package imports this one: users call `sfumato`.
 """

@@ -1,26 +1,27 @@
-"""`sfumato check`: check a pipeline with Spark, and describe what it reads, does and writes."""
+"""Describe a pipeline for `sfumato check`, and draw charts for `sfumato explain`."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sfumato.charts import save, timetable_chart
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, Sink
 from sfumato.cli.plan import build_plan
 from sfumato.cli.sink_query import try_start
+from sfumato.language.steps import Step, explained
+from sfumato.spark.model.figures import timetables
 from sfumato.spark.model.repository import without_data
 from sfumato.spark.run_to_end import ending
 
+AXIS_UNITS = (("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000))
+
 
 def check_pipeline(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
-    """Check sources, queries and sinks with Spark, and describe them.
-
-    The queries are planned as `run` plans them, without the data of repositories, and each stream
-    is started without its sink and stopped immediately, so that what `run` refuses is refused here.
-    Only columns and offsets are read, as far as Spark needs them.
-    Raises PipelineError for what Spark or our SQL refuse.
-    """
+    """Check sources, queries and sinks with Spark, and yield their descriptions."""
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
         ends = ending(spark, last=False) if pipeline.flush else nullcontext()
         with ends, without_data():
@@ -58,3 +59,28 @@ def _rows(sink: Sink) -> str:
     if sink.late_rows is None:
         return sink.query
     return f"the late rows of {sink.query}" if sink.late_rows else f"{sink.query} without late rows"
+
+
+def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
+    """Draw the timetable of each TOP query, one chart per group of queries answered together."""
+    drawn: dict[Any, str] = {}
+    for name, step in steps.items():
+        for ranked in step.walk():
+            if "timetable" in ranked.facts:
+                below = "".join(map(explained, ranked.inputs.values()))
+                key = (*ranked.facts["timetable"], ranked.facts["ranked by"], below)
+                drawn.setdefault(key, name)
+    files = []
+    for (queries, plan, *_), name in drawn.items():
+        shared, _ = timetables(queries, plan)
+        unit, size = _unit(min(every for *_, every in queries))
+        names, against = [each for each, *_ in queries], ("none", "in", "inco")
+        chart = timetable_chart(shared, names, unit=unit, size=size, against=against)
+        folder.mkdir(parents=True, exist_ok=True)
+        files += [save(chart, folder / f"{name}{ending}") for ending in (".html", ".png")]
+    return files
+
+
+def _unit(every: int) -> tuple[str, int]:
+    """Return the largest unit of time that is not longer than the shortest `every`."""
+    return next(((unit, size) for unit, size in AXIS_UNITS if size <= every), ("microsecond", 1))

@@ -1,11 +1,11 @@
-"""`sf.configure`: put what this package needs into the builder of a Spark session."""
+"""`sf.configure`: add the settings of this package to the builder of a Spark session."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.java import use_java
@@ -14,8 +14,8 @@ from sfumato.spark.settings import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BEFORE_START = "spark.python.unix.domain.socket.enabled"  # a running server has decided it already
-INSTALLATION = ("SPARK_HOME", "SPARK_CONF_DIR")  # variables: its files may name a cluster
+BEFORE_START = "spark.python.unix.domain.socket.enabled"  # fixed once a server runs
+INSTALLATION = ("SPARK_HOME", "SPARK_CONF_DIR")  # variables; their files may name a cluster
 
 
 def configure(
@@ -41,7 +41,7 @@ def configure(
     TypeError
         If `builder` is not a builder.
     RuntimeError
-        If there is no Java runtime.
+        If no Java runtime is found.
 
     Notes
     -----
@@ -77,7 +77,7 @@ def configure(
 
 
 def _start_quietly(builder: SparkSession.Builder) -> None:
-    """Start Spark and its workers without standard error, which a notebook would show."""
+    """Start Spark and its workers without standard error, which a notebook would display."""
     start = builder.getOrCreate
 
     def started() -> SparkSession:
@@ -87,14 +87,18 @@ def _start_quietly(builder: SparkSession.Builder) -> None:
     builder.getOrCreate = started  # type: ignore[method-assign]
 
 
+def quiet_children() -> AbstractContextManager[None]:
+    """Hide the standard error of processes that start in this context, which Spark floods."""
+    return children_print_to(os.open(os.devnull, os.O_WRONLY))
+
+
 @contextmanager
-def quiet_children() -> Iterator[None]:
-    """Hide the standard error of processes that start in this context, which Spark fills."""
+def children_print_to(target: int) -> Iterator[None]:
+    """Redirect the standard error of processes started in this context to a file descriptor."""
     sys.stderr.flush()
     kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
+    os.dup2(target, 2)
+    os.close(target)
     try:
         yield
     finally:
@@ -103,5 +107,5 @@ def quiet_children() -> Iterator[None]:
 
 
 def _is_here(master: str) -> bool:
-    """Return whether Spark runs on this machine; without a master, its files may name another."""
+    """Return whether Spark runs on this machine; configuration files may name another master."""
     return master.startswith("local") if master else not any(v in os.environ for v in INSTALLATION)

@@ -1,4 +1,4 @@
-"""The entry point of the command `sfumato`, which reports a missing package without a traceback."""
+"""Entry point of the command `sfumato`; reports a missing package without a traceback."""
 
 import sys
 
@@ -6,13 +6,13 @@ from sfumato.extras import needed
 
 
 def main() -> None:
-    """Run the command line; exit with 1, and the way to install it, if a package is missing."""
+    """Run the command line; if a package is missing, print how to install it and exit with 1."""
     try:
         from sfumato.cli.main import app
 
         app()
     except ImportError as error:
-        # An error without a name was raised by our own code, with a message for the user.
+        # An error without a name was raised by this package, with a message for the user.
         why = str(error) if error.name is None else needed(_command(), error)
         if why is None:
             raise
@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def _command() -> str:
-    """Return the command as it was typed, without its arguments."""
+    """Return the command as it was typed, without arguments."""
     words = [word for word in sys.argv[1:2] if not word.startswith("-")]
     return f"`{' '.join(['sfumato', *words])}`"
 

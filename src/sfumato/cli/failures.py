@@ -1,4 +1,4 @@
-"""The causes of failures, in one or two lines without traces."""
+"""Causes of failures in one or two lines, without stack traces."""
 
 import os
 import re
@@ -31,15 +31,11 @@ UNHELPFUL = (
 
 
 def first_cause(error: BaseException) -> str:
-    """Return what went wrong, from an exception of Spark or of our own.
-
-    A Python worker's error is the last line of its trace. A Java error is the first informative
-    line, without class names and error codes.
-    """
+    """Return the cause of an exception raised by Spark or by this package."""
     text = str(error)
     if TRACEBACK in text and (why := _python_error(text)):
         return why
-    # The error of a task is in the line that says how often the task failed.
+    # The error of a task is in the line with the number of task failures.
     lines = text.splitlines()
     in_a_task = [found["why"] for line in lines if (found := IN_A_TASK.search(line))]
     for line in map(_plain, [*in_a_task, *lines]):
@@ -55,7 +51,7 @@ def _plain(line: str) -> str:
 
 
 def _python_error(text: str) -> str | None:
-    """Return the message of the last Python error in a text with traces, the outermost."""
+    """Return the message of the outermost Python error in a text with stack traces."""
     for line in text.rsplit(TRACEBACK, 1)[1].splitlines():
         match = ERROR_LINE.match(line.strip())
         if match:
@@ -64,17 +60,14 @@ def _python_error(text: str) -> str | None:
 
 
 class LostFolderError(Exception):
-    """A folder that a run needs was deleted while it ran."""
+    """A folder that a run needs was deleted during the run."""
 
 
 PROBE = 1 << 20  # bytes
 
 
 def folder_trouble(folders: Mapping[str, str]) -> str | None:
-    """Say which folder cannot be written to, and why; None if all can be.
-
-    folders : path by purpose; paths with a scheme are not checked
-    """
+    """Describe the first folder that is not writable and the reason; None if all are writable."""
     for what, path in folders.items():
         if WITH_SCHEME.match(path):
             continue
@@ -93,7 +86,7 @@ def folder_trouble(folders: Mapping[str, str]) -> str | None:
     return None
 
 
-# Errors of workers, their JVM or the network that a second attempt may not meet again.
+# Errors of workers, the JVM or the network that may not recur in a second attempt.
 TRANSIENT = (
     "failed to connect back",
     "worker exited unexpectedly",
@@ -109,9 +102,9 @@ TRANSIENT = (
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether a failure comes from the environment, not from the query or its data."""
+    """Return whether a failure is due to the environment rather than the query or its data."""
     text = str(error)
     why = _python_error(text) if TRACEBACK in text else None
     if why is not None and not any(words in why for words in TRANSIENT):
-        return False  # the query's own code raised
+        return False  # raised by the query's own code
     return any(words in text for words in TRANSIENT)

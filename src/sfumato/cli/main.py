@@ -1,12 +1,12 @@
 """The command `sfumato`: its subcommands and their options.
 
-The work of a command is in the other files of this folder, which are imported when it runs.
+Each command imports its implementation from the other files of this folder when it runs.
 """
 
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -20,7 +20,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 
 class LogForm(StrEnum):
-    """The form of a run's log: lines for people, or JSON lines for programs."""
+    """Format of a run's log: text for people, or JSON lines for programs."""
 
     text = "text"
     json = "json"
@@ -111,17 +111,17 @@ def run(
     """Run the pipeline FILE until Ctrl-C."""
     console = RedactingConsole()
     options = {"short": once, "page": not console.is_terminal, "trust": trust}
-    allowed = _permissions(trust, allow_packages, allow_settings)
+    allowed = Permissions(allow_packages or trust, allow_settings or trust)
     with open_pipeline(file, console, cores, verbose, allowed, **options) as (spark, pipeline):
         from sfumato.cli.output import Log
         from sfumato.cli.run import run as run_pipeline
-        from sfumato.cli.run_view import Endpoints, serve_run
+        from sfumato.cli.run_view import serve_run
 
         lines = None if log is None else Log(console, is_json=log is LogForm.json)
-        endpoints = Endpoints(watch_port if watch else None, metrics_port, metrics_file)
-        # A JSON log has nothing but its own lines.
+        # A JSON log contains only its own lines.
         notes = Console(stderr=True) if log is LogForm.json else console
-        with serve_run(notes, endpoints) as view:
+        page_port = watch_port if watch else None
+        with serve_run(notes, page_port, metrics_port, metrics_file) as view:
             code = run_pipeline(spark, pipeline, console, once=once, log=lines, view=view)
     raise typer.Exit(code)
 
@@ -147,7 +147,7 @@ def explain(
 ) -> None:
     """Explain what the queries of the pipeline FILE do; run nothing."""
     console = RedactingConsole()
-    allowed = _permissions(trust, allow_packages, allow_settings)
+    allowed = Permissions(allow_packages or trust, allow_settings or trust)
     opened = open_pipeline(file, console, cores, verbose, allowed, short=True, trust=trust)
     with opened as (spark, pipeline):
         from sfumato.cli.plan import build_plan
@@ -158,8 +158,18 @@ def explain(
         for name, text in plan.explanations.items():
             console.print(f"[bold]{escape(name)}[/bold]")
             _print(console, f"{text}\n")
-    if chart is not None:
-        _draw(console, plan.steps, chart)
+    if chart is None:
+        return
+    from sfumato.cli.check import draw
+
+    try:
+        files = draw(plan.steps, chart)
+    except ImportError as error:
+        raise failed(error) from None
+    for drawn in files:
+        _print(console, f"Drawn: {drawn}")
+    if not files:
+        _print(console, "No query has a TOP: there is no timetable to draw.")
 
 
 @app.command()
@@ -183,7 +193,7 @@ def check(
     if file is None:
         raise failed("`sfumato check` needs a FILE, or --schema", USAGE)
     console = RedactingConsole()
-    allowed = _permissions(trust, allow_packages, allow_settings)
+    allowed = Permissions(allow_packages or trust, allow_settings or trust)
     opened = open_pipeline(file, console, cores, verbose, allowed, short=True, trust=trust)
     with opened as (spark, pipeline):
         from sfumato.cli.check import check_pipeline
@@ -214,7 +224,7 @@ def init(
         file.write_text(first_file(place, file.resolve().parent), encoding="utf-8")
     except PipelineError as error:
         raise failed(error, USAGE) from None
-    option = " --allow-packages" if place.startswith("kafka:") else ""  # of its connector
+    option = " --allow-packages" if place.startswith("kafka:") else ""  # for the Kafka connector
     _print(Console(), f"Wrote {file}. Read it, then run: sfumato check {file}{option}")
 
 
@@ -233,7 +243,7 @@ def warm_up(
 
     console = Console()
     if remove:
-        from sfumato.cli.cache_cleanup import remove_caches
+        from sfumato.cli.java import remove_caches
 
         for folder in remove_caches():
             _print(console, f"Removed: {folder}")
@@ -241,32 +251,15 @@ def warm_up(
     with console.status("Compiling") as status:
         done = sf.ops.warm_up(None, lambda name: status.update(f"Compiling: {name}"), processes)
     console.print(f"{done.compiled} kernels compiled, {done.loaded} read from disk.")
-    if not done.compiled:  # the kernels of an image, for example, in a folder that only root writes
+    if not done.compiled:  # for example, in an image whose kernel folder only root can write
         return
     if done.folder is None:
         raise typer.Exit(FAILED)
     _print(console, f"Stored in {done.folder}")
 
 
-def _permissions(trust: bool, packages: bool, settings: bool) -> Permissions:
-    return Permissions(packages=packages or trust, settings=settings or trust)
-
-
 def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _draw(console: Console, steps: Any, folder: Path) -> None:
-    from sfumato.cli.charts import draw
-
-    try:
-        files = draw(steps, folder)
-    except ImportError as error:
-        raise failed(error) from None
-    for file in files:
-        _print(console, f"Drawn: {file}")
-    if not files:
-        _print(console, "No query has a TOP: there is no timetable to draw.")
 
 
 if __name__ == "__main__":

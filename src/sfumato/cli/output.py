@@ -1,4 +1,4 @@
-"""The output of a run: a table of progress, or one line per micro-batch, for people or programs."""
+"""Output of a run: a progress table, or one line per micro-batch, for people or programs."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 SHOWN_COUNTERS = ("late", "invalid", "out_of_order")
 MAX_CELL = 48  # characters
-MAX_ELEMENTS = 3  # of an array in a cell
+MAX_ELEMENTS = 3  # elements of an array shown in a cell
 
 
 class Log:
-    """The output of a run.
+    """Output of a run.
 
-    is_json : JSON lines, and nothing else
-    is_live : a table that is refreshed, in the place of lines about micro-batches
+    is_json : write JSON lines only
+    is_live : refresh a table instead of writing a line per micro-batch
     """
 
     def __init__(self, console: Console, *, is_json: bool = False, is_live: bool = False) -> None:
@@ -47,19 +47,17 @@ class Log:
             self._live = Live(console=console, refresh_per_second=4, transient=True)
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Say something about the run as a whole to people."""
+        """Print a message about the whole run for people."""
         if not self.is_json:
             self.console.print(text, style=style)
 
     def event(self, sink: str, event: str, **more: Any) -> None:
-        """Report something that happened to a sink."""
         if self.is_json:
             self._json(sink=sink, event=event, **more)
         else:
             self._line(f"{sink}: {event}")
 
     def batch(self, sink: str, batch: MicroBatch) -> None:
-        """Report one micro-batch of a sink."""
         if self._live is not None:
             return
         if self.is_json:
@@ -93,11 +91,10 @@ class Log:
             self._json(sink=sink, row=dict(zip(columns, row, strict=True)))
 
     def refreshed(self) -> AbstractContextManager[Any]:
-        """Return a context in which the table of progress is shown."""
+        """Return a context manager that displays the progress table."""
         return nullcontext() if self._live is None else self._live
 
     def refresh(self, queries: Sequence[SinkQuery]) -> None:
-        """Show the progress of the queries."""
         if self._live is not None:
             shown, console = _progress(queries), self.console
             if isinstance(console, RedactingConsole):
@@ -105,7 +102,7 @@ class Log:
             self._live.update(shown)
 
     def end(self, queries: Sequence[SinkQuery], failed: SinkQuery | None) -> None:
-        """Report the totals of a run, so that no row is lost unseen, and why it failed."""
+        """Report the totals of a run, including dropped rows, and the cause of a failure."""
         started = [query for query in queries if query.query is not None]
         cause = "" if failed is None or failed.error is None else failed.cause(failed.error)
         if not self.is_json:
@@ -161,7 +158,7 @@ def _progress(queries: Sequence[SinkQuery]) -> Group:
 
 
 def progress_table(progress: Mapping[str, QueryProgress]) -> Table:
-    """Build one line per sink: rows read and written, late, invalid or held rows."""
+    """Build the progress table, one line per sink: rows read, written, late, invalid, held."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("sink", overflow="fold")
     numbers = "micro-batches,rows in,rows/s,rows out,late,invalid,out of order,held"
@@ -176,19 +173,19 @@ def progress_table(progress: Mapping[str, QueryProgress]) -> Table:
 
 
 def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Group:
-    """Build a table of rows under a title; long values are cut."""
+    """Build a titled table of rows; long values are truncated."""
     table = Table(header_style="dim")
     for index, name in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         table.add_column(escape(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(cell(value)) for value in row))
-    # A title of the table itself would wrap at the table's width.
+    # The table's own title would wrap at the width of the table.
     return Group(Text(title, style="bold"), table)
 
 
 def cell(value: Any) -> str:
-    """Write a value of a row in a few characters."""
+    """Format a value of a row in a few characters."""
     text = _text(value)
     return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
 

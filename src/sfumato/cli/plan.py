@@ -1,14 +1,10 @@
-"""The plan of a pipeline: frames of its sources and queries, and the streaming queries of a run.
+"""Plan of a pipeline: the frames of sources and queries, and the streaming queries of a run.
 
-Each sink is a separate streaming query that computes what it reads. Where several sinks read one
-ranking, or a query and its late rows, that part is a streaming query too, a shared one: it writes
-its rows to a folder next to the checkpoints by Spark's file sink, which commits each micro-batch
-once, and the sinks read that folder as a stream. A crash anywhere loses and doubles nothing, for
-each of these queries keeps its own progress.
-
-Queries come and go while the checkpoints stay. So the folder is named after what is ranked, not
-after a query, and where there are checkpoints even a single ranked query is shared: its sink reads
-the same folder whichever other queries there are.
+Each sink is a separate streaming query that computes everything it reads. A part read by several
+sinks (a ranking, or a query and its late rows) becomes a shared streaming query, which writes its
+rows to a folder next to the checkpoints with Spark's exactly-once file sink. The sinks read that
+folder as a stream. With checkpoints, every ranking is shared, and its folder is named after the
+ranking rather than the query, so that queries may change between runs.
 """
 
 import hashlib
@@ -31,24 +27,24 @@ from sfumato.cli.pipeline.frames import encode, read_source
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, PipelineError, PipelineSource, Sink
 from sfumato.cli.pipeline.parts import WITH_SCHEME
 from sfumato.duration import microseconds
+from sfumato.language.answers import RankingGroup
 from sfumato.language.planner import NamedQueries
-from sfumato.language.ranking import RankingGroup
 from sfumato.language.steps import Step, explained
 from sfumato.language.tables import PlannedFrame
 
-LATE = "late"  # the column by which a controller marks late rows
-UNSTORABLE = ("void", "interval")  # types that files cannot have
+LATE = "late"  # the column in which a controller flags late rows
+UNSTORABLE = ("void", "interval")  # types that files cannot store
 NOT_FOUND = re.compile(r"Failed to find the data source: ([\w.]+)")
 SPARK_ERRORS = (PySparkException, Py4JError)
-"""The errors of Spark: its own, and those of Java that PySpark has no name for."""
+"""Errors raised by Spark, including Java errors without a PySpark class."""
 
 
 @dataclass(frozen=True)
 class SharedQuery:
     """A streaming query whose rows several sinks read.
 
-    sink : the files that it writes; its checkpoint is next to them
-    title : its name in the table of progress      readers : the names of the queries that read it
+    sink : the files written; the checkpoint is next to them
+    title : name in the progress table      readers : names of the queries that read it
     is_new : whether its folder did not exist before
     """
 
@@ -61,13 +57,13 @@ class SharedQuery:
 
 @dataclass
 class Plan:
-    """The frames of a pipeline's sources and queries, and what its queries do.
+    """The frames of a pipeline's sources and queries, and their explanations.
 
     folder : of the checkpoints; None: nothing is shared
     keeps_checkpoints : whether the next run finds the folder, perhaps with other queries
-    explanations, steps : by query: its plan in words, its last operation
-    names_read : returns the names of the queries that are read for one query
-    parted : by query, the rows whose late ones have a separate sink
+    explanations, steps : by query: its plan in words, and its last operation
+    names_read : function that returns the queries upstream of a query
+    parted : by query: the rows whose late rows go to a separate sink
     shared : the queries whose rows several sinks read
     """
 
@@ -84,11 +80,11 @@ class Plan:
 
     @property
     def streams(self) -> list[Sink]:
-        """The sinks whose rows are a stream."""
+        """Return the sinks whose rows are a stream."""
         return [sink for sink in self.pipeline.sinks if self.frames[sink.query].isStreaming]
 
     def rows_of(self, sink: Sink) -> DataFrame:
-        """Return the rows that a sink writes. Raises PipelineError for a missing key column."""
+        """Return the rows for a sink. Raises PipelineError for a missing key column."""
         if sink.late_rows is None:
             rows = self.frames[sink.query]
         else:
@@ -100,15 +96,15 @@ class Plan:
             raise PipelineError(f"`sinks.{sink.name}`: {error}") from None
 
     def late_target(self, query: str) -> float | None:
-        """Return the largest drop ratio of a query and those that it reads; None without one."""
+        """Return the largest drop ratio of a query and its upstream queries, or None."""
         read = [self.steps[name] for name in self.names_read(query) if name in self.steps]
         ratios = [each.facts.get("drop_ratio") for step in read for each in step.walk()]
         return max((ratio for ratio in ratios if ratio is not None), default=None)
 
-    # ---- what is refused -------------------------------------------------------------------------
+    # ---- checks of sinks -------------------------------------------------------------------------
 
     def check_sinks(self) -> None:
-        """Raise PipelineError for a sink that cannot write its rows, or would write some again."""
+        """Raise PipelineError for a sink that cannot write its rows or would duplicate some."""
         for sink in self.pipeline.sinks:
             if sink not in self.streams and sink.format != CONSOLE:
                 why = f"gets the rows of {sink.query}, which reads static sources only: make one "
@@ -129,20 +125,21 @@ class Plan:
     # ---- shared queries --------------------------------------------------------------------------
 
     def share_ranking(self, group: RankingGroup, answers: PlannedFrame) -> PlannedFrame:
-        """Let the queries of a group read the folder of their shared query."""
+        """Make the queries of a group read the folder of their shared query."""
         frame, queries = answers.df, tuple(dict.fromkeys(group.members))
         if not frame.isStreaming or any(word in str(frame.dtypes) for word in UNSTORABLE):
             return answers
         if len(queries) < 2 and not self.keeps_checkpoints:
             return answers
         name = f"ranking-{hashlib.sha256(' '.join(group.key).encode()).hexdigest()[:12]}"
-        # One file per micro-batch, and the sinks read one at a time: in the order of the answers.
+        # One file per micro-batch, read one at a time by the sinks: this keeps the order of the
+        # answers.
         title = ", ".join(queries) + (" together" if len(queries) > 1 else " ranked")
         df = self._share(name, title, queries, frame.repartition(1), maxFilesPerTrigger=1)
         return replace(answers, df=df)
 
     def part_late_rows(self, sink: Sink) -> None:
-        """Let the sinks of a query's late rows, and of its others, read one shared query."""
+        """Make the sinks of a query's late and other rows read one shared query."""
         query, frame = sink.query, self.frames[sink.query]
         if query in self.parted:
             return
@@ -163,10 +160,10 @@ class Plan:
     def _share(
         self, name: str, title: str, readers: tuple[str, ...], frame: DataFrame, **options: int
     ) -> DataFrame:
-        """Note a shared query, and return a stream of what it writes. options : of reading"""
+        """Register a shared query; return a stream of its output. options : of reading"""
         folder = f"{self.folder}/shared-{name}"
         path = f"{folder}/answers"
-        # Its checkpoint tells: the folder of the answers is created before anything is refused.
+        # Decided by its checkpoint: the folder of answers is created before sinks are checked.
         is_new = not _exists(self.spark, f"{folder}/offsets")
         if WITH_SCHEME.match(path):
             self.spark.createDataFrame([], frame.schema).write.mode("append").parquet(path)
@@ -183,10 +180,7 @@ def build_plan(
     folder: str | None = None,
     keeps_checkpoints: bool = True,
 ) -> Plan:
-    """Make each source and query a temporary view, in the order of the file.
-
-    Raises PipelineError, with the place in the file, for what Spark or our SQL refuse.
-    """
+    """Register each source and query as a temporary view, in file order."""
     folder = None if folder is None else folder.rstrip("/")
     plan = Plan(spark, pipeline, folder, keeps_checkpoints)
     texts = {query.name: query.sql for query in pipeline.queries}
@@ -203,7 +197,7 @@ def build_plan(
         with errors_at(f"queries.{name}.sql"):
             planned = queries.frames(name)
             check_statements(name, planned)
-            _ = planned[0].df.schema  # analysed now, so that an error has its place
+            _ = planned[0].df.schema  # analysed here, so that an error names its query
         planned[0].df.createOrReplaceTempView(name)
         plan.frames[name], plan.steps[name] = planned[0].df, planned[0].step
         plan.explanations[name] = explained(planned[0].step)
@@ -216,22 +210,22 @@ def build_plan(
 
 
 def _source_frames(spark: SparkSession, source: PipelineSource) -> dict[str, DataFrame]:
-    """Return a source's rows, and its dead letters if they have a name, by name."""
+    """Return a source's rows and, if named, its dead letters, by name."""
     place = f"sources.{source.name}"
     if source.schema is not None:
         with errors_at(f"{place}.schema"):
             StructType.fromDDL(source.schema)
     with errors_at(place):
-        frames = read_source(spark, source)
-        found = {source.name: frames.rows, source.dead_letters: frames.dead_letters}
-        named = {name: rows for name, rows in found.items() if name and rows is not None}
-        _ = [rows.schema for rows in named.values()]
+        rows, letters = read_source(spark, source)
+        found = {source.name: rows, source.dead_letters: letters}
+        named = {name: frame for name, frame in found.items() if name and frame is not None}
+        _ = [frame.schema for frame in named.values()]
     return named
 
 
 @contextmanager
 def errors_at(place: str) -> Iterator[None]:
-    """Raise what Spark or our SQL refuse as a PipelineError with its place in the file."""
+    """Raise errors of Spark and SqlError as PipelineError with the position in the file."""
     try:
         yield
     except PipelineError:
@@ -243,13 +237,13 @@ def errors_at(place: str) -> Iterator[None]:
 
 
 def missing_connector(error: Exception) -> str:
-    """Say which line adds the connector that Spark misses; empty if it misses none."""
+    """Return advice to add the connector that Spark does not find; "" for other errors."""
     found = NOT_FOUND.search(str(error))
     return "" if found is None else f". The file {advice(found[1])}"
 
 
 def shortest_trigger(sinks: Iterable[Sink]) -> str | None:
-    """Return the shortest trigger of some sinks; None if one of them has none."""
+    """Return the shortest trigger of the sinks; None if one of them has no trigger."""
     triggers = [sink.trigger for sink in sinks]
     given = [trigger for trigger in triggers if trigger is not None]
     if not given or len(given) < len(triggers):
@@ -258,7 +252,7 @@ def shortest_trigger(sinks: Iterable[Sink]) -> str | None:
 
 
 def _exists(spark: SparkSession, folder: str) -> bool:
-    """Return whether a folder exists, on any file system that Spark knows."""
+    """Return whether a folder exists on any file system known to Spark."""
     if not WITH_SCHEME.match(folder):
         return Path(folder).is_dir()
     try:

@@ -1,4 +1,4 @@
-"""Run a pipeline: start the streaming queries of its plan, and follow them to their end."""
+"""Run a pipeline: start the streaming queries of its plan, and monitor them until they end."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from functools import partial
-from itertools import chain
 
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
-from sfumato.cli.failures import first_cause
 from sfumato.cli.output import Log
-from sfumato.cli.pipeline.model import Pipeline, PipelineError, Sink
-from sfumato.cli.plan import SPARK_ERRORS, build_plan, shortest_trigger
+from sfumato.cli.pipeline.model import Pipeline, Sink
+from sfumato.cli.plan import build_plan, errors_at, shortest_trigger
 from sfumato.cli.run_view import RunView
 from sfumato.cli.sink_query import ATTEMPTS, SinkQuery, start_sink
 from sfumato.metrics.anomalies import row_count
 from sfumato.spark.run_to_end import ending
 
-LOOK_EVERY = 0.25  # seconds between two looks at the queries
+LOOK_EVERY = 0.25  # seconds between checks of the queries
 
 
 def run(
@@ -36,18 +34,18 @@ def run(
 ) -> int:
     """Run a pipeline until its sinks end, one fails, or the user interrupts; return the exit code.
 
-    once : process what the sources have now, and end; with `flush` in the file, emit at the end all
-        rows that the operators hold
+    once : process the data available now, and end; with `flush` in the file, also emit all rows
+        held by operators at the end
     log : None: a table, refreshed on a terminal, else one line per micro-batch
-    view : receives the metrics of the queries, by sink, for others to see
-    Raises PipelineError, before anything has started, for what Spark or our SQL refuse.
+    view : receives the metrics of the queries by sink
+    Raises PipelineError before anything starts if Spark or the planner rejects the pipeline.
     """
     log = log or Log(console, is_live=console.is_terminal)
     with ExitStack() as stack:
-        folder = pipeline.checkpoint
-        if folder is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sfumato-"))
-        queries = _queries(spark, pipeline, folder, once, log, view)
+        folder = pipeline.checkpoint or stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="sfumato-")
+        )
+        queries = _queries(spark, pipeline, folder, once, log, view or RunView())
         return follow(queries, log)
 
 
@@ -57,12 +55,9 @@ def _queries(
     folder: str,
     once: bool,
     log: Log,
-    view: RunView | None,
+    view: RunView,
 ) -> list[SinkQuery]:
-    """Plan the queries of a run; show the rows of static sinks.
-
-    A run that flushes has each query twice: when the first is over, the second ends its operators.
-    """
+    """Plan a run's queries (twice with `flush`, to end streams); show rows of static sinks."""
     plans = []
     for last in (False, True) if once and pipeline.flush else (False,):
         with ending(spark, last=last) if pipeline.flush else nullcontext():
@@ -74,39 +69,36 @@ def _queries(
     for sink in pipeline.sinks:
         if sink not in plan.streams:
             _show(log, sink, plan.rows_of(sink))
-    figures = None if view is None else view.figures
-    add = partial(SinkQuery, starter=partial(start_sink, folder=folder, once=once), figures=figures)
+    add = partial(
+        SinkQuery, starter=partial(start_sink, folder=folder, once=once), figures=view.figures
+    )
     trigger = shortest_trigger(plan.streams)
     shared = [
         add(replace(each.sink, trigger=trigger), each.title, [of.shared[i].frame for of in plans])
         for i, each in enumerate(plan.shared)
     ]
-    # With `once` the sinks process all that the shared queries have written.
+    # With `once`, sinks process all rows that the shared queries have written.
     after = shared if once else []
     sinks = [
         add(sink, sink.name, [of.rows_of(sink) for of in plans], after=after)
         for sink in plan.streams
     ]
-    if view is not None:
-        view.describe(plan, sinks)
+    view.describe(plan, sinks)
     return [*shared, *sinks]
 
 
 def _show(log: Log, sink: Sink, frame: DataFrame) -> None:
-    """Show the rows of a static frame."""
-    try:
+    with errors_at(f"sinks.{sink.name}"):
         rows = frame.limit(sink.rows).collect()
-    except SPARK_ERRORS as error:
-        raise PipelineError(f"`sinks.{sink.name}`: {first_cause(error)}") from error
     log.table(sink.name, f"the first {row_count(len(rows))}", frame.columns, rows)
 
 
 def follow(queries: Sequence[SinkQuery], log: Log) -> int:
-    """Start queries, one after the other, and show their progress until they end.
+    """Start queries one after the other, and show their progress until they end.
 
-    Returns 1 if a query failed, else 0. A query that fails for a transient reason is started again,
-    from where it was. Any other failure stops all queries. An interrupt stops all as well, and is
-    not a failure.
+    Returns 1 if a query failed, else 0. After a transient failure a query restarts from its
+    checkpoint. Any other failure stops all queries. An interrupt also stops all queries, but is not
+    a failure.
     """
     failed = None
     try:
@@ -131,7 +123,7 @@ def follow(queries: Sequence[SinkQuery], log: Log) -> int:
 
 
 def _start_next(queries: Sequence[SinkQuery]) -> None:
-    """Start the next query once those before it have begun, and those that it reads are over."""
+    """Start the next query once earlier ones are running and its upstream queries have ended."""
     waiting = [query for query in queries if query.query is None]
     if not waiting or not all(query.has_begun for query in queries):
         return
@@ -140,7 +132,7 @@ def _start_next(queries: Sequence[SinkQuery]) -> None:
 
 
 def _look(queries: Sequence[SinkQuery], log: Log) -> SinkQuery | None:
-    """Look at every started query, and start again what is due; return one that failed for good."""
+    """Check every started query and run due restarts; return a query that failed permanently."""
     for query in queries:
         if query.query is None:
             continue
@@ -148,8 +140,7 @@ def _look(queries: Sequence[SinkQuery], log: Log) -> SinkQuery | None:
         batches = query.look()
         for batch in batches:
             log.batch(query.name, batch)
-        now = time.monotonic()
-        for warning in chain(query.stalls.look(batches, now), query.disorder.look(batches)):
+        for warning in query.warnings(batches):
             log.event(query.name, warning)
         query.go_on()
         if query.error is not None:

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
 
-# A short run ends before the JVM's best compiler pays off: the first rows come sooner without it.
-# The cache for compiled code must then be set, or it fills up and nothing more is compiled.
+# A short run ends before the optimising JIT compiler pays off: without it the first rows are
+# faster.
+# The code cache must then be set, or it fills up and compilation stops.
 SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 MAX_HEAP = 4 << 30  # bytes of a local session's Java heap; Spark's default is 1 GB
 LOCAL = SparkPart()
@@ -42,11 +43,11 @@ def session(
     page: bool = False,
     part: SparkPart = LOCAL,
 ) -> SparkSession:
-    """Start a quiet Spark session with `sfumato.ops.settings`, in UTC; a failed task is retried.
+    """Start a quiet Spark session with `sfumato.ops.settings`, in UTC; failed tasks are retried.
 
-    cores : None: all that this process may use
+    cores : None: all cores available to this process
     short : the run takes minutes, not hours: start faster, with less memory
-    page : with Spark's web page
+    page : serve Spark's web page
     part : where Spark runs, with which settings and connectors
 
     Sets JAVA_HOME (see `use_java`) and makes workers run this Python, unless PYSPARK_PYTHON is set.
@@ -64,6 +65,7 @@ def session(
     number = cores or _cores()
     master = f"local[{number}, {TASK_ATTEMPTS}]" if part.master is None or cores else part.master
     builder = SparkSession.builder.appName(app_name).master(master)
+    brought = {"spark.jars.packages": part.packages, "spark.jars": part.jars}
     chosen = {
         **settings(number if local else cores, local_disk=local),
         "spark.ui.enabled": str(page).lower(),
@@ -72,8 +74,8 @@ def session(
         **({} if short or not local else heap()),
         "spark.driver.extraJavaOptions": f"{QUIET} {SHORT_RUN}" if short else QUIET,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.variable.substitute": "false",  # ${env:NAME} in a query is text
-        **connectors(part),
+        "spark.sql.variable.substitute": "false",  # ${env:NAME} in a query is plain text
+        **{name: ",".join(given) for name, given in brought.items() if given},
         **redactions(part),
         **part.settings,
     }
@@ -91,19 +93,13 @@ def heap() -> dict[str, str]:
     return {"spark.driver.memory": f"{size >> 20}m"}
 
 
-def connectors(part: SparkPart) -> dict[str, str]:
-    """Return the settings with which Spark fetches a file's packages and loads its jars."""
-    chosen = {"spark.jars.packages": part.packages, "spark.jars": part.jars}
-    return {name: ",".join(values) for name, values in chosen.items() if values}
-
-
-# Names that Spark hides by default, in settings and in options, and others as secret.
+# Spark's default redaction pattern for settings and options, and further secret names.
 SECRET = "(?i)secret|password|passwd|token|access[.]?key|credential|jaas"
 REDACTED_OPTIONS = "(?i)url|credential|jaas"
 
 
 def redactions(part: SparkPart) -> dict[str, str]:
-    """Return the settings that hide the values of some options in Spark's page and plans."""
+    """Return the settings that redact the values of some options in Spark's web page and plans."""
     if not part.hidden:
         return {}
     names = "|".join(rf"\Q{name.lower()}\E" for name in part.hidden)
@@ -131,24 +127,25 @@ def command_session(
     part: SparkPart = LOCAL,
     environment: Environment | None = None,
 ) -> Iterator[SparkSession]:
-    """Start a session for one command, and stop it afterwards; see `session`.
-
-    verbose : with Spark's own messages    trust : texts may do all that Spark can
-    environment : its values must not be shown in these messages
-    """
-    _use_utc()
-    with console.status("Starting Spark"), _children(verbose, environment):
+    """Start a session for one command, and stop it afterwards; see `session`."""
+    os.environ["TZ"] = "UTC"  # PySpark returns timestamps in the zone of this process
+    if hasattr(time, "tzset"):
+        time.tzset()
+    children = nullcontext() if verbose else quiet_children()
+    if verbose and environment is not None and environment.used:
+        children = redact_children(environment)
+    with console.status("Starting Spark"), children:
         spark = _started(part, cores=cores, short=short, page=page)
-    if not verbose:  # errors are reported by the command, in one line
+    if not verbose:  # the command reports errors in one line
         spark.sparkContext.setLogLevel("OFF")
-        root = ""  # Py4J logs interrupts there
+        root = ""  # Py4J logs interrupts to the root logger
         for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     if trust:
         from sfumato.spark.model.outside_text import TRUST
 
         spark.conf.set(TRUST, "true")
-    else:  # no table may be a path
+    else:  # a path must not be read as a table
         spark.conf.set("spark.sql.runSQLOnFiles", "false")
     with _interrupts():
         try:
@@ -157,15 +154,8 @@ def command_session(
             spark.stop()
 
 
-def _children(verbose: bool, environment: Environment | None) -> AbstractContextManager[None]:
-    """Return the context that decides how processes write to standard error."""
-    if not verbose:
-        return quiet_children()
-    return redact_children(environment) if environment and environment.used else nullcontext()
-
-
 def _started(part: SparkPart, **options: Any) -> SparkSession:
-    """Start a session; a package that cannot be fetched is an error of the file."""
+    """Start a session. Raises PipelineError for a package that cannot be downloaded."""
     try:
         return session("sfumato", part=part, **options)
     except Exception as error:
@@ -176,19 +166,9 @@ def _started(part: SparkPart, **options: Any) -> SparkSession:
         raise PipelineError.at("spark.packages", f": {why}") from error
 
 
-def _use_utc() -> None:
-    """Use the session's time zone: PySpark returns timestamps in the zone of this process."""
-    os.environ["TZ"] = "UTC"
-    if hasattr(time, "tzset"):
-        time.tzset()
-
-
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM interrupt the command only; PySpark's handler would cancel jobs.
-
-    Outside the main thread, as in some tests, no handlers are set.
-    """
+    """Restrict Ctrl-C and SIGTERM to the command; PySpark's handler would cancel jobs."""
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The streaming query of one sink: started, observed, retried and stopped."""
+"""The streaming query of one sink: start, monitor, retry and stop it."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from sfumato.cli.pipeline.connectors import OF_FILES
 from sfumato.cli.pipeline.model import CONSOLE, PipelineError, Sink
 from sfumato.cli.pipeline.parts import WITH_SCHEME
 from sfumato.cli.plan import SPARK_ERRORS, missing_connector
-from sfumato.metrics.anomalies import DisorderDetector, StallDetector
-from sfumato.metrics.figures import SessionFigures
-from sfumato.metrics.progress import ROWS_OUT, MicroBatch, QueryProgress
+from sfumato.metrics.anomalies import DisorderDetector
+from sfumato.metrics.figures import QueryFigures, SessionFigures
+from sfumato.metrics.progress import ROWS_OUT, MicroBatch
 
-ATTEMPTS = 5  # without a micro-batch in between, until a transient failure is reported
-FIRST_WAIT = 1.0  # seconds before the second attempt; each later one waits twice as long
-MAX_START_TIME = 30.0  # seconds after which the next query is started in any case
+ATTEMPTS = 5  # without a micro-batch in between, before a transient failure is reported
+FIRST_WAIT = 1.0  # seconds before the second attempt; each later wait is twice as long
+MAX_START_TIME = 30.0  # seconds before the next query starts in any case
 
 
 @dataclass
 class SinkQuery:
-    """The streaming query of a sink, which may not have been started yet.
+    """The streaming query of a sink, perhaps not started yet.
 
-    frames : run one after the other; a second one flushes what the operators of the first hold
+    frames : run one after the other; a second frame flushes the operators of the first
     starter : starts the first of the frames
     after : queries that must have ended before this one starts
-    figures : receives the reports, for others to see
+    figures : receives the reports
     interrupted : by Ctrl-C, before its end
-    marks : by folder that the query needs, a file that stays there once it has been seen
+    marks : by folder that the query needs: a file that must remain there once seen
     rows : the newest rows of a console sink
     """
 
@@ -48,14 +48,13 @@ class SinkQuery:
     frames: list[DataFrame]
     starter: Callable[[SinkQuery], StreamingQuery]
     after: Sequence[SinkQuery] = ()
-    figures: SessionFigures | None = None
+    figures: SessionFigures = field(default_factory=SessionFigures)
     query: StreamingQuery | None = None
-    progress: QueryProgress = field(default_factory=QueryProgress)
     rows: list[Any] = field(default_factory=list)
     interrupted: bool = False
     attempts: int = 0
     retry_at: float | None = None  # monotonic seconds
-    stalls: StallDetector = field(default_factory=StallDetector)
+    warned: float = 0.0  # seconds since 1970
     disorder: DisorderDetector = field(default_factory=DisorderDetector)
     checkpoint: str | None = None
     marks: dict[str, Path] = field(default_factory=dict)
@@ -63,46 +62,53 @@ class SinkQuery:
     lost: LostFolderError | None = None
 
     @property
+    def progress(self) -> QueryFigures:
+        return self.figures.of(self.name)
+
+    @property
     def columns(self) -> list[str]:
         return self.frames[0].columns
 
     def start(self) -> None:
-        """Start the query, or start it again."""
+        """Start or restart the query."""
         self.attempts, self.retry_at = self.attempts + 1, None
         if self.query is None:
-            self.progress = QueryProgress()
-        else:  # a query that is not active may still hold its name for a moment
+            self.progress.started = time.monotonic()
+        else:  # a stopped query may keep its name for a moment
             with suppress(StreamingQueryException):
                 self.query.awaitTermination()
         self.query = self.starter(self)
-        if self.figures is not None:
-            self.figures.started(self.name)
+        self.figures.started(self.name)
 
     def stop(self) -> None:
-        """Stop the query, if it runs."""
         if self.query is not None:
             self.query.stop()
 
     def look(self) -> list[MicroBatch]:
-        """Take in the newest reports; return their new micro-batches."""
+        """Process the newest reports; return their new micro-batches."""
         if self.query is None:
             return []
-        is_active = self.query.isActive  # asked first, so that the last reports are not missed
-        reports = self.query.recentProgress
-        new = self.progress.take(reports)
-        if self.figures is not None:
-            self.figures.take(self.name, reports)
-            if not is_active and self.progress.ended is None:
-                error = self.query.exception()
-                self.figures.ended(self.name, None if error is None else self.cause(error))
+        is_active = self.query.isActive  # read first, so that the last reports are not missed
+        new = self.figures.take(self.name, self.query.recentProgress)
         if new:
             self.attempts = 1
         if not is_active and self.retry_at is None and self.progress.ended is None:
+            error = self.query.exception()
+            self.figures.ended(self.name, None if error is None else self.cause(error))
             self.progress.ended = time.monotonic()
         return new
 
+    def warnings(self, batches: Sequence[MicroBatch]) -> Iterator[str]:
+        """Yield messages about new anomalies. batches : the new micro-batches"""
+        with self.figures.locked():
+            self.progress.look()
+            new = [(at, text) for at, text in self.progress.messages if at > self.warned]
+        self.warned = max((at for at, _ in new), default=self.warned)
+        yield from (text for _, text in new)
+        yield from self.disorder.look(batches)
+
     def go_on(self) -> None:
-        """Start what is due: another attempt, or the next frame."""
+        """Start the next attempt or the next frame if it is due."""
         if self.retry_at is not None and time.monotonic() >= self.retry_at:
             self.start()
         elif self.progress.ended is not None and self.error is None and len(self.frames) > 1:
@@ -111,10 +117,7 @@ class SinkQuery:
             self.start()
 
     def retry(self) -> float | None:
-        """Plan another attempt after a transient failure; return the seconds until then.
-
-        None: the failure is final.
-        """
+        """Schedule another attempt after a transient failure; return the seconds until then."""
         if self.error is None or self.attempts >= ATTEMPTS or not is_transient(self.error):
             return None
         wait = FIRST_WAIT * 2.0 ** (self.attempts - 1)
@@ -123,12 +126,13 @@ class SinkQuery:
 
     @property
     def is_over(self) -> bool:
-        """Return whether all frames have ended, without an error."""
-        return self.progress.ended is not None and len(self.frames) == 1 and self.error is None
+        """Return whether all frames have ended without an error."""
+        is_over = self.query is not None and self.progress.ended is not None
+        return is_over and len(self.frames) == 1 and self.error is None
 
     @property
     def has_begun(self) -> bool:
-        """Return whether the first micro-batch is over, or the query waits for rows."""
+        """Return whether the first micro-batch has ended, or the query is waiting for rows."""
         if self.query is None or not self.query.isActive or self.query.lastProgress is not None:
             return True
         if time.monotonic() - self.progress.started > MAX_START_TIME:
@@ -137,13 +141,13 @@ class SinkQuery:
 
     @property
     def error(self) -> BaseException | None:
-        """The error that ended the query, unless another attempt is due."""
+        """Return the error that ended the query, unless another attempt is scheduled."""
         if self.lost is not None:
             return self.lost
         return None if self.query is None or self.retry_at is not None else self.query.exception()
 
     def cause(self, error: BaseException) -> str:
-        """Say what went wrong, and which folder cannot be written to if that is why."""
+        """Describe the cause of an error, including a folder that is not writable."""
         why = first_cause(error)
         folders = {"the checkpoint folder": self.checkpoint, "the sink's folder": self.sink.path}
         folders["the folder for temporary files"] = tempfile.gettempdir()
@@ -151,7 +155,7 @@ class SinkQuery:
         return why if found is None else f"{why}: {found}"
 
     def check_folders(self) -> None:
-        """Stop the query where a folder that it needs is gone: Spark would make an empty one."""
+        """Stop the query if a required folder was deleted; Spark would create an empty one."""
         for what, mark in self.marks.items():
             if mark.exists():
                 self.seen.add(mark)
@@ -163,7 +167,7 @@ class SinkQuery:
 
 
 def start_sink(running: SinkQuery, *, folder: str, once: bool) -> StreamingQuery:
-    """Start a sink. folder : of the checkpoints; the sink's is the subfolder of its name"""
+    """Start a sink. folder : the checkpoints' folder, with one subfolder per sink"""
     sink = running.sink
     checkpoint = f"{folder.rstrip('/')}/{sink.name}"
     counted = running.frames[0].observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
@@ -187,7 +191,7 @@ def start_sink(running: SinkQuery, *, folder: str, once: bool) -> StreamingQuery
             query = writer.start(sink.path) if sink.path else writer.start()
     except SPARK_ERRORS as error:
         raise _refused(error, sink, running.cause(error)) from error
-    # Files that Spark writes once, and would not write again into a folder that it makes again.
+    # Files that Spark writes once, and would not write into a folder that it creates again.
     if not WITH_SCHEME.match(checkpoint):
         running.marks["the checkpoint folder"] = Path(checkpoint) / "metadata"
     if sink.format.lower() in OF_FILES and sink.path and not WITH_SCHEME.match(sink.path):
@@ -196,11 +200,7 @@ def start_sink(running: SinkQuery, *, folder: str, once: bool) -> StreamingQuery
 
 
 def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
-    """Start a sink's stream and stop it immediately, so that Spark checks it; no row is read.
-
-    Micro-batches are ignored. Files, without rows, and checkpoints are written to `folder`.
-    Raises PipelineError for what Spark refuses: a format, an output mode, an operation on streams.
-    """
+    """Start and stop a sink's stream immediately, so that Spark checks it; reads no row."""
     place = f"{folder}/{sink.name}"
     writers: list[Any] = [rows.writeStream.foreachBatch(lambda batch, number: None)]
     if sink.format != CONSOLE and sink.path is not None:
@@ -218,13 +218,13 @@ def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
 
 
 def _refused(error: Exception, sink: Sink, cause: str) -> PipelineError:
-    """Build the error about a sink that Spark does not start."""
+    """Build the error about a sink that Spark refuses to start."""
     what = f"{cause}{_other_mode(error, sink)}{missing_connector(error)}"
     return PipelineError(f"`sinks.{sink.name}`: {what}")
 
 
 def _other_mode(error: Exception, sink: Sink) -> str:
-    """Say what to do about an output mode that the query cannot have."""
+    """Return advice about an output mode that the query does not support."""
     condition = getattr(error, "getCondition", lambda: None)() or ""
     if not condition.startswith("STREAMING_OUTPUT_MODE"):
         return ""
@@ -237,10 +237,7 @@ def _other_mode(error: Exception, sink: Sink) -> str:
 
 
 def _keep_newest(batch: DataFrame, count: int, newest: list[Any]) -> None:
-    """Keep the last rows of a micro-batch, in one pass over all of its partitions.
-
-    `limit` and `tail` skip partitions, whose state would then not be committed.
-    """
+    """Keep the last rows of a micro-batch; unlike `tail`, this processes every partition."""
 
     def last(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kept: list[pa.RecordBatch] = []

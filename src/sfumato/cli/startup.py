@@ -1,4 +1,4 @@
-"""Parts shared by commands: options, starting Spark, opening a pipeline file, failing."""
+"""Shared parts of commands: options, start-up of Spark, pipeline files, failures."""
 
 from __future__ import annotations
 
@@ -29,21 +29,6 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own error
 
 
 @contextmanager
-def session_for(
-    console: Console, cores: int | None, verbose: bool, **options: Any
-) -> Iterator[SparkSession]:
-    """Start a session that ends with the command; without a Java runtime the command fails."""
-    from sfumato.cli.java import NoJavaError
-    from sfumato.cli.session import command_session
-
-    try:
-        with command_session(console, cores, verbose, **options) as spark:
-            yield spark
-    except NoJavaError as error:
-        raise failed(error) from None
-
-
-@contextmanager
 def open_pipeline(
     file: Path,
     console: RedactingConsole,
@@ -52,15 +37,14 @@ def open_pipeline(
     allowed: Permissions,
     **options: Any,
 ) -> Iterator[tuple[SparkSession, Pipeline]]:
-    """Read a pipeline file and start a session for it; the command fails for a file with a problem.
-
-    allowed : what the command line allows the file
-    """
+    """Read a pipeline file and start its session; exit the command with an error on failure."""
+    from sfumato.cli.java import NoJavaError
     from sfumato.cli.pipeline.checks import check_before_spark
     from sfumato.cli.pipeline.environment import redact_streams
     from sfumato.cli.pipeline.model import PipelineError
     from sfumato.cli.pipeline.parse import read_pipeline
     from sfumato.cli.pipeline.permissions import check_code, check_settings
+    from sfumato.cli.session import command_session
 
     environment = None
     try:
@@ -71,22 +55,23 @@ def open_pipeline(
         check_code(pipeline, allowed)
         options["page"] = options.get("page", False) and not environment.used
         options |= {"part": pipeline.spark, "environment": environment}
-        started = session_for(console, cores, verbose, **options)
-        with redact_streams(environment), started as spark:
+        with (
+            redact_streams(environment),
+            command_session(console, cores, verbose, **options) as spark,
+        ):
             yield spark, pipeline
-    except PipelineError as error:
-        text = str(error)
-        raise failed(environment.hidden(text) if environment else text, USAGE) from None
+    except (PipelineError, NoJavaError) as error:
+        text = environment.hidden(str(error)) if environment else str(error)
+        raise failed(text, USAGE if isinstance(error, PipelineError) else FAILED) from None
     except Exception as error:
         if environment is None or not environment.used or isinstance(error, typer.Exit):
             raise
-        trace = "".join(traceback.format_exception(error))
-        sys.stderr.write(environment.hidden(trace))
+        sys.stderr.write(environment.hidden("".join(traceback.format_exception(error))))
         raise typer.Exit(FAILED) from None
 
 
 def failed(error: Exception | str, code: int = FAILED) -> typer.Exit:
-    """Print an error; return the exit of a command that failed."""
+    """Print an error; return the exit exception of the failed command."""
     console = Console(stderr=True)
     console.print(f"[red]Error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
     return typer.Exit(code)

@@ -1,5 +1,5 @@
-"""Compiled computations: arrays in, arrays out; no Spark, clock, file or state here.
+"""Compiled computations on arrays. They use no Spark, clock or file and keep no state.
 
-One folder a concept; `compile` has the decorators, `arrays` what several concepts need.
-Operators import kernels; nothing outside the library does.
+Each folder holds one concept; `compile` holds the decorators and `arrays` the shared helpers.
+Only modules of this library import kernels.
 """

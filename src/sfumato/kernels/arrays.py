@@ -1,4 +1,4 @@
-"""What several concepts do with arrays, each thing once."""
+"""Array helpers that several concepts share."""
 
 import numpy as np
 
@@ -6,18 +6,18 @@ from sfumato.kernels.compile import compiled, lean
 
 
 def integers(names: str) -> np.dtype:
-    """A record of int64 fields with these names."""
+    """Return a structured dtype of int64 fields with these names."""
     return np.dtype([(name, np.int64) for name in names.split()])
 
 
 def reals(names: str) -> np.dtype:
-    """A record of float64 fields with these names."""
+    """Return a structured dtype of float64 fields with these names."""
     return np.dtype([(name, np.float64) for name in names.split()])
 
 
 @lean
 def first_at_least(ascending, low, high, value):
-    """The first place of ascending[low:high] with at least `value`; high if there is none."""
+    """Return the first index of ascending[low:high] whose value is >= `value`, or high."""
     while low < high:
         middle = (low + high) >> 1
         if ascending[middle] >= value:
@@ -29,7 +29,7 @@ def first_at_least(ascending, low, high, value):
 
 @compiled
 def number_codes(codes, count):
-    """Numbers for codes in the order in which they first come, and where each first does.
+    """Number codes by first occurrence; return the numbers and the first index of each.
 
     codes : int64[n] in [0, count).  Returns int64[n] and int64[numbers].  O(n + count).
     """
@@ -46,7 +46,7 @@ def number_codes(codes, count):
 
 @lean
 def sort_slots(slots, n):
-    """Sort slots[:n] in place: Shell sort, short to compile and quick for hundreds."""
+    """Sort slots[:n] in place by Shell sort: short to compile, fast for hundreds of entries."""
     gap = 1
     while gap < n // 9:
         gap = 3 * gap + 1
@@ -62,7 +62,7 @@ def sort_slots(slots, n):
 
 @lean
 def sort_pairs(value, mass, n):
-    """Sort value[:n], and mass with it: Shell sort, short to compile and quick for hundreds."""
+    """Sort value[:n] and reorder mass[:n] with it, as `sort_slots`."""
     gap = 1
     while gap < n // 9:
         gap = 3 * gap + 1
@@ -78,7 +78,7 @@ def sort_pairs(value, mass, n):
 
 @lean
 def kth_smallest(values, n, k):
-    """The value that would stand at place k if values[:n] were sorted; reorders them. O(n)."""
+    """Return the element of values[:n] with sorted index k; reorders values[:n]. O(n)."""
     low, high = 0, n - 1
     while low < high:
         pivot = values[(low + high) // 2]
@@ -103,7 +103,7 @@ def kth_smallest(values, n, k):
 
 @compiled
 def with_room(array, size):
-    """`array`, or where it has fewer than `size` entries a longer copy of it, zero at the end."""
+    """Return `array`, or a longer copy padded with zeros if it has fewer than `size` entries."""
     if array.size >= size:
         return array
     longer = np.zeros(size * 5 // 4, array.dtype)

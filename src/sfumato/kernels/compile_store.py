@@ -1,219 +1,144 @@
-"""The folders in which compiled kernels are kept.
+"""The folder that stores compiled kernels.
 
-In order, the first of these that can be written takes new files, and all are read:
+The first of these places that is writable, or that was warmed up for all users, is used:
 
     1. $SFUMATO_KERNEL_CACHE, if set
-    2. var/cache/sfumato/kernels below the Python environment: serves all users of it
+    2. var/cache/sfumato/kernels below the Python environment, shared by all its users
     3. sfumato/kernels in the user's cache folder (on Linux $XDG_CACHE_HOME, else ~/.cache)
-    4. a folder of the user's own in the folder of temporary files
+    4. a folder per user in the folder of temporary files
 
-A file holds a pickle, and reading a pickle runs what it says. So a folder or file counts only if
-it belongs to root or to the user who reads it, and nobody else can write to it.
+The folder's name hashes everything that determines the compiled code. Its files hold pickles, and
+reading a pickle executes code. So a folder is used only if it and its files belong to root or to
+the current user, and nobody else can write to them.
 """
 
 import contextlib
 import hashlib
 import os
+import platform
+import re
+import shutil
 import stat
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
+import llvmlite
+import numba
+import numpy as np
+from numba import config
 from platformdirs import user_cache_path
 
 VARIABLE = "SFUMATO_KERNEL_CACHE"
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
-FILES_PER_SIGNATURE = 8  # files of one kernel and signature: texts, versions and settings used last
-HOUR, DAY = 3_600.0, 86_400.0  # seconds
-UNUSED_SECONDS = 90 * DAY  # then a file goes: its kernel may have another name by now, or none
-_DIGEST = 32  # bytes in front of a file's content: a file cut short by a crash is not read
-_warned: set[str] = set()
-
-
-class File(NamedTuple):
-    """A kernel's name with its signature, and a hash of all that it was made of."""
-
-    kernel: str
-    made_of: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.kernel}-{self.made_of}.nbc"
+UNUSED_SECONDS = 90 * 86_400.0  # after this time without use, folders of other hashes are deleted
+# Numba settings that change the compiled code; each can be set as NUMBA_<name>.
+SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
 
 
 def places() -> list[Path]:
-    """The folders in the order above, whether they exist or not; at least one."""
+    """Return the places in the order above, existing or not; at least one."""
     found = [Path(sys.prefix, "var", "cache", "sfumato", "kernels")]
     if chosen := os.environ.get(VARIABLE):
         found.insert(0, Path(chosen).expanduser().absolute())
     if (user := user_folder()) is not None:
         found.append(user / "kernels")
-    temporary = _temporary()
-    return found if temporary is None else [*found, temporary]
+    with contextlib.suppress(FileNotFoundError):  # no writable folder for temporary files
+        found.append(Path(tempfile.gettempdir(), f"sfumato-kernels-{_user()}"))
+    return found
 
 
 def user_folder() -> Path | None:
-    """Return `sfumato` in the user's cache folder; None for a user without a home folder."""
+    """Return `sfumato` in the user's cache folder, or None for a user without a home folder."""
     try:
         folder = user_cache_path("sfumato", appauthor=False)
-    except RuntimeError:  # newer releases of platformdirs; with older ones `~` stays as it is
+    except RuntimeError:  # newer releases of platformdirs; older ones leave `~` unchanged
         return None
     return folder if folder.is_absolute() else None
 
 
-def read(file: File) -> bytes | None:
-    """A file's content from the first folder that has it whole; None if none has."""
-    for folder in places():
+@cache
+def folder() -> Path | None:
+    """Return the folder that this process uses; None, after one warning, if none is usable."""
+    texts = sorted(Path(__file__).parent.rglob("*.py"))
+    made_of = [hash_of(str(path)) for path in texts]
+    versions = platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__
+    settings = [getattr(config, name) for name in SETTINGS]
+    name = hashlib.sha256(repr((made_of, versions, settings)).encode()).hexdigest()[:16]
+    for place in places() if texts else ():
+        found = place / name
         try:
-            with open(folder / file.name, "rb") as opened:
-                # The file itself is asked too: folders above may be others' to rename.
-                if not (_private(os.stat(folder)) and _private(os.fstat(opened.fileno()))):
-                    continue
-                data = opened.read()
-                _mark_used(folder / file.name, os.fstat(opened.fileno()))
+            for path in (place, found):
+                if not path.is_dir():
+                    path.mkdir(0o755, parents=True, exist_ok=True)
+            if not _is_safe(place, found, *found.iterdir()):
+                continue
         except OSError:
             continue
-        if hashlib.sha256(data[_DIGEST:]).digest() == data[:_DIGEST]:
-            return data[_DIGEST:]
+        if os.access(found, os.W_OK) or (found / "warm").exists():
+            with contextlib.suppress(OSError):  # the folder of another user
+                os.utime(found)
+                clear(place, UNUSED_SECONDS)
+            return found
+    warn_that_none_is_kept()
     return None
 
 
-def write(file: File, data: bytes) -> None:
-    """Keep a file in the first folder that takes it; what is not needed any more goes there."""
-    for folder in _writable():
-        try:
-            _replace(folder / file.name, hashlib.sha256(data).digest() + data)
-        except OSError:  # a full disk, say: the next folder may take it
-            continue
-        _drop_old(folder, file.kernel)
-        return
-    _warn_that_none_is_kept()
+def hash_of(file: str) -> str:
+    """Return a hash of a file's content; each version of a file is read once."""
+    found = os.stat(file)
+    return _hash_of(file, found.st_mtime_ns, found.st_size)
 
 
-def clear(folder: Path) -> int:
-    """Delete the kernels of a folder, as far as this user may; how many went."""
-    gone = 0
-    with contextlib.suppress(OSError):
-        (folder / "compiling").unlink(missing_ok=True)
-        for path in [*folder.glob("*.nbc"), *folder.glob("*.nbc.*.tmp")]:
-            with contextlib.suppress(OSError):
-                path.unlink()
-                gone += 1
-    return gone
+@cache
+def _hash_of(file: str, changed: int, size: int) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
-def writable() -> Path | None:
-    """The folder that takes new files; None, after one warning, if there is none."""
-    folder = next(_writable(), None)
-    if folder is None:
-        _warn_that_none_is_kept()
-    return folder
-
-
-def first_within_an_hour() -> bool:
-    """Whether no other process of this machine asked this before; one alone hears yes."""
-    folder = next(_writable(), None)
-    if folder is None:
-        return False
-    asked = folder / "compiling"
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """Lock the folder against other processes; new files are writable only by their owner."""
     try:
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - asked.stat().st_mtime < HOUR:
-                return False
-            asked.unlink()
-        os.close(os.open(asked, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=0o644))
-    except OSError:  # another one was faster
+        import fcntl
+    except ImportError:  # not on Windows
+        yield
+        return
+    with open(os.open(f"{folder()}/lock", os.O_WRONLY | os.O_CREAT, 0o644), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        mask = os.umask(0o022)
+        try:
+            yield
+        finally:
+            os.umask(mask)
+
+
+def mark(name: str) -> bool:
+    """Create an empty file in the folder; return True if it did not exist."""
+    if folder() is None:
+        return False
+    try:
+        os.close(os.open(f"{folder()}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    except OSError:
         return False
     return True
 
 
-def _writable() -> Iterator[Path]:
-    """The folders that can be written, each made if need be."""
-    for folder in places():
-        try:
-            if not folder.is_dir():
-                mode = 0o700 if folder == _temporary() else 0o755
-                folder.mkdir(mode, parents=True, exist_ok=True)
-            found = os.stat(folder)
-        except OSError:
-            continue
-        if not _private(found):
-            _warn_of_others(folder, found)
-        elif os.access(folder, os.W_OK | os.X_OK):
-            yield folder
+def clear(place: Path, unused_seconds: float = 0.0) -> int:
+    """Delete kernels unused for `unused_seconds`, where permitted; return the number of folders."""
+    gone = 0
+    for path in place.iterdir() if place.is_dir() else ():
+        ours = path.is_dir() and re.fullmatch("[0-9a-f]{16}", path.name)
+        if ours and time.time() - path.stat().st_mtime >= unused_seconds:
+            shutil.rmtree(path, ignore_errors=True)
+            gone += not path.exists()
+    return gone
 
 
-def _temporary() -> Path | None:
-    try:
-        above = tempfile.gettempdir()
-    except FileNotFoundError:  # no folder for temporary files can be written
-        return None
-    return Path(above, f"sfumato-kernels-{_user()}")
-
-
-def _user() -> int:
-    return os.geteuid() if hasattr(os, "geteuid") else 0
-
-
-def _private(found: os.stat_result) -> bool:
-    """Whether only root and this user can write there."""
-    if os.name != "posix":
-        return True  # modes do not show permissions; the user's folders are private there
-    return found.st_uid in (0, _user()) and not found.st_mode & OTHERS
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file so that readers and other writers see either all of it or nothing."""
-    unfinished = path.with_name(f"{path.name}.{os.urandom(8).hex()}.tmp")
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with open(os.open(unfinished, flags, mode=0o644), "wb") as opened:
-            opened.write(data)
-        os.replace(unfinished, path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-
-
-def _mark_used(path: Path, found: os.stat_result) -> None:
-    if time.time() - found.st_mtime > DAY:
-        with contextlib.suppress(OSError):  # another user's: only its owner drops it
-            os.utime(path)
-
-
-def _drop_old(folder: Path, kernel: str) -> None:
-    """Drop what was not used for long, and all but the last forms of a kernel."""
-    forms = []
-    for entry in os.scandir(folder):
-        try:
-            used = entry.stat().st_mtime
-        except FileNotFoundError:  # another process dropped it, or has finished it
-            continue
-        if time.time() - used > UNUSED_SECONDS and entry.name.endswith((".nbc", ".tmp")):
-            Path(entry).unlink(missing_ok=True)
-        elif entry.name.startswith(f"{kernel}-"):
-            forms.append((used, entry.name))
-    for _, name in sorted(forms, reverse=True)[FILES_PER_SIGNATURE:]:
-        Path(folder, name).unlink(missing_ok=True)
-
-
-def _warn_of_others(folder: Path, found: os.stat_result) -> None:
-    chosen = os.environ.get(VARIABLE)
-    if not found.st_mode & OTHERS and not (chosen and folder == places()[0]):
-        return  # simply another user's environment
-    _warn(
-        f"compiled kernels are neither read from {folder} nor kept there, because not only root "
-        f"and this user can write to it (owner {found.st_uid}, mode "
-        f"{stat.S_IMODE(found.st_mode):o}): make it your own and run `chmod go-w` on it, or set "
-        f"{VARIABLE} to another folder"
-    )
-
-
-def _warn_that_none_is_kept() -> None:
+def warn_that_none_is_kept() -> None:
     _warn(
         "compiled kernels cannot be kept, so every process compiles them anew (a minute or more): "
         f"none of these folders can be written: {', '.join(map(str, places()))}. Set {VARIABLE} "
@@ -222,7 +147,32 @@ def _warn_that_none_is_kept() -> None:
     )
 
 
+def _user() -> int:
+    return os.geteuid() if hasattr(os, "geteuid") else 0
+
+
+def _is_safe(place: Path, *paths: Path) -> bool:
+    """Return True if only root and this user can write there; warn unless another user owns it."""
+    if os.name != "posix":
+        return True  # modes do not show permissions; the user's folders are private there
+    for path in (place, *paths):
+        try:
+            found = path.stat()
+        except FileNotFoundError:  # an unfinished file that was renamed in the meantime
+            continue
+        if found.st_uid in (0, _user()) and not found.st_mode & OTHERS:
+            continue
+        if found.st_mode & OTHERS or os.environ.get(VARIABLE) == str(place):
+            _warn(
+                f"compiled kernels are neither read from {place} nor kept there, because not only "
+                f"root and this user can write to {path} (owner {found.st_uid}, mode "
+                f"{stat.S_IMODE(found.st_mode):o}): make it your own and run `chmod -R go-w` on "
+                f"it, or set {VARIABLE} to another folder"
+            )
+        return False
+    return True
+
+
+@cache
 def _warn(text: str) -> None:
-    if text not in _warned:
-        _warned.add(text)
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -1,7 +1,7 @@
-"""The 64-bit hash of rows by which simultaneous ones are told apart: Spark's `xxhash64`.
+"""Spark's `xxhash64`, a 64-bit hash of rows that distinguishes simultaneous rows.
 
-Each value is hashed with the hash of those before it as its seed; a missing one leaves the seed.
-Arithmetic is of unsigned 64-bit integers, modulo 2**64. Source: Collet, "xxHash", version 0.1.1.
+The hash of the preceding values seeds the hash of each value; a missing value leaves it unchanged.
+Arithmetic is on unsigned 64-bit integers, modulo 2**64. Source: Collet, "xxHash", version 0.1.1.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ def _with_half(h, half):
 
 @lean_inline
 def _word_at(data, at, size):
-    """The little-endian number of `size` bytes."""
+    """Return the little-endian number stored in `size` bytes."""
     word = np.uint64(0)
     for i in range(size):
         word |= np.uint64(data[at + i]) << np.uint64(8 * i)
@@ -49,11 +49,11 @@ def _word_at(data, at, size):
 
 @lean
 def hash_words(seeds, offsets, words, present, wide):
-    """Hash lists of words of fixed size into the rows' hashes, in place.
+    """Hash lists of fixed-size words into the rows' hashes, in place.
 
     seeds : uint64[n]    offsets : int64[n + 1], row i has elements [offsets[i], offsets[i + 1])
-    words : uint64[m, f], f fields of each element, hashed in this order; int32 as their low half
-    present : bool[m, f], not NULL    wide : bool[f], whether a field has 8 bytes; else 4
+    words : uint64[m, f], fields of each element in hashing order; int32 in the low half
+    present : bool[m, f], not NULL    wide : bool[f], True for fields of 8 bytes, else 4
     O(m f).
     """
     for i in range(seeds.size):
@@ -71,7 +71,7 @@ def hash_words(seeds, offsets, words, present, wide):
 
 @lean
 def hash_bytes(seeds, offsets, data, present):
-    """Hash strings of bytes into the rows' hashes, in place.
+    """Hash byte strings into the rows' hashes, in place.
 
     seeds : uint64[n]    offsets : int64[n + 1] into data : uint8[]    present : bool[n]
     O(bytes).

@@ -1,10 +1,9 @@
-"""Let signals, such as Ctrl-C, reach compiled functions that run for long.
+"""Delivery of signals, such as Ctrl-C, to long-running compiled functions.
 
-Python runs its signal handlers between two of its own instructions, so not while a compiled
-function runs. A function whose work one row can make long counts its steps and hands the count to
-`after_signals`: now and then that lets Python handle the signals that have come. What a handler
-raises, a KeyboardInterrupt for example, then leaves the compiled function like any other exception.
-What the function was changing is left half done: its owner must not be used any more.
+Python runs signal handlers only between Python instructions. A function with long work per row
+counts its steps and passes the count to `after_signals`, which handles pending signals now and
+then. An exception of a handler, such as KeyboardInterrupt, propagates out of the compiled function.
+The data being modified is then inconsistent, so its owner must not be used again.
 """
 
 from llvmlite import ir
@@ -12,16 +11,16 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-STEPS_PER_LOOK = 1 << 25  # between two looks at the signals: some 10 ms
+STEPS_PER_LOOK = 1 << 25  # steps between two checks for signals: about 10 ms
 
 
 @intrinsic
 def _handle_signals(typingctx):
-    """Run the handlers of signals that have come; return to the caller with what they raise."""
+    """Run the handlers of pending signals; propagate their exceptions to the caller."""
 
     def code(context, builder, signature, arguments):
         api = context.get_python_api(builder)
-        lock = api.gil_ensure()  # compiled functions run without Python's lock
+        lock = api.gil_ensure()  # compiled functions run without the GIL
         kind = ir.FunctionType(ir.IntType(32), [])
         check = cgutils.get_or_insert_function(builder.module, kind, "PyErr_CheckSignals")
         raised = builder.call(check, [])
@@ -34,10 +33,10 @@ def _handle_signals(typingctx):
 
 
 def after_signals(steps):
-    """Return `steps`, or handle the signals that have come and return 0 if these are many.
+    """Return `steps`, or handle pending signals and return 0 once STEPS_PER_LOOK is reached.
 
-    steps : int64, done since the last look at the signals, one for each addition or comparison
-    Raises what a signal's handler raises.
+    steps : int64, additions or comparisons since the last check for signals
+    Raises the exception of a signal handler.
     """
     return steps if steps < STEPS_PER_LOOK else 0
 

@@ -1,14 +1,14 @@
-"""The query language: a small superset of Spark SQL's SELECT, planned over our functions.
+"""The query language: a small superset of Spark SQL's SELECT.
 
-`sql` turns text into frames, `explain` says what they will do. A script is parsed, its
-constructs become calls of functions, and the rest is Spark's own text with our frames in it.
+`sql` turns text into frames; `explain` describes them. A script is parsed, its constructs become
+calls of sfumato's functions, and the remaining text goes to Spark with their results in it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.language.errors import SqlError
+from sfumato.language.syntax import SqlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ __all__ = ["SqlError", "explain", "sql"]
 def sql(
     spark: SparkSession, text: str, **frames: DataFrame | Callable[..., DataFrame]
 ) -> DataFrame | list[DataFrame]:
-    """Plan the queries of a script, and return their frames.
+    """Plan the queries of a script and return their frames.
 
     Parameters
     ----------
@@ -32,28 +32,28 @@ def sql(
         of one of them, which gives a frame with one column `plan`.
     frames
         Tables by name, which take precedence over the session's: sql(spark, "SELECT ... FROM s",
-        s=df). Also functions from frames to a frame by name, which can stand in FROM.
+        s=df). Functions from frames to a frame, also by name, can be called in FROM.
 
     Returns
     -------
-    One frame for one statement, a list of frames for several. Nothing is started, and only the
+    One frame for one statement, a list of frames for several. No query is started; only the
     repository of an IMPUTE is collected.
 
     Raises
     ------
     SqlError
-        A ValueError with line, column and likely word, for text that cannot be understood,
-        including unknown streams and columns. Spark's other errors are raised unchanged.
+        A ValueError with line, column and likely word, for text that cannot be parsed or resolved,
+        including unknown streams and columns. Other Spark errors are raised unchanged.
 
     Notes
     -----
-    A text can only compute from tables that the session knows. Hints, scripts, tables that are
-    paths, functions of the session and Spark's functions that call Java or read files are refused,
-    unless the session's setting "sfumato.trustText" is "true".
+    A text can only compute from tables known to the session. Hints, scripts, paths as tables,
+    functions of the session and Spark functions that call Java or read files are refused, unless
+    the session's setting "sfumato.trustText" is "true".
 
-    A query without a construct of this language goes to `spark.sql` unchanged. TOP queries over the
-    same table, window, filter and ranking are planned together: each query's frame is its part of
-    the answers to all of them. Parsing takes milliseconds; Spark analyses each query once or a few
+    A query without constructs of this language goes to `spark.sql` unchanged. TOP queries over the
+    same table, window, filter and ranking are planned together; each query's frame selects its part
+    of their common answers. Parsing takes milliseconds; Spark analyses each query once or a few
     times.
 
     Examples
@@ -87,8 +87,8 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame | Callable[..., 
 
     Returns
     -------
-    A text that notebooks and prompts show as lines. Nothing is started or collected: of the
-    repository of an IMPUTE, only the columns are read.
+    A text that notebooks and prompts display as lines. Nothing is started or collected; only the
+    columns of an IMPUTE's repository are read.
 
     Raises
     ------
@@ -117,7 +117,6 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame | Callable[..., 
 
 
 def _check(spark: object, text: object) -> None:
-    """Raise TypeError for what is no session or no text."""
     if not hasattr(spark, "catalog"):
         raise TypeError(
             "`spark` must be a SparkSession, whose tables the queries read; got "

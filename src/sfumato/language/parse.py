@@ -1,39 +1,31 @@
-"""From text to syntax tree. Parsing only reads: nothing is resolved and nothing can run.
+"""Parse text into a syntax tree, without resolving or running anything.
 
-`grammar.lark` says where the words of our constructs can stand (in a bracket, after SIMILARITY
-JOIN, in the options of IMPUTE). Which words there are, and what follows each, is a vocabulary.
+`grammar.lark` defines the positions of construct words (in a bracket, after SIMILARITY JOIN, in
+the options of IMPUTE). A vocabulary defines the words and what follows each of them.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
+from lark import Lark, Token, Transformer, Tree, UnexpectedCharacters, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedInput, VisitError
 from lark.tree import Meta
 
 from sfumato.language import syntax
-from sfumato.language.errors import SqlError
-from sfumato.language.syntax import end_of, start_of, words
+from sfumato.language.syntax import SqlError, at, end_of, start_of
 from sfumato.near_misses import near
 from sfumato.sql_tokens import TokenError, tokenize
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
-Span = tuple[int, int]
-# Words that follow a table name without AS and are not its alias: they begin something else.
-NO_ALIAS = frozenset(
-    words(
-        "ANTI ASOF CROSS EXCEPT FOR FULL IMPUTE INNER INTERSECT LATERAL LEFT MINUS NATURAL ON "
-        "OUTER PIVOT RIGHT SEMI SETMINUS TABLESAMPLE TIMESTAMP UNION UNPIVOT USING VERSION "
-        "WATERMARK"
-    )
+NO_ALIAS = syntax.words(
+    "ANTI ASOF CROSS EXCEPT FOR FULL IMPUTE INNER INTERSECT LATERAL LEFT MINUS NATURAL ON OUTER "
+    "PIVOT RIGHT SEMI SETMINUS TABLESAMPLE TIMESTAMP UNION UNPIVOT USING VERSION WATERMARK"
 )
-
-
-# How messages call the grammar's terminals; the others are called what they are.
+"""Words after a table name that start another clause and are not an alias."""
 SPELLED = {
     "RPAR": ")",
     "LPAR": "(",
@@ -44,63 +36,74 @@ SPELLED = {
     "NAME": "a name",
     "BACKQUOTED": "a name",
     "NUMBER": "a number",
-    "MINUS": "-",
     "PERCENT": "%",
     "EQUAL": "=",
-    "$END": "the end",
-    "_SEMICOLON": ";",
 }
+"""The names of terminals in messages; other terminals keep their names."""
 NEVER_NAMED = {"BACKQUOTED", "MINUS", "$END", "_SEMICOLON", "COMMA", "DOT", "STRING"}
-CLAUSE_WORDS = words("SELECT FROM WHERE GROUP HAVING ORDER LIMIT UNION JOIN")
+CLAUSE_WORDS = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN")
 CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
-
-
-RULE_OF_PLACE = {"bracket": "window_option", "join": "join_option", "impute": "impute_option"}
-"""Where words can stand, and the grammar's rule of what stands there."""
-PATTERNS = {
-    "ORDER": r'"order"i /\b/ (_GAP /by\b/i)?',  # ORDER BY is the same word
-    "NOTHING": r"/(?!)x/",  # stands for words where only the rest of the grammar is wanted
+PLACES = {
+    "bracket": ("window_option", "in a window"),
+    "join": ("join_option", "after SIMILARITY JOIN"),
+    "impute": ("impute_option", "in the options of IMPUTE"),
+    "rank": ("rank_option", "in RANK BY"),
 }
-OWN_TERMINALS = re.compile(
-    r"\b(numbers?|fraction|duration|choice)\b"
-)  # rules that joins have their own of
+"""Positions of words: the grammar rule of the position, and its name in messages."""
+# A column may be named like an option: then what follows is not a name, or continues the score.
+GOES_ON = (
+    "and|between|div|else|end|escape|ilike|in|is|like|not|or|regexp|rlike|then|when|xor|"
+    "asc|desc|using|rules|existence|streams|plan|frequency|order|limit"
+)
+NAME_FOLLOWS = rf"(?=\s+[\w`])(?!\s+(?:{GOES_ON})\b)"
+NO_SIGN_FOLLOWS = r"\b(?!\s*[-+*\/%.,(<>=])"
+PATTERNS = {
+    **{
+        w.upper(): rf"/(?<!\.){w}{NAME_FOLLOWS}/i"
+        for w in ("rules", "existence", "streams", "plan")
+    },
+    **{w.upper(): rf"/(?<!\.){w}{NO_SIGN_FOLLOWS}/i" for w in ("asc", "desc", "rescale")},
+    "ORDER": r'"order"i /\b/ (_GAP /by\b/i)?',  # ORDER BY is the same word
+    "NOTHING": r"/(?!)x/",  # placeholder where no words are allowed
+}
+OWN_TERMINALS = re.compile(r"\b(numbers?|fraction|duration|choice)\b")
+"""Rules that are copied for joins."""
 
 
 @dataclass(frozen=True)
 class Word:
     """One word of a construct.
 
-    word : as messages spell it, upper case
-    shape : what follows it, in rules of `grammar.lark`: "number", "numbers" (one, or several in
+    word : spelled as in messages, upper case
+    shape : the syntax after it, as rules of `grammar.lark`: "number", "numbers" (one, or several in
         parentheses), "fraction", "duration", "name" (a column), "names" (columns), "choice" (a word
-        that the function knows), "" for nothing, ...
+        known to the function), "" for nothing, ...
     argument : the function's argument that it gives; "": the construct itself reads it
-    constant : the argument's value where nothing follows
-    default : for a column, the one that is taken without the word, if the table has it
-    needed : whether the construct must have it
-    repeated : whether it may be given several times
+    constant : the argument's value if nothing follows
+    default : for a column: the column used without the word, if the table has it
+    needed : whether the construct requires it;  repeated : whether it may be repeated
     """
 
     word: str
     shape: str = ""
     argument: str = ""
-    constant: Any = None
+    constant: Any = True
     default: str | None = None
     needed: bool = False
     repeated: bool = False
 
 
 Vocabulary: TypeAlias = Mapping[str, Sequence[Word]]
-"""The words that can stand at each of `RULE_OF_PLACE`."""
+"""The words allowed at each of `PLACES`."""
 
 
 def fragment(vocabulary: Vocabulary) -> str:
-    """Return the rules and terminals of all words, to follow `grammar.lark`.
+    """Return the rules and terminals of all words, to be appended to `grammar.lark`.
 
-    Raises ValueError for a word that two constructs at one place let different things follow.
+    Raises ValueError for a word with different syntax in two constructs at one position.
     """
     lines, terminals = [], set()
-    for place, rule in RULE_OF_PLACE.items():
+    for place, (rule, _) in PLACES.items():
         shapes: dict[str, str] = {}
         for word in vocabulary.get(place, ()) or [Word("NOTHING")]:
             if shapes.setdefault(word.word, word.shape) != word.shape:
@@ -108,10 +111,10 @@ def fragment(vocabulary: Vocabulary) -> str:
                     f"{word.word} is followed by {shapes[word.word]!r} in one construct and by "
                     f"{word.shape!r} in another: choose another word"
                 )
-        if place == "join":
+        if place in ("join", "rank"):
             shapes = {word: OWN_TERMINALS.sub(r"join_\1", shape) for word, shape in shapes.items()}
         alternatives = [
-            f"{word} {shape} -> option".replace("  ", " ") for word, shape in shapes.items()
+            f"{' '.join([word, *shape.split()])} -> option" for word, shape in shapes.items()
         ]
         lines.append(f"{rule}: " + "\n    | ".join(alternatives))
         terminals |= set(shapes)
@@ -122,23 +125,18 @@ def fragment(vocabulary: Vocabulary) -> str:
 
 @cache
 def parser(fragment: str) -> Lark:
-    """Return the parser with the words of constructs, built once per process (about 0.1 s)."""
-    return Lark(
-        f"{GRAMMAR.read_text(encoding='utf-8')}\n{fragment}",
-        parser="lalr",
-        start="script",
-        propagate_positions=True,
-    )
+    """Return the parser that knows the construct words; built once per process (about 0.1 s)."""
+    grammar = f"{GRAMMAR.read_text(encoding='utf-8')}\n{fragment}"
+    return Lark(grammar, parser="lalr", start="script", propagate_positions=True)
 
 
 def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax.Script:
     """Return the statements of a script, separated by `;`, in linear time.
 
-    trusted : whether the text may hold what only Spark knows, such as hints
+    trusted : whether the text may contain syntax that only Spark knows, such as hints
 
-    Raises SqlError where a bracket or a similarity join is not written as it should be, where a
-    quote, parenthesis or bracket is not closed, or where there is no statement. Spark's own syntax
-    is not judged.
+    Raises SqlError for a malformed bracket or similarity join, an unclosed quote, parenthesis or
+    bracket, and a text without a statement. Spark's own syntax is not checked.
     """
     read, refused = None, None
     if not trusted:
@@ -146,7 +144,7 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
             read = tuple(tokenize(text, constructs=True))
         except TokenError as error:
             refused = SqlError(str(error), text=text, start=error.start, end=error.end)
-            if not error.is_open:  # else the parser tells what is likely to be missing
+            if not error.is_open:  # else the parser reports the probably missing token
                 raise refused from None
     found: list[Token] = []
     run = parser(fragment(vocabulary)).parse_interactive(text)
@@ -169,31 +167,12 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
     return syntax.Script(text, tuple(statements), tuple(found), read)
 
 
-class _With(NamedTuple):
-    word: Token | None
-    ctes: tuple[syntax.Cte, ...]
-    recursive: bool
+def _first(children: Iterable[Any], *kinds: type) -> Any:
+    return next((child for child in children if isinstance(child, kinds)), None)
 
 
-class _Alias(NamedTuple):
-    token: Token
-    explicit: bool  # written with AS
-
-
-class _Rest(NamedTuple):
-    items: tuple[syntax.Item, ...]
-
-
-class _Function(NamedTuple):
-    name: syntax.Name
-    call: syntax.Group
-
-
-def _last(piece: Any) -> Any:
-    """Return what a piece of a relation ends with."""
-    if isinstance(piece, _Alias):
-        return piece.token
-    return piece.call if isinstance(piece, _Function) else piece
+def _all(children: Iterable[Any], kind: type) -> tuple[Any, ...]:
+    return tuple(child for child in children if isinstance(child, kind))
 
 
 def _with_span(rule: Callable[..., Any], data: str, children: list[Any], meta: Meta) -> Any:
@@ -201,9 +180,15 @@ def _with_span(rule: Callable[..., Any], data: str, children: list[Any], meta: M
     return rule(span, children)
 
 
+Span = tuple[int, int]
+
+
 @v_args(wrapper=_with_span)
 class ToSyntax(Transformer[Token, Any]):
-    """One method per grammar rule; children arrive already converted, with the rule's span."""
+    """One method per grammar rule; children arrive already converted, with the rule's span.
+
+    Rules without a method remain trees: `ctes`, `alias`, `function` and what follows a table.
+    """
 
     def script(self, span: Span, statements: list[syntax.Statement]) -> list[syntax.Statement]:
         return statements
@@ -212,12 +197,10 @@ class ToSyntax(Transformer[Token, Any]):
         return syntax.Statement(*span, len(children) > 1, children[-1])
 
     def body(self, span: Span, children: list[Any]) -> syntax.Body:
-        with_ = children.pop(0) if isinstance(children[0], _With) else _With(None, (), False)
-        return syntax.Body(*span, with_.word, with_.ctes, with_.recursive, tuple(children))
-
-    def ctes(self, span: Span, children: list[Any]) -> _With:
-        recursive = not isinstance(children[1], syntax.Cte)
-        return _With(children[0], tuple(children[1 + recursive :]), recursive)
+        ctes = children.pop(0).children if isinstance(children[0], Tree) else [None]
+        recursive = len(ctes) > 1 and isinstance(ctes[1], Token)
+        listed = tuple(ctes[1 + recursive :])
+        return syntax.Body(*span, ctes[0], listed, recursive, tuple(children))
 
     def cte(self, span: Span, children: list[Any]) -> syntax.Cte:
         columns = children[1] if isinstance(children[1], syntax.Group) else None
@@ -231,6 +214,15 @@ class ToSyntax(Transformer[Token, Any]):
         items = children[1].items if len(children) > 1 else ()
         return syntax.Clause(*span, children[0], items)
 
+    def rank_clause(self, span: Span, children: list[Any]) -> syntax.Clause:
+        options = _all(children, syntax.Option)
+        items = tuple(children[1 : len(children) - len(options)])
+        return syntax.Clause(*span, children[0], items, options=options)
+
+    def frequency(self, span: Span, children: list[Any]) -> syntax.Clause:
+        option = syntax.Option(*span, "FREQUENCY", (children[1],))
+        return syntax.Clause(*span, children[0], (), options=(option,))
+
     def items(self, span: Span, children: list[syntax.Item]) -> syntax.Clause:
         return syntax.Clause(*span, None, tuple(children))
 
@@ -242,38 +234,37 @@ class ToSyntax(Transformer[Token, Any]):
 
     # tables
 
-    def from_clause(self, span: Span, children: list[Any]) -> syntax.FromClause:
-        return syntax.FromClause(*span, children[0], tuple(children[1:]))
+    def from_clause(self, span: Span, children: list[Any]) -> syntax.Clause:
+        return syntax.Clause(*span, children[0], (), tuple(children[1:]))
 
     def joined(self, span: Span, children: list[Any]) -> syntax.Relation:
         return children[1]
 
     def relation(self, span: Span, children: list[Any]) -> syntax.Relation:
-        rest = children.pop().items if isinstance(children[-1], _Rest) else ()
-        head, call = children[0] if children else None, None
-        if isinstance(head, _Function):
-            head, call = head
-        bracket = next((c for c in children if isinstance(c, syntax.Bracket)), None)
-        imputation = next((c for c in children if isinstance(c, syntax.Impute)), None)
-        alias = next((c for c in children if isinstance(c, _Alias)), None)
-        pieces = [_last(child) for child in children]
-        own_end = end_of(pieces[-1]) if pieces else span[0]
-        last = alias is not None and pieces[-1] is alias.token and not alias.explicit
-        if alias and last and alias.token.upper() in NO_ALIAS:
-            rest, alias, own_end = (alias.token, *rest), None, end_of(pieces[-2])
-        token = alias.token if alias else None
-        return syntax.Relation(*span, head, token, bracket, rest, own_end, imputation, call)
+        trees = {child.data: child for child in _all(children, Tree)}
+        after = next((trees[kind] for kind in ("rest", "odd", "after_open") if kind in trees), None)
+        rest = () if after is None else tuple(after.children)
+        head, call = _first(children, syntax.Name, syntax.Group), None
+        if "function" in trees:
+            *words, call = trees["function"].children
+            head = self.column((start_of(words[0]), end_of(words[-1])), words)
+        pieces = [child for child in children if child is not after]
+        lasts: list[Any] = [c.children[-1] if isinstance(c, Tree) else c for c in pieces]
+        ends = [end_of(last) for last in lasts]
+        alias = trees["alias"].children if "alias" in trees else [None]
+        if alias[0] and pieces[-1] is trees["alias"] and alias[0].upper() in NO_ALIAS:
+            rest, alias = (*alias, *rest), [None]
+            ends.pop()
+        bracket = _first(children, syntax.Bracket)
+        imputation = _first(children, syntax.Impute)
+        own_end = ends[-1] if ends else span[0]
+        return syntax.Relation(*span, head, alias[-1], bracket, rest, own_end, imputation, call)
 
     side = relation
 
     def head(self, span: Span, children: list[Any]) -> Any:
-        if isinstance(children[0], syntax.Group | _Function):
-            return children[0]
-        return self.column(span, children)
-
-    def function(self, span: Span, children: list[Any]) -> _Function:
-        *words, call = children
-        return _Function(self.column((start_of(words[0]), end_of(words[-1])), words), call)
+        is_other = isinstance(children[0], syntax.Group | Tree)
+        return children[0] if is_other else self.column(span, children)
 
     def column(self, span: Span, children: list[Token]) -> syntax.Name:
         return syntax.Name(*span, tuple(w for w in children if w.type != "DOT"))
@@ -282,16 +273,7 @@ class ToSyntax(Transformer[Token, Any]):
     choice = column
 
     def names(self, span: Span, children: list[syntax.Name]) -> tuple[syntax.Name, ...]:
-        return tuple(c for c in children if isinstance(c, syntax.Name))
-
-    def alias(self, span: Span, children: list[Token]) -> _Alias:
-        return _Alias(children[-1], explicit=len(children) > 1)
-
-    def rest(self, span: Span, children: list[syntax.Item]) -> _Rest:
-        return _Rest(tuple(children))
-
-    odd = rest
-    after_open = rest
+        return _all(children, syntax.Name)
 
     # constructs
 
@@ -300,23 +282,19 @@ class ToSyntax(Transformer[Token, Any]):
 
     def option(self, span: Span, children: list[Any]) -> syntax.Option:
         keyword, *values = children
-        lists = [value if isinstance(value, tuple) else (value,) for value in values]
-        names = tuple(v for listed in lists for v in listed if isinstance(v, syntax.Name))
-        measures = tuple(v for listed in lists for v in listed if isinstance(v, syntax.Measure))
+        flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,))]
+        measures, names = _all(flat, syntax.Measure), _all(flat, syntax.Name)
         return syntax.Option(*span, keyword.type, measures, names)
 
     def number(self, span: Span, children: list[Token]) -> syntax.Measure:
-        return syntax.Measure(
-            *span,
-            tuple(c for c in children if c.type == "NUMBER"),
-            negative=children[0].type == "MINUS",
-            percent=children[-1].type == "PERCENT",
-        )
+        numbers = tuple(c for c in children if c.type == "NUMBER")
+        negative, percent = children[0].type == "MINUS", children[-1].type == "PERCENT"
+        return syntax.Measure(*span, numbers, (), negative, percent)
 
     fraction = number
 
     def numbers(self, span: Span, children: list[syntax.Measure]) -> tuple[syntax.Measure, ...]:
-        return tuple(children)
+        return _all(children, syntax.Measure)
 
     def unit(self, span: Span, children: list[Token]) -> Token:
         return children[0]
@@ -328,95 +306,70 @@ class ToSyntax(Transformer[Token, Any]):
         return syntax.Measure(*span, numbers, units, first.negative)
 
     def imputation(self, span: Span, children: list[Any]) -> syntax.Impute:
-        *attributes, repository = (c for c in children if isinstance(c, syntax.Name))
-        texts = tuple(c for c in children if isinstance(c, Token) and c.type == "STRING")
-        options = tuple(c for c in children if isinstance(c, syntax.Option))
+        *attributes, repository = _all(children, syntax.Name)
+        texts = tuple(c for c in _all(children, Token) if c.type == "STRING")
+        options = _all(children, syntax.Option)
         return syntax.Impute(*span, children[0], tuple(attributes), repository, texts, options)
 
-    def similarity_join(self, span: Span, children: list[Any]) -> syntax.SimilarityJoinClause:
+    def similarity_join(self, span: Span, children: list[Any]) -> syntax.Relation:
         keyword, side, *more = children
-        on = tuple(c for c in more if isinstance(c, syntax.Name))
-        options = tuple(c for c in more if isinstance(c, syntax.Option))
-        return syntax.SimilarityJoinClause(*span, keyword, side, on, options)
+        on, options = _all(more, syntax.Name), _all(more, syntax.Option)
+        return replace(side, join=syntax.Similarity(*span, keyword, on, options))
+
+
+# ---- errors --------------------------------------------------------------------------------------
 
 
 def _explained(
     error: UnexpectedInput, text: str, found: Iterable[Token], vocabulary: Vocabulary
 ) -> SqlError:
-    """Return Lark's finding in the user's terms; `found` : the tokens up to it."""
-    if isinstance(error, UnexpectedCharacters):
-        return _unreadable(error.pos_in_stream or 0, text)
+    """Convert a Lark error to a SqlError. found : the tokens before the error"""
+    if isinstance(error, UnexpectedCharacters):  # usually an unclosed quote
+        start = error.pos_in_stream or 0
+        opens = text[start] in "'\"`"
+        reason = f"this {text[start]} is never closed" if opens else "unexpected character "
+        reason += "" if opens else repr(text[start])
+        return SqlError(reason, text=text, start=start, end=start + 1)
     assert isinstance(error, UnexpectedToken)
     token, accepts = error.token, set(error.accepts or error.expected)
     at_end = token.type == "$END"
     start = len(text.rstrip()) if at_end else start_of(token)
-    opened = _innermost_open(found, start)
-    if opened is not None and (at_end or token.type in CLOSES.values()):
-        bracket, position = opened
-        if at_end or CLOSES[bracket] != token.type:
-            reason = f"this {SPELLED[bracket]} is not closed"
-            expected = (SPELLED[CLOSES[bracket]],)
-            return SqlError(reason, text=text, start=position, end=position + 1, expected=expected)
-    if opened is None and token.type in CLOSES.values():
-        reason = f"unmatched {token}"
-        return SqlError(reason, text=text, start=start, end=start + 1)
-    place, ours = _accepted(accepts, vocabulary)
-    others = sorted({SPELLED.get(t, t) for t in accepts - set(ours) - NEVER_NAMED})
-    if ours:  # what else could follow is Spark's, and too much to list
+    if at_end or token.type in CLOSES.values():
+        opened = _innermost_open(found, start)
+        if opened is None and not at_end:
+            return at(text, token, f"unmatched {token}")
+        if opened is not None and (at_end or CLOSES[opened.type] != token.type):
+            return at(text, opened, f"this {opened} is not closed", SPELLED[CLOSES[opened.type]])
+    ours = {
+        place: list(dict.fromkeys(w.word for w in vocabulary.get(place, ()) if w.word in accepts))
+        for place in PLACES
+    }
+    place = max(ours, key=lambda place: len(ours[place]))  # positions share words
+    fitting = ours[place]
+    others = sorted({SPELLED.get(t, t) for t in accepts - set(fitting) - NEVER_NAMED})
+    if fitting:  # Spark's own words are too many to list
         others = [word for word in others if word == "]"]
+    reason = f"{token} is not expected {PLACES[place][1] if fitting else 'here'}"
+    if fitting and place == "bracket" and not at_end and token.upper().split()[0] in CLAUSE_WORDS:
+        reason = f"{token} inside a window: its ] is missing"
     return SqlError(
-        "the query ends too early" if at_end else _unexpected(token, place),
+        "the query ends too early" if at_end else reason,
         text=text,
         start=start,
         end=start if at_end else end_of(token),
-        expected=ours + others,
-        suggestion=None if at_end else near(str(token), ours),
+        expected=fitting + others,
+        suggestion=None if at_end else near(str(token), fitting),
     )
 
 
-def _accepted(accepts: set[str], vocabulary: Vocabulary) -> tuple[str, list[str]]:
-    """Return the place of `RULE_OF_PLACE` where a text went wrong, and the words that fit there.
-
-    Of places that share words it is the one with more of them.
-    """
-    found = {
-        place: list(dict.fromkeys(w.word for w in vocabulary.get(place, ()) if w.word in accepts))
-        for place in RULE_OF_PLACE
-    }
-    place = max(found, key=lambda place: len(found[place]))
-    return (place, found[place]) if found[place] else ("", [])
-
-
-def _unexpected(token: Token, place: str) -> str:
-    """Describe why a word cannot stand where it stands."""
-    if place == "bracket" and token.upper().split()[0] in CLAUSE_WORDS:
-        return f"{token} inside a window: its ] is missing"
-    where = {
-        "bracket": "in a window",
-        "impute": "in the options of IMPUTE",
-        "join": "after SIMILARITY JOIN",
-    }
-    return f"{token} is not expected {where.get(place, 'here')}"
-
-
-def _unreadable(position: int, text: str) -> SqlError:
-    """Return the error about a character that begins no word: mostly a quote without its end."""
-    opening = text[position]
-    if opening in "'\"`":
-        reason = f"this {opening} is never closed"
-        return SqlError(reason, text=text, start=position, end=position + 1)
-    reason = f"unexpected character {opening!r}"
-    return SqlError(reason, text=text, start=position, end=position + 1)
-
-
-def _innermost_open(found: Iterable[Token], end: int) -> tuple[str, int] | None:
-    """Return the last parenthesis or bracket that is open at `end`, and its position."""
-    stack: list[tuple[str, int]] = []
+def _innermost_open(found: Iterable[Token], end: int) -> Token | None:
+    """Return the last parenthesis or bracket that is unclosed at `end`."""
+    stack: list[Token] = []
     for token in found:
         if start_of(token) >= end:
             break
         if token.type in CLOSES:
-            stack.append((token.type, start_of(token)))
-        elif stack and token.type == CLOSES[stack[-1][0]]:
+            stack.append(token)
+        elif stack and token.type == CLOSES[stack[-1].type]:
             stack.pop()
     return stack[-1] if stack else None

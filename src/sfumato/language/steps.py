@@ -1,4 +1,4 @@
-"""The steps of a plan, EXPLAIN's text of them, and numbers, sizes and durations in its words."""
+"""Steps of a plan, their EXPLAIN text, and the formatting of numbers, sizes and durations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sfumato.spark.model.figures import expected_tuples
 from sfumato.windows import JoinWindow, Rows
 
 Lines = list[tuple[str, str]]
-"""Rows of a plan: a heading, and what there is to say."""
+"""Lines of a plan: a heading and its text."""
 INDENT = "    "
-EXISTENCES = (1.0, 0.9, 0.5)  # for which EXPLAIN gives the size of a window
-TYPICAL = 0.9  # existence of the tuples whose state it gives
+EXISTENCES = (1.0, 0.9, 0.5)  # existences for which EXPLAIN shows window sizes
+TYPICAL = 0.9  # existence of the tuples in its state sizes
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Step:
     """One operation on rows.
 
     title : the operation in one line
-    lines : its parameters, its state and what it guarantees
-    inputs : the steps below it, by the name of each; "" where there is only one
-    facts : what charts and later steps look up, such as whether rows come by punctuations
-    runs : with which others it runs in one step of Spark's, where there is something to say
-    named : what its operator is called in metrics, where the text says it
+    lines : its parameters, state and guarantees; lines without text are omitted
+    inputs : its input steps by name; "" for a single input
+    facts : values for charts and later steps, such as the drop ratio
+    runs : the operators that run with it in one Spark step, if any
+    named : the metrics name of its operator, if the text gives one
     """
 
     title: str
@@ -38,7 +38,7 @@ class Step:
     named: str = field(default="", compare=False)
 
     def walk(self) -> Iterator[Step]:
-        """Yield the step and all below it."""
+        """Yield the step and all steps below it."""
         yield self
         for step in self.inputs.values():
             yield from step.walk()
@@ -52,7 +52,7 @@ def table_step(name: str, streaming: bool, columns: Sequence[tuple[str, str]] = 
 
 
 class Explanation(str):
-    """The text of a plan; a prompt or a notebook that shows its value shows its lines."""
+    """The text of a plan; prompts and notebooks display it as lines."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class Explanation(str):
         return str(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Print lines in IPython, not escapes."""
+        """Print lines in IPython, without escapes."""
         printer.text(str(self))
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
@@ -68,14 +68,14 @@ class Explanation(str):
 
 
 def explained(step: Step) -> str:
-    """Return the plan as text, an operation above its inputs."""
+    """Return the plan as text, each operation above its inputs."""
     return "\n".join(_lines(step))
 
 
 def _lines(step: Step) -> Iterator[str]:
     yield step.title
     known = [("named", step.named and f"{step.named}, in metrics"), ("runs", step.runs)]
-    lines = [*step.lines, *(line for line in known if line[1])]
+    lines = [line for line in [*step.lines, *known] if line[1]]
     width = max((len(name) for name, _ in lines), default=0)
     yield from (f"{INDENT}{name.ljust(width)}  {value}" for name, value in lines)
     for name, below in step.inputs.items():
@@ -91,30 +91,43 @@ def _lines(step: Step) -> Iterator[str]:
 
 def names_in(value: str | Sequence[str] | None) -> list[str]:
     """Return one name, several or none as a list."""
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else list(value)
+    return [value] if isinstance(value, str) else list(value or ())
 
 
-def per_key(key: str | Sequence[str] | None, without: str) -> str:
-    """Say that there is one of something per value of the key, or what holds without one."""
-    return f"one a value of ({', '.join(names_in(key))}), in parallel" if key else without
+def per_key(key: str | Sequence[str] | None, without: str = "one, in one task") -> str:
+    """Describe a number per value of the key; without a key return `without`."""
+    return f"one per value of ({', '.join(names_in(key))}), in parallel" if key else without
+
+
+def argument_lines(arguments: Mapping[str, Any]) -> Lines:
+    """Return the arguments of a function as lines."""
+    return [(name, _written(value)) for name, value in arguments.items() if value is not None]
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, timedelta):
+        return span(value)
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {_written(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_written, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def percent(ratio: float) -> str:
-    """Return a ratio as users write it: 1%, 99.9%."""
+    """Format a ratio as a percentage: 1%, 99.9%."""
     return f"{ratio * 100:.6g}%"
 
 
 def span(length: int | timedelta) -> str:
-    """Return a duration, of microseconds if it is a number, as `spelled` does."""
+    """Format a duration with `spelled`; a number is in microseconds."""
     if isinstance(length, timedelta):
         length = length // timedelta(microseconds=1)
     return spelled(length)
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in the unit that fits."""
+    """Format a number of bytes in a suitable unit."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -123,32 +136,29 @@ def size(count: float) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text with each gap as one space."""
+    """Collapse each run of white space in a text to one space."""
     return " ".join(text.split())
 
 
 def newest(window: Rows | JoinWindow) -> str:
     """Describe a window of rows."""
-    return (
-        f"the newest tuples that hold {window.rows} existing ones with confidence "
-        f"{percent(window.confidence)}"
-    )
+    held = f"the newest tuples that hold {window.rows} existing ones"
+    return f"{held} with confidence {percent(window.confidence)}"
 
 
 def held(rows: int, confidence: float) -> str:
-    """Say how many tuples a window of rows holds, for several probabilities of existence."""
-    sizes = ", ".join(f"{p:g}: {_about(rows, p, confidence)}" for p in EXISTENCES)
-    return f"at existence {sizes}"
+    """Describe the number of tuples in a window of rows, for several existences."""
+    sizes = []
+    for p in EXISTENCES:
+        count = expected_tuples(rows, p, confidence)
+        about = "no bound" if count is None else f"{count}" if p == 1 else f"about {count}"
+        sizes.append(f"{p:g}: {about}")
+    return f"at existence {', '.join(sizes)}"
 
 
 def typical_bytes(rows: int, confidence: float, each: int) -> tuple[str, str]:
-    """Return w' of a window of rows, and its bytes (" = 3 MB"; "" without bound)."""
+    """Return w' of a window of rows, and its bytes (" = 3 MB"; "" if unbounded)."""
     count = expected_tuples(rows, TYPICAL, confidence)
     if count is None:
         return "w'", ""
     return f"w' = {count} (existence {TYPICAL:g})", f" = {size(count * each)}"
-
-
-def _about(rows: int, existence: float, confidence: float) -> str:
-    count = expected_tuples(rows, existence, confidence)
-    return "no bound" if count is None else f"{count}" if existence == 1 else f"about {count}"

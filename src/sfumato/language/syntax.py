@@ -1,9 +1,8 @@
-"""The syntax tree: what stands where in the text, before anything is checked or resolved.
+"""The syntax tree of a script, before any checks or name resolution, and SqlError.
 
 Words are Lark tokens (strings with `type`, `start_pos` and `end_pos`). Every node knows its span
-`[start, end)` in the script, because a query is rewritten by replacing spans of the user's text.
-Spark gets the rest letter by letter. The second half finds the names in expressions: references,
-calls, stars, our measures, Spark's aggregates.
+`[start, end)`, because a query is rewritten by replacing spans of the user's text. The last part
+finds names in expressions: references, calls, stars, measures, Spark's aggregates.
 """
 
 from __future__ import annotations
@@ -12,39 +11,52 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias, TypeGuard
+from itertools import chain
+from typing import Any, TypeAlias, TypeGuard
 
 from lark import Token
 
 from sfumato.sql_tokens import SqlToken
 
 QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
-"""The words a query can begin with; any other statement would change something."""
+"""Words that can begin a query; any other statement would change something."""
+MAX_LISTED = 8  # names listed in a message; further names are only counted
 
 
 @dataclass(frozen=True)
 class Node:
-    """A piece of the text, from character `start` to just before `end`."""
+    """A span of the text, from character `start` to just before `end`."""
 
     start: int
     end: int
 
 
 @dataclass(frozen=True)
-class Group(Node):
+class Nested(Node):
+    """The content of parentheses or brackets inside an expression."""
+
+    body: Body | None
+
+    @property
+    def query(self) -> Body | None:
+        """Return the content if it is a query, else None."""
+        return self.body if self.body is not None and self.body.is_query else None
+
+    def word_lists(self) -> Iterator[Items]:
+        """Yield the word lists of an expression; none for a query, whose tables are separate."""
+        return self.body.word_lists() if self.body is not None and not self.query else iter(())
+
+
+class Group(Nested):
     """`( ... )`: a nested query, arguments or an expression."""
 
-    body: Body | None
 
-
-@dataclass(frozen=True)
-class Index(Node):
+class Index(Nested):
     """`[ ... ]` in an expression: Spark's array or map index."""
 
-    body: Body | None
 
-
-Item: TypeAlias = Token | Group | Index
+Item: TypeAlias = Token | Nested
+Items: TypeAlias = tuple[Item, ...]
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ class Name(Node):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The parts without backquotes."""
+        """Return the parts without backquotes."""
         return tuple(plain(word) for word in self.words)
 
     def __str__(self) -> str:
@@ -64,7 +76,7 @@ class Name(Node):
 
 @dataclass(frozen=True)
 class Measure(Node):
-    """A number with its unit, sign or percent sign as written: `300 SECONDS`, `95%`, `-1`."""
+    """A number with unit, sign or percent sign, as written: `300 SECONDS`, `95%`, `-1`."""
 
     numbers: tuple[Token, ...]
     units: tuple[Token, ...] = ()
@@ -73,19 +85,14 @@ class Measure(Node):
 
     @property
     def value(self) -> float:
-        """The first number, signed, a percentage as a fraction."""
-        value = float(self.numbers[0])
-        return (-value if self.negative else value) / (100 if self.percent else 1)
-
-    @property
-    def whole(self) -> int | None:
-        """The number if it is a whole one without percent sign, else None."""
-        return int(self.value) if self.value.is_integer() and not self.percent else None
+        """Return the first number with its sign: an int if whole, a percentage as a fraction."""
+        value = float(self.numbers[0]) * (-1 if self.negative else 1)
+        return value / 100 if self.percent else int(value) if value.is_integer() else value
 
 
 @dataclass(frozen=True)
 class Option(Node):
-    """A word of a construct with what follows it: its keyword (upper case), numbers and names."""
+    """A word of a construct and what follows it: keyword (upper case), numbers and names."""
 
     word: str
     measures: tuple[Measure, ...] = ()
@@ -93,7 +100,7 @@ class Option(Node):
 
     @property
     def place(self) -> Node:
-        """The node to point at when its value is wrong."""
+        """Return the node to mark if the value is wrong."""
         return self.measures[0] if len(self.measures) == 1 else self
 
 
@@ -102,10 +109,6 @@ class Bracket(Node):
     """`[RANGE 300 SECONDS WATTR ts ...]` after a table name."""
 
     options: tuple[Option, ...]
-
-    def get(self, word: str) -> Option | None:
-        """Return the option of that keyword, or None."""
-        return next((option for option in self.options if option.word == word), None)
 
 
 @dataclass(frozen=True)
@@ -120,65 +123,73 @@ class Impute(Node):
 
 
 @dataclass(frozen=True)
-class Relation(Node):
-    """One table of a FROM clause: its name (or nested query), alias, bracket and what follows.
-
-    head : None for what cannot be a table (a number in `substring(s FROM 2)`)
-    call : the arguments of a table function, of which `head` is the name
-    rest : text for Spark: a join condition, a lateral view
-    own_end : where head, alias and bracket end and the rest begins
-    """
-
-    head: Name | Group | None
-    alias: Token | None
-    bracket: Bracket | None
-    rest: tuple[Item, ...]
-    own_end: int
-    imputation: Impute | None = None
-    call: Group | None = None
-
-    @property
-    def query(self) -> Body | None:
-        """The nested query that it is, or None."""
-        body = self.head.body if isinstance(self.head, Group) else None
-        return body if body is not None and body.is_query else None
-
-
-@dataclass(frozen=True)
-class SimilarityJoinClause(Node):
-    """`SIMILARITY JOIN b ON (x) WITHIN ...`: the right side of the relation before it."""
+class Similarity(Node):
+    """A complete `SIMILARITY JOIN b ON (x) WITHIN ...`; `b` is the relation."""
 
     keyword: Token
-    side: Relation
     on: tuple[Name, ...]
     options: tuple[Option, ...]
 
 
 @dataclass(frozen=True)
+class Relation(Node):
+    """One table of a FROM clause: its name (or nested query), alias, bracket and what follows.
+
+    head : None if it cannot be a table (a number in `substring(s FROM 2)`)
+    rest : text for Spark: a join condition, a lateral view
+    own_end : the end of head, alias and bracket, where `rest` begins
+    call : the arguments of the table function named by `head`
+    join : for the right side of a similarity join
+    """
+
+    head: Name | Group | None
+    alias: Token | None
+    bracket: Bracket | None
+    rest: Items
+    own_end: int
+    imputation: Impute | None = None
+    call: Group | None = None
+    join: Similarity | None = None
+
+    @property
+    def query(self) -> Body | None:
+        """Return the nested query, or None."""
+        return self.head.query if isinstance(self.head, Group) else None
+
+    @property
+    def name(self) -> str:
+        """Return the qualifier of its columns: the alias, or the last part of its name; or ""."""
+        if self.alias is not None:
+            return plain(self.alias)
+        return self.head.parts[-1] if isinstance(self.head, Name) else ""
+
+    def __str__(self) -> str:
+        """Return the name used in messages."""
+        return str(self.head) if isinstance(self.head, Name) else "the query"
+
+
+@dataclass(frozen=True)
 class Clause(Node):
-    """A keyword (None for words before any) and the words up to the next clause."""
+    """A keyword (None for words before the first) and the words up to the next keyword.
+
+    tables : the tables of FROM;  options : the options of RANK BY after the score, or FREQUENCY
+        itself
+    """
 
     keyword: Token | None
-    items: tuple[Item, ...]
+    items: Items
+    tables: tuple[Relation, ...] = ()
+    options: tuple[Option, ...] = ()
 
     @property
     def word(self) -> str:
-        """The keyword's kind: SELECT, WHERE, GROUP_BY, ..."""
+        """Return the kind of the keyword: SELECT, WHERE, GROUP_BY, ..."""
         return "" if self.keyword is None else self.keyword.type
 
     @property
     def place(self) -> Node | Token:
-        """The node to point at: its keyword."""
+        """Return the node to mark: the keyword."""
         return self.keyword or self
-
-
-@dataclass(frozen=True)
-class FromClause(Node):
-    """The tables of a query."""
-
-    keyword: Token
-    sources: tuple[Relation | SimilarityJoinClause, ...]
-    word: str = "FROM"
 
 
 @dataclass(frozen=True)
@@ -192,90 +203,76 @@ class Cte(Node):
 
 @dataclass(frozen=True)
 class Body(Node):
-    """What a statement or a pair of parentheses holds: common tables, then clauses.
+    """The content of a statement or of parentheses: common tables, then clauses.
 
-    It is a query only if `is_query`; `extract(year FROM ts)` has a FROM clause as well.
+    It is a query only if `is_query`: `extract(year FROM ts)` also has a FROM clause.
     """
 
     with_: Token | None
     ctes: tuple[Cte, ...]
     recursive: bool
-    clauses: tuple[Clause | FromClause, ...]
+    clauses: tuple[Clause, ...]
 
     def opening_words(self) -> Iterator[Item]:
-        """Yield what it begins with, through parentheses: a WITH, then what its tables serve."""
+        """Yield its first words, through parentheses: a WITH, then the start of the main query."""
         if self.with_ is not None:
             yield self.with_
-        if not self.clauses:
-            return
-        first = self.clauses[0]
-        if first.keyword is not None:
+        first = self.clauses[0] if self.clauses else None
+        if first is not None and first.keyword is not None:
             yield first.keyword
-        elif isinstance(first, Clause):
+        elif first is not None:
             item = first.items[0]
-            if isinstance(item, Group) and item.body is not None:
-                yield from item.body.opening_words()
-            else:
-                yield item
+            inner = item.body if isinstance(item, Group) else None
+            yield from [item] if inner is None else inner.opening_words()
 
     @cached_property
     def is_query(self) -> bool:
-        """Whether it begins as a query does."""
+        """Return whether it begins like a query."""
         words = list(self.opening_words())
-        return bool(words) and all(is_query_word(word) for word in words)
+        return bool(words) and all(is_word(word, *QUERY_WORDS) for word in words)
 
     @property
     def relations(self) -> Iterator[Relation]:
-        """The tables of its own FROM clauses, the right sides of similarity joins included."""
-        for clause in self.clauses:
-            if isinstance(clause, FromClause):
-                for source in clause.sources:
-                    yield source.side if isinstance(source, SimilarityJoinClause) else source
+        """Yield the tables of the FROM clauses, except those in nested queries."""
+        return chain.from_iterable(clause.tables for clause in self.clauses)
 
-    def word_lists(self) -> Iterator[tuple[Item, ...]]:
-        """Yield the word lists of an expression, those after a FROM too: extract(year FROM ts)."""
+    def word_lists(self) -> Iterator[Items]:
+        """Yield the word lists of an expression, also after a FROM: extract(year FROM ts)."""
         for clause in self.clauses:
-            if isinstance(clause, Clause):
+            if clause.word != "FROM":
                 yield clause.items
-                continue
-            for source in clause.sources:
-                relation = source.side if isinstance(source, SimilarityJoinClause) else source
+            for relation in clause.tables:
                 head: list[Item] = []
                 for word in getattr(relation.head, "words", ()):
                     head += [Token("DOT", "."), word] if head else [word]
-                if isinstance(relation.head, Group):
-                    head.append(relation.head)
-                if relation.call is not None:
-                    head.append(relation.call)
-                yield (*head, *relation.rest)
+                groups = (relation.head, relation.call)
+                yield (*head, *(g for g in groups if isinstance(g, Group)), *relation.rest)
 
     def bodies(self) -> Iterator[Body]:
-        """Yield the body and all that are nested in it."""
+        """Yield the body and all nested bodies."""
         yield self
-        groups: list[Item] = [cte.query for cte in self.ctes]
-        for items in self.word_lists():
-            groups += items
-        for group in groups:
-            if isinstance(group, Group | Index) and group.body is not None:
-                yield from group.body.bodies()
+        for item in chain((cte.query for cte in self.ctes), *self.word_lists()):
+            if isinstance(item, Nested) and item.body is not None:
+                yield from item.body.bodies()
 
     def tables(self) -> list[Name]:
-        """Return the tables and views that a statement reads, without its common tables."""
-        parts = list(self.bodies())
-        common = {plain(cte.name).lower() for part in parts for cte in part.ctes}
+        """Return the tables and views that a statement reads, except its common tables."""
         names: dict[tuple[str, ...], Name] = {}
-        for part in parts:
+        for part in self.bodies():
             for relation in part.relations if part.is_query else ():
                 head = relation.head
-                if not isinstance(head, Name) or relation.call is not None:
-                    continue
-                if len(head.parts) > 1 or head.parts[0].lower() not in common:
+                if isinstance(head, Name) and relation.call is None and not self.is_common(head):
                     names.setdefault(head.parts, head)
         return list(names.values())
 
-    def blocks(self) -> Iterator[tuple[Clause | FromClause, ...]]:
+    def is_common(self, name: Name) -> bool:
+        """Return whether a name is a common table anywhere in the statement."""
+        common = {plain(cte.name).lower() for part in self.bodies() for cte in part.ctes}
+        return len(name.parts) == 1 and name.parts[0].lower() in common
+
+    def blocks(self) -> Iterator[tuple[Clause, ...]]:
         """Yield the SELECT blocks between UNION, INTERSECT and EXCEPT."""
-        block: list[Clause | FromClause] = []
+        block: list[Clause] = []
         for clause in self.clauses:
             if clause.word == "SET_OPERATOR":
                 yield tuple(block)
@@ -296,7 +293,7 @@ class Statement(Node):
 class Script:
     """The statements of `text`.
 
-    tokens : its words in order;  read : the same as they were checked, unless the text is trusted
+    tokens : its words in order;  read : the tokens as they were checked, unless the text is trusted
     """
 
     text: str
@@ -310,161 +307,232 @@ class Script:
         return self.tokens[first : bisect_left(self.tokens, node.end, key=start_of)]
 
 
-def is_query_word(item: Item) -> bool:
-    """Whether a query can begin with it."""
-    return isinstance(item, Token) and item.upper() in QUERY_WORDS
-
-
-def words(text: str) -> tuple[str, ...]:
-    """Return the words of a list written as text."""
-    return tuple(text.split())
+def words(text: str) -> frozenset[str]:
+    """Split a text into a set of words."""
+    return frozenset(text.split())
 
 
 def start_of(piece: Node | Token) -> int:
-    """Return where a node or word begins in the script."""
+    """Return the start of a node or word in the script."""
     return piece.start if isinstance(piece, Node) else piece.start_pos or 0
 
 
 def end_of(piece: Node | Token) -> int:
-    """Return where a node or word ends in the script."""
+    """Return the end of a node or word in the script."""
     return piece.end if isinstance(piece, Node) else piece.end_pos or 0
+
+
+def span_of(items: Sequence[Item]) -> Node:
+    """Return the span of several words, from the first to the last."""
+    return Node(start_of(items[0]), end_of(items[-1]))
 
 
 def plain(word: Token | str) -> str:
     """Return an identifier without its backquotes."""
-    if word.startswith("`"):
-        return word[1:-1].replace("``", "`")
-    return str(word)
+    return word[1:-1].replace("``", "`") if word.startswith("`") else str(word)
 
 
 def quoted(name: str) -> str:
-    """Return an identifier in backquotes, whatever characters it has."""
+    """Return an identifier in backquotes, with any characters escaped."""
     return "`" + name.replace("`", "``") + "`"
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+class SqlError(ValueError):
+    """A query cannot be parsed, resolved or run; nothing has been executed.
+
+    The message shows the line with the offending words underlined. The same facts are attributes:
+    `line` and `column` (both from 1), `word` (the offending text), `text_line` (the whole line),
+    `reason`, `expected` (the correct words or values, may be empty) and `suggestion` (the closest
+    word, or None).
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        text: str,
+        start: int,
+        end: int,
+        expected: Iterable[str] = (),
+        suggestion: str | None = None,
+    ) -> None:
+        self.reason = reason
+        self.expected = tuple(expected)
+        self.suggestion = suggestion
+        start = min(start, len(text))
+        line_start = text.rfind("\n", 0, start) + 1
+        line_end = text.find("\n", start)
+        line_end = len(text) if line_end < 0 else line_end
+        self.line = text.count("\n", 0, start) + 1
+        self.column = start - line_start + 1
+        self.text_line = text[line_start:line_end].rstrip("\r")
+        self.word = text[start:end]
+        # Tabs remain tabs, so that the underline is below the word in any terminal.
+        before = "".join("\t" if c == "\t" else " " for c in text[line_start:start])
+        lines = [
+            f"line {self.line}, column {self.column}: {reason}",
+            f"    {self.text_line}",
+            f"    {before}{'^' * max(1, min(end, line_end) - start)}",
+        ]
+        lines += [f"expected {listed(self.expected)}"] if self.expected else []
+        lines += [f"did you mean {suggestion}?"] if suggestion is not None else []
+        super().__init__("\n".join(lines))
+
+
+def listed(words: Iterable[str]) -> str:
+    """Format `a`, `a or b` or `a, b or c`; a long list is truncated and counted."""
+    shown = list(words)
+    if len(shown) > MAX_LISTED:
+        return f"{', '.join(shown[:MAX_LISTED])} or one of {len(shown) - MAX_LISTED} more"
+    return " or ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
+def at(text: str, node: Node | Token, reason: str, *expected: str, **more: Any) -> SqlError:
+    """Return a SqlError about a node or word."""
+    if expected:
+        more["expected"] = expected
+    return SqlError(reason, text=text, start=start_of(node), end=end_of(node), **more)
 
 
 # ---- names in expressions ------------------------------------------------------------------------
 
 MEASURE_FUNCTIONS = ("EXPECTED", "EXISTENCE", "STDDEV", "QUANTILE")
-"""Numbers of an uncertain attribute. Over anything else STDDEV is Spark's own aggregate."""
+"""Measures of an uncertain attribute. Over other values STDDEV is Spark's aggregate."""
 
-# Spark's aggregate functions: over a window by time they are per extent, not per stream.
-AGGREGATES = frozenset(
-    words(
-        "any any_value approx_count_distinct approx_percentile approx_top_k array_agg avg "
-        "bit_and bit_or bit_xor bitmap_construct_agg bitmap_or_agg bool_and bool_or "
-        "collect_list collect_set corr count count_if count_min_sketch covar_pop covar_samp "
-        "every first first_value grouping grouping_id histogram_numeric hll_sketch_agg "
-        "hll_union_agg kurtosis last last_value listagg max max_by mean median min min_by mode "
-        "percentile percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy "
-        "regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness some "
-        "std stddev stddev_pop stddev_samp string_agg sum try_avg try_sum var_pop var_samp "
-        "variance"
-    )
+AGGREGATES = words(
+    "any any_value approx_count_distinct approx_percentile approx_top_k array_agg avg bit_and "
+    "bit_or bit_xor bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set "
+    "corr count count_if count_min_sketch covar_pop covar_samp every first first_value grouping "
+    "grouping_id histogram_numeric hll_sketch_agg hll_union_agg kurtosis last last_value listagg "
+    "max max_by mean median min min_by mode percentile percentile_approx percentile_cont "
+    "percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx "
+    "regr_sxy regr_syy skewness some std stddev stddev_pop stddev_samp string_agg sum try_avg "
+    "try_sum var_pop var_samp variance"
 )
-
-
+"""Spark's aggregate functions: over a time window they apply per extent, not per stream."""
 SIGNS = frozenset("+-*/%<>=!^&|~")
-OPERATORS = words("BETWEEN IN LIKE ILIKE RLIKE REGEXP DIV AND OR NOT")
-OPENING = (*OPERATORS, "WHEN", "CASE")  # words before an operand
+OPERATORS = ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "DIV", "AND", "OR", "NOT")
+OPENING = (*OPERATORS, "WHEN", "CASE")  # words that precede an operand
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A name in an expression: `x`, `s.x`, or with `call` a function's name and arguments."""
+class Reference(Node):
+    """A name in an expression: `x`, `s.x`, or with `call` a function's name and arguments.
+
+    before, after : its neighbours
+    whole : whether it is a complete list item without an alias
+    """
 
     words: tuple[Token, ...]
     call: Group | None
     before: Item | None
-    after: Item | None  # what follows the name or call
-    whole: bool  # it is all of an item of the list, without an alias
+    after: Item | None
+    whole: bool
 
-    @property
+    @cached_property
     def parts(self) -> tuple[str, ...]:
         return tuple(plain(word) for word in self.words)
 
     @property
-    def arguments(self) -> list[tuple[Item, ...]]:
-        """The arguments of the call; none without a call."""
+    def word(self) -> Token:
+        """Return the first word, which errors point at."""
+        return self.words[0]
+
+    @property
+    def arguments(self) -> list[Items]:
+        """Return the arguments of the call; empty without a call."""
         return [] if self.call is None else arguments(self.call)
 
     @property
-    def start(self) -> int:
-        return start_of(self.words[0])
+    def is_measure(self) -> bool:
+        """Return whether it is a call named like a measure."""
+        is_named = len(self.words) == 1 and is_word(self.word, *MEASURE_FUNCTIONS)
+        return self.call is not None and is_named
 
     @property
-    def end(self) -> int:
-        return end_of(self.words[-1] if self.call is None else self.call)
+    def operator(self) -> str:
+        """Return the sign or word whose operand it is, or ""."""
+        for item, known in ((self.after, OPERATORS), (self.before, OPENING)):
+            if isinstance(item, Token) and (
+                is_word(item, *known) or item.type == "DISTINCT_FROM" or str(item) in SIGNS
+            ):
+                return item.upper()
+        return ""
 
 
 def is_type(item: Item | None, *types: str) -> TypeGuard[Token]:
-    """Whether an item is a word of one of these kinds."""
+    """Return whether an item is a word of one of these types."""
     return isinstance(item, Token) and item.type in types
 
 
 def is_name(item: Item | None) -> TypeGuard[Token]:
-    """Whether an item can be (a part of) an identifier."""
+    """Return whether an item can be (a part of) an identifier."""
     return is_type(item, "NAME", "BACKQUOTED")
 
 
 def is_word(item: Item | None, *words: str) -> TypeGuard[Token]:
-    """Whether an item is one of these unquoted words."""
+    """Return whether an item is one of these unquoted words."""
     return isinstance(item, Token) and item.type != "STRING" and item.upper() in words
 
 
+def name_in(items: Items) -> Name | None:
+    """Return the name `x` or `a.x` if the words form one, else None."""
+    dotted = [is_type(i, "DOT") if n % 2 else is_name(i) for n, i in enumerate(items)]
+    if not all(dotted) or len(items) % 2 == 0:
+        return None
+    words = tuple(item for item in items[::2] if isinstance(item, Token))
+    return Name(start_of(items[0]), end_of(items[-1]), words)
+
+
 def references(
-    items: tuple[Item, ...],
+    items: Items,
     *,
     enter: Callable[[Reference], bool] = lambda reference: True,
     outermost: bool = True,
 ) -> Iterator[Reference]:
-    """Yield the names of an expression, except in nested queries, which have their own tables.
+    """Yield the names of an expression, except in nested queries, whose tables are separate.
 
-    enter : whether the names among the arguments of a call are wanted
+    enter : whether to search the arguments of a call
     """
-    i = 0
+
+    def inside(item: Nested) -> Iterator[Reference]:
+        for words in item.word_lists():
+            yield from references(words, enter=enter, outermost=False)
+
+    padded, i = (*items, None, None), 0
     while i < len(items):
-        item = items[i]
-        if isinstance(item, Group | Index):
-            yield from _inside(item, enter)
-            i += 1
+        item, before = items[i], items[i - 1] if i else None
+        i += 1
+        if isinstance(item, Nested):
+            yield from inside(item)
             continue
-        before = items[i - 1] if i else None
         if not is_name(item) or is_word(before, "AS") or is_type(before, "DOT"):
-            i += 1
             continue
-        chain, i = [item], i + 1
-        while i + 1 < len(items) and is_type(items[i], "DOT") and is_name(part := items[i + 1]):
-            chain.append(part)
+        names = [item]
+        while is_type(padded[i], "DOT") and is_name(part := padded[i + 1]):
+            names.append(part)
             i += 2
-        following = items[i] if i < len(items) else None
+        following = padded[i]
         call = following if isinstance(following, Group) else None
-        after = following
-        if call is not None:
-            after = items[i + 1] if i + 1 < len(items) else None
+        after = padded[i + 1] if call is not None else following
         begins = before is None or is_type(before, "COMMA") or is_word(before, "DISTINCT", "ALL")
         whole = outermost and begins and (after is None or is_type(after, "COMMA"))
-        reference = Reference(tuple(chain), call, before, after, whole)
+        end = end_of(names[-1] if call is None else call)
+        reference = Reference(start_of(item), end, tuple(names), call, before, after, whole)
         yield reference
         if call is not None:
             i += 1
             if enter(reference):
-                yield from _inside(call, enter)
-
-
-def operator_of(reference: Reference) -> str:
-    """Return the sign or word that a reference is an operand of, or ""."""
-    for item, known in ((reference.after, OPERATORS), (reference.before, OPENING)):
-        if not isinstance(item, Token):
-            continue
-        if is_word(item, *known) or item.type == "DISTINCT_FROM" or str(item) in SIGNS:
-            return item.upper()
-    return ""
+                yield from inside(call)
 
 
 def split(
     items: Iterable[Item], between: Callable[[Item], bool] = lambda item: is_type(item, "COMMA")
-) -> list[tuple[Item, ...]]:
-    """Return the parts of a list between its commas or other separators."""
+) -> list[Items]:
+    """Split a list at its commas or other separators."""
     parts: list[list[Item]] = [[]]
     for item in items:
         if between(item):
@@ -474,81 +542,59 @@ def split(
     return [tuple(part) for part in parts]
 
 
-def arguments(call: Group) -> list[tuple[Item, ...]]:
+def arguments(call: Group) -> list[Items]:
     """Return the arguments of a call, split at its commas."""
-    return [] if call.body is None else split(i for items in call.body.word_lists() for i in items)
+    return [] if call.body is None else split(chain.from_iterable(call.body.word_lists()))
 
 
-def list_items(items: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
-    """Yield the parts of a SELECT list, without a DISTINCT before one."""
+def list_items(items: Items) -> Iterator[Items]:
+    """Yield the items of a SELECT list, without a leading DISTINCT."""
     for part in split(items):
         yield part[1:] if part and is_word(part[0], "DISTINCT", "ALL") else part
 
 
-def alias_of(item: tuple[Item, ...]) -> tuple[Token | None, tuple[Item, ...]]:
-    """Return the name that a part of a SELECT list gives its value, and the value's words."""
+def alias_of(item: Items) -> tuple[Token | None, Items]:
+    """Return the alias of a SELECT item, and the words of its value."""
     if len(item) < 2 or not is_name(last := item[-1]):
         return None, item
     before = item[-2]
     if is_word(before, "AS"):
         return last, item[:-2]
-    joined = isinstance(before, Token) and (
-        before.type in ("DOT", "OPERATOR", "MINUS", "EQUAL", "PERCENT", "DISTINCT_FROM")
-        or is_word(before, *OPENING, "IS", "THEN", "ELSE")
-    )
+    signs = ("DOT", "OPERATOR", "MINUS", "EQUAL", "PERCENT", "DISTINCT_FROM")
+    joined = is_type(before, *signs) or is_word(before, *OPENING, "IS", "THEN", "ELSE")
     return (None, item) if joined or is_word(last, "END") else (last, item[:-1])
 
 
-def is_measure(chain: Sequence[Token]) -> bool:
-    """Whether a function's name is that of one of our measures."""
-    return len(chain) == 1 and is_word(chain[0], *MEASURE_FUNCTIONS)
-
-
-def _inside(item: Group | Index, enter: Callable[[Reference], bool]) -> Iterator[Reference]:
-    body = item.body
-    if body is None or body.is_query:
-        return
-    for clause_items in body.word_lists():
-        yield from references(clause_items, enter=enter, outermost=False)
-
-
-def nested_queries(items: tuple[Item, ...]) -> Iterator[Body]:
+def nested_queries(items: Items) -> Iterator[Body]:
     """Yield the outermost nested queries of an expression."""
     for item in items:
-        if isinstance(item, Group | Index) and item.body is not None:
-            if item.body.is_query:
-                yield item.body
-            else:
-                for inner in item.body.word_lists():
-                    yield from nested_queries(inner)
+        if isinstance(item, Nested):
+            yield from [item.query] if item.query is not None else ()
+            for inner in item.word_lists():
+                yield from nested_queries(inner)
 
 
 @dataclass(frozen=True)
 class Star:
-    """`*` or `s.*` standing for columns; `but` is the list of an EXCEPT that follows."""
+    """`*` or `s.*` for columns; `but` is the list of a following EXCEPT."""
 
     token: Token
     qualifier: str | None
     but: Group | None
 
 
-def stars(items: tuple[Item, ...]) -> Iterator[Star]:
-    """Yield the stars of an expression that stand for columns: not products, not count(*)."""
+def stars(items: Items) -> Iterator[Star]:
+    """Yield the stars of an expression that denote columns: not products, not count(*)."""
     for i, item in enumerate(items):
         before = items[i - 1] if i else None
-        if isinstance(item, Group | Index):
-            if item.body is not None and not item.body.is_query and not is_word(before, "COUNT"):
-                for inner in item.body.word_lists():
-                    yield from stars(inner)
+        if isinstance(item, Nested):
+            for inner in item.word_lists() if not is_word(before, "COUNT") else ():
+                yield from stars(inner)
             continue
-        after = items[i + 1] if i + 1 < len(items) else None
-        begins = (
-            before is None or is_type(before, "COMMA", "DOT") or is_word(before, "DISTINCT", "ALL")
-        )
+        after, but = (*items[i + 1 : i + 3], None, None)[:2]
+        begins = before is None or is_type(before, "COMMA", "DOT")
         ends = after is None or is_type(after, "COMMA") or is_word(after, "EXCEPT", "AS")
-        if item == "*" and item.type == "OPERATOR" and begins and ends:
-            qualifier = None
-            if is_type(before, "DOT") and i > 1 and is_name(items[i - 2]):
-                qualifier = plain(str(items[i - 2]))
-            but = items[i + 2] if is_word(after, "EXCEPT") and i + 2 < len(items) else None
-            yield Star(item, qualifier, but if isinstance(but, Group) else None)
+        if item == "*" and (begins or is_word(before, "DISTINCT", "ALL")) and ends:
+            of = items[i - 2] if is_type(before, "DOT") and i > 1 else None
+            listed_but = but if is_word(after, "EXCEPT") and isinstance(but, Group) else None
+            yield Star(item, plain(of) if is_name(of) else None, listed_but)

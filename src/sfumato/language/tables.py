@@ -1,47 +1,67 @@
-"""Tables as frames: the session's, and those of a FROM clause with their attributes and aliases.
+"""Tables as frames, and the state of one SELECT block while its text for Spark is built.
 
-What Spark reports about names is reported with the place in the user's own text.
+All other text remains unchanged. Since Spark resolves names, references to an uncertain attribute
+become columns of its table: `x` is its distribution (an array of struct<prob, x>), `expected_x` its
+expected value. Spark's errors about names get the position in the user's text.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isfunction
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from lark import Token
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType
 
-from sfumato.language.errors import SqlError, at
+from sfumato.language import syntax
 from sfumato.language.steps import Step, table_step
 from sfumato.language.syntax import (
     MEASURE_FUNCTIONS,
     OPENING,
+    Clause,
+    Items,
     Name,
     Node,
     Option,
+    Reference,
     Relation,
     Script,
+    SqlError,
+    alias_of,
+    at,
     end_of,
     is_name,
+    is_type,
     is_word,
+    list_items,
+    name_in,
     plain,
     quoted,
+    references,
+    span_of,
+    split,
     start_of,
 )
 from sfumato.near_misses import near
+from sfumato.spark.model import alternatives as model
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.outside_text import is_known, is_path, is_trusted
 from sfumato.spark.model.validation import require_frame
+from sfumato.spark.model.validity import clipped
+from sfumato.spark.runtime.lineage import Condition, Selection
 from sfumato.windows import Delta, Range, Rows
 
-ALTERNATIVES = "alternatives"
+Window = Rows | Range | Delta
 
 
 @dataclass(frozen=True)
 class PlannedFrame:
-    """A frame and how it came about; the rows in order by the text of what was asked for that."""
+    """A frame and its step. ordered : cached frames in order, by the arguments of `sf.reorder`"""
 
     df: DataFrame
     step: Step
@@ -49,25 +69,24 @@ class PlannedFrame:
 
     @property
     def attributes(self) -> list[str]:
-        """The uncertain attributes: the fields of its alternatives."""
+        """Return the uncertain attributes: the fields of its alternatives."""
         try:
             return SparkFrame(self.df).attributes
-        except TypeError:  # a column `alternatives` that is something else
+        except TypeError:  # a column `alternatives` of another type
             return []
 
 
 @dataclass
 class Source:
-    """One table of a FROM clause as the rest of the query sees it.
+    """One table of a FROM clause as seen by the rest of the query.
 
-    start, end : where it stands in the text;  written : what follows its frame there, its alias
-    aliases : the names that qualify its columns; of a join of ours two, and `sides` says which
-        side each means
-    window, order : for an aggregate or a ranking over the frame, and the columns it goes by
-    node : what to point at
-    of_operator : FORGET and NAMED of its bracket, for what is asked of the window
-    extra : columns added for this query alone, which a star does not mean
-    changed : it is not the table any more and must be replaced in the text
+    start, end : its position in the text;  written : the text after its frame, with its alias
+    aliases : the qualifiers of its columns; a join has two, and `sides` gives the side of each
+    window, order : for an aggregate or a ranking over the frame: the window and its order columns
+    node : the node marked by errors
+    of_operator : FORGET and NAMED from its bracket, for the operator over the window
+    extra : columns added for this query only, which a star does not include
+    changed : whether it differs from the table and must be replaced in the text
     """
 
     start: int
@@ -76,7 +95,7 @@ class Source:
     aliases: tuple[str, ...]
     written: str
     node: Node
-    window: Rows | Range | Delta | None = None
+    window: Window | None = None
     order: list[str] = field(default_factory=list)
     of_operator: tuple[Option, ...] = ()
     sides: dict[str, str] = field(default_factory=dict)
@@ -84,34 +103,32 @@ class Source:
     changed: bool = False
 
     def goes_by(self, qualifier: str) -> bool:
-        """Whether a qualifier is one of its aliases."""
+        """Return whether a qualifier is one of its aliases."""
         return qualifier.lower() in [alias.lower() for alias in self.aliases]
 
     def attribute(self, parts: tuple[str, ...]) -> str | None:
-        """Return the uncertain attribute that a name (of one or two parts) means here, or None."""
+        """Return the uncertain attribute that a name of one or two parts denotes here, or None."""
         if len(parts) == 1:
             return found(parts[0], self.frame.attributes)
         if not self.goes_by(parts[0]):
             return None
-        side = next((s for a, s in self.sides.items() if a.lower() == parts[0].lower()), None)
-        return found(parts[1] if side is None else f"{side}_{parts[1]}", self.frame.attributes)
+        side = next((f"{s}_" for a, s in self.sides.items() if a.lower() == parts[0].lower()), "")
+        return found(side + parts[1], self.frame.attributes)
 
     def meant(self, parts: tuple[str, ...]) -> str | None:
-        """Return the uncertain attribute that the first two parts of a name mean, or the first."""
+        """Return the uncertain attribute denoted by the first two parts of a name, or the first."""
         return self.attribute(parts[:2]) or self.attribute(parts[:1])
 
 
 def found(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of `names` that is `name`; case counts only to tell two apart."""
+    """Return the element of `names` equal to `name`; case matters only to resolve ambiguity."""
     listed = list(names)
-    if name in listed:
-        return name
     same = [other for other in listed if other.lower() == name.lower()]
-    return same[0] if len(same) == 1 else None
+    return name if name in listed else same[0] if len(same) == 1 else None
 
 
 def free(name: str, taken: Iterable[str]) -> str:
-    """Return the name, with enough `_` after it to differ from those taken."""
+    """Append `_` to a name until it is not taken."""
     known = {other.lower() for other in taken}
     while name.lower() in known:
         name += "_"
@@ -119,26 +136,23 @@ def free(name: str, taken: Iterable[str]) -> str:
 
 
 def column(
-    name: Name, columns: Iterable[str], of: str, text: str, *, qualified: bool = False
+    name: Name, columns: Iterable[str], of: object, text: str, *, qualified: bool = False
 ) -> str:
-    """Return the one of the columns of `of` that a name means.
+    """Return the column of `of` that a name denotes.
 
-    qualified : the name may have several parts; the last one is the column's
-    Raises SqlError, with the likely one, if there is none.
+    qualified : the name may have several parts, of which the last is the column
+    Raises SqlError with the closest column if there is none.
     """
     listed, last = list(columns), name.parts[-1]
     match = found(last, listed) if qualified or len(name.parts) == 1 else None
     if match is None:
         reason = f"{of} has no column {name}"
-        raise at(text, name, reason, expected=listed, suggestion=near(last, listed))
+        raise at(text, name, reason, *listed, suggestion=near(last, listed))
     return match
 
 
 def existence_said(frame: PlannedFrame, given: str | None = None) -> str:
-    """Describe for EXPLAIN how probably the rows of a table exist.
-
-    given : the column that EXISTENCE names
-    """
+    """Describe the existence of rows. given : the column named by EXISTENCE"""
     column = found("existence", frame.df.columns) if given is None else given
     said = SparkFrame(frame.df).independence(column)
     shared = "" if said is None else f"; {said}"
@@ -149,15 +163,10 @@ def existence_said(frame: PlannedFrame, given: str | None = None) -> str:
     return "every row exists for sure: the table has no column existence"
 
 
-def name_of(relation: Relation) -> str:
-    """Return what messages call a relation."""
-    return str(relation.head) if isinstance(relation.head, Name) else "the query"
-
-
 class Tables:
-    """Looks tables up, each once; for the queries of one text.
+    """Cached look-up of tables for the queries of one text.
 
-    given : frames by name, that go before the session's tables; and functions by name, for FROM
+    given : frames by name, which take precedence over the session's tables, and functions for FROM
     """
 
     def __init__(self, spark: SparkSession, script: Script, given: Mapping[str, Any]) -> None:
@@ -171,170 +180,591 @@ class Tables:
         self._frames: dict[tuple[str, ...], PlannedFrame | None] = {}
 
     def frame(self, name: Name) -> PlannedFrame | None:
-        """Return the table or view of that name, or None if the session has none."""
+        """Return the table or view of a name; None if the session has none."""
         if name.parts not in self._frames:
             self._frames[name.parts] = self._look_up(name)
         return self._frames[name.parts]
 
     def _look_up(self, name: Name) -> PlannedFrame | None:
+        parts = name.parts
+        # Spark would read csv.`/a` from a file.
+        readable = len(parts) == 1 or is_trusted(self.spark)
+        if not readable and (is_path(parts) or not is_known(self.spark, parts)):
+            return None
         try:
-            df = self._given[name.parts[0].lower()] if self.is_given(name) else None
-            if df is None and not self._may_read(name):
-                return None
+            df = self._given[parts[0].lower()] if self.is_given(name) else None
             if df is None:
-                df = self.spark.table(".".join(quoted(part) for part in name.parts))
+                df = self.spark.table(".".join(map(quoted, parts)))
             columns = tuple((f.name, f.dataType.simpleString()) for f in df.schema.fields)
         except AnalysisException:
             return None
         return PlannedFrame(df, table_step(str(name), df.isStreaming, columns))
 
-    def _may_read(self, name: Name) -> bool:
-        """Whether a name is a table's: Spark would read csv.`/a` as a file."""
-        if len(name.parts) == 1 or is_trusted(self.spark):
-            return True
-        return not is_path(name.parts) and is_known(self.spark, name.parts)
+    def stored(self, name: Name, scope: Mapping[str, PlannedFrame]) -> PlannedFrame:
+        """Return a common table (in `scope`), table or view. Raises SqlError if there is none."""
+        frame = common(name, scope) or self.frame(name)
+        if frame is None:
+            raise self.unknown(name, scope)
+        return frame
 
     def is_given(self, name: Name) -> bool:
-        """Whether a name means a frame that came with the text."""
+        """Return whether a name denotes a frame passed with the text."""
         return len(name.parts) == 1 and name.parts[0].lower() in self._given
 
     def is_uncertain(self, name: Name) -> bool:
-        """Whether a table has uncertain attributes."""
         frame = self.frame(name)
         return frame is not None and bool(frame.attributes)
 
     def unknown(self, name: Name, also: Iterable[str] = ()) -> SqlError:
-        """Return the error about a stream that neither the query (`also`) nor the session has."""
+        """Return the error about an unknown stream. also : names of common tables"""
         known = [*also, *self._given, *(table.name for table in self.spark.catalog.listTables())]
-        likely = near(name.parts[-1], known)
         reason = f"there is no stream, table or view {name}"
-        return at(self.text, name, reason, expected=known, suggestion=likely)
+        return at(self.text, name, reason, *known, suggestion=near(name.parts[-1], known))
+
+    def checked(
+        self, make: Callable[[], DataFrame], node: Node, known: Sequence[str] = ()
+    ) -> DataFrame:
+        """Return the frame of `make`, analysed immediately, so that its errors are raised here.
+
+        Raises SqlError for a table, column, field or function that is in the text of `node` and
+        that Spark cannot find; other Spark errors are raised unchanged.
+        known : column names to suggest, in addition to Spark's suggestions
+        """
+        try:
+            df = make()
+            _ = df.schema
+        except (AnalysisException, ValueError) as error:
+            own = error if isinstance(error, AnalysisException) else error.__cause__
+            if not isinstance(own, AnalysisException):
+                raise
+            reworded = self._in_our_terms(own, node, known)
+            raise own if reworded is None else reworded from own
+        return df
+
+    def _in_our_terms(
+        self, error: AnalysisException, node: Node, columns: Sequence[str]
+    ) -> SqlError | None:
+        condition = error.getCondition() or ""
+        parameters = error.getMessageParameters() or {}
+        if condition.startswith("DATATYPE_MISMATCH"):
+            return _mismatched(parameters, self.script, node)
+        kind = next((kind for kind in MISSING_NAMES if condition.startswith(kind)), None)
+        if kind is None:
+            return None
+        what, parameter, proposal = MISSING_NAMES[kind]
+        name = parameters.get(parameter, "")
+        known = [n.split(".")[-1] for n in BACKQUOTED.findall(parameters.get(proposal, ""))]
+        if what == "column":  # Spark suggests what the clause sees; an ORDER BY sees less
+            known = [n for n in dict.fromkeys([*known, *columns]) if not n.startswith("__")]
+        elif parameter == "relationName":
+            known = [table.name for table in self.spark.catalog.listTables()]
+        parts = [part.replace("``", "`") for part in BACKQUOTED.findall(name)] or [name]
+        place = where_named(parts[-1], self.script, node)
+        if place is None:
+            return None
+        likely = near(parts[-1], known or MEASURE_FUNCTIONS)
+        reason = f"there is no {what} {'.'.join(parts)}"
+        return at(self.text, place, reason, *known, suggestion=likely)
+
+
+def common(name: Name, scope: Mapping[str, PlannedFrame]) -> PlannedFrame | None:
+    """Return the common table of a name, or None."""
+    return scope.get(name.parts[0].lower()) if len(name.parts) == 1 else None
 
 
 # ---- errors of Spark -----------------------------------------------------------------------------
 
 BACKQUOTED = re.compile(r"`((?:[^`]|``)*)`")
-TABLE_WORD = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")  # in an expression, what is no function
-# Distributions by what their types begin with: (what they are made of, what is a number)
+TABLE_WORD = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")  # not the name of a called function
+MISSING_NAMES = {
+    "UNRESOLVED_COLUMN": ("column", "objectName", "proposal"),
+    "FIELD_NOT_FOUND": ("field", "fieldName", "fields"),
+    "TABLE_OR_VIEW_NOT_FOUND": ("stream, table or view", "relationName", ""),
+    "UNRESOLVED_ROUTINE": ("function", "routineName", ""),
+}
+"""Spark error conditions: kind of missing object, parameters with its name and suggestions."""
 FORMS = {
     "struct<prob": ("an array of alternatives", "its EXPECTED value where it is selected"),
     "struct<mean: double, stddev": ("its mean and standard deviation", "{}.mean"),
 }
+"""Distributions by the prefix of their types: (parts, how to get a number)."""
 NOT_VALUES = ("DISTINCT", "ALL", "BY", "IS", "THEN", "ELSE", "JOIN", "INTERVAL", "TOP")
 
 
-def checked_by_spark(
-    make: Callable[[], DataFrame],
-    spark: SparkSession,
-    script: Script,
-    node: Node,
-    *,
-    known: Sequence[str] = (),
-) -> DataFrame:
-    """Return the frame `make` gives, analysed now, so that errors come from here under Connect too.
-
-    Raises SqlError for a table, column, field or function that Spark cannot find and that the
-    text of `node` names; any other error of Spark's is raised as it is.
-    known : column names that may be meant, beside those Spark proposes
-    """
-    try:
-        df = make()
-        _ = df.schema
-    except (AnalysisException, ValueError) as error:
-        own = error if isinstance(error, AnalysisException) else error.__cause__
-        if not isinstance(own, AnalysisException):
-            raise
-        reworded = _in_our_terms(own, spark, script, node, known)
-        raise own if reworded is None else reworded from own
-    return df
-
-
-def _in_our_terms(
-    error: AnalysisException,
-    spark: SparkSession,
-    script: Script,
-    node: Node,
-    columns: Sequence[str],
-) -> SqlError | None:
-    """Return Spark's error as a SqlError, or None where Spark says it best."""
-    condition = error.getCondition() or ""
-    parameters = error.getMessageParameters() or {}
-    if condition.startswith("DATATYPE_MISMATCH"):
-        return _mismatched(parameters, script, node)
-    if condition.startswith("UNRESOLVED_COLUMN"):
-        name = parameters.get("objectName", "")
-        # Spark proposes what the clause sees; the tables' columns tell more in an ORDER BY.
-        proposed = [
-            part.split(".")[-1] for part in BACKQUOTED.findall(parameters.get("proposal", ""))
-        ]
-        known = [n for n in dict.fromkeys([*proposed, *columns]) if not n.startswith("__")]
-        reason = "there is no column {}"
-    elif condition == "FIELD_NOT_FOUND":
-        name, known = (
-            parameters.get("fieldName", ""),
-            BACKQUOTED.findall(parameters.get("fields", "")),
-        )
-        reason = "there is no field {}"
-    elif condition == "TABLE_OR_VIEW_NOT_FOUND":
-        name = parameters.get("relationName", "")
-        known = [table.name for table in spark.catalog.listTables()]
-        reason = "there is no stream, table or view {}"
-    elif condition == "UNRESOLVED_ROUTINE":
-        name, known, reason = parameters.get("routineName", ""), [], "there is no function {}"
-    else:
-        return None
-    parts = [part.replace("``", "`") for part in BACKQUOTED.findall(name)] or [name]
-    place = where_named(parts[-1], script, node)
-    if place is None:
-        return None
-    candidates = known or list(MEASURE_FUNCTIONS)
-    return SqlError(
-        reason.format(".".join(parts)),
-        text=script.text,
-        start=place[0],
-        end=place[1],
-        expected=known,
-        suggestion=near(parts[-1], candidates),
-    )
-
-
 def _mismatched(parameters: Mapping[str, str], script: Script, node: Node) -> SqlError | None:
-    """Return the error about a distribution where Spark wants another type; None for others."""
+    """Return the error about a distribution used as another type; None for other errors."""
     types = " ".join(parameters.values()).lower()
     form = next((form for form in FORMS if form in types), None)
     if form is None:
         return None
     named = TABLE_WORD.findall(parameters.get("sqlExpr", ""))
-    found = (where_named(name, script, node) for name in named)
-    place = next((place for place in found if place is not None), None)
-    start, end = place or (node.start, node.end)
-    word = "this" if place is None else script.text[start:end]
+    places = (where_named(name, script, node) for name in named)
+    place = next((place for place in places if place is not None), None)
+    word = "this" if place is None else script.text[place.start : place.end]
     what, wanted = FORMS[form]
-    return SqlError(
-        f"{word} is a distribution, {what}; a number is wanted here",
-        text=script.text,
-        start=start,
-        end=end,
-        expected=(wanted.format("NAME" if place is None else word),),
-    )
+    reason = f"{word} is a distribution, {what}; a number is wanted here"
+    return at(script.text, place or node, reason, wanted.format("NAME" if place is None else word))
 
 
-def where_named(name: str, script: Script, node: Node) -> tuple[int, int] | None:
-    """Return where a name stands first in a node; as an alias only if nowhere else."""
-    aliased: tuple[int, int] | None = None
+def where_named(name: str, script: Script, node: Node) -> Node | None:
+    """Return the first position of a name in a node; an alias only if it has no other position."""
+    aliased: Node | None = None
     before: Token | None = None
     for token in script.words(node):
         if plain(token).lower() == name.lower() and token.type != "STRING":
-            place = start_of(token), end_of(token)
-            if not _is_alias(token, before):
+            place = Node(start_of(token), end_of(token))
+            if not _is_alias(before):
                 return place
             aliased = aliased or place
         before = token
     return aliased
 
 
-def _is_alias(token: Token, before: Token | None) -> bool:
-    """Whether a name follows a value, and so names it."""
+def _is_alias(before: Token | None) -> bool:
+    """Return whether a name after this word follows a value, and so is its alias."""
     if before is None or before.type in ("AS", "RPAR", "RSQB", "NUMBER", "STRING"):
         return before is not None
     return is_name(before) and not is_word(before, *OPENING, *NOT_VALUES)
+
+
+# ---- blocks --------------------------------------------------------------------------------------
+
+Scope = Mapping[str, PlannedFrame]
+"""The common tables visible to a query, by lower-case name."""
+
+
+class ResultField(NamedTuple):
+    """A column of an operator's answers, or a field of it. name : its name in the result"""
+
+    path: tuple[str, ...]
+    name: str = ""
+
+
+class Rewriting:
+    """Non-overlapping replacements of spans of one script, added in any order.
+
+    `spark.sql(text, name=df)` finds its frames by braces, so the user's braces are doubled, except
+    in the replacements.
+
+    inputs : the frames that appear in the text as `{d0}`, `{d1}`, ...
+    fields : spans replaced by a field of answers
+    spared : whether a star includes fewer columns than its table has
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.inputs: list[PlannedFrame] = []
+        self.fields: dict[tuple[int, int], ResultField] = {}
+        self.spared = False
+        self._edits: list[tuple[int, int, str]] = []
+
+    def put(self, source: Source) -> None:
+        """Replace a source's table in the text by its frame."""
+        self.replace(source, f"{{d{len(self.inputs)}}}{source.written}")
+        self.inputs.append(source.frame)
+
+    def replace(self, node: Node | Source, by: str) -> None:
+        """Replace the text of a node by `by`."""
+        self._edits.append((node.start, node.end, by))
+
+    def insert(self, place: int, text: str) -> None:
+        """Insert a text before the character at `place`."""
+        self._edits.append((place, place, text))
+
+    def remove(self, start: int, end: int) -> None:
+        """Remove the text from `start` to just before `end`, and every edit within it."""
+        self._edits = [e for e in self._edits if not (start <= e[0] and e[1] <= end)]
+        self._edits.append((start, end, ""))
+
+    def changes_within(self, node: Node) -> bool:
+        """Return whether a proper part of a node's text is replaced."""
+        whole = node.start, node.end
+        return any(whole[0] <= s and e <= whole[1] and (s, e) != whole for s, e, _ in self._edits)
+
+    def render(self, node: Node, *, braces: bool = False) -> str:
+        """Return the text of a node with its replacements. braces : whether to double braces"""
+        parts, place = [], node.start
+        inside = [e for e in self._edits if node.start <= e[0] and e[1] <= node.end]
+        for start, end, by in [*sorted(inside, key=lambda e: e[:2]), (node.end, node.end, "")]:
+            kept = self.text[place:start]
+            parts += [kept.replace("{", "{{").replace("}", "}}") if braces else kept, by]
+            place = end
+        return "".join(parts)
+
+
+@dataclass
+class Block:
+    """One SELECT block.
+
+    rankings : the TOP queries that are planned together (`RankingGroups`)
+    clauses : all except FROM, whose tables are `relations`
+    scope : the common tables visible to it
+    edits : the text for Spark under construction
+    plan : plans a query in parentheses or a table function; None if Spark resolves it
+    sources : its planned tables;  unknown : tables not known to the session
+    joined : starts of relations whose condition has become part of a source
+    gone : the words of clauses that are answered and removed from the text
+    """
+
+    tables: Tables
+    rankings: Any
+    clauses: tuple[Clause, ...]
+    relations: tuple[Relation, ...]
+    scope: Scope
+    edits: Rewriting
+    plan: Callable[[Relation, Scope], PlannedFrame | None]
+    sources: list[Source] = field(default_factory=list)
+    unknown: list[Name] = field(default_factory=list)
+    joined: set[int] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    _planned: dict[int, PlannedFrame | None] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return self.tables.text
+
+    def frame(self, relation: Relation, *, needed: bool) -> tuple[PlannedFrame | None, bool]:
+        """Return the frame of a relation, and whether it is not a plain table of the session."""
+        head, frame = relation.head, None
+        if relation.query is not None or relation.call is not None:
+            if relation.start not in self._planned:
+                self._planned[relation.start] = self.plan(relation, self.scope)
+            frame = self._planned[relation.start]
+        elif isinstance(head, Name):
+            own = common(head, self.scope)
+            frame = self.stored(head) if needed else own or self.tables.frame(head)
+            if frame is None:
+                self.unknown.append(head)
+            return frame, own is not None or self.tables.is_given(head)
+        if frame is None and needed:
+            place = relation.bracket or relation
+            raise at(self.text, place, "a window follows a table, a view or a query in parentheses")
+        return frame, frame is not None
+
+    def needed(self, relation: Relation) -> PlannedFrame:
+        """Return the frame of a relation. Raises SqlError if there is none."""
+        frame, _ = self.frame(relation, needed=True)
+        assert frame is not None
+        return frame
+
+    def stored(self, name: Name) -> PlannedFrame:
+        """Return the table, view or common table of a name. Raises SqlError if there is none."""
+        return self.tables.stored(name, self.scope)
+
+    def checked(self, make: Callable[[], DataFrame], node: Node, frame: PlannedFrame) -> DataFrame:
+        """Return the result of `make` for a frame, analysed immediately; see `Tables.checked`."""
+        return self.tables.checked(make, node, [*frame.attributes, *frame.df.columns])
+
+    def clause(self, word: str) -> Clause | None:
+        """Return the first clause of a kind, or None."""
+        return next((clause for clause in self.clauses if clause.word == word), None)
+
+    def conditions(self) -> list[Items]:
+        """Return the text after the tables of FROM: join conditions, lateral views."""
+        kept = [r for r in self.relations if r.join is None and r.start not in self.joined]
+        return [relation.rest for relation in kept]
+
+    def word_lists(self) -> list[Items]:
+        """Return the word lists of all clauses and conditions."""
+        return [clause.items for clause in self.clauses] + self.conditions()
+
+    def is_piped(self) -> bool:
+        """Return whether the block uses Spark's `|>`."""
+        return any(
+            one == "|" and other == ">" and end_of(one) == start_of(other)
+            for items in self.word_lists()
+            for one, other in pairwise(items)
+        )
+
+    def unqualified(self, items: Items, source: Source) -> Rewriting:
+        """Return edits that remove aliases: functions know the frame's columns only."""
+        edits = Rewriting(self.text)
+        for reference in references(items, enter=outside_measures([source])):
+            parts, words = reference.parts, reference.words
+            if len(parts) > 1 and source.goes_by(parts[0]):
+                if not source.sides:
+                    edits.remove(start_of(words[0]), start_of(words[1]))
+                elif (attribute := source.attribute(parts[:2])) is not None:
+                    edits.replace(span_of(words[:2]), quoted(attribute))
+        return edits
+
+
+# ---- plain SELECTs -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PlainSelect:
+    """`SELECT list FROM table [WHERE condition]` and nothing else.
+
+    items : the items of the list;  where : the WHERE, or the HAVING converted to it
+    on : whether the table is a joined source with a condition, which acts as a filter
+    """
+
+    items: tuple[Items, ...]
+    where: Clause | None
+    on: bool
+    source: Source
+    edits: Rewriting
+
+    def selection(self) -> Selection | None:
+        """Return it as a selection that can run within the operator's step, else None.
+
+        Accepts only syntax with the same meaning in Spark and the operators: columns, fields of
+        results, and comparisons of a field with a number.
+        """
+        parts = split(self.where.items, lambda i: is_word(i, "AND")) if self.where else []
+        conditions = tuple(c for c in map(self._condition, parts) if c is not None)
+        if self.on or len(conditions) < len(parts):
+            return None
+        if len(self.items) == 1 and [str(item) for item in self.items[0]] == ["*"]:
+            return None if self.edits.spared else Selection(None, conditions)
+        columns: dict[str, tuple[tuple[str, ...], str]] = {}
+        for items in self.items:
+            alias, value = alias_of(items)
+            field = self._field(value)
+            name = plain(alias) if alias is not None else field.name if field is not None else ""
+            if field is None or not name or name in columns:
+                return None
+            columns[name] = field.path, ""
+        return Selection(columns, conditions)
+
+    def _field(self, items: Items) -> ResultField | None:
+        if not items:
+            return None
+        place, name = span_of(items), name_in(items)
+        if (field := self.edits.fields.get((place.start, place.end))) is not None:
+            return field
+        if name is None:
+            return None
+        qualified = len(name.parts) > 1 and self.source.goes_by(name.parts[0])
+        return ResultField(name.parts[qualified:], name=name.parts[-1])
+
+    def _condition(self, items: Items) -> Condition | None:
+        signs = [i for i, item in enumerate(items) if str(item) in ("<", ">", "=")]
+        if not signs or signs != list(range(signs[0], signs[-1] + 1)):
+            return None
+        sign, number = "".join(str(items[i]) for i in signs), items[signs[-1] + 1 :]
+        field, negative = self._field(items[: signs[0]]), is_type(next(iter(number), None), "MINUS")
+        is_number = len(number) == 1 + negative and is_type(number[-1], "NUMBER")
+        if field is None or sign not in ("<", "<=", ">", ">=") or not is_number:
+            return None
+        return Condition(field.path, sign, float(str(number[-1])) * (-1 if negative else 1))
+
+
+def plain_select(
+    body: syntax.Body, gone: set[str], sources: list[Source], edits: Rewriting
+) -> PlainSelect | None:
+    """Return a query as a plain SELECT; None if it contains anything else.
+
+    gone : the words of clauses that are answered and removed from the text
+    """
+    clauses = [c for c in body.clauses if c.word != "FROM" and c.word not in gone]
+    relations, words = list(body.relations), [clause.word for clause in clauses]
+    on = any(relation.rest for relation in relations)
+    is_one = len(sources) == 1 and (bool(sources[0].sides) or not (on or len(relations) > 1))
+    if not is_one or words not in (["SELECT"], ["SELECT", "WHERE"], ["SELECT", "HAVING"]):
+        return None
+    items = tuple(list_items(clauses[0].items))
+    if not all(items) or is_word(clauses[0].items[0], "DISTINCT"):
+        return None
+    return PlainSelect(items, clauses[1] if clauses[1:] else None, on, sources[0], edits)
+
+
+# ---- measures: EXPECTED, EXISTENCE, STDDEV, QUANTILE and distributions ---------------------------
+
+
+class Wanted(NamedTuple):
+    """A column to add: its source, function, attribute and, for a quantile, q."""
+
+    source: int
+    function: str
+    attribute: str | None
+    q: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the column name given by the function itself."""
+        return self.function if self.attribute is None else f"{self.function}_{self.attribute}"
+
+
+def nowhere(place: int) -> bool:
+    """Return False: no position of the text has another meaning."""
+    return False
+
+
+class Measures:
+    """Replacement of measures of uncertain attributes by names of added columns.
+
+    done : whether a position of the text already has a meaning
+    """
+
+    def __init__(
+        self,
+        text: str,
+        sources: list[Source],
+        edits: Rewriting,
+        done: Callable[[int], bool] = nowhere,
+    ) -> None:
+        self.text, self.sources, self.edits, self.done = text, sources, edits, done
+        self.names: dict[Wanted, str] = {}
+
+    def replace_in(self, items: Items, *, named: bool, distributions: bool = True) -> None:
+        """Add the edits of one clause.
+
+        named : its items become columns of the result and need readable names
+        distributions : attributes in plain use denote their distributions
+        """
+        for reference in references(items, enter=outside_measures(self.sources)):
+            if self.done(reference.start):
+                continue
+            if reference.call is None and distributions:
+                self._distribution(reference, named)
+            elif is_measure_of(reference, self.sources):
+                self._measure(reference, named)
+
+    def add(self) -> None:
+        """Add the columns to the frames of the sources."""
+        for wanted, name in self.names.items():
+            source = self.sources[wanted.source]
+            df = source.frame.df.withColumn(name, _column(wanted, source.frame))
+            source.frame = PlannedFrame(df, source.frame.step)
+            source.extra.append(name)
+
+    def _measure(self, reference: Reference, named: bool) -> None:
+        function, given = reference.parts[0].lower(), reference.arguments
+        takes = 2 if function == "quantile" else 1
+        if function == "existence":
+            wanted = Wanted(self._whose_existence(reference, given), function, None)
+        elif len(given) != takes:
+            example = "QUANTILE(x, 0.9)" if takes == 2 else f"{function.upper()}(x)"
+            reason = f"{function.upper()} takes {takes} argument{'s' * (takes > 1)}"
+            raise at(self.text, reference.call or reference, reason, example)
+        else:
+            place, attribute = self._attribute(function, given[0], reference)
+            q = level(given[1], self.text) if takes == 2 else None
+            wanted = Wanted(place, function, attribute, q)
+        source = self.sources[wanted.source]
+        if wanted not in self.names:
+            taken = [*source.frame.df.columns, *self.names.values()]
+            self.names[wanted] = free(wanted.name, taken)
+        name, several = self.names[wanted], len(self.sources) > 1 and source.written
+        by = f"{quoted(source.aliases[0])}.{quoted(name)}" if several else quoted(name)
+        if named and reference.whole and name != wanted.name:
+            by += f" AS {quoted(wanted.name)}"
+        self.edits.replace(reference, by)
+
+    def _distribution(self, reference: Reference, named: bool) -> None:
+        for parts in (reference.parts[:2], reference.parts[:1]):
+            # A name in several tables is ambiguous, which Spark reports: add it to all of them.
+            hits = [(i, s, a) for i, s in enumerate(self.sources) if (a := s.attribute(parts))]
+            if hits:
+                break
+        for place, source, attribute in hits:
+            if found(attribute, source.frame.df.columns) is not None:
+                reason = f"{attribute} is a certain column and an uncertain attribute as well: "
+                reason += f"take alternatives.{attribute}, or rename the column"
+                raise at(self.text, reference.word, reason)
+            self.names[Wanted(place, "distribution", attribute)] = attribute
+            if source.sides and len(parts) == 2:
+                by = quoted(attribute)
+                if named and reference.whole and len(reference.parts) == 2:
+                    by += f" AS {quoted(reference.parts[1])}"
+                self.edits.replace(span_of(reference.words[:2]), by)
+
+    def _attribute(self, function: str, given: Items, reference: Reference) -> tuple[int, str]:
+        name, node = _short_name(given), span_of(given) if given else reference
+        known = [name for source in self.sources for name in source.frame.attributes]
+        if name is None:
+            reason = f"{function.upper()} takes the name of an uncertain attribute"
+            raise at(self.text, node, reason, *known)
+        parts, sources = name.parts, list(enumerate(self.sources))
+        hits = [(i, a) for i, s in sources if (a := s.attribute(parts))]
+        hits = hits or [(i, c) for i, s in sources if (c := _plain_column(s, parts))]
+        if len(hits) > 1:
+            names = [f"{alias}.{parts[-1]}" for i, _ in hits for alias in self.sources[i].aliases]
+            raise at(self.text, node, f"{parts[-1]} is an attribute of several tables", *names)
+        if not hits:
+            likely = near(parts[-1], [name.split(".")[-1] for name in known])
+            reason = f"there is no uncertain attribute {name}"
+            raise at(self.text, node, reason, *known, suggestion=likely)
+        place, attribute = hits[0]
+        frame = SparkFrame(self.sources[place].frame.df)
+        kind = frame.attribute_type(attribute) if frame.uncertain else frame.type(attribute)
+        if isinstance(kind, StringType):  # Spark would cast them and fail at run time
+            reason = f"{function.upper()} needs numbers, and {attribute} is {kind.simpleString()}"
+            raise at(self.text, node, reason, "COUNT, or a condition in WHERE")
+        return hits[0]
+
+    def _whose_existence(self, reference: Reference, given: list[Items]) -> int:
+        uncertain = [i for i, s in enumerate(self.sources) if s.frame.attributes]
+        candidates = uncertain or list(range(len(self.sources)))
+        if given:
+            name = _short_name(given[0]) if len(given) == 1 else None
+            alias = name.parts[0] if name is not None and len(name.parts) == 1 else ""
+            candidates = [i for i, s in enumerate(self.sources) if s.goes_by(alias)]
+        if len(candidates) != 1:
+            aliases = [f"EXISTENCE({a})" for source in self.sources for a in source.aliases]
+            reason = "EXISTENCE must say of which table"
+            place = Node(reference.start, reference.end)
+            raise at(self.text, place, reason, *(aliases or ["EXISTENCE()"]))
+        return candidates[0]
+
+
+def level(given: Items, text: str) -> float:
+    """Return the level of a QUANTILE. Raises SqlError unless it is a number from 0 to 1."""
+    kinds = [item.type for item in given if is_type(item, "NUMBER", "PERCENT")]
+    if len(given) == len(kinds) and kinds in (["NUMBER"], ["NUMBER", "PERCENT"]):
+        share = float(str(given[0])) / (100 if len(kinds) == 2 else 1)
+        if share <= 1:
+            return share
+    reason = "the level of a QUANTILE is a number from 0 to 1, or 0% to 100%"
+    raise at(text, span_of(given) if given else Node(0, 0), reason)
+
+
+def is_measure_of(reference: Reference, sources: list[Source]) -> bool:
+    """Return whether a call is a measure: STDDEV of a certain value is Spark's aggregate."""
+    if not reference.is_measure:
+        return False
+    spread = reference.parts[0].upper() == "STDDEV"
+    return not spread or attribute_argument(reference, sources) is not None
+
+
+def outside_measures(sources: list[Source]) -> Callable[[Reference], bool]:
+    """Return a predicate: whether the arguments of a call are examined separately."""
+    return lambda reference: not is_measure_of(reference, sources)
+
+
+def attribute_argument(reference: Reference, sources: list[Source]) -> str | None:
+    """Return the uncertain attribute that is the entire first argument of a call, or None."""
+    first = next(iter(reference.arguments), ())
+    name = _short_name(tuple(i for i in first if not is_word(i, "DISTINCT")))
+    return next((a for s in sources if name and (a := s.attribute(name.parts))), None)
+
+
+def _short_name(items: Items) -> Name | None:
+    return name_in(items) if len(items) in (1, 3) else None
+
+
+def _plain_column(source: Source, parts: tuple[str, ...]) -> str | None:
+    """Return the column of a table without alternatives, where each row is one alternative."""
+    mine = not source.frame.attributes and (len(parts) == 1 or source.goes_by(parts[0]))
+    return found(parts[-1], source.frame.df.columns) if mine else None
+
+
+def _column(wanted: Wanted, frame: PlannedFrame) -> Column:
+    attribute, column = wanted.attribute, F.col("alternatives")
+    if not frame.attributes:
+        existence = found("existence", frame.df.columns)
+        prob = F.lit(1.0) if existence is None else clipped(F.col(quoted(existence)))
+        values = [] if attribute is None else [F.col(quoted(attribute)).alias(attribute)]
+        column = F.array(F.struct(prob.alias("prob"), *values))
+    if attribute is None:
+        return model.existence(column)
+    if wanted.function == "distribution":
+        return F.transform(
+            column, lambda a: F.struct(a["prob"].alias("prob"), a[attribute].alias(attribute))
+        )
+    if wanted.q is not None:
+        return model.quantile(attribute, wanted.q, column)
+    measure = model.expected if wanted.function == "expected" else model.stddev
+    return measure(attribute, column)

@@ -1,4 +1,4 @@
-"""The web application: the page, its events, Prometheus' text; nothing without the token."""
+"""The web application: the page, its events, and Prometheus' text; all require the token."""
 
 import asyncio
 import json
@@ -20,13 +20,13 @@ from sfumato.live.view import About, view
 from sfumato.metrics.exporters import CONTENT_TYPE, prometheus_text
 from sfumato.metrics.figures import SessionFigures
 
-REFRESH_SECONDS = 1.0  # seconds between two looks at the figures
+REFRESH_SECONDS = 1.0  # seconds between updates
 PAGE = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
-NO_TOKEN = '<meta name="token" content="">'  # in the page's text
+NO_TOKEN = '<meta name="token" content="">'  # placeholder in the page
 DATA_PATHS = ("/events", "/figures", "/metrics")
 MAX_OPENED = 64  # cookies that are valid at the same time
 HEADERS = {
-    # Charts are compiled in the browser, which needs 'unsafe-eval'; nothing comes from elsewhere.
+    # Charts are compiled in the browser, which needs 'unsafe-eval'; everything is served from here.
     "content-security-policy": (
         "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
         "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -39,14 +39,14 @@ HEADERS = {
 
 
 class TokenMiddleware:
-    """Answers 403 to everybody without the token.
+    """Middleware that answers 403 to every request without the token.
 
-    Data need the token in the header ``Authorization: Bearer``. A browser sends the cookies of a
-    host to all of its ports, where servers of other users see them. So the cookie is not the token,
-    and it only opens the page's files, which hold no data. A page that is opened with ``?token=``
-    is redirected to an address without it, and gets the token in its text, once.
+    Data require the token in the header ``Authorization: Bearer``. Browsers send the cookies of a
+    host to all of its ports, where servers of other users can read them. So the cookie is not the
+    token, and only opens the page's files, which contain no data. A page opened with ``?token=`` is
+    redirected to an address without it, and receives the token in its text, once.
 
-    opened : cookies whose page has not got the token yet
+    opened : cookies whose page has not received the token yet
     """
 
     def __init__(self, app: ASGIApp, token: str, cookie: str, opened: list[str]) -> None:
@@ -145,7 +145,7 @@ def application(
 
 @cache
 def chart_library() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed in one file, as vl-convert packages them."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script, as bundled by vl-convert."""
     import vl_convert
 
     return str(vl_convert.javascript_bundle())  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""The page's server: a thread of this process, on loopback, with bounds on its connections."""
+"""The page's server: a thread of this process on loopback, with a bounded number of connections."""
 
 import asyncio
 import logging
@@ -17,19 +17,15 @@ from sfumato.metrics.figures import SessionFigures
 
 LOOPBACK_HOST = "127.0.0.1"
 PATIENCE = 10.0  # seconds for a start or stop
-# So that nobody who can reach the port uses up the files of the process.
-MAX_VIEWERS = 48  # at the same time: a page open in a browser needs some of them
-MAX_ACCEPTED = 16  # connections accepted in one go, before the limit is applied
-MAX_QUEUED = 256  # connections that the system keeps until they are accepted: none of our files
-PAGE_SECONDS = 5.0  # for the whole head of a request to arrive
+# Limits, so that nobody who can reach the port exhausts the file descriptors of the process.
+MAX_VIEWERS = 48  # concurrent connections; an open page needs several
+MAX_ACCEPTED = 16  # connections accepted at once, before the limit applies
+MAX_QUEUED = 256  # connections queued by the system; they use no file descriptors here
+PAGE_SECONDS = 5.0  # maximum time to receive the head of a request
 
 
 class LimitedProtocol(H11Protocol):
-    """A connection that ends unless a request arrives within REQUEST_SECONDS.
-
-    Above MAX_CONNECTIONS, the connection that has waited longest for a request is closed; if all of
-    them are being answered, the new one.
-    """
+    """A connection that is closed unless a request arrives within PAGE_SECONDS."""
 
     waiting: asyncio.TimerHandle | None = None
 
@@ -54,7 +50,7 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Start the clock if no request is being answered; it runs until there is one."""
+        """Start the timer if no request is being answered; it runs until the next request."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()
         elif self.waiting is None and not self.transport.is_closing():
@@ -72,19 +68,19 @@ class LimitedProtocol(H11Protocol):
 
 
 class _QuietServer(uvicorn.Server):
-    """A server that prints nothing: its clients see what went wrong."""
+    """A server that prints nothing: errors are reported to its clients."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         await super().startup(sockets)
-        for listening in sockets or ():  # asyncio accepts at once all that it lets queue
+        for listening in sockets or ():  # asyncio accepts its whole queue at once
             listening.listen(MAX_QUEUED)
 
 
 class Server:
-    """Serves the page of some figures until `stop`; `url` opens it, with its token.
+    """Server of a page of metrics until `stop`; `url` opens it, with its token.
 
-    port : 0 for a free one. Raises OSError for a port in use.
+    port : 0 for a free port. Raises OSError for a port in use.
     """
 
     def __init__(self, figures: SessionFigures, about: Mapping[str, About], port: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""What the page shows of each query, as JSON values."""
+"""The content of the page for each query, as JSON values."""
 
 import json
 import time
@@ -12,13 +12,13 @@ from sfumato.metrics.history import Point, joined, quantiles
 from sfumato.metrics.progress import REORDER, WAITS, PartTotals, late_and_rows
 from sfumato.reports import OperatorPart
 
-MAX_SHOWN = 240  # points of a chart
-SILENT_SECONDS = 60.0  # without a micro-batch, until the page says so
+MAX_SHOWN = 240  # maximum number of points in a chart
+SILENT_SECONDS = 60.0  # without a micro-batch, before the page reports it
 
 
 @dataclass(frozen=True)
 class ResultRows:
-    """The newest results: for each row and column a text, and a share from 0 to 1 or None."""
+    """The newest results: for each row and column a text and a share from 0 to 1 (or None)."""
 
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[tuple[str, float | None]]] = ()
@@ -26,10 +26,10 @@ class ResultRows:
 
 @dataclass(frozen=True)
 class About:
-    """What is known of a query apart from its figures.
+    """Facts about a query that are not metrics.
 
-    sql, plan : its text, and what EXPLAIN says     target : the late share that is wanted
-    answers : gives its newest results
+    sql, plan : its text, and the output of EXPLAIN     target : the target share of late rows
+    answers : returns its newest results
     """
 
     sql: str = ""
@@ -41,7 +41,7 @@ class About:
 def view(
     figures: SessionFigures, about: Mapping[str, About], now: float | None = None
 ) -> dict[str, Any]:
-    """Return the state of all queries. now : seconds since 1970; None: the clock's"""
+    """Return the state of all queries. now : seconds since 1970; None: the current time"""
     given, now = now, time.time() if now is None else now
     with figures.locked():
         queries = []
@@ -53,19 +53,18 @@ def view(
 
 
 def _query(query: QueryFigures, about: About, now: float, given: float | None) -> dict[str, Any]:
-    progress, newest, answers = query.progress, query.newest, about.answers()
-    operators = progress.operators.values()
+    newest, answers, operators = query.newest, about.answers(), query.operators.values()
     return {
         "name": query.name,
         "active": query.active,
         "error": query.error,
-        "batches": progress.batches,
-        "rows_in": progress.rows_in,
-        "rows_out": progress.rows_out,
-        "late": progress.total("late"),
-        "late_share": _share(*late_and_rows(progress.counters)),
+        "batches": query.batches,
+        "rows_in": query.rows_in,
+        "rows_out": query.rows_out,
+        "late": query.total("late"),
+        "late_share": _share(*late_and_rows(query.counters)),
         "target": about.target,
-        "held": progress.held,
+        "held": query.held,
         "lag": max(_seconds_of(operators, "lag"), default=None),
         "punctuation": min(_seconds_of(operators, "punctuation"), default=None),
         "waits": quantiles(totals.recent_waits.counts for totals in operators),
@@ -75,7 +74,7 @@ def _query(query: QueryFigures, about: About, now: float, given: float | None) -
         "state": {} if newest is None else newest.state,
         "reported": query.reported,
         "said": list(_messages(query, about.target, now, given)),
-        "operators": [_operator(part, totals) for part, totals in progress.operators.items()],
+        "operators": [_operator(part, totals) for part, totals in query.operators.items()],
         "points": list(_points(query.points)),
         "answers": {
             "columns": list(answers.columns),
@@ -99,23 +98,23 @@ def _seconds_of(operators: Iterable[PartTotals], gauge: str) -> Iterator[float]:
 def _messages(
     query: QueryFigures, target: float | None, now: float, given: float | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield what is unusual: what is so now, then totals, then messages with the newest first."""
+    """Yield anomalies: current ones, then totals, then messages, newest first."""
     silent = 0.0
-    if query.reported is not None and query.active:  # the machine's clock may have been set since
+    if query.reported is not None and query.active:  # the system clock may have been changed
         silent = time.monotonic() - query.heard if given is None else given - query.reported
     if silent > SILENT_SECONDS:
         long = f"{silent / 60:.0f} minutes" if silent >= 90 else f"{silent:.0f} seconds"
         yield {"at": now, "text": f"no micro-batch for {long}: no source has had rows"}
     if query.error is not None:
         yield {"at": now, "text": f"failed: {query.error}"}
-    for text in anomalies(query.progress.counters, target):
+    for text in anomalies(query.counters, target):
         yield {"at": query.reported or now, "text": text}
     for at, text in reversed(query.messages):
         yield {"at": at, "text": text}
 
 
 def _operator(part: OperatorPart, totals: PartTotals) -> dict[str, Any]:
-    """Return what an operator counted, and its gauges."""
+    """Return the counters and gauges of an operator."""
     shown = {name: value for name, value in totals.gauges.items() if name != WAITS}
     runs = json.loads(shown.pop("timetable", None) or "[]")
     if part.kind == REORDER:
@@ -136,12 +135,12 @@ def _operator(part: OperatorPart, totals: PartTotals) -> dict[str, Any]:
 
 
 def _points(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
-    """Yield at most MAX_SHOWN points with rates, of neighbours where there are more."""
+    """Yield at most MAX_SHOWN points with rates; if there are more, neighbours are merged."""
     shown = joined(points, max(1, -(-len(points) // MAX_SHOWN)))
     before = None
     for point in shown:
         if before is None and len(shown) > 1:
-            before = point.at  # rates are from one point to the next
+            before = point.at  # rates are between neighbouring points
             continue
         span = point.busy if before is None else max(point.at - before, 1e-3)
         yield {

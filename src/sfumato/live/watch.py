@@ -9,7 +9,7 @@ from sfumato.reports import listen
 
 
 class Watch:
-    """A page that shows a session's queries at `url`, until `stop()`."""
+    """A page that shows a session's queries at `url`, until `stop()` is called."""
 
     def __init__(self, spark: SparkSession, port: int) -> None:
         from sfumato.live.server import Server
@@ -37,14 +37,14 @@ class Watch:
 
 
 def watch(spark: SparkSession, port: int = 0) -> Watch:
-    """Show the session's streaming queries on a live page: rows, lateness, waiting, state.
+    """Show the session's streaming queries on a live page: rows, lateness, waiting times, state.
 
     Parameters
     ----------
     spark
         The session.
     port
-        Port of loopback; 0 for a free one.
+        Loopback port; 0 for a free port.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def watch(spark: SparkSession, port: int = 0) -> Watch:
     Raises
     ------
     TypeError
-        If `spark` is not a session.
+        If `spark` is not a Spark session.
     ValueError
         For a port that is not a whole number from 0 to 65535.
     OSError
@@ -63,9 +63,9 @@ def watch(spark: SparkSession, port: int = 0) -> Watch:
 
     Notes
     -----
-    Queries that start from now on are shown, and running ones once they report. No query is
-    changed: the page listens to Spark's reports. It can be reached from this machine only, at an
-    address with a secret token, and needs no network.
+    Shows queries that start from now on, and running queries after their next report. No query is
+    changed: the page listens to Spark's reports. The page is accessible only from this machine, at
+    an address with a secret token, and needs no network.
     """
     if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
         raise ValueError(f"`port` must be a whole number from 0 to 65535; got {port!r}")

@@ -1,4 +1,4 @@
-"""The uncertain tuple as an Arrow column: how it is made, and numbers off its alternatives."""
+"""The uncertain tuple as an Arrow column: its construction, and measures of its alternatives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def alternatives(
     points: bool = False,
     normalize: bool = False,
 ) -> pa.Array:
-    """`alternatives` as an Arrow array."""
+    """Implement `alternatives` for Arrow arrays."""
     named = [attributes] if isinstance(attributes, str) else list(attributes or ("value",))
     field = "prob" if prob is None else prob if isinstance(prob, str) else None
     several = None if attributes is None or isinstance(attributes, str) else named
@@ -60,7 +60,7 @@ def alternatives(
 
 
 def _fits(kind: pa.DataType, several: Sequence[str] | None, points: bool) -> bool:
-    """Return whether `alternatives` can take values of a type apart, or take them as numbers."""
+    """Return whether values of a type can be used as alternatives (as structs, or as numbers)."""
     if points:
         return is_list(kind)
     return not pa.types.is_nested(kind) if several is None else pa.types.is_struct(kind)
@@ -69,7 +69,7 @@ def _fits(kind: pa.DataType, several: Sequence[str] | None, points: bool) -> boo
 def _as_they_are(
     given: pa.Array, field: str, wanted: Sequence[str] | None, normalize: bool
 ) -> pa.Array:
-    """Alternatives of structs: `field` is the probability, other ones the attributes (`wanted`)."""
+    """Return alternatives from structs; `field` is the probability, `wanted` are the attributes."""
     missing, sizes = given.is_null().to_numpy(False), lengths_of(given)
     flat = given.flatten()
     if not pa.types.is_struct(flat.type):
@@ -96,8 +96,7 @@ def _as_they_are(
 def _summing_to_one(
     columns: dict[str, pa.Array], sizes: np.ndarray, missing: np.ndarray, normalize: bool
 ) -> pa.Array:
-    """Return lists of structs of the columns, without probability 0; their sum is 1 where it has
-    to be."""
+    """Return lists of structs of the columns, without probability 0, scaled to 1 if required."""
     prob = columns["prob"]
     known = prob.is_valid().to_numpy(zero_copy_only=False)
     weights = floats_of(prob)
@@ -106,7 +105,7 @@ def _summing_to_one(
     sizes = np.bincount(row, minlength=len(sizes)).astype(np.int64)
     weights, known = weights[some], known[some]
     total, lost = folded(sizes, weights)
-    total = total + lost  # of unknown ones it is NaN, and scales nothing
+    total = total + lost  # NaN if some are unknown, which disables scaling
     if normalize:
         wrong = np.bincount(row[~(weights > 0.0)], minlength=len(sizes)) > 0
         scales = (total > 0.0) & (total < np.inf) & ~wrong
@@ -119,15 +118,13 @@ def _summing_to_one(
     return _as_lists(pa.StructArray.from_arrays([*parts.values()], [*parts]), sizes, missing)
 
 
-def max_alternatives() -> int:
-    """Return the bound on alternatives per row."""
-    return alternatives_bound_in_memory()
+max_alternatives = alternatives_bound_in_memory
 
 
 def samples(
     means: Sequence[Any], sds: Sequence[Any], points: np.ndarray, names: Sequence[str]
 ) -> pa.Array:
-    """`samples` as an Arrow array. points : float64[n, number of attributes], standard errors"""
+    """Implement `samples` for Arrow arrays. points : float64[n, attributes], standard errors"""
     centres = [floats_of(as_doubles(array_of("mean", m), "`mean`")) for m in means]
     n, rows = len(points), len(centres[0])
     widths = [_number_or_column(s, rows) for s in sds]
@@ -147,7 +144,7 @@ def samples(
 
 
 def _padded(lists: pa.Array, sizes: np.ndarray) -> pa.Array:
-    """Return the elements of lists, followed by NULLs where a list is shorter than its size."""
+    """Return the elements of lists, padded with NULLs to the given sizes."""
     offsets = offsets_of(lengths_of(lists))
     row = np.repeat(np.arange(len(sizes)), sizes)
     number = np.arange(len(row)) - np.repeat(offsets_of(sizes)[:-1], sizes)
@@ -175,46 +172,43 @@ def _number_or_column(given: Any, rows: int) -> np.ndarray:
 
 
 def existence(column: Any) -> pa.Array:
-    """`existence` as an Arrow array."""
+    """Implement `existence` for Arrow arrays."""
     tuples = _tuples(column)
     exists = existence_of(tuples)
-    return _nullable(exists, tuples, tuples.fields["prob"], missing=np.isnan(exists))
+    return _nullable(exists, tuples, missing=np.isnan(exists))
 
 
 def expected(attribute: str, column: Any, *, conditional: bool = False) -> pa.Array:
-    """`expected` as an Arrow array."""
+    """Implement `expected` for Arrow arrays."""
     tuples = _tuples(column)
-    values = field_of(tuples.flat, attribute)
-    mean = _mean(tuples, attribute, existence_of(tuples) if conditional else None)
-    missing = ~(existence_of(tuples) > 0.0) if conditional else None
-    return _nullable(mean, tuples, tuples.fields["prob"], values, missing=missing)
+    exists = existence_of(tuples) if conditional else None
+    missing = None if exists is None else ~(exists > 0.0)
+    return _nullable(_mean(tuples, attribute, exists), tuples, attribute, missing=missing)
 
 
 def stddev(attribute: str, column: Any, *, conditional: bool = False) -> pa.Array:
-    """`stddev` as an Arrow array."""
+    """Implement `stddev` for Arrow arrays."""
     tuples = _tuples(column)
     exists = existence_of(tuples)
     mean = _mean(tuples, attribute, exists if conditional else None)
-    prob, values = _doubles(tuples, "prob"), _doubles(tuples, attribute)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        off = values - mean[tuples.owner]
-        spread = np.bincount(tuples.owner, prob * off * off, len(mean))
+        off = _doubles(tuples, attribute) - mean[tuples.owner]
+        spread = np.bincount(tuples.owner, _doubles(tuples, "prob") * off * off, len(mean))
         variance = spread / exists if conditional else spread + (1.0 - exists) * mean * mean
         deviation = np.sqrt(variance)
     missing = ~(exists > 0.0) if conditional else np.isnan(exists)
-    of = field_of(tuples.flat, attribute)
-    return _nullable(deviation, tuples, tuples.fields["prob"], of, missing=missing)
+    return _nullable(deviation, tuples, attribute, missing=missing)
 
 
 def quantile(attribute: str, q: float, column: Any) -> pa.Array:
-    """`quantile` as an Arrow array."""
+    """Implement `quantile` for Arrow arrays."""
     tuples = _tuples(column)
     values = field_of(tuples.flat, attribute)
     known = values.is_valid().to_numpy(zero_copy_only=False)
     numbers, prob = _doubles(tuples, attribute), _doubles(tuples, "prob")
     order = np.lexsort((prob, np.where(known, numbers, 0.0), known, tuples.owner))
     numbers, prob, known = numbers[order], prob[order], known[order]
-    # Sums of a few dozen doubles differ by some ulps with their order; 1e-12 absorbs that.
+    # The sum of a few dozen doubles varies by some ulps with their order; 1e-12 absorbs this.
     level = q * existence_of(tuples) - 1e-12
     rows = len(tuples.lengths)
     mass, found, has = np.zeros(rows), np.full(rows, np.nan), np.zeros(rows, np.bool_)
@@ -230,7 +224,7 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
 
 
 def existence_of(tuples: Tuples) -> np.ndarray:
-    """Return the existence of each tuple; NaN where its probabilities are invalid."""
+    """Return the existence of each tuple; NaN if its probabilities are invalid."""
     prob = _doubles(tuples, "prob")
     total, lost = folded(tuples.lengths, np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan))
     total, terms = total + lost, tuples.lengths
@@ -240,7 +234,7 @@ def existence_of(tuples: Tuples) -> np.ndarray:
 
 
 def _mean(tuples: Tuples, attribute: str, exists: np.ndarray | None) -> np.ndarray:
-    """Σ prob · attribute of each row, divided by `exists` if there is one."""
+    """Return Σ prob · attribute of each row, divided by `exists` if given."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         weighed = _doubles(tuples, "prob") * _doubles(tuples, attribute)
         total = np.bincount(tuples.owner, weighed, len(tuples.lengths))
@@ -252,20 +246,18 @@ def _doubles(tuples: Tuples, attribute: str) -> np.ndarray:
 
 
 def _nullable(
-    numbers: np.ndarray, tuples: Tuples, *of: pa.Array, missing: np.ndarray | None = None
+    numbers: np.ndarray, tuples: Tuples, *attributes: str, missing: np.ndarray | None
 ) -> pa.Array:
-    """Return numbers of rows; NULL where the alternatives, or the values they are `of`, are NULL,
-    and where they are `missing`."""
+    """Return numbers of rows, with NULL where `missing` or where an input is NULL."""
     mask = tuples.column.is_null().to_numpy(zero_copy_only=False)
-    for column in of:
-        mask[tuples.owner[column.is_null().to_numpy(zero_copy_only=False)]] = True
-    if missing is not None:
-        mask |= missing
-    return pa.array(numbers, pa.float64(), mask=mask)
+    for name in ("prob", *attributes):
+        unknown = field_of(tuples.flat, name).is_null().to_numpy(zero_copy_only=False)
+        mask[tuples.owner[unknown]] = True
+    return pa.array(numbers, pa.float64(), mask=mask if missing is None else mask | missing)
 
 
 def _tuples(column: Any) -> Tuples:
-    if isinstance(column, list | pa.Array | pa.ChunkedArray) or _is_series(column):
+    if isinstance(column, list | pa.Array | pa.ChunkedArray) or type(column).__name__ == "Series":
         table = pa.table({ALTERNATIVES: array_of("column", column)})
         return Tuples(frame_of(table, "column").table)
     frame = frame_of(column, "column")
@@ -276,15 +268,11 @@ def _tuples(column: Any) -> Tuples:
     return Tuples(frame.table.select([ALTERNATIVES]))
 
 
-def _is_series(given: Any) -> bool:
-    return type(given).__name__ == "Series"
-
-
-# ---- columns as users give them ------------------------------------------------------------------
+# ---- columns given by users ----------------------------------------------------------------------
 
 
 def array_of(argument: str, given: Any) -> pa.Array:
-    """Return a column as one array of a type that Spark has."""
+    """Return a column as one array of a type supported by Spark."""
     if isinstance(given, pa.Array | pa.ChunkedArray):
         array = as_array(given)
     elif hasattr(given, "__arrow_c_stream__"):
@@ -299,10 +287,7 @@ def array_of(argument: str, given: Any) -> pa.Array:
 
 
 def lists_of(argument: str, given: Any, wanted: str) -> pa.Array:
-    """Return a column of lists; a matrix has one in each row.
-
-    wanted : what the column must be, in words
-    """
+    """Return a column of lists; the rows of a matrix become lists."""
     if isinstance(given, np.ndarray) and given.ndim == 2:
         given = list(given)
     array = array_of(argument, given)
@@ -322,7 +307,7 @@ def field_of(elements: pa.Array, name: str) -> pa.Array:
 
 
 def folded(lengths: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each row's sum of terms in order, and what rounding lost of it (Neumaier)."""
+    """Return each row's ordered sum of terms, and its rounding error (Neumaier)."""
     total, lost = np.zeros(len(lengths)), np.zeros(len(lengths))
     starts = offsets_of(lengths)[:-1]
     for j in range(int(lengths.max(initial=0))):

@@ -1,4 +1,4 @@
-"""Counters of operators, in the metadata of their results; warnings about skipped rows."""
+"""Counters of operators in the metadata of their results, and warnings about skipped rows."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from sfumato.memory.frame import frame_of
 from sfumato.memory.kinds import is_pandas, is_polars, metadata_of
 from sfumato.tables.reading.user_warnings import InvalidRowsWarning, calls_from_user
 
-KEPT = b"sfumato.counters"  # metadata of a schema: JSON list of what each operator counted
+KEPT = b"sfumato.counters"  # metadata of a schema: JSON list of the counters per operator
 
 
 def counters(table: Any) -> dict[str, dict[str, Any]]:
-    """Return the counters of the operators that computed a result, by the names of Spark's metrics.
+    """Return the counters of the operators that computed a result, by metrics name.
 
     Parameters
     ----------
     table
         A pandas, Polars or Arrow table that a function returned. Filters and selections of an Arrow
-        or pandas table keep the counters, those of a Polars table do not.
+        or pandas table keep the counters; Polars operations drop them.
 
     Returns
     -------
-    Each operator has `sfumato_OPERATOR_NAME` (NAME is the argument `name`, or a number), with the
-    counters that its function documents. Where it skips invalid rows there is also `..._input`, for
-    a join `..._left` and `..._right`: `rows`, `invalid`, and `reasons`, the number of rows per
-    reason.
+    One entry `sfumato_OPERATOR_NAME` per operator (NAME is the argument `name`, or a number), with
+    the counters documented for its function, under the same names as Spark's metrics. An operator
+    that skips invalid rows also has an entry `..._input` (a join: `..._left` and `..._right`) with
+    `rows`, `invalid`, and `reasons`, the number of rows per reason.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
 
 
 def recorded(table: Any) -> list[dict[str, Any]]:
-    """Return the records of the operators that computed a table, the oldest first."""
+    """Return the records of the operators that computed a table, oldest first."""
     schema = metadata_of(table) if is_pandas(table) or is_polars(table) else table.schema
     schema_metadata = None if schema is None else (schema.metadata or {}).get(KEPT)
     return [] if schema_metadata is None else list(json.loads(schema_metadata))
@@ -65,17 +65,16 @@ def with_record(
     name: str | None,
     counts: Mapping[str, Mapping[str, Any]],
 ) -> pa.Table:
-    """Return the result with the counters of its operator, after those of its inputs.
+    """Return the result with its operator's counters, appended to the counters of its inputs.
 
-    counts : of the operator ("") and of its inputs ("_input", or "_left" and "_right")
+    counts : counters of the operator ("") and of its inputs ("_input", or "_left" and "_right")
     """
     records = [*_of_all(inputs), {"operator": operator, "name": name, "counts": counts}]
     return result.replace_schema_metadata({KEPT: json.dumps(records)})
 
 
 def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
-    """Return results one after the other, each with columns of constant texts before its own, and
-    what was counted for all of them."""
+    """Concatenate results, each after columns of constant texts, and merge their counters."""
     tables, given = [], []
     for part, texts in parts:
         table = frame_of(part).table
@@ -88,7 +87,7 @@ def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
 
 
 def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
-    """Return the records of the operators that made some tables, each once."""
+    """Return the records of the operators that computed some tables, without duplicates."""
     records: list[dict[str, Any]] = []
     for table in tables:
         records += [record for record in recorded(table) if record not in records]
@@ -96,7 +95,7 @@ def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
 
 
 def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> None:
-    """Warn how many rows were skipped as invalid, and why; no warning without such rows."""
+    """Warn about the number of skipped invalid rows and the reasons, if there are any."""
     invalid = sum(reasons.values())
     if not invalid:
         return

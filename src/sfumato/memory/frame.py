@@ -1,34 +1,42 @@
-"""A user's table as a table of Arrow, and the columns that arguments name in it."""
+"""A user's table as an Arrow table: its schema, expressions, and uncertain event times."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.limits import alternatives_bound_in_memory
+from sfumato.limits import alternatives_bound_in_memory, most_placed
 from sfumato.memory.kinds import is_pandas, is_polars, metadata_of, with_metadata
+from sfumato.operators.arrays import Ints, offsets_of
 from sfumato.tables.arrow import as_array
-from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.expressions import Expression, parse_expression
+from sfumato.tables.reading.frame import Computation, Expressions, Frame
 from sfumato.tables.reading.results import relabelled
+from sfumato.tables.reading.rows import Values
 from sfumato.tables.reading.ties import is_hashable
-from sfumato.tables.reading.tuples import ALTERNATIVES, attributes_in
+from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples, attributes_in
 from sfumato.tables.reading.types import Kind, has_more_digits, kind_of, spark_type
 from sfumato.tables.reading.user_warnings import calls_from_user
+from sfumato.tables.reading.validity import why_invalid
+from sfumato.tables.windows.window_query import extents_per_row, tumbling
+from sfumato.windows import LONGEST, Range
 
 CALENDAR = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
-PANDAS = b"pandas"  # metadata of a schema: how pandas had it
+PANDAS = b"pandas"  # metadata of a schema: its pandas form
 
 
 class ArrowFrame(Frame):
-    """A table with types as Spark has them, and names that differ.
+    """A table with the types that Spark would have, and unique names.
 
-    forgotten : the library of the frame, if that lost the order of the rows
+    forgotten : the library of the frame, if the library lost the order of the rows
     """
 
-    noun, prefix, filtered = "table", "sf.", "a filter on it"
+    noun, filtered = "table", "a filter on it"
     ungroupable = "rows cannot be grouped by column {}: make a text or a struct of it"
     of_text = ": pandas.to_datetime, say, makes times of text"
 
@@ -51,27 +59,20 @@ class ArrowFrame(Frame):
         return alternatives_bound_in_memory()
 
     def attribute_type(self, name: str) -> pa.DataType:
-        """Return the type of an attribute of the alternatives."""
         return self.type(ALTERNATIVES).value_type.field(name).type
-
-    def attribute_kind(self, name: str) -> Kind:
-        return kind_of(self.attribute_type(name))
-
-    def attribute_shown(self, name: str) -> str:
-        return str(self.attribute_type(name))
 
     def type(self, name: str) -> pa.DataType:
         return self.schema.field(name).type
 
-    def shown(self, name: str) -> str:
-        return str(self.type(name))
+    def kind_of(self, kind: pa.DataType) -> Kind:
+        return kind_of(kind)
+
+    def text_of(self, kind: pa.DataType) -> str:
+        return str(kind)
 
     def metadata(self, name: str) -> dict[str, str]:
         given = (self.schema.field(name).metadata or {}).items()
         return {k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in given}
-
-    def kind(self, name: str) -> Kind:
-        return kind_of(self.type(name))
 
     def has_more_digits(self, name: str) -> bool:
         return has_more_digits(self.table.column(name))
@@ -99,9 +100,7 @@ class ArrowFrame(Frame):
                 )
 
     def require_late(self) -> None:
-        """As for all frames; and raise ValueError for the marks of a controller of which nobody
-        says any more what they are of: a window of rows would take late rows, and a join rows out
-        of order, without a word."""
+        """Raise ValueError also for flags of a controller whose metadata a library has dropped."""
         super().require_late()
         if self.forgotten and self.has_punctuations and self.says("punctuation") is None:
             raise ValueError(
@@ -111,32 +110,70 @@ class ArrowFrame(Frame):
                 "Arrow table, or drop both columns"
             )
 
+    @property
+    def expressions(self) -> ArrowExpressions:
+        return ArrowExpressions(self)
+
+    def by_extent(self, order: str, window: Range) -> tuple[ArrowFrame, str, Range]:
+        kind = self.attribute_type(order)
+        stamped = pa.types.is_timestamp(kind) and kind.tz is not None
+        if not (stamped or pa.types.is_integer(kind)):
+            raise TypeError(
+                f"`order` names the attribute `{order}`, an uncertain event time: it must be a "
+                f"timestamp with a time zone, or whole microseconds; got {kind}"
+            )
+        extents, tuples = tumbling(window), Tuples(self.table)
+        times = tuples.fields[order].cast(pa.int64())
+        known = times.is_valid().to_numpy(zero_copy_only=False)
+        time = times.fill_null(0).to_numpy()
+        known &= (time >= -LONGEST) & (time <= LONGEST)
+        valid = ~why_invalid(self.table, []).invalid
+        valid &= tuples.lengths <= most_placed(extents_per_row(window))
+        valid[tuples.owner[~known]] = False
+        row, extent, chosen, lengths = _spread(tuples, np.where(known, time, 0), valid, window)
+        last = pa.array(
+            extent * window.slide_us + window.slide_us - 1, pa.int64(), mask=~valid[row]
+        )
+        at = self.free_name("__extent_time")
+        flat = tuples.flat.take(pa.array(chosen))
+        lists = pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), flat)
+        place = self.columns.index(ALTERNATIVES)
+        rows = self.table.take(pa.array(row))
+        rows = rows.set_column(place, pa.field(ALTERNATIVES, lists.type), lists)
+        rows = rows.append_column(at, last.cast(kind) if stamped else last)
+        return ArrowFrame(rows, self.forgotten), at, extents
+
+    def with_true_extents(self, answers: pa.Table, window: Range) -> pa.Table:
+        place = answers.column_names.index("window")
+        field = answers.schema.field(place)
+        end = as_array(answers.column("window")).field("end")
+        whole = end.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        start = pa.array(whole - window.length_us, pa.int64()).cast(end.type)
+        both = pa.StructArray.from_arrays([start, end], fields=list(field.type))
+        return answers.set_column(place, field, both)
+
 
 def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     """Return the frame of a pandas, Polars or Arrow table.
 
-    Raises TypeError for anything else, ValueError for names that are there twice.
+    Raises TypeError for other types, ValueError for duplicate names.
     """
     table, forgotten = _as_table(given, argument)
     names = table.column_names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"`{argument}` has several columns called {', '.join(twice)}")
-    kinds = [spark_type(kind) for kind in table.schema.types]
-    fields = [_field(field, kind) for field, kind in zip(table.schema, kinds, strict=True)]
+    fields = [_field(field, spark_type(field.type)) for field in table.schema]
     metadata = {k: v for k, v in (table.schema.metadata or {}).items() if k != PANDAS}
-    schema = pa.schema(fields, metadata or None)
-    if table.schema.types != kinds:
-        columns = [
-            column if column.type == kind else _cast(column, kind, name)
-            for column, kind, name in zip(table.columns, kinds, names, strict=True)
-        ]
-        return ArrowFrame(pa.table(columns, schema=schema), forgotten)
-    return ArrowFrame(table.replace_schema_metadata(metadata or None), forgotten)
+    columns = [
+        column if column.type == field.type else _cast(column, field.type, field.name)
+        for column, field in zip(table.columns, fields, strict=True)
+    ]
+    return ArrowFrame(pa.table(columns, schema=pa.schema(fields, metadata or None)), forgotten)
 
 
 def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
-    """Return the table, and the library of the frame if that lost the order of its rows."""
+    """Return the table, and the library of the frame if it lost the order of the rows."""
     if isinstance(given, pa.Table):
         return given, ""
     if is_pandas(given) or is_polars(given):
@@ -168,6 +205,63 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedAr
 
 
 def _field(field: pa.Field, kind: pa.DataType) -> pa.Field:
-    """Return the field with another type; metadata of categories does not hold for values."""
+    """Return the field with another type; metadata of categories does not apply to values."""
     coded = pa.types.is_dictionary(field.type)
     return (field.remove_metadata() if coded else field).with_type(kind)
+
+
+def _spread(
+    tuples: Tuples, time: Ints, valid: np.ndarray, window: Range
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return (row, extent, alternatives, their count) for each tuple in each of its extents."""
+    first = time // window.slide_us  # extent i ends at (i + 1) * slide
+    count = np.where(valid[tuples.owner], (time + window.length_us) // window.slide_us - first, 0)
+    place = np.repeat(np.arange(len(time)), count)
+    number = np.arange(len(place)) - np.repeat(offsets_of(count)[:-1], count)
+    row, extent = tuples.owner[place], first[place] + number
+    bad = np.flatnonzero(~valid[tuples.owner])
+    without = np.flatnonzero(~valid & (tuples.lengths == 0))
+    row = np.concatenate([row, tuples.owner[bad], without])
+    extent = np.concatenate([extent, np.zeros(len(bad) + len(without), np.int64)])
+    place = np.concatenate([place, bad, np.full(len(without), -1)])
+    order = np.lexsort((place, extent, row))
+    row, extent, place = row[order], extent[order], place[order]
+    begins = np.ones(len(row), np.bool_)
+    begins[1:] = (np.diff(row) != 0) | (np.diff(extent) != 0)
+    groups = np.cumsum(begins) - 1
+    lengths = np.bincount(groups, place >= 0, int(begins.sum())).astype(np.int64)
+    return row[begins], extent[begins], place[place >= 0], lengths
+
+
+class ArrowExpressions(Expressions):
+    """Expressions of attributes, columns, struct fields, numbers, arithmetic and conditions."""
+
+    frame: ArrowFrame
+    numeric = (*Expressions.numeric, "timestamp_ntz")
+
+    def check(self, argument: str, expression: str) -> None:
+        self._parsed(argument, expression)
+
+    def type(self, expression: str) -> pa.DataType:
+        values = self._values(expression, self.frame.table.slice(0, 0))
+        return pa.float64() if values is None else values.type
+
+    def more_digits(self, expression: str) -> str | None:
+        values = self._values(expression, self.frame.table)
+        return str(values.type) if values is not None and has_more_digits(values) else None
+
+    def computation(self, expressions: Sequence[str], arguments: Mapping[str, str]) -> Computation:
+        return Computation([Values(self._parsed(arguments.get(of), of)) for of in expressions])
+
+    def _parsed(self, argument: str | None, text: str) -> Expression:
+        """Parse an expression. argument : its name in errors; None for a plain name"""
+        plain = argument is None or text in (*self.frame.attributes, *self.frame.columns)
+        quoted = "`" + text.replace("`", "``") + "`"
+        return parse_expression(argument or "window.on", quoted if plain else text)
+
+    def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
+        """Return the values of an expression; None if reading them will raise."""
+        try:
+            return Tuples(rows).values_of_any_type(self._parsed("", expression))
+        except (TypeError, ValueError):
+            return None

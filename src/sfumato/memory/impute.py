@@ -18,7 +18,7 @@ from sfumato.tables.reading.types import as_doubles, floats_of
 def imputed(
     frame: ArrowFrame, settings: ImputationSettings, imputer: Imputer, name: str | None
 ) -> pa.Table:
-    """`impute` of a table."""
+    """Implement `impute` for a table."""
     wanted = frame.resolved("attributes", list(settings.names))
     values = np.stack([_numbers(frame, column) for column in wanted], axis=1)
     existence = None
@@ -48,7 +48,7 @@ def _numbers(frame: ArrowFrame, name: str) -> np.ndarray:
 
 
 def _counted(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the counters, and the number of rows that could not be imputed by reason."""
+    """Return the counters, and the number of rows that could not be imputed, per reason."""
     by = added.column(IMPUTED_BY)
     unimputable = pc.fill_null(pc.starts_with(by, UNIMPUTABLE), False)
     reasons = by.filter(unimputable).value_counts().to_pylist()

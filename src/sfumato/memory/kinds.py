@@ -1,8 +1,8 @@
-"""Results are of the kind of table that was given, and keep the metadata of Arrow's schemas.
+"""Convert results to the library of the input, and keep the metadata of Arrow schemas.
 
-The metadata has the order of a table's rows and the counters of operators. A pandas frame carries
-it in its `attrs`, which pandas keeps through selections and filters. A Polars frame has no place
-for it: it is kept here as long as the frame exists.
+The metadata holds the order of a table's rows and the counters of operators. A pandas frame stores
+it in `attrs`, which pandas keeps through selections and filters. For a Polars frame it is stored
+in this module as long as the frame exists.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
-ATTRS = "sfumato"  # in the attrs of a pandas frame: the Arrow schema of the result, as text
-_OF_POLARS: dict[int, pa.Schema] = {}  # id of a Polars frame that is one of our results
+ATTRS = "sfumato"  # key in the attrs of a pandas frame: the result's Arrow schema, as text
+_OF_POLARS: dict[int, pa.Schema] = {}  # id of a Polars frame returned by this package
 
 
 def like(given: Any, found: Any) -> Any:
-    """Return an Arrow table, or a tuple of some, as tables of the kind of a given one."""
+    """Convert an Arrow table, or a tuple of tables, to the library of a given table."""
     back = as_pandas if is_pandas(given) else as_polars if is_polars(given) else None
     if back is None:
         return found
@@ -27,22 +27,18 @@ def like(given: Any, found: Any) -> Any:
 
 
 def is_pandas(given: Any) -> bool:
-    """Return whether something is a pandas frame, without importing pandas."""
+    """Return whether a value is a pandas frame, without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(given, pandas.DataFrame)
 
 
 def is_polars(given: Any) -> bool:
-    """Return whether something is a Polars frame, without importing Polars."""
+    """Return whether a value is a Polars frame, without importing Polars."""
     polars = sys.modules.get("polars")
     return polars is not None and isinstance(given, polars.DataFrame)
 
 
 def as_pandas(table: pa.Table) -> Any:
-    """Return the table as a pandas frame.
-
-    Whole numbers and truth values with NULLs get nullable types: doubles would lose digits.
-    """
     pandas = sys.modules["pandas"]
     frame = table.to_pandas(ignore_metadata=True)
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -55,7 +51,6 @@ def as_pandas(table: pa.Table) -> Any:
 
 
 def as_polars(table: pa.Table) -> Any:
-    """Return the table as a Polars frame."""
     frame = sys.modules["polars"].from_arrow(table)
     _OF_POLARS[id(frame)] = table.schema
     weakref.finalize(frame, _OF_POLARS.pop, id(frame), None)
@@ -63,7 +58,7 @@ def as_polars(table: pa.Table) -> Any:
 
 
 def metadata_of(given: Any) -> pa.Schema | None:
-    """Return the Arrow schema of the result that became a pandas or Polars frame, or None."""
+    """Return the Arrow schema of the result behind a pandas or Polars frame, or None."""
     if is_polars(given):
         return _OF_POLARS.get(id(given))
     text = given.attrs.get(ATTRS)
@@ -71,7 +66,7 @@ def metadata_of(given: Any) -> pa.Schema | None:
 
 
 def with_metadata(table: pa.Table, earlier: pa.Schema) -> pa.Table:
-    """Return the table with the earlier types and metadata of its columns; others are unchanged."""
+    """Restore the earlier types and metadata of columns; other columns are unchanged."""
     columns, fields = [], []
     for field, column in zip(table.schema, table.columns, strict=True):
         known = earlier.field(field.name) if field.name in earlier.names else field
@@ -80,7 +75,7 @@ def with_metadata(table: pa.Table, earlier: pa.Schema) -> pa.Table:
             try:
                 cells = column.cast(known.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                known = field  # another column of that name
+                known = field  # another column with that name
         columns.append(cells)
         fields.append(known)
     return pa.table(columns, schema=pa.schema(fields, earlier.metadata))

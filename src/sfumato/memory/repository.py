@@ -1,4 +1,4 @@
-"""The repository of an imputation in memory: read, or searched for dependencies."""
+"""The repository of an imputation in memory: read it, or search it for dependencies."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sfumato.tables.imputation.discovery_query import warn_of_gaps, with_values
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.types import as_doubles, floats_of
 
-Extents = dict[str, tuple[float, float]]  # minimum, and maximum less that
+Extents = dict[str, tuple[float, float]]  # minimum, and maximum minus minimum
 
 
 def is_table(given: Any) -> bool:
-    """Return whether something is a pandas, Polars or Arrow table."""
+    """Return whether a value is a pandas, Polars or Arrow table."""
     of_arrow = isinstance(given, pa.RecordBatch) or hasattr(given, "__arrow_c_stream__")
     return of_arrow or is_pandas(given) or is_polars(given)
 
 
 def read_parquet(path: str | Path) -> ArrowFrame:
-    """Return the Parquet data at a path. Raises ValueError where nothing is there."""
+    """Read the Parquet data at a path. Raises ValueError if there is none."""
     from pyarrow import dataset
 
     if "://" not in str(path) and not Path(path).exists():
@@ -37,7 +37,7 @@ def read_parquet(path: str | Path) -> ArrowFrame:
 
 
 def rows_of(frame: ArrowFrame, wanted: Sequence[str]) -> pa.Table:
-    """Return columns of a repository as doubles, under these names."""
+    """Return columns of a repository as doubles, renamed to `wanted`."""
     columns = frame.resolved("repository", list(wanted))
     numbers = [as_doubles(frame.table.column(of), f"repository: `{of}`") for of in columns]
     return pa.table(numbers, names=list(wanted))
@@ -46,8 +46,10 @@ def rows_of(frame: ArrowFrame, wanted: Sequence[str]) -> pa.Table:
 def complete_rows(
     frame: ArrowFrame, asked: Sequence[str], max_rows: int, seed: int
 ) -> tuple[pa.Table, Extents] | None:
-    """Return some rows in which all columns have finite numbers, and the columns' extents over all
-    such rows; None where there are too few rows or columns."""
+    """Return some complete rows (of finite numbers), and the columns' extents over all of them.
+
+    Returns None if there are too few rows or columns.
+    """
     columns = dict(zip(asked, frame.resolved("attributes", asked), strict=True))
     numbers = {name: as_doubles(frame.table.column(of), f"`{of}`") for name, of in columns.items()}
     finite = {name: np.isfinite(floats_of(column)) for name, column in numbers.items()}
@@ -68,7 +70,7 @@ def complete_rows(
 
 
 def _few(rows: pa.Table, most: int, seed: int) -> pa.Table:
-    """Return at most `most` of the rows: those with the least hash, which starts with the seed."""
+    """Return the (at most) `most` rows with the smallest hashes, seeded by `seed`."""
     if rows.num_rows <= most:
         return rows
     seeds = pa.array(np.full(rows.num_rows, seed, np.int32))

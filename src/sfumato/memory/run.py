@@ -1,4 +1,4 @@
-"""Run an operator over tables on whole tables: read, process, flush, and under users' names."""
+"""Run an operator on whole tables: read, process, flush, and rename the results."""
 
 from __future__ import annotations
 
@@ -35,10 +35,7 @@ ARROW_TYPES = {
 
 
 def run_in_memory(job: Job) -> pa.Table:
-    """Return the answers of an operator to whole tables, with its counters in their metadata.
-
-    Raises what the config and the reading of the rows raise.
-    """
+    """Return the answers of an operator to whole tables, with its counters in their metadata."""
     operator = job.config.make()
     sides = ["_input"] if len(job.inputs) == 1 else ["_left", "_right"]
     counts: dict[str, Any] = {}
@@ -62,26 +59,22 @@ def run_in_memory(job: Job) -> pa.Table:
 
 
 def _result_column(output: Output) -> ResultColumn:
-    metadata: Any = {**output.metadata} if output.metadata else None
-    kind = _type_of(output.kind) if output.cast is None else output.cast
-    return ResultColumn(output.source, pa.field(output.name, kind, metadata=metadata))
+    kind = output.kind if output.cast is None else output.cast
+    return output.source, _field(output.name, kind, output.metadata)
 
 
-def _type_of(kind: Any) -> pa.DataType:
-    """Return the type of an `Output`, its fields under users' names."""
-    if isinstance(kind, Struct):
-        fields = []
-        for part in kind.parts:
-            metadata: Any = {**part.metadata} if part.metadata else None
-            fields.append(pa.field(part.name, _type_of(part.kind), metadata=metadata))
-        return pa.struct(fields)
+def _field(name: str, kind: Any, metadata: Mapping[str, Any] | None) -> pa.Field:
+    """Return the field of an `Output`, with user names for its nested fields."""
     if isinstance(kind, ListOf):
-        return pa.list_(_type_of(kind.kind))
-    return ARROW_TYPES[kind] if isinstance(kind, str) else kind
+        kind = pa.list_(_field("item", kind.kind, None).type)
+    elif isinstance(kind, Struct):
+        kind = pa.struct([_field(part.name, part.kind, part.metadata) for part in kind.parts])
+    given: Any = {**metadata} if metadata else None
+    return pa.field(name, ARROW_TYPES[kind] if isinstance(kind, str) else kind, metadata=given)
 
 
 def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
-    """Warn of what only the operator finds: rows out of range, extents that are not emitted."""
+    """Warn about rows out of range and extents not emitted, which only the operator can count."""
     out_of_range = {"its order or its time is missing or out of range": counts.get("invalid", 0)}
     warn_of_invalid(job.function, counts["rows"], {k: n for k, n in out_of_range.items() if n})
     above = {"the probabilities of its rule sum to more than 1": counts.get("rejected", 0)}

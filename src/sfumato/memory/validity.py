@@ -1,4 +1,4 @@
-"""Valid rows of tables in memory, and the others with the reason."""
+"""Separate valid rows of tables in memory from invalid rows with their reasons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.reading.frame import names
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import floats_of
-from sfumato.tables.reading.validity import Reasons, add_of_rules, require_order, why_invalid
+from sfumato.tables.reading.validity import add_of_rules, require_order, why_invalid
 
 Names = str | Sequence[str] | None
 
@@ -29,65 +29,42 @@ def split_rows(
     exclusive: str | None,
     strict: bool,
 ) -> tuple[pa.Table, pa.Table]:
-    """`split_invalid` of a table. Raises ValueError for the first invalid row if `strict`."""
-    reasons = _reasons(frame, attributes, key, order, metric, exclusive)
-    with_reason = frame.table.append_column("reason", reasons.column())
-    invalid = with_reason.filter(pa.array(reasons.invalid))
-    if not invalid.num_rows:
-        return frame.table, invalid
-    if strict:
-        raise ValueError(f"invalid row: {invalid['reason'][0].as_py()}")
-    return frame.table.filter(pa.array(~reasons.invalid)), invalid
-
-
-def split(frame: ArrowFrame, mark: str) -> tuple[pa.Table, pa.Table]:
-    """Return the rows where a column of truths is not true, and those where it is."""
-    marked = pc.fill_null(frame.table.column(mark), False)
-    return frame.table.filter(pc.invert(marked)), frame.table.filter(marked)
-
-
-def _reasons(
-    frame: ArrowFrame,
-    attributes: Names,
-    key: Names,
-    order: Names,
-    metric: str,
-    exclusive: str | None,
-) -> Reasons:
+    """Implement `split_invalid` for a table. If `strict`, raises ValueError for an invalid row."""
     wanted = names("attributes", attributes)
     frame.require_tuples()
     if not frame.uncertain:
         wanted = frame.resolved("attributes", wanted)
-    bounds = bounds_of(metric, wanted)
-    reasons = why_invalid(frame.table, None if attributes is None else wanted, bounds=bounds)
-    for argument, given in (("key", key), ("order", order)):
-        for name in frame.resolved(argument, given):
-            column = as_array(frame.table.column(name))
-            reasons.add(column.is_null().to_numpy(zero_copy_only=False), f"{argument} is NULL")
+    bounds, table = bounds_of(metric, wanted), frame.table
+    reasons = why_invalid(table, None if attributes is None else wanted, bounds=bounds)
+    named = {"key": frame.resolved("key", key), "order": frame.resolved("order", order)}
+    for argument, columns in named.items():
+        for name in columns:
+            missing = as_array(table.column(name)).is_null().to_numpy(zero_copy_only=False)
+            reasons.add(missing, f"{argument} is NULL")
     if exclusive is not None:
         require_order(order)
-        columns = [frame.one("exclusive", exclusive), *frame.resolved("key", key)]
-        named = zip(*(frame.table.column(name).to_pylist() for name in columns), strict=True)
-        add_of_rules(
-            reasons,
-            _existences(Tuples(frame.table)),
-            [None if cells[0] is None else cells for cells in named],
-            _order_of(frame.table, frame.resolved("order", order)),
-        )
-    return reasons
+        rule = [frame.one("exclusive", exclusive), *named["key"]]
+        cells = zip(*(table.column(name).to_pylist() for name in rule), strict=True)
+        rules = [None if of[0] is None else of for of in cells]
+        numbered = table.append_column("", pa.array(np.arange(table.num_rows)))  # a stable sort
+        by = [(name, "ascending") for name in [*named["order"], ""]]
+        places = pc.sort_indices(numbered, sort_keys=by).to_numpy()
+        add_of_rules(reasons, _existences(Tuples(table)), rules, places)
+    invalid = table.append_column("reason", reasons.column()).filter(pa.array(reasons.invalid))
+    if strict and invalid.num_rows:
+        raise ValueError(f"invalid row: {invalid['reason'][0].as_py()}")
+    return table.filter(pa.array(~reasons.invalid)) if invalid.num_rows else table, invalid
+
+
+def split(frame: ArrowFrame, mark: str) -> tuple[pa.Table, pa.Table]:
+    """Return the rows where a boolean column is not true, and the rows where it is true."""
+    marked = pc.fill_null(frame.table.column(mark), False)
+    return frame.table.filter(pc.invert(marked)), frame.table.filter(marked)
 
 
 def _existences(tuples: Tuples) -> np.ndarray:
-    """float64[n]; NaN of rows that are invalid."""
+    """Return float64[n]: the existence of each row; NaN for invalid rows."""
     if tuples.uncertain:
         return existence_of(tuples)
     given = "existence" if "existence" in tuples.table.column_names else None
     return floats_of(tuples.prob(given).flatten())
-
-
-def _order_of(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
-    """int64[n]: the rows by some columns, equal ones as they stand."""
-    keys = table.select(columns).append_column("", pa.array(np.arange(table.num_rows)))
-    sorted_by = [(name, "ascending") for name in [*columns, ""]]
-    found: np.ndarray = pc.sort_indices(keys, sort_keys=sorted_by).to_numpy()
-    return found

@@ -24,7 +24,7 @@ from sfumato.tables.reading.validity import no_attribute, why_invalid
 
 
 def filtered(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
-    """`where` of a table."""
+    """Implement `where` for a table."""
     asked = parse_expression("condition", condition)
     tuples = Tuples(frame.table)
     if not tuples.mentioned(asked):
@@ -40,9 +40,7 @@ def filtered(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     meant = (find_name(one.parts[0], tuples.attributes) for one in names_in(asked))
     attributes = list(dict.fromkeys(one for one in meant if one is not None))
     reasons = why_invalid(frame.table, [])
-    for (
-        attribute
-    ) in attributes:  # NULL in alternatives that the condition leaves out does not matter
+    for attribute in attributes:  # NULL in alternatives excluded by the condition is ignored
         text = no_attribute(attribute)
         reasons.add(_infinite(tuples, attribute), text)
     emptied = why_invalid(frame.table, attributes)

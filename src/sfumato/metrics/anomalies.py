@@ -1,4 +1,4 @@
-"""What is unusual about a running query, as sentences: stalls, rows out of order, large shares."""
+"""Messages about anomalies of a running query: stalls, rows out of order, large shares."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ from typing import Any
 from sfumato.metrics.progress import REORDER, Counters, MicroBatch, late_and_rows
 from sfumato.reports import OperatorPart
 
-STALL_SECONDS = 60.0  # without a row in order, until the first message; then twice as long
+STALL_SECONDS = 60.0  # without a row in order, before the first message; then doubled
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MIN_ROWS = 1_000  # before a share means anything
-USUAL_SHARE = 0.01  # of rows that may be set aside without a message
+MIN_ROWS = 1_000  # minimum number of rows for a share
+USUAL_SHARE = 0.01  # share of rows that may be set aside without a message
 
 OUT_OF_ARRIVAL_ORDER = (
     "were read after rows that arrived later (likely cause: files that are not read in the order "
@@ -19,7 +19,7 @@ OUT_OF_ARRIVAL_ORDER = (
     "modification times in order of arrival, or read all of them in one micro-batch (leave out "
     "maxFilesPerTrigger))"
 )
-# Counter, and what many rows of it mean; then exceptions by kind of operator.
+# Counter -> the meaning of a high count; then exceptions by kind of operator.
 SET_ASIDE = {
     "invalid": "were skipped as invalid",
     "undecodable": "could not be decoded",
@@ -39,7 +39,7 @@ BY_KIND = {
 
 
 def anomalies(counters: Counters, target: float | None) -> Iterator[str]:
-    """Yield sentences about unusual totals of a query. target : the late share that is wanted"""
+    """Yield messages about unusual totals of a query. target : the intended share of late rows"""
     late, rows = late_and_rows(counters)
     if target is not None and rows >= MIN_ROWS and late > 1.5 * target * rows:
         yield f"{late / rows:.2%} of the rows came late; the target is {target:.2%}"
@@ -53,7 +53,7 @@ def anomalies(counters: Counters, target: float | None) -> Iterator[str]:
 
 @dataclass
 class _Reorder:
-    """What is known of a reorder. since : when it emitted a row in order, or was first seen"""
+    """State of a reorder. since : when it last emitted a row in order, or was first seen"""
 
     since: float
     patience: float
@@ -64,7 +64,7 @@ class _Reorder:
 
 @dataclass
 class StallDetector:
-    """Reports reorders of a query that emit nothing in order for long, and what they wait for."""
+    """Detector of reorders that have not emitted rows in order for a long time."""
 
     seconds: float = STALL_SECONDS
     _reorders: dict[OperatorPart, _Reorder] = field(default_factory=dict)
@@ -98,16 +98,13 @@ class StallDetector:
 
 @dataclass
 class DisorderDetector:
-    """Reports operators of a query whose rows are not read in order of arrival; each once."""
+    """Detector of operators whose input is not in arrival order, reported once each."""
 
     _rows: dict[OperatorPart, int] = field(default_factory=dict)
     _reported: set[OperatorPart] = field(default_factory=set)
 
     def look(self, batches: Sequence[MicroBatch]) -> Iterator[str]:
-        """Yield a message for each operator that first had rows out of order in these batches.
-
-        If the query has reorders, only these are reported, not the operators downstream of them.
-        """
+        """Yield a message for each operator with its first rows out of order in these batches."""
         for batch in batches:
             reorders = [part for part in batch.counters if part.kind == REORDER]
             for part in reorders or batch.counters:
@@ -124,12 +121,12 @@ class DisorderDetector:
 
 
 def row_count(rows: int) -> str:
-    """`1 row`, `2,000 rows`."""
+    """Format a number of rows: `1 row`, `2,000 rows`."""
     return f"{rows:,} row{'' if rows == 1 else 's'}"
 
 
 def in_words(part: OperatorPart, held: int, gauges: dict[str, Any]) -> str:
-    """Describe what a reorder holds. held : rows"""
+    """Describe the rows held by a reorder. held : number of rows"""
     words = f"{part.operator} holds {held:,}"
     if gauges.get("oldest") is not None:
         words += f" from {time_text(gauges['oldest'])} on"
@@ -141,7 +138,7 @@ def in_words(part: OperatorPart, held: int, gauges: dict[str, Any]) -> str:
 
 
 def time_text(microseconds: int) -> str:
-    """Return an event time for people; the number where it is not a date."""
+    """Format an event time for people; a number that is not a date remains a number."""
     try:
         time = EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Figures for others: as Prometheus' text, as OpenTelemetry's instruments, and as JSON lines.
+"""Export metrics as Prometheus text, OpenTelemetry instruments, and JSON lines.
 
 Prometheus and OpenTelemetry need the extras `metrics` and `opentelemetry`; without them a call
 raises ImportError.
@@ -26,7 +26,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def registry(figures: SessionFigures) -> CollectorRegistry:
-    """Return a registry of these figures, which are read whenever it is collected."""
+    """Return a registry of these metrics, which are read at each collection."""
     from prometheus_client import CollectorRegistry
 
     found = CollectorRegistry(auto_describe=False)
@@ -35,14 +35,14 @@ def registry(figures: SessionFigures) -> CollectorRegistry:
 
 
 def prometheus_text(figures: SessionFigures) -> bytes:
-    """Return the figures in Prometheus' text format."""
+    """Return the metrics in Prometheus' text format."""
     from prometheus_client import generate_latest
 
     return generate_latest(registry(figures))
 
 
 def write_prometheus(figures: SessionFigures, file: Path) -> None:
-    """Replace a file `*.prom`, as the node exporter reads it, in one step."""
+    """Atomically replace a file `*.prom` for the node exporter."""
     from prometheus_client import write_to_textfile
 
     write_to_textfile(str(file), registry(figures))
@@ -68,11 +68,7 @@ class _Collector:
 
 
 def instrument(figures: SessionFigures, meter: Meter) -> None:
-    """Let a meter read the figures whenever it collects, under the names that Prometheus has.
-
-    A counter is an observable counter, without the ending `_total`, which exporters add. Everything
-    else is an observable gauge: OpenTelemetry has no histogram that is observed.
-    """
+    """Register the metrics with a meter, under their Prometheus names."""
     collection = _Collection(figures)
     for metric in METRICS.values():
         is_counter = metric.kind == COUNTER
@@ -81,10 +77,7 @@ def instrument(figures: SessionFigures, meter: Meter) -> None:
 
 
 class _Collection:
-    """The samples of one collection, in which each instrument is read once, in turn.
-
-    They are taken when an instrument is read that was read already, which begins the next one.
-    """
+    """The samples of one collection, read once per instrument, in turn."""
 
     def __init__(self, figures: SessionFigures) -> None:
         self._figures, self._lock = figures, Lock()
@@ -111,7 +104,7 @@ class _Collection:
 
 
 def json_lines(figures: SessionFigures, now: datetime | None = None) -> Iterator[str]:
-    """Yield one JSON object per sample, named as in Prometheus' text."""
+    """Yield one JSON object per sample, with Prometheus names."""
     at = (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
     for metric, values, value in samples(figures):
         labels = dict(zip(metric.labels, values, strict=True))
@@ -120,6 +113,5 @@ def json_lines(figures: SessionFigures, now: datetime | None = None) -> Iterator
 
 
 def append_json_lines(figures: SessionFigures, file: Path) -> None:
-    """Write the figures to the end of a file."""
     with file.open("a", encoding="utf-8") as out:
         out.writelines(f"{line}\n" for line in json_lines(figures))

@@ -1,4 +1,4 @@
-"""The figures of all streaming queries of a session, from Spark's reports, read by any thread."""
+"""Metrics of all streaming queries of a session, from Spark's reports; thread-safe."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,16 +16,15 @@ MAX_MESSAGES = 10
 
 
 @dataclass
-class QueryFigures:
-    """What is known of one query.
+class QueryFigures(QueryProgress):
+    """Metrics of one query.
 
-    newest : its newest micro-batch     reported : when it came, seconds since 1970
+    newest : its newest micro-batch     reported : when it arrived, seconds since 1970
     heard : the same by the monotonic clock     busy : seconds of all micro-batches
-    points : its course     messages : what was unusual, with its time
+    points : its history     messages : anomalies, with their times
     """
 
-    name: str
-    progress: QueryProgress = field(default_factory=QueryProgress)
+    name: str = ""
     newest: MicroBatch | None = None
     reported: float | None = None
     heard: float = 0.0
@@ -36,17 +35,18 @@ class QueryFigures:
     stalls: StallDetector = field(default_factory=StallDetector)
     messages: list[tuple[float, str]] = field(default_factory=list)
 
-    def take(self, reports: Iterable[Any]) -> None:
-        """Add what is new in some reports."""
-        batches = self.progress.take(reports)
+    def take(self, reports: Iterable[Any]) -> list[MicroBatch]:
+        """Add new reports; return the new micro-batches."""
+        batches = super().take(reports)
         for batch in batches:
             self.newest, self.reported, self.heard = batch, time.time(), time.monotonic()
             self.busy += batch.seconds
             self.points = thinned([*self.points, _point(batch, self.reported)])
         self._detect_stalls(batches)
+        return batches
 
     def look(self) -> None:
-        """Note what takes long by now."""
+        """Record stalls that are visible by now."""
         if self.active:
             self._detect_stalls([])
 
@@ -73,7 +73,7 @@ def _point(batch: MicroBatch, now: float) -> Point:
 
 
 def hidden_in(tree: Any, hide: Callable[[str], str]) -> Any:
-    """Return JSON values with every text, names included, as `hide` gives it."""
+    """Return JSON values with `hide` applied to every text, including names."""
     if isinstance(tree, str):
         return hide(tree)
     if isinstance(tree, dict):
@@ -84,44 +84,44 @@ def hidden_in(tree: Any, hide: Callable[[str], str]) -> Any:
 
 
 class SessionFigures:
-    """Queries by name. What is read within `with figures.locked()` belongs together."""
+    """Metrics of queries by name. Values read within `with figures.locked()` are consistent."""
 
     def __init__(self) -> None:
-        self.hide: Callable[[str], str] = str  # removes secrets from texts that others see
+        self.hide: Callable[[str], str] = str  # removes secrets from published texts
         self._lock = RLock()
         self._queries: dict[str, QueryFigures] = {}
 
     def locked(self) -> RLock:
-        """Return the lock that keeps other threads from changing anything."""
+        """Return the lock that blocks changes by other threads."""
         return self._lock
 
-    def take(self, name: str, reports: Iterable[Any]) -> None:
-        """Add reports of a query."""
+    def take(self, name: str, reports: Iterable[Any]) -> list[MicroBatch]:
+        """Add reports of a query; return the new micro-batches."""
         with self._lock:
-            self._of(name).take(reports)
+            return self.of(name).take(reports)
 
     def started(self, name: str) -> None:
-        """Note that a query of that name began, or began again."""
+        """Record that a query of that name started or restarted."""
         with self._lock:
-            query = self._of(name)
+            query = self.of(name)
             query.active, query.error = True, None
 
     def ended(self, name: str, error: str | None) -> None:
-        """Note that a query ended, by itself or with an error."""
+        """Record that a query ended, by itself or with an error."""
         with self._lock:
-            query = self._of(name)
+            query = self.of(name)
             query.active, query.error = False, error
 
     def queries(self) -> Iterator[QueryFigures]:
-        """Yield the queries in the order in which they began; to be called under the lock."""
+        """Yield the queries in the order of their starts; call it with the lock held."""
         yield from list(self._queries.values())
 
-    def _of(self, name: str) -> QueryFigures:
-        return self._queries.setdefault(name, QueryFigures(name))
+    def of(self, name: str) -> QueryFigures:
+        return self._queries.setdefault(name, QueryFigures(name=name))
 
 
 class FiguresListener(StreamingQueryListener):
-    """Puts the reports of a session into figures, by the names of the queries or else their ids."""
+    """Listener that stores a session's reports as metrics, by query name or else id."""
 
     def __init__(self, figures: SessionFigures) -> None:
         self.figures = figures

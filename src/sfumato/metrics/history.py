@@ -1,27 +1,29 @@
-"""The course of a query over hours in a bounded number of points, and how long its rows waited."""
+"""History of a query over hours in a bounded number of points, and its waiting times."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import Any
 
-MAX_POINTS = 1_000  # of a query
-FIRST_BIN_S = 0.001  # the first bin of waits ends here, each later one at twice the end before it
-RECENT_S = 300.0  # how far the recent waits go back
-QUANTILES = (0.5, 0.99)  # of waits, that are shown
+MAX_POINTS = 1_000  # points per query
+FIRST_BIN_S = 0.001  # upper bound of the first bin of waits; each later bound is doubled
+RECENT_S = 300.0  # time span of the recent waits
+QUANTILES = (0.5, 0.99)  # quantiles of waits that are shown
+SUMS = ("rows_in", "rows_out", "late", "late_of", "busy", "batches")  # summed in merged points
 
 
 @dataclass
 class Point:
-    """Some consecutive micro-batches.
+    """One or several consecutive micro-batches.
 
-    at : end of the last one, seconds since 1970     busy : seconds that they took in total
+    at : end of the last one, seconds since 1970     busy : their total duration in seconds
     late, late_of : late rows, and the rows of the operators that count both
-    held : rows at the end     lag : seconds, the largest; None without a reorder
+    held : rows at the end     lag : the largest, in seconds; None without a reorder
     memory : bytes at the end     parts : seconds by phase
-    waits : rows that reorders released, by how long they had waited; empty without one
+    waits : released rows per bin of their waiting time; empty without a reorder
     """
 
     at: float
@@ -38,33 +40,23 @@ class Point:
     batches: int = 1
 
     def then(self, other: Point) -> Point:
-        """Return both as one point."""
+        """Return both merged into one point."""
         lags = [lag for lag in (self.lag, other.lag) if lag is not None]
         names = self.parts | other.parts
-        return Point(
-            other.at,
-            self.rows_in + other.rows_in,
-            self.rows_out + other.rows_out,
-            self.late + other.late,
-            self.late_of + other.late_of,
-            self.busy + other.busy,
-            other.held,
-            max(lags, default=None),
-            other.memory,
-            {name: self.parts.get(name, 0) + other.parts.get(name, 0) for name in names},
-            added_up(self.waits, other.waits),
-            self.batches + other.batches,
-        )
+        parts = {name: self.parts.get(name, 0) + other.parts.get(name, 0) for name in names}
+        waits = added_up(self.waits, other.waits)
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in SUMS}
+        return replace(other, lag=max(lags, default=None), parts=parts, waits=waits, **sums)
 
 
 def joined(points: Sequence[Point], size: int) -> list[Point]:
-    """Return a point for each `size` neighbours."""
+    """Return one point per `size` neighbours."""
     parts = (points[i : i + size] for i in range(0, len(points), size))
     return [reduce(Point.then, part) for part in parts]
 
 
 def thinned(points: list[Point]) -> list[Point]:
-    """Return the points of a query, oldest first: if too many, pairs of the older half as one."""
+    """Return the points, oldest first; if there are too many, merge pairs in the older half."""
     if len(points) <= MAX_POINTS:
         return points
     half = MAX_POINTS // 2
@@ -74,9 +66,9 @@ def thinned(points: list[Point]) -> list[Point]:
 def quantile(counts: Sequence[int], share: float) -> float | None:
     """Return the seconds within which this share of the rows was released; None without rows.
 
-    counts : rows of each bin
+    counts : rows per bin
     Error: less than a factor of two, the width of a bin. Within a bin, waits are assumed to be
-    spread evenly by their logarithm. Waits in the first bin count as 0.
+    uniform on a logarithmic scale. Waits in the first bin count as 0.
     """
     wanted, before = share * sum(counts), 0
     for number, count in enumerate(counts):
@@ -88,30 +80,30 @@ def quantile(counts: Sequence[int], share: float) -> float | None:
 
 
 def added_up(*histograms: Sequence[int]) -> list[int]:
-    """Return the sums of histograms, bin by bin; empty ones have no rows."""
+    """Return the bin-wise sum of histograms; an empty histogram has no rows."""
     filled = [counts for counts in histograms if counts]
     return [sum(counts) for counts in zip(*filled, strict=True)]
 
 
 @dataclass
 class RecentWaits:
-    """The waits of the micro-batches of the last RECENT_S seconds before the newest one."""
+    """The waits of the micro-batches within RECENT_S seconds of the newest one."""
 
     batches: deque[tuple[float, list[int]]] = field(default_factory=deque)
 
     def add(self, counts: list[int], now: float) -> None:
-        """Add those of a micro-batch. now : seconds"""
+        """Add the waits of a micro-batch. now : seconds"""
         self.batches.append((now, counts))
         while self.batches[0][0] < now - RECENT_S:
             self.batches.popleft()
 
     @property
     def counts(self) -> list[int]:
-        """Rows of each bin; empty without micro-batches."""
+        """Return the rows of each bin; empty without micro-batches."""
         return added_up(*(counts for _, counts in self.batches))
 
 
 def quantiles(waits: Iterable[Sequence[int]]) -> list[float | None]:
-    """Return the QUANTILES of several histograms together, in seconds."""
+    """Return the QUANTILES of the sum of several histograms, in seconds."""
     counts = added_up(*waits)
     return [quantile(counts, share) for share in QUANTILES]

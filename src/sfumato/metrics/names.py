@@ -1,4 +1,4 @@
-"""The names and meanings of all metrics, once, for every exporter and for the docs."""
+"""Names and descriptions of all metrics, shared by every exporter and the docs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
 @dataclass(frozen=True)
 class MetricDefinition:
-    """A metric: its name without the ending `_total` of counters, its labels, its meaning."""
+    """A metric: its name without a counter's suffix `_total`, its labels, its description."""
 
     name: str
     kind: str
@@ -17,12 +17,12 @@ class MetricDefinition:
 
     @property
     def exposed(self) -> str:
-        """Its name in Prometheus' text."""
+        """Return the name in Prometheus' text."""
         return f"{self.name}_total" if self.kind == COUNTER else self.name
 
     @property
     def family(self) -> str:
-        """The name that the parts of a histogram share; else its own."""
+        """Return the common name of a histogram's parts; else the metric's own name."""
         return self.name.rpartition("_")[0] if self.kind == HISTOGRAM else self.name
 
 
@@ -65,7 +65,7 @@ OPERATOR_HISTOGRAMS = {
     "seconds, from their arrival to that of the row that released them",
     "reorder_wait_seconds_count": "rows emitted in order, of this histogram",
 }
-# What operators count, by the name of the counter. Some words are defined in docs/semantics.md.
+# Counters of operators, by name. docs/semantics.md defines some of the terms.
 COUNTER_TEXTS = {
     "rows": "rows that came in",
     "late": "of `reorder`: rows emitted with `late = true`; of other operators: rows left out "
@@ -131,6 +131,6 @@ METRICS = {  # by name without `sfumato_`, in the order of the docs
 
 
 def operator_counter(counter: str) -> MetricDefinition:
-    """Return the metric of a counter; a counter of another package is described by its name."""
+    """Return the metric of a counter; an unknown counter is described by its name."""
     name, about = f"operator_{counter}", counter.replace("_", " ")
     return METRICS.get(name) or _metrics(COUNTER, {name: about})[name]

@@ -1,4 +1,4 @@
-"""What a running query has done so far, added up from the reports that Spark makes of it."""
+"""Totals of a running query, added up from Spark's reports."""
 
 import json
 import time
@@ -16,18 +16,18 @@ from sfumato.reports import (
     parts_of,
 )
 
-# Gauges at the end of a micro-batch; gauges that stay until there is another value; counts of a
-# micro-batch that are not part of a state.
+# Gauges at the end of a micro-batch; gauges that keep their last value; counts of a
+# micro-batch that are not saved in state.
 BATCH_GAUGES = ("keys", "new_keys", "oldest", "punctuation", "lag", "slowest", "waited")
 STICKY_GAUGES = ("window_size", "window_rows", "due", "timetable")
 BATCH_COUNTERS = ("opposite", "compared")
-WAITS = "waits"  # rows that a reorder released by how long they had waited: numbers with commas
+WAITS = "waits"  # released rows per bin of waiting time: comma-separated numbers
 GAUGES = (*BATCH_GAUGES, *STICKY_GAUGES, *BATCH_COUNTERS, WAITS)
-REASON_LABEL = "reason"  # the commonest one of invalid rows
-NOT_COUNTERS = (*IDENTITY, *GAUGES, REASON_LABEL)  # fields of an observed row, not to be added up
-ROWS_OUT = f"{METRIC_PREFIX}rows_out"  # observed at the sink
+REASON_LABEL = "reason"  # the most common reason of invalid rows
+NOT_COUNTERS = (*IDENTITY, *GAUGES, REASON_LABEL)  # fields of an observed row that are not summed
+ROWS_OUT = f"{METRIC_PREFIX}rows_out"  # metric observed at the sink
 REORDER = "reorder"  # the kind of operator
-TOTAL_TIME = "triggerExecution"  # what Spark calls the duration of a micro-batch
+TOTAL_TIME = "triggerExecution"  # Spark's name for the duration of a micro-batch
 
 Counters = Mapping[OperatorPart, Mapping[str, int]]
 
@@ -37,10 +37,10 @@ class MicroBatch:
     """One micro-batch of a query.
 
     rows_in, rows_out : rows read, and rows that reached the sink     seconds : its duration
-    counters : what each part counted in it     gauges : the state of each part at its end
-    held : rows that each part holds at its end, in the buckets that had rows in this run
+    counters : increments per part     gauges : state per part at the end
+    held : rows held per part at the end, in the buckets that had rows in this run
     parts : seconds of its phases, by Spark's names
-    state : of all operators: bytes in memory and on disk, and rows where Spark counts them
+    state : total over all operators: bytes in memory and on disk, and rows if Spark counts them
     run : the run of the query, from its start to its end
     """
 
@@ -58,7 +58,7 @@ class MicroBatch:
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Counters and gauges by the names of the observed metrics."""
+        """Return counters and gauges by the names of the observed metrics."""
         return {part.metric: of | self.gauges.get(part, {}) for part, of in self.counters.items()}
 
     def total(self, counter: str) -> int:
@@ -68,12 +68,12 @@ class MicroBatch:
 
 @dataclass
 class PartTotals:
-    """What a part of an operator has done since the query began.
+    """Totals of a part of an operator since the query started.
 
-    counters : totals     added : totals of BATCH_COUNTERS     gauges : the newest ones
-    keys : keys known: at least this number, exact if the run began without a checkpoint or a
+    counters : totals     added : totals of BATCH_COUNTERS     gauges : the newest values
+    keys : lower bound of the number of known keys; exact if the run began without a checkpoint or a
         micro-batch had rows of every bucket; None for a part without keys
-    waits : released rows by how long they had waited     recent_waits : those of late
+    waits : released rows per bin of waiting time     recent_waits : the same for recent rows
     """
 
     counters: dict[str, int] = field(default_factory=dict)
@@ -84,11 +84,12 @@ class PartTotals:
     recent_waits: RecentWaits = field(default_factory=RecentWaits)
 
     def take(self, counters: Mapping[str, int], gauges: Mapping[str, Any]) -> None:
-        """Add what a micro-batch counted and showed."""
+        """Add the counters and gauges of a micro-batch."""
         _add(self.counters, counters)
         _add(self.added, {n: gauges[n] or 0 for n in BATCH_COUNTERS if n in gauges})
         if "keys" in gauges:
-            # All keys of the buckets with rows are known; of the others those that came.
+            # All keys of buckets with rows are known; for other buckets, the keys that have
+            # arrived.
             known = (self.keys or 0) + (gauges.get("new_keys") or 0)
             self.keys = max(known, gauges["keys"] or 0)
         before = self.gauges
@@ -100,16 +101,16 @@ class PartTotals:
 
     @property
     def late_share(self) -> float | None:
-        """Late rows over the rows that came in; None without rows or a count of late ones."""
+        """Return the share of late rows among input rows; None without rows or such a counter."""
         rows = self.counters.get("rows")
         return self.counters["late"] / rows if rows and "late" in self.counters else None
 
 
 @dataclass
 class QueryProgress:
-    """Totals of one query since this run began; `take` may get a report any number of times.
+    """Totals of one query since this run began; `take` may receive a report repeatedly.
 
-    batches : micro-batches that ran     rows_in : rows read, over all its sources
+    batches : micro-batches that ran     rows_in : rows read from all sources
     rows_out : rows that reached the sink     operators : totals by part
     started, ended : seconds of the monotonic clock
     """
@@ -124,7 +125,7 @@ class QueryProgress:
     _run: Any = None
 
     def take(self, reports: Iterable[Any]) -> list[MicroBatch]:
-        """Add what is new in a query's ``recentProgress``, and return the new micro-batches."""
+        """Add new reports of a query's ``recentProgress``, and return the new micro-batches."""
         new = []
         for report in reports:
             key = (report.batchId, report.timestamp)
@@ -133,7 +134,7 @@ class QueryProgress:
             self._seen.add(key)
             self._begin_run(getattr(report, "runId", None))
             if "addBatch" not in report.durationMs:
-                continue  # it only looked for rows
+                continue  # no rows were read
             new.append(batch := _micro_batch(report))
             self.batches += 1
             self.rows_in += batch.rows_in
@@ -145,7 +146,7 @@ class QueryProgress:
         return new
 
     def _begin_run(self, run: Any) -> None:
-        """Reset what is held if a new run of the query begins: it counts that from its start."""
+        """Reset the held rows if a new run of the query begins: runs count them from the start."""
         if run != self._run:
             self._run = run
             for totals in self.operators.values():
@@ -154,7 +155,7 @@ class QueryProgress:
 
     @property
     def counters(self) -> dict[OperatorPart, dict[str, int]]:
-        """The totals of each part."""
+        """Return the totals of each part."""
         return {part: totals.counters for part, totals in self.operators.items()}
 
     def total(self, counter: str) -> int:
@@ -163,25 +164,27 @@ class QueryProgress:
 
     @property
     def rate(self) -> float:
-        """Rows read per second since the query started."""
+        """Return the rows read per second since the query started."""
         elapsed = (self.ended or time.monotonic()) - self.started
         return self.rows_in / elapsed if elapsed > 0 else 0.0
 
     @property
     def held(self) -> int | None:
-        """Rows that the reorders hold, in the buckets of keys that have had rows since the query
-        started; None without a reorder."""
+        """Return the rows held by reorders, in the key buckets that have had rows since the start.
+
+        Returns None without a reorder.
+        """
         found = [of.get("held", 0) for part, of in self.counters.items() if part.kind == REORDER]
         return sum(found) if found else None
 
 
 def counted(counters: Counters, counter: str) -> int:
-    """Return how many rows were counted, each row once.
+    """Return the total of a counter, counting each row once.
 
-    In most queries operators of one kind read different rows, and operators of different kinds
-    follow one another and count the same rows again: a row that a reorder calls late is also late
-    for the window after it. So this is the sum over one kind, and the maximum over the kinds. Late
-    rows are those of the reorders, if there are any, which the sinks get as late.
+    In most queries, operators of one kind read different rows, while operators of different kinds
+    are chained and count the same rows again: a row that is late for a reorder is also late for the
+    downstream window. So this is the sum within a kind, and the maximum over the kinds. If there
+    are reorders, late rows are counted there, because the sinks get these rows as late.
     """
     kinds = _by_kind(counters, counter)
     if counter == "late" and REORDER in kinds:
@@ -190,9 +193,9 @@ def counted(counters: Counters, counter: str) -> int:
 
 
 def late_and_rows(counters: Counters) -> tuple[int, int]:
-    """Return the late rows and the rows of which they are a share.
+    """Return the late rows, and the rows of which they are a share.
 
-    Both are of the reorders, if there are any; else of the kind of operators with most late rows.
+    Both are taken from the reorders if there are any, else from the kind with most late rows.
     """
     late, rows = _by_kind(counters, "late"), _by_kind(counters, "rows")
     if not late:
@@ -202,7 +205,7 @@ def late_and_rows(counters: Counters) -> tuple[int, int]:
 
 
 def _by_kind(counters: Counters, counter: str) -> dict[str, int]:
-    """Sum a counter over the operators of each kind that have it."""
+    """Return a counter summed over the operators of each kind that has it."""
     kinds: dict[str, int] = {}
     for part, counts in counters.items():
         is_input = counter == "rows" and part.side
@@ -212,12 +215,9 @@ def _by_kind(counters: Counters, counter: str) -> dict[str, int]:
 
 
 def by_operator(counters: Counters) -> dict[str, dict[str, int]]:
-    """Return operator -> counter -> total, without the counters that are 0.
-
-    `rows` are those that came into the operator, including the invalid ones that it skips.
-    """
+    """Return operator -> counter -> total, without zero counters."""
     operators: dict[str, dict[str, int]] = {}
-    came_in: dict[str, int] = {}  # rows of the inputs
+    came_in: dict[str, int] = {}  # input rows
     for part, counts in counters.items():
         if part.side != ANSWERS_SUFFIX:
             totals = operators.setdefault(part.operator, {"rows": 0})
@@ -242,7 +242,7 @@ def _micro_batch(report: Any) -> MicroBatch:
     for part, values in parts_of(rows).items():
         shown = (
             () if part.side == ANSWERS_SUFFIX else (*GAUGES, REASON_LABEL)
-        )  # queries have names of users
+        )  # queries have user-defined names
         counters[part] = {n: value or 0 for n, value in values.items() if n not in shown}
         found = {n: values[n] for n in shown if n in values and n != REASON_LABEL}
         if found.get(WAITS):
@@ -265,8 +265,7 @@ def _micro_batch(report: Any) -> MicroBatch:
 
 
 def _is_end(offset: Any) -> bool:
-    """Return whether an offset is that of a source that ends streams, whose rows are none of a
-    user's."""
+    """Return whether an offset belongs to the end-of-stream source, which has no user rows."""
     try:
         found = json.loads(str(offset))
     except ValueError:
@@ -275,7 +274,7 @@ def _is_end(offset: Any) -> bool:
 
 
 def _state(operators: Iterable[Any]) -> dict[str, int]:
-    """Return what operators keep in Spark's state store; nothing for a query without any."""
+    """Return the totals of Spark's state store; empty for a query without state."""
     found: dict[str, int] = {}
     for operator in operators:
         custom = operator.customMetrics or {}

@@ -1,4 +1,4 @@
-"""All figures as samples: a metric, the values of its labels, a number."""
+"""Metrics as samples: a metric, the values of its labels, a number."""
 
 from collections.abc import Iterator
 from itertools import accumulate
@@ -10,7 +10,7 @@ from sfumato.metrics.names import METRICS, MetricDefinition, operator_counter
 from sfumato.metrics.progress import REORDER, PartTotals
 from sfumato.reports import ANSWERS_SUFFIX, OperatorPart
 
-SIZE_NAMES = ("window_size", "window_rows")  # gauges that are metrics of the same name
+SIZE_NAMES = ("window_size", "window_rows")  # gauges exported as metrics of the same name
 TIME_GAUGES = {  # gauges in microseconds
     "lag": "reorder_lag_seconds",
     "oldest": "reorder_oldest_timestamp_seconds",
@@ -18,11 +18,11 @@ TIME_GAUGES = {  # gauges in microseconds
     "waited": "reorder_oldest_wait_seconds",
     "due": "ranking_due_timestamp_seconds",
 }
-OTHER_METRICS = ("held", "latency")  # counters with metrics of other names
+OTHER_METRICS = ("held", "latency")  # counters exported under other names
 
 
 class Sample(NamedTuple):
-    """A value of a metric; `labels` in the order in which the metric names them."""
+    """A value of a metric; `labels` in the order defined by the metric."""
 
     metric: MetricDefinition
     labels: tuple[str, ...]
@@ -30,18 +30,18 @@ class Sample(NamedTuple):
 
 
 def samples(figures: SessionFigures) -> list[Sample]:
-    """Return all figures of one moment."""
+    """Return a consistent snapshot of all metrics."""
     with figures.locked():
         found = [sample for query in figures.queries() for sample in _of_query(query)]
     return [s._replace(labels=tuple(map(figures.hide, s.labels))) for s in found]
 
 
 def _of_query(query: QueryFigures) -> Iterator[Sample]:
-    name, progress, newest = query.name, query.progress, query.newest
+    name, newest = query.name, query.newest
     values: dict[str, float] = {
-        "rows_in": progress.rows_in,
-        "rows_out": progress.rows_out,
-        "batches": progress.batches,
+        "rows_in": query.rows_in,
+        "rows_out": query.rows_out,
+        "batches": query.batches,
         "batch_duration_seconds": query.busy,
         "active": query.active,
         "failed": query.error is not None,
@@ -56,7 +56,7 @@ def _of_query(query: QueryFigures) -> Iterator[Sample]:
             yield Sample(METRICS["batch_part_seconds"], (name, phase), seconds)
     for metric, value in values.items():
         yield Sample(METRICS[metric], (name,), float(value))
-    for part, totals in progress.operators.items():
+    for part, totals in query.operators.items():
         if part.side == ANSWERS_SUFFIX:
             for ranking, count in totals.counters.items():
                 labels = (name, part.operator, ranking)
@@ -73,7 +73,7 @@ def _of_part(part: OperatorPart, totals: PartTotals, labels: tuple[str, ...]) ->
     values = {gauge: gauges.get(gauge) for gauge in SIZE_NAMES}
     for gauge, metric in TIME_GAUGES.items():
         values[metric] = None if gauges.get(gauge) is None else gauges[gauge] / 1e6
-    values["operator_keys"] = totals.keys or None  # 0: it has no key
+    values["operator_keys"] = totals.keys or None  # 0: no key
     if "latency" in counters:  # microseconds
         values["ranking_latency_seconds"] = counters["latency"] / 1e6
     if part.kind == REORDER:

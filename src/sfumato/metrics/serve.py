@@ -1,4 +1,4 @@
-"""Serve figures to a monitoring system, over HTTP or in a file."""
+"""Serve metrics to a monitoring system, over HTTP or in a file."""
 
 import socket
 import time
@@ -13,9 +13,9 @@ from sfumato.metrics.exporters import append_json_lines, registry, write_prometh
 from sfumato.metrics.figures import SessionFigures
 
 WRITE_SECONDS = 10.0  # seconds between two writes of a file
-MAX_SCRAPES = 32  # to the port at the same time
-SCRAPE_SECONDS = 10.0  # for a request and its answer
-WRITERS = {".prom": write_prometheus, ".jsonl": append_json_lines}  # by the ending of a file
+MAX_SCRAPES = 32  # concurrent connections
+SCRAPE_SECONDS = 10.0  # for a request and its response
+WRITERS = {".prom": write_prometheus, ".jsonl": append_json_lines}  # by file suffix
 
 
 @contextmanager
@@ -26,11 +26,11 @@ def served(
     file: Path | None = None,
     every: float = WRITE_SECONDS,
 ) -> Iterator[int | None]:
-    """Serve the figures at http://127.0.0.1:PORT/metrics and in a file, and give the port.
+    """Serve metrics at http://127.0.0.1:PORT/metrics and in a file, and yield the port.
 
-    port : 0 for a free one, None for none     every : seconds between two writes
-    file : `*.prom`, replaced in one step, for the node exporter; `*.jsonl`, which grows
-    Raises ValueError for another ending, OSError for a port in use, ImportError without the extra
+    port : 0 for a free port, None for none     every : seconds between two writes
+    file : `*.prom`, replaced atomically for the node exporter, or `*.jsonl`, which is appended to
+    Raises ValueError for other suffixes, OSError for a port in use, ImportError without the extra
     `metrics`.
     """
     if file is not None and file.suffix not in WRITERS:
@@ -44,18 +44,14 @@ def served(
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """Answers one request per connection, on loopback.
+    """HTTP server on loopback for one request per connection."""
 
-    At most MAX_CONNECTIONS are open, each for at most REQUEST_SECONDS; above that the oldest one is
-    closed. Errors of clients are not printed.
-    """
-
-    request_queue_size = 256  # kept by the system, without files of this process
+    request_queue_size = 256  # queued by the system, without file descriptors here
     daemon_threads = True
     block_on_close = False
 
     def __init__(self, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
-        self._open: dict[Any, float] = {}  # when each connection began, oldest first
+        self._open: dict[Any, float] = {}  # connection -> start time, oldest first
         self._lock = Lock()
         super().__init__(("127.0.0.1", port), handler)
 
@@ -76,7 +72,7 @@ class MetricsServer(ThreadingHTTPServer):
             ]
             for connection in ending:
                 del self._open[connection]
-        for connection in ending:  # its thread then ends, and closes it
+        for connection in ending:  # its thread then ends and closes it
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
@@ -86,7 +82,7 @@ class MetricsServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing: the client sees the error."""
+        """Print nothing: the error is reported to the client."""
 
 
 @contextmanager

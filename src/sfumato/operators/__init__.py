@@ -1,5 +1,5 @@
-"""Stateful operators without an engine: process a batch, snapshot, restore; NumPy in and out.
+"""Stateful operators without an engine: process a batch, snapshot, restore. NumPy in and out.
 
-One folder a concept, named as in `kernels`; `arguments` and `arrays` serve all.
-Open to the layers above, and as public classes by the names of the package.
+Each folder holds one concept and is named as in `kernels`; `arguments` and `arrays` serve all.
+The layers above may use the names listed by each package.
 """

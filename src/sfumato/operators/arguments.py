@@ -1,4 +1,4 @@
-"""Checks of arguments; errors name the argument, what is expected and what came."""
+"""Checks of arguments. Errors name the argument, the expected value and the value found."""
 
 import math
 from collections.abc import Mapping
@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 OUTPUTS = ("append", "changes")
-# What rounding may make of a probability, or of the sum of a tuple's alternatives, beyond 1; and
-# what single precision's rounding may, where such a sum is scaled.
+# Largest excess over 1 that rounding may cause: of a probability or a tuple's sum of alternatives,
+# and of such a sum where single-precision values are rescaled.
 EXCESS = 1e-9
 ROUNDED = 1e-6
 NO_LIMIT = 2**62  # above every count
 
 
 def distance(name: str, value: Any) -> float:
-    """A positive, finite number."""
+    """Return a positive, finite number."""
     number = float(value)
     if not (math.isfinite(number) and number > 0.0):
         raise ValueError(f"`{name}` must be a positive, finite distance; got {value!r}")
@@ -23,7 +23,7 @@ def distance(name: str, value: Any) -> float:
 
 
 def whole(name: str, value: Any) -> int:
-    """A whole number of at least 1."""
+    """Return a whole number of at least 1."""
     number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not number or not 1 <= value < NO_LIMIT:
         raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
@@ -31,30 +31,30 @@ def whole(name: str, value: Any) -> int:
 
 
 def share(name: str, value: Any, what: str = "a probability") -> float:
-    """A number in (0, 1]."""
+    """Return a number in (0, 1]."""
     if not isinstance(value, int | float | np.number) or not 0.0 < value <= 1.0:
         raise ValueError(f"`{name}` must be {what} in (0, 1]; got {value!r}")
     return float(value)
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """Return True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"`{name}` must be True or False; got {value!r}")
     return value
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """One of some words."""
+    """Return a value that is one of `choices`."""
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {value!r}")
     return value
 
 
 def arrays_of(batch: object, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """The arrays of a batch by name, contiguous and writable. Raises TypeError for another dtype.
+    """Return the arrays of a batch by name, contiguous and writable, as kernels are compiled for.
 
-    Kernels are compiled for one kind of array: contiguous and writable (they do not write).
+    Raises TypeError for another dtype.
     """
     for name, dtype in dtypes.items():
         array = getattr(batch, name)
@@ -67,7 +67,7 @@ def arrays_of(batch: object, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]
 def check_shapes(
     arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], of: str
 ) -> None:
-    """Raise ValueError unless arrays have these shapes; `of` says what they are for."""
+    """Raise ValueError unless arrays have these shapes; `of` names their purpose."""
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
             raise ValueError(f"`{name}` must have shape {shape} for {of}; got {arrays[name].shape}")

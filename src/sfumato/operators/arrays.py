@@ -1,4 +1,4 @@
-"""Helpers of operators for arrays and dictionaries."""
+"""Helper functions for arrays and dictionaries."""
 
 import sys
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Records = npt.NDArray[np.void]
 
 
 def longer(array: Any, length: int, fill: Any = 0) -> Any:
-    """The array with `fill` behind it, of this length along its first axis; itself if that long."""
+    """Pad the array with `fill` to this length along its first axis, unless it is as long."""
     if len(array) >= length:
         return array
     more = np.full((length - len(array), *array.shape[1:]), fill, array.dtype)
@@ -24,7 +24,7 @@ def longer(array: Any, length: int, fill: Any = 0) -> Any:
 
 
 def moved(array: Any, room: int, begin: int = 0, end: int | None = None) -> Any:
-    """Entries [begin, end) of the last axis at the front of an array with so much room there."""
+    """Copy entries [begin, end) of the last axis to the front of a zeroed axis of length `room`."""
     result = np.zeros((*array.shape[:-1], room), array.dtype)
     kept = array[..., begin:end][..., :room]
     result[..., : kept.shape[-1]] = kept
@@ -32,7 +32,7 @@ def moved(array: Any, room: int, begin: int = 0, end: int | None = None) -> Any:
 
 
 def offsets_of(lengths: npt.ArrayLike) -> Ints:
-    """int64[n + 1]: where n lists of these lengths begin, and the last one ends."""
+    """Return int64[n + 1]: the start of each of n lists with these lengths, and the final end."""
     sizes = np.asarray(lengths)
     offsets = np.zeros(sizes.size + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
@@ -40,24 +40,24 @@ def offsets_of(lengths: npt.ArrayLike) -> Ints:
 
 
 def chosen(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """The lists `order` (int64[k], any order) of those at `offsets` (int64[n + 1]).
+    """Select the lists `order` (int64[k], any order) from lists at `offsets` (int64[n + 1]).
 
-    Returns their own offsets int64[k + 1], and the place of each of their elements in the old
-    storage. O(k + elements).
+    Returns their new offsets, int64[k + 1], and the old position of each element.
+    Cost: O(k + elements).
     """
     return spans(offsets[order], offsets[order + 1] - offsets[order])
 
 
 def spans(first: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """Offsets of lists end to end, and the place of each element: first[i], first[i] + 1, ..."""
+    """Return the offsets of lists stored end to end, and positions first[i], first[i] + 1, ..."""
     offsets = offsets_of(lengths)
     return offsets, np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
 
 
 def numbered(codes: Ints, count: int) -> tuple[Ints, Ints]:
-    """Codes (int64[n], below `count`) numbered as they first come, and the place where each does.
+    """Renumber codes (int64[n], below `count`) by first appearance; also return those positions.
 
-    O(n + count), or O(n log n) where codes lie far apart.
+    Cost: O(n + count), or O(n log n) if codes are sparse.
     """
     if count > 4 * codes.size + 1024:
         names, codes = np.unique(codes, return_inverse=True)
@@ -66,8 +66,8 @@ def numbered(codes: Ints, count: int) -> tuple[Ints, Ints]:
 
 
 def grouped(codes: Ints) -> tuple[Ints, Ints, Ints]:
-    """(order, starts, present): rows by code, each code's in their order; where each code's rows
-    start there, and the last ones end; the codes, ascending."""
+    """Group rows by code, stably. Returns (order, starts, present): the sorted rows, the start of
+    each group plus the final end, and the codes in ascending order."""
     if codes.size and (codes == codes[0]).all():
         return np.arange(codes.size), np.array([0, codes.size]), codes[:1]
     order = np.argsort(codes, kind="stable")
@@ -78,31 +78,29 @@ def grouped(codes: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def by_code(codes: Ints) -> Iterator[tuple[int, Ints]]:
-    """Each code and the places that have it, in their order."""
+    """Yield each code and the positions that have it, ascending."""
     order, starts, present = grouped(codes)
     for i, code in enumerate(present.tolist()):
         yield code, order[starts[i] : starts[i + 1]]
 
 
 def running_maximum(values: Ints, codes: Ints) -> Ints:
-    """int64[n]: the largest value so far of each row's code."""
+    """Return int64[n]: the largest value so far among the rows with each row's code."""
     result = np.empty_like(values)
     for _, places in by_code(codes):
         result[places] = np.maximum.accumulate(values[places])
     return result
 
 
-BYTES_PER_KEY = (
-    400  # bytes a key; where there are no more keys than Python makes room for, 37 to 105
-)
+BYTES_PER_KEY = 400  # bytes per key; a dictionary without spare room needs 37 to 105
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
 def fitted(held: dict[Key, Value]) -> dict[Key, Value]:
-    """The same dictionary, or one with the same in the same order where it has far too much room.
+    """Return the dictionary, or a compact copy in the same order if it has far too much room.
 
-    Cost: nothing, or O(keys) after three quarters of the keys left.
+    Cost: nothing, or O(keys) after three quarters of the keys were deleted.
     """
     return dict(held) if sys.getsizeof(held) > BYTES_PER_KEY * (len(held) + 64) else held

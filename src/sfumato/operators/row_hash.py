@@ -1,4 +1,4 @@
-"""Hashes of rows, which decide between simultaneous ones: kernels for columns of plain arrays."""
+"""Hashes of rows, which order simultaneous rows: columns as plain arrays, for the kernels."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def begun(rows: int) -> Hashes:
-    """uint64[rows]: the hashes of rows of which no column has been seen."""
+    """Return uint64[rows]: initial hashes, before any column is added."""
     return np.full(rows, SEED, np.uint64)
 
 
 def add_words(
     hashes: Hashes, offsets: Ints, words: list[npt.NDArray[Any]], present: list[Bools]
 ) -> None:
-    """Hash lists of elements with fields of fixed size into the rows' hashes, in place.
+    """Hash lists of elements with fixed-size fields into the rows' hashes, in place.
 
-    offsets : int64[n + 1], where the elements of each row begin
-    words : a field each, of all elements: int64 or float64 (8 bytes), int32 or float32 (4 bytes);
-        zeros and NaN are of one kind each
-    present : bool for each of them, False for NULL
+    offsets : int64[n + 1], start of each row's elements
+    words : one array per field over all elements: int64 or float64 (8 bytes), int32 or float32
+        (4 bytes); 0.0 equals -0.0, and all NaN are equal
+    present : bool array for each field, False for NULL
     """
     wide = np.array([column.dtype.itemsize == 8 for column in words], np.bool_)
     cells = np.empty((len(words[0]), len(words)), np.uint64)
@@ -36,9 +36,9 @@ def add_words(
 
 
 def add_bytes(hashes: Hashes, offsets: Ints, data: npt.NDArray[np.uint8], present: Bools) -> None:
-    """Hash a string of bytes a row into the rows' hashes, in place.
+    """Hash one byte string per row into the rows' hashes, in place.
 
-    offsets : int64[n + 1], where the string of each row begins in `data`
+    offsets : int64[n + 1], start of each row's string in `data`
     """
     row_hash.hash_bytes(
         hashes, _own(offsets, np.int64), _own(data, np.uint8), _own(present, np.bool_)
@@ -48,11 +48,11 @@ def add_bytes(hashes: Hashes, offsets: Ints, data: npt.NDArray[np.uint8], presen
 def _bits(column: npt.NDArray[Any]) -> Hashes:
     if column.dtype.kind == "f":
         number = column + column.dtype.type(0)  # no -0.0
-        number[np.isnan(number)] = np.nan  # one of them, with the bits that Java gives it
+        number[np.isnan(number)] = np.nan  # a single NaN, with the bits that Java uses
         column = number.view(np.int64 if column.dtype.itemsize == 8 else np.int32)
     return column.astype(np.int64, copy=False).view(np.uint64)
 
 
 def _own(array: npt.NDArray[Any], kind: Any) -> npt.NDArray[Any]:
-    """The array as the kernels have been compiled for: a buffer of Arrow's cannot be written to."""
+    """Return the array contiguous and writable, as kernels expect; Arrow buffers are read-only."""
     return np.require(array, kind, ["C", "W"])

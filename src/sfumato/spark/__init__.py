@@ -1,5 +1,5 @@
-"""Operators over frames of Spark; nothing about answers is decided here.
+"""The operators over Spark frames, streaming and static.
 
-`model` describes frames and columns, `runtime` runs operators on them, `replay` plays files.
-Open to `api`, `sql` and `cli`; users import the names from the package.
+`model` reads frames and columns, `crossing` moves rows between Spark and Python, `runtime` runs
+operators, with `state` for streams and `static` for static frames. Semantics is left to `tables`.
 """

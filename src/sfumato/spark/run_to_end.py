@@ -1,4 +1,4 @@
-"""Streaming queries over what there is now, up to the end: operators emit all that they hold."""
+"""Run a streaming query to the end of its available data, and flush its operators."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pyspark.sql.streaming import StreamingQuery
 
 from sfumato.spark.runtime.run import ENDS_SETTING, THAT_END, same_numbers_again
 
-OPERATOR = "transformWithState"  # what Spark calls an operator of sfumato begins so
+OPERATOR = "transformWithState"  # prefix of Spark's name for sfumato's operators
 
 
 def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Run a query until its sources have nothing new, then emit all that its operators hold.
+    """Run a query until its sources have no new data, then emit all rows held by its operators.
 
     Parameters
     ----------
@@ -22,9 +22,9 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
         The session.
     start
         Function that builds the frame, starts it with ``trigger(availableNow=True)`` and a
-        checkpoint, and returns the query. It is called twice, with the same checkpoint; once, if
-        the query has no operator that keeps state (``sf.where``, ``sf.impute``), which holds
-        nothing.
+        checkpoint, and returns the query. It is called twice, with the same checkpoint. If the
+        query has no operator with state (``sf.where`` and ``sf.impute`` have none), it is called
+        once.
 
     Returns
     -------
@@ -35,18 +35,18 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     TypeError
         If `start` is not a function, or does not return a query.
     ValueError
-        If the query has an operator with state that was built before `start` was called, and is
-        therefore not told of the end. Errors of the query are raised, too.
+        If the query has an operator with state that was built before `start` was called, and so
+        cannot receive the end of the stream. Errors of the query are raised, too.
 
     Notes
     -----
-    All rows are processed first. A second run then ends every operator of the query, upstream ones
-    first, in one micro-batch: the sinks have what they would have for the same rows as a static
-    frame. The query may continue later, by this function, with new rows, night after night. What
-    was emitted at an end is not emitted again: rows older than those emitted by a reorder are late,
-    and rows of a window that was open at an end, and was emitted then, are late for it. Both are
-    counted as `late`. The checkpoint cannot be shared with a query started in another way: Spark
-    refuses to continue with another number of sources.
+    All rows are processed first. A second run then flushes every operator of the query, upstream
+    operators first, in one micro-batch. The sinks then have the same rows as for a static frame.
+    The query may be continued later with new rows, by calling this function again, for example
+    every night. Results emitted at an end are not emitted again: rows older than the rows emitted
+    by a reorder are late, and so are rows of a window that was open at an end and was emitted then.
+    Both are counted as `late`. The checkpoint cannot be shared with a query started in another way:
+    Spark refuses to continue with a different number of sources.
 
     Needs PySpark 4.2 where an operator keeps state. Cost: a second start of the query.
 
@@ -81,7 +81,7 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
 
 
 def _require_stateless(query: StreamingQuery) -> None:
-    """Raise ValueError for a query with an operator of sfumato that was made before it started."""
+    """Raise ValueError if the query has a sfumato operator that was built before it started."""
     for progress in query.recentProgress:
         if any(of.operatorName.startswith(OPERATOR) for of in progress.stateOperators):
             raise ValueError(
@@ -93,9 +93,9 @@ def _require_stateless(query: StreamingQuery) -> None:
 
 @contextmanager
 def ending(spark: SparkSession, last: bool) -> Iterator[None]:
-    """Streams made in here can end, and do in their next run with availableNow if it is the `last`.
+    """Let streams created in this context end, in their next availableNow run if it is the `last`.
 
-    Operators made when it is not are made again, so their metrics will have the same names.
+    If it is not the last, operators are created again later, so their metrics keep their names.
     """
     before = spark.conf.get(ENDS_SETTING, None)
     spark.conf.set(ENDS_SETTING, str(last).lower())

@@ -11,25 +11,25 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
     ----------
     cores
         Number of cores of the whole cluster. Sets one shuffle partition per core; every partition
-        costs some 30 ms per micro-batch. None: not set. A query that continues from a checkpoint
-        keeps the number of partitions of its first start, whatever is set; the results are the
-        same. From 16 cores on, set ``spark.sfumato.buckets`` (32) to twice their number: keys are
-        hashed into this number of buckets, the units of work, for as long as the checkpoint exists.
+        costs about 30 ms per micro-batch. None: not set. A query resumed from a checkpoint keeps
+        the number of partitions of its first start; the results are the same. With 16 or more
+        cores, set ``spark.sfumato.buckets`` (default 32) to twice their number: keys are hashed
+        into this number of buckets, the units of work, during the lifetime of the checkpoint.
     local_disk
-        Checkpoints are on a local disk: commit them by renaming files, which saves time. Not for
-        object stores.
+        Whether checkpoints are on a local disk: they are then committed by renaming files, which is
+        faster. Not for object stores.
 
     Returns
     -------
-    Settings by name: state in RocksDB, which the operators need, written as a log of changes; no
+    Settings by name: state in RocksDB, which the operators require, written as a changelog; no
     count of all state rows in every micro-batch; times in UTC; a Unix socket to Python workers. The
-    last one has to be set before the session starts; the others can also be set on a running
+    last setting must be set before the session starts; the others can also be set on a running
     session with ``spark.conf.set``. The library's functions never change a setting.
 
     Raises
     ------
     ValueError
-        For `cores` that is not a whole number of at least 1.
+        If `cores` is not a whole number of at least 1.
 
     Examples
     --------

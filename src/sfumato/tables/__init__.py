@@ -1,6 +1,6 @@
-"""The operators over Arrow tables: the rows of one bucket of keys in, rows out.
+"""The operators over Arrow tables: rows of one bucket of keys in, answers out.
 
-One folder per concept, named as in `operators`: in it `table_X.py` is the operator and its config,
-`X_query.py` or `X_job.py` checks the arguments of the public function. The common parts are here.
-Open to `memory`, `spark`, which runs operators in its workers, and `api`.
+Folders correspond to the folders of `operators`: `table_X.py` has the operator and its config,
+`X_query.py` or `X_job.py` checks the arguments of the public function. Shared parts are here.
+Used by `memory`, by `spark` (which runs operators in its workers), and by `api`.
 """

@@ -1,4 +1,4 @@
-"""Arrival order: one sequence of rows that came in several pieces."""
+"""Arrival order: one sequence of rows that arrive in several pieces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Arrival:
-    """The order in which an operator takes rows: by `columns`, then left before right, then by tie.
+    """The processing order of an operator's rows: by `columns`, left before right, then by tie.
 
-    columns : names of columns, or of fields as "window.end", the most important first; NULL first
-    of_late : the `columns` that count only for rows marked late; for others they are NULL
+    columns : names of columns, or of fields as "window.end", most important first; NULL is first
+    of_late : the `columns` that apply only to rows flagged late; for other rows they are NULL
     needed : rows with NULL or NaN in one of these precede all others, in their given order
-    within : so do rows whose whole number or time (microseconds) in `needed` is not within +-this
-    tied : whether ties tell simultaneous rows apart; otherwise they keep their given order
+    within : the same for rows with an integer or time (microseconds) in `needed` outside ±`within`
+    tied : whether ties order simultaneous rows; otherwise they keep their given order
     """
 
     columns: tuple[str, ...]
@@ -25,17 +25,16 @@ class Arrival:
 
 
 def arrival_order(columns: Sequence[np.ndarray], ties: Sequence[np.ndarray] = ()) -> np.ndarray:
-    """Return int64[n]: the permutation that sorts rows by `columns`, the most important first.
+    """Return int64[n]: the permutation that sorts rows by `columns`, most important first.
 
-    columns : at least one array of n numbers    ties : decide between rows of equal `columns`
-    The sort is stable. Cost: O(n) and the sort of those runs, equal in the first columns, that are
-    not in order.
+    columns : at least one array of n numbers    ties : order rows with equal `columns`
+    The sort is stable. Cost: O(n), plus sorting runs (with equal first columns) out of order.
     """
     by = [*columns, *ties]
     order, wrong, run = np.arange(len(by[0])), np.zeros(max(len(by[0]) - 1, 0), bool), None
-    equal = ~wrong  # to the previous row, so far
+    equal = ~wrong  # equal to the previous row in the columns so far
     for column in by:
-        here = equal & ~(column[1:] >= column[:-1])  # or a NaN would have to tell
+        here = equal & ~(column[1:] >= column[:-1])  # also true for NaN
         if run is None and here.any():
             run = np.cumsum(np.append(False, ~equal))
         wrong |= here

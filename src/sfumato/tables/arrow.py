@@ -1,7 +1,7 @@
-"""Arrow columns as the arrays that operators take, and back; Arrow tables as declared state.
+"""Arrow columns as arrays for operators, and back; Arrow tables as declared state.
 
-A table is saved as the bytes of an Arrow stream and a checksum, since what reads Arrow trusts
-names, types and lengths in these bytes.
+A table is saved as an Arrow stream with a checksum, because Arrow readers trust the names, types
+and lengths in the stream.
 """
 
 import struct
@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from sfumato.operators.state.declared import Array, Saved, Size, Sizes, check_size
 from sfumato.operators.state.snapshot import SnapshotError
 
-UNKNOWN = np.iinfo(np.int64).min  # a punctuation that is not known yet
+UNKNOWN = np.iinfo(np.int64).min  # a punctuation that is not yet known
 CHECKSUM = struct.Struct("<I")
 
 
 def as_numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """Return int64 or float64 of a column without NULL; times as microseconds, dates as days."""
+    """Return int64 or float64 of a column without NULL; times in microseconds, dates in days."""
     array = as_array(column)
     kind = array.type
     if pa.types.is_timestamp(kind):
@@ -49,7 +49,7 @@ def as_times(times: np.ndarray, kind: pa.DataType) -> pa.Array:
 
 
 def complete(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
-    """Return bool[n]: rows that have a value, and not NaN, in each of `columns`."""
+    """Return bool[n]: whether rows have a value other than NULL and NaN in all `columns`."""
     whole = np.ones(table.num_rows, bool)
     for name in columns:
         column = table.column(name)
@@ -61,12 +61,12 @@ def complete(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return several tables of one schema as one."""
+    """Concatenate tables with the same schema."""
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
 def taken(table: pa.Table, places: np.ndarray) -> pa.Table:
-    """Return the rows at some places, in that order; the table itself where nothing changes."""
+    """Return the rows at some positions, in that order; the same table if nothing changes."""
     n = len(places)
     if n == table.num_rows and np.array_equal(places, np.arange(n)):
         return table
@@ -74,7 +74,7 @@ def taken(table: pa.Table, places: np.ndarray) -> pa.Table:
 
 
 def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Return a column in one piece."""
+    """Return a column as one contiguous array."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     if column.num_chunks == 1:
@@ -96,7 +96,7 @@ def fields_of(column: pa.ChunkedArray | pa.Array) -> dict[str, pa.Array]:
 class SavedTable:
     """A pyarrow.Table, or None, as declared state.
 
-    size : name of its number of rows (as in `Array`), or None for any; None has 0 rows
+    size : symbolic name of the number of rows (as in `Array`), or None for any; None has 0 rows
     """
 
     size: Size = None
@@ -123,10 +123,7 @@ def as_bytes(table: pa.Table) -> np.ndarray:
 
 
 def from_bytes(name: str, data: np.ndarray) -> pa.Table:
-    """Return the table of `as_bytes`. Raises SnapshotError for other bytes.
-
-    Cost: reading, and one look at every offset, so that damaged offsets cannot lead outside.
-    """
+    """Return the table stored by `as_bytes`. Raises SnapshotError for other bytes."""
     stream, checksum = data[: -CHECKSUM.size].tobytes(), data[-CHECKSUM.size :].tobytes()
     if checksum != CHECKSUM.pack(zlib.crc32(stream)):
         raise SnapshotError(f"`{name}` is no Arrow table, or a damaged one")

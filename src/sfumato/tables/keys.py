@@ -1,4 +1,4 @@
-"""Codes for key values: 0, 1, 2, ... in order of first appearance; forgotten codes come back."""
+"""Codes for key values: 0, 1, 2, ... in order of first appearance; forgotten codes are reused."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -15,19 +15,18 @@ from sfumato.tables.row_store import RowStore
 
 NAN = float("nan")  # one object, which a dictionary finds by identity
 NEVER = -np.inf
-BYTES_PER_KEY = 400  # in a dictionary, without the arrays
 
 
 class KeyIndex(Stateful):
-    """Gives every distinct combination of key values a code, until the key is forgotten.
+    """Dictionary of codes for distinct combinations of key values, until a key is forgotten.
 
     forget_after : float > 0 in the unit of the rows' order, or None. A key whose next row is later
-        than this after its newest row begins again, with another code. The old code is then in
-        `expired`, as is that of a key without a row while the order of all rows went on by this
+        than this after its newest row gets a new code. The old code is then in `expired`, and so is
+        the code of a key without rows while the order of all rows advances by this
 
-    Values are equal as Spark groups them: NULL is one value, NaN is one value, and -0.0 is 0.0.
-    Forgotten codes are given again, so that codes stay dense.
-    Cost: per call its rows and the keys in them; memory: about 0.5 KB per key.
+    Values are equal if Spark groups them together: NULL is one value, NaN is one value, and -0.0 is
+    0.0. Forgotten codes are reused, so that codes stay dense. Cost: per call, its rows and the keys
+    in them; memory: about 0.5 KB per key.
     """
 
     state = {
@@ -43,23 +42,17 @@ class KeyIndex(Stateful):
         self.forget_after = forget_after
         self._codes: dict[Hashable, int] = {}
         self._values = RowStore()
-        self.size = 0  # all codes given so far are below this; arrays have room for more
-        self._number = np.empty(0, np.int64)  # of each code's values; -1: the code is free
-        self.newest: Floats = np.empty(0)  # order of each code's newest row, with `forget_after`
-        self.seen: Floats = np.empty(0)  # newest order of all rows when that row came
-        self.free: Ints = np.empty(0, np.int64)  # codes to give again, the next one last
+        self.size = 0  # upper bound of all codes; arrays have spare capacity
+        self._number = np.empty(0, np.int64)  # row of each code's values; -1: a free code
+        self.newest: Floats = np.empty(0)  # order of each code's newest row, if `forget_after`
+        self.seen: Floats = np.empty(0)  # newest order of all rows when that row arrived
+        self.free: Ints = np.empty(0, np.int64)  # codes to reuse, the next one last
         self.latest = NEVER  # newest order of all rows
-        self._over: list[int] = []  # codes whose key has begun again
-        self._due = NEVER  # no key expires before `latest` has reached this
+        self._over: list[int] = []  # codes whose key has a new code
+        self._due = NEVER  # no key expires before `latest` reaches this
 
     def __len__(self) -> int:
-        """The number of known keys."""
         return len(self._codes)
-
-    @property
-    def nbytes(self) -> int:
-        """About the bytes that the keys take."""
-        return BYTES_PER_KEY * len(self._codes)
 
     def take(self, codes: Ints, key: int) -> pa.ChunkedArray:
         """Return the values of key column number `key` for `codes` (int64[n])."""
@@ -70,10 +63,10 @@ class KeyIndex(Stateful):
         return self._values.take(self._number[codes])
 
     def encode(self, keys: pa.Table, order: np.ndarray | None = None) -> Ints:
-        """Return int64[n]: codes of n rows in order of arrival, all 0 without key columns.
+        """Return int64[n]: codes of n rows in arrival order, all 0 without key columns.
 
-        order : int64 or float64[n], needed with `forget_after`
-        Cost: one dictionary look-up per distinct combination; vectorised except nested values.
+        order : int64 or float64[n], required with `forget_after`
+        Cost: one dictionary look-up per distinct combination; vectorised except for nested values.
         """
         if not keys.num_rows:
             return np.empty(0, np.int64)
@@ -93,7 +86,7 @@ class KeyIndex(Stateful):
         known = np.array([self._codes.get(row, -1) for row in rows], np.int64)
         new = np.flatnonzero(known < 0)
         if len(new):
-            # Two rows that differ may be one key, as 0.0 and -0.0.
+            # Two different rows may be one key, such as 0.0 and -0.0.
             first = {rows[i]: i for i in reversed(new.tolist())}
             places = np.array(sorted(first.values()), np.int64)
             codes = self._store(distinct.take(pa.array(places)), [rows[i] for i in places])
@@ -102,7 +95,7 @@ class KeyIndex(Stateful):
         return known
 
     def _store(self, values: pa.Table, rows: list[Hashable]) -> Ints:
-        """Return codes of new keys, and store their values."""
+        """Store the values of new keys, and return their codes."""
         again = min(len(rows), len(self.free))
         split = len(self.free) - again
         size = self.size + len(rows) - again
@@ -117,17 +110,17 @@ class KeyIndex(Stateful):
         return codes
 
     def _room(self, size: int) -> None:
-        """Make room for exactly this number of codes."""
+        """Resize the arrays to exactly this number of codes."""
         self._number = longer(self._number[:size], size, -1)
         if self.forget_after is not None:
             self.newest = longer(self.newest[:size], size, NEVER)
             self.seen = longer(self.seen[:size], size, NEVER)
 
     def _renewed(self, codes: Ints, order: Floats, keys: pa.Table) -> Ints:
-        """Return the codes, with new ones from the rows on at which keys begin again."""
+        """Return the codes, with new codes from the rows on at which keys have expired."""
         assert self.forget_after is not None
         last = self.newest[codes]
-        late = order > last + self.forget_after  # at these, or later rows, a key may begin again
+        late = order > last + self.forget_after  # at these rows, or later ones, a key may expire
         if late[last != NEVER].any() or _steps(codes, order, self.forget_after):
             codes = codes.copy()
             self._begin_again(codes, order, keys)
@@ -152,10 +145,7 @@ class KeyIndex(Stateful):
                 codes[places[begin:]] = self._codes[rows[0]]
 
     def expired(self) -> Ints:
-        """Return int64[]: codes that no row will have again, each once; then `forget` them.
-
-        Call it when the rows encoded so far have been processed.
-        """
+        """Return int64[]: codes that no further row will have, each once; then `forget` them."""
         if self.forget_after is None:
             return np.empty(0, np.int64)
         over = np.array(self._over, np.int64)
@@ -167,17 +157,17 @@ class KeyIndex(Stateful):
         alive = self.seen[(self._number >= 0) & ~silent]
         self._due = max(
             float(alive.min(initial=self.latest)) + self.forget_after,
-            self.latest + self.forget_after / 16,  # limits how often all keys are checked
+            self.latest + self.forget_after / 16,  # limits the frequency of checks of all keys
         )
         return np.concatenate([over, np.flatnonzero(silent)])
 
     def forget(self, codes: Ints) -> None:
-        """Give these codes to other keys from now on."""
+        """Release these codes for other keys."""
         if not len(codes):
             return
         rows = _rows(self._values.take(self._number[codes]))
         for row, code in zip(rows, codes.tolist(), strict=True):
-            if self._codes.get(row) == code:  # else the key has begun again
+            if self._codes.get(row) == code:  # else the key has a new code
                 del self._codes[row]
         self._codes = fitted(self._codes)
         self._number[codes] = -1
@@ -212,7 +202,7 @@ class KeyIndex(Stateful):
 
 
 def _grouped(keys: pa.Table) -> tuple[Ints, Ints]:
-    """Return (group of each row, first row of each group), groups in order of first rows."""
+    """Return (group of each row, first row of each group), with groups ordered by first row."""
     local, first = np.zeros(keys.num_rows, np.int64), np.zeros(1, np.int64)
     for column in keys.columns:
         codes = _local_codes(column)
@@ -223,7 +213,7 @@ def _grouped(keys: pa.Table) -> tuple[Ints, Ints]:
 
 
 def _steps(codes: Ints, order: Floats, most: float) -> bool:
-    """Whether a row may come later, by more than `most`, than all rows of its code before it."""
+    """Return whether a row may be later, by more than `most`, than all earlier rows of its code."""
     if float(order.max()) - float(order.min()) <= most:
         return False
     by_code = np.argsort(codes, kind="stable")
@@ -243,7 +233,7 @@ def _local_codes(column: pa.ChunkedArray) -> Ints:
 
 
 def _rows(table: pa.Table) -> list[Hashable]:
-    """Return rows as hashable values that are equal where keys are; of several columns tuples."""
+    """Return rows as hashable values that are equal for equal keys; tuples for several columns."""
     columns = []
     for column in table.columns:
         values = column.to_pylist()
@@ -254,7 +244,7 @@ def _rows(table: pa.Table) -> list[Hashable]:
 
 
 def _hashable(value: Any) -> Any:
-    """Return a hashable value that equals those which Spark groups with it."""
+    """Return a hashable value, equal for values that Spark groups together."""
     if isinstance(value, float) and value != value:
         return NAN
     if isinstance(value, dict):

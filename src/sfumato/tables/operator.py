@@ -1,8 +1,8 @@
-"""The base of operators over Arrow tables: config, keys, order of arrival, counters, state.
+"""The base of operators over Arrow tables: config, keys, arrival order, counters, state.
 
-Rows have columns of fixed names: `row` (a struct that is emitted again), `key0`.., `order0`..,
-`__tie` (which decides between simultaneous rows), and what the operator reads. Fields of `row` have
-fixed names too, so that names of users cannot clash.
+Rows have columns with fixed names: `row` (a struct that is emitted again), `key0`.., `order0`..,
+`__tie` (the order of simultaneous rows), and the operator's inputs. Fields of `row` have fixed
+names too, so that user names cannot clash.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ SEVERAL_CONTROLLERS = (
     "`punctuation`, and rows are taken to come in order of event time"
 )
 
-
-# Gauges of the largest window of a micro-batch: its tuples w', and the w that they stand for.
+# Gauges of the largest window of a micro-batch: its tuples w', and the w that they represent.
 SIZE_GAUGES: Mapping[str, tuple[str, str]] = {
     "window_size": ("long", "max(window_size)"),
     "window_rows": ("long", "max(window_rows)"),
@@ -40,105 +39,23 @@ SIZE_GAUGES: Mapping[str, tuple[str, str]] = {
 
 
 def window_gauges(largest: int, windows: Iterable[Any]) -> dict[str, int | None]:
-    """Return the gauges `SIZE_GAUGES`.
-
-    largest : 0 where no row came    windows : only those by count have `rows`
-    """
     rows = [of for window in windows if (of := getattr(window, "rows", None)) is not None]
     return {"window_size": largest or None, "window_rows": max(rows, default=None)}
 
 
-class OperatorConfig(ABC):
-    """The settings of an operator for the keys of one bucket: plain values, for workers.
+@dataclass(frozen=True, kw_only=True)
+class TableConfig(ABC):
+    """Settings of an operator for the keys of one bucket: plain values, for workers.
 
     kind : name of the operator's state    version : of the state's layout
-    counters : names of the counters that it keeps
+    counters : names of its counters
     gauges : values at the end of a micro-batch, which are not saved: name -> (type, SQL aggregate
         over the buckets that had rows)
-    tasks : the number of operators that share the work of a bucket; each gets all its rows
-    """
-
-    kind: ClassVar[str]
-    version: ClassVar[int] = 1
-    counters: ClassVar[tuple[str, ...]]
-    gauges: ClassVar[Mapping[str, tuple[str, str]]]
-
-    @property
-    def tasks(self) -> int:
-        return 1
-
-    def for_task(self, number: int) -> Self:
-        """Return the config of one of the `tasks`."""
-        return self
-
-    def check(self) -> None:
-        """Raise ValueError or TypeError for a wrong config."""
-        self.make()
-
-    @abstractmethod
-    def make(self) -> BatchOperator:
-        """Return the empty operator. Raises ValueError or TypeError for a wrong config."""
-
-    @abstractmethod
-    def restore(self, data: bytes) -> BatchOperator:
-        """Return the operator of a `snapshot`. Raises SnapshotError for any other bytes."""
-
-
-class BatchOperator(Stateful, ABC):
-    """An operator over Arrow tables that takes a stream by micro-batches; times are in ms.
-
-    took : whether rows of the micro-batch were processed
-    """
-
-    took = True
-
-    @abstractmethod
-    def begin(self) -> None:
-        """Begin a micro-batch, of which `gauges` are."""
-
-    @abstractmethod
-    def set_clock(self, now: int) -> None:
-        """Take the processing time of a call, with rows or without.
-
-        It may be before that of earlier calls: a clock may step back, and a restart may move the
-        state to another machine. An operator with an idle timeout then replaces each saved time
-        after `now` by `now`, so that a silence lasts at most one timeout longer.
-        """
-
-    @abstractmethod
-    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        """Return the answers to the rows of a micro-batch: (side, rows) pairs."""
-
-    @abstractmethod
-    def idle(self, now: int) -> list[pa.Table]:
-        """Return what is emitted after an idle timeout."""
-
-    @abstractmethod
-    def flush(self) -> list[pa.Table]:
-        """Return what is emitted at the end of a static frame."""
-
-    @abstractmethod
-    def counters(self) -> dict[str, int]:
-        """Return counts since the beginning, by the names of the config's `counters`."""
-
-    @abstractmethod
-    def gauges(self) -> dict[str, Any]:
-        """Return the config's `gauges`, None where unknown."""
-
-    @abstractmethod
-    def snapshot(self) -> bytes:
-        """Return the state as versioned bytes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableConfig(OperatorConfig):
-    """Settings of an operator with keys and an order.
-
     keys, orders : the numbers of columns key0.., order0..
-    forget_after : a key begins again at a row that is later than this after its newest row, in the
-        unit of order0; None: keys are never forgotten
-    one_controller : the rows are those of one disorder controller that never begins again, so that
-        rows out of order are an error, see `require_one_controller`
+    forget_after : a key expires at a row that is later than this after its newest row, in the unit
+        of order0; None: keys are never forgotten
+    one_controller : whether the rows come from one disorder controller whose keys never expire, so
+        that rows out of order are an error, see `require_one_controller`
     """
 
     keys: int = 0
@@ -146,20 +63,37 @@ class TableConfig(OperatorConfig):
     forget_after: float | None = None
     one_controller: bool = field(default=False, metadata=CHANGEABLE)
 
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "out_of_order")
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         "keys": ("long", "sum(keys)"),
         "new_keys": ("long", "sum(new_keys)"),
     }
 
+    @property
+    def tasks(self) -> int:
+        """Return the number of operators that share a bucket; each gets all its rows."""
+        return 1
+
+    def for_task(self, number: int) -> Self:
+        """Return the config of one of the `tasks`."""
+        return self
+
+    def check(self) -> None:
+        """Raise ValueError or TypeError for an invalid config."""
+        self.make()
+
     def arrival(self, side: int = 0) -> Arrival:
-        """Return the order of the rows of a side, by which `arrange` of the operator sorts."""
+        """Return the order of a side's rows, used by `arrange` of the operator."""
         return Arrival(tuple(f"order{i}" for i in range(self.orders)))
 
     @abstractmethod
-    def make(self) -> TableOperator: ...
+    def make(self) -> TableOperator:
+        """Return the empty operator. Raises ValueError or TypeError for an invalid config."""
 
     def restore(self, data: bytes) -> TableOperator:
+        """Return the operator of a `snapshot`. Raises SnapshotError for other bytes."""
         _, saved = load_bytes(data, self.kind, self.version)
         with damage_in(self.kind):
             operator = self.make()
@@ -168,18 +102,21 @@ class TableConfig(OperatorConfig):
         return operator
 
     def fingerprint(self) -> str:
-        """Return text that differs where a checkpoint of another config cannot be continued."""
+        """Return text that identifies the config; checkpoints with another text are refused."""
         return fingerprint(self.kind, self)
 
 
-class TableOperator(BatchOperator, ABC):
-    """An operator with keys and an order, for the keys of one bucket.
+class TableOperator(Stateful):
+    """An operator with keys and an order, for the keys of one bucket; times are in ms.
 
-    A subclass computes `answers` and declares, in `state`, its own attributes; snapshot and restore
-    follow. The steps of `process`: `usable` (or `invalid`), `settled`, `arrange`, `answers`.
+    A subclass implements `answers` and declares its own attributes in `state`, which defines
+    snapshot and restore. Steps of `process`: `usable` (or `invalid`), `settled`, `arrange`,
+    `answers`.
+    took : whether rows of the micro-batch were processed
     """
 
     config: TableConfig
+    took = True
     state = {"index": Part(), "latest": Value(tuple, none=True), "counts": Value(dict)}
 
     def __init__(self, config: Any) -> None:
@@ -187,15 +124,17 @@ class TableOperator(BatchOperator, ABC):
         self.index = KeyIndex(forget_after=config.forget_after)
         self.latest: tuple | None = None  # order of the newest row
         self.counts: dict[str, int] = dict.fromkeys(config.counters, 0)
-        self._keys_before = 0  # keys known at the beginning of the micro-batch
+        self._keys_before = 0  # known keys at the start of the micro-batch
 
     def lengths(self) -> dict[str, int]:
-        return {}  # the config's numbers are of columns: `keys` is not the number of keys
+        return {}  # the config counts columns: `keys` is not the number of keys
 
     def begin(self) -> None:
+        """Begin a micro-batch, to which `gauges` refer."""
         self._keys_before = len(self.index)
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
+        """Return the answers to the rows of a micro-batch: (side, rows) pairs."""
         self.set_clock(now)
         rows = joined([table for _, table in batch]).combine_chunks()
         self.counts["rows"] += rows.num_rows
@@ -207,7 +146,7 @@ class TableOperator(BatchOperator, ABC):
         return outputs + self.arranged(self.settled(rows) if rows.num_rows else rows, now)
 
     def arranged(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        """Return the answers to usable rows, taken in order of arrival."""
+        """Return the answers to usable rows, processed in arrival order."""
         if not rows.num_rows:
             return []
         outputs = self.answers(taken(rows, self.arrange(rows)), now)
@@ -215,75 +154,87 @@ class TableOperator(BatchOperator, ABC):
         return outputs
 
     def settled(self, rows: pa.Table) -> pa.Table:
-        """Return the rows whose place in the order is known, also of earlier calls."""
+        """Return the rows whose position in the order is known, including earlier rows."""
         return rows
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        """Return the answers to some rows, at least one, in order of arrival."""
+        """Return the answers to some rows, at least one, in arrival order."""
         raise NotImplementedError(f"{type(self).__name__} says no answers: see its `process`")
 
     def usable(self, rows: pa.Table) -> np.ndarray:
-        """Return bool[n]: rows with an order; `invalid` gets the others."""
+        """Return bool[n]: whether rows have an order; the others go to `invalid`."""
         return complete(rows, [f"order{i}" for i in range(self.config.orders)])
 
     def invalid(self, rows: pa.Table) -> list[pa.Table]:
-        """Count rows that cannot be used, and return what is emitted for them."""
+        """Count rows that cannot be used, and return the output for them."""
         self.counts["invalid"] += rows.num_rows
         return []
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
-        """Return int64[n]: places of the rows in order of arrival; notes the newest order."""
+        """Return int64[n]: positions of the rows in arrival order; records the newest order."""
         columns = [as_numbers(rows.column(name)) for name in self.config.arrival().columns]
         order = arrival_order(columns, [as_numbers(rows.column(TIE))])
         self.note_order([column[order] for column in columns])
         return order
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
-        """Count rows, given in order, that precede the newest of earlier micro-batches."""
+        """Count rows, given in order, that precede the newest row of earlier micro-batches."""
         self.counts["out_of_order"] += count_out_of_order(columns, self.latest)
         newest = tuple(column[-1].item() for column in columns)
         self.latest = newest if self.latest is None else max(newest, self.latest)
 
     def require_one_controller(self, behind: int) -> None:
-        """Raise ValueError for rows out of order that one controller has put in order: they are
-        those of several, since a union has the metadata of its first frame."""
+        """Raise ValueError for out-of-order rows of a controller that orders its rows.
+
+        Such rows come from several controllers: a union has the metadata of its first frame.
+        """
         if behind and self.config.one_controller:
             raise ValueError(SEVERAL_CONTROLLERS)
 
     def codes(self, rows: pa.Table) -> np.ndarray:
-        """Return int64[n]: codes of the keys of rows in order of arrival."""
+        """Return int64[n]: codes of the keys of rows in arrival order."""
         forgets = self.config.forget_after is not None
         order = as_numbers(rows.column("order0")) if forgets else None
         return self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]), order)
 
     def forget_expired(self) -> None:
-        """Forget keys that are over, after the rows that showed it have been processed."""
+        """Forget expired keys, after processing the rows that made them expire."""
         codes = self.index.expired()
         if len(codes):
             self.forget(codes)
             self.index.forget(codes)
 
     def forget(self, codes: np.ndarray) -> None:
-        """Drop the state of these keys (int64[]): their codes will be given to other keys."""
+        """Drop the state of these keys (int64[]): their codes will be reused."""
         raise NotImplementedError(f"{type(self).__name__} does not forget keys")
 
     def set_clock(self, now: int) -> None:
-        pass
+        """Set the processing time of a call, with or without rows.
+
+        It may be earlier than in previous calls: a clock may step back, and a restart may move the
+        state to another machine. An operator with an idle timeout then replaces each saved time
+        after `now` by `now`, so that a timeout is delayed by at most its own length.
+        """
 
     def idle(self, now: int) -> list[pa.Table]:
+        """Return the output after an idle timeout."""
         return []
 
     def flush(self) -> list[pa.Table]:
+        """Return the output at the end of a static frame."""
         return []
 
     def counters(self) -> dict[str, int]:
+        """Return the totals of the config's `counters`, by name."""
         return dict(self.counts)
 
     def gauges(self) -> dict[str, Any]:
+        """Return the config's `gauges`, None where unknown."""
         keys = len(self.index)
         return {"keys": keys, "new_keys": keys - self._keys_before}
 
     def snapshot(self) -> bytes:
+        """Return the state as versioned bytes."""
         return saved_bytes(self.config.kind, self.config.version, self, {})
 
     def after_loading(self) -> None:

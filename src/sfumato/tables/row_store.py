@@ -1,4 +1,4 @@
-"""Stores of Arrow rows that an operator may still need."""
+"""Stores of Arrow rows that an operator may need later."""
 
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
@@ -9,17 +9,17 @@ import pyarrow as pa
 from sfumato.operators.arrays import Bools, Ints
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrow import SavedTable
+from sfumato.tables.arrow import SavedTable, taken
 
-# A chunk with more numbers per row, or fewer rows, has no table of all numbers.
+# Sparser or smaller chunks have no look-up table of numbers.
 SPARSE, SMALL = 4, 1024
 
 
 class _StoredRows(NamedTuple):
     """Rows and their ascending numbers.
 
-    place : int64[], the place of each number from the first one on; that of the next number where
-        it is not stored. None: see `_chunk`
+    place : int64[], position of each number, counted from the first one; for a missing number, the
+        position of the next stored one. None: see `_chunk`
     """
 
     numbers: Ints
@@ -30,7 +30,7 @@ class _StoredRows(NamedTuple):
         return len(self.numbers)
 
     def at(self, wanted: Ints) -> Ints:
-        """Return int64[n]: the places of these numbers, right for those stored."""
+        """Return int64[n]: the positions of these numbers; correct only for stored numbers."""
         if self.place is None:
             found = np.searchsorted(self.numbers, wanted)
         else:
@@ -39,8 +39,7 @@ class _StoredRows(NamedTuple):
 
 
 def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
-    """Return a chunk. Dense numbers are found by a table: a search among many that are not in the
-    processor's cache takes ten times as long."""
+    """Return a chunk. Dense numbers get a look-up table, ten times faster than a search."""
     span = int(numbers[-1] - numbers[0]) + 1
     if span > SPARSE * len(numbers) or len(numbers) < SMALL:
         return _StoredRows(numbers, rows, None)
@@ -50,10 +49,10 @@ def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
 
 
 class RowStore(Stateful):
-    """Rows under numbers that only grow: append, take, forget; each is copied O(log n) times.
+    """Rows under ascending numbers: append, take, forget. Each row is copied O(log n) times.
 
-    There are a few chunks of geometrically falling size, with ascending numbers. Rows that are not
-    needed are dropped once they are more than half.
+    The rows are in a few chunks of geometrically decreasing size. Rows not needed any longer are
+    dropped once they are more than half.
     """
 
     state = {
@@ -64,21 +63,20 @@ class RowStore(Stateful):
 
     def __init__(self) -> None:
         self._chunks: list[_StoredRows] = []
-        self.empty: pa.Table | None = None  # no row, of the schema; None before the first row
-        self.next = 0  # above all numbers so far
+        self.empty: pa.Table | None = None  # no rows, only schema; None before the first row
+        self.next = 0  # upper bound of all numbers so far
 
     def __len__(self) -> int:
-        """The number of rows stored."""
         return sum(map(len, self._chunks))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows and their numbers."""
+        """Return the bytes of the rows and their numbers."""
         places = [at.nbytes for *_, at in self._chunks if at is not None]
         return sum(each.numbers.nbytes + each.rows.nbytes for each in self._chunks) + sum(places)
 
     def append(self, rows: pa.Table, numbers: Ints | None = None) -> Ints:
-        """Store rows under ascending numbers from `next` on (None: the next ones); return them."""
+        """Store rows under ascending numbers >= `next` (None: the next ones); return these."""
         if numbers is None:
             numbers = np.arange(self.next, self.next + rows.num_rows)
         if self.empty is None:
@@ -91,40 +89,45 @@ class RowStore(Stateful):
                 self._merge(len(chunks) - 2)
         return numbers
 
-    def take(self, numbers: Ints) -> pa.Table:
-        """Return the rows of `numbers`, in that order. Raises KeyError for a missing number."""
-        if len(numbers) > len(self):
-            self._merge(0)  # then one look-up each is quicker
-        parts = self.parts(numbers)
-        places = np.concatenate([np.empty(0, np.int64), *(at for at, _ in parts)])
-        if len(places) < len(numbers):
+    def take(self, numbers: Ints, fresh: pa.Table | None = None) -> pa.Table:
+        """Return the rows of `numbers`, in that order. Raises KeyError for a missing number.
+
+        fresh : rows numbered from `next` on, which are read as if they were stored
+        """
+        chunks = list(self._chunks)
+        if fresh is not None and fresh.num_rows:
+            given = np.arange(self.next, self.next + fresh.num_rows)
+            chunks.append(_StoredRows(given, fresh, np.arange(len(given))))
+        index, parts, base = np.full(len(numbers), -1), [], 0
+        for chunk in chunks:
+            at = chunk.at(numbers)
+            found = np.flatnonzero(chunk.numbers[at] == numbers)
+            if not len(found):
+                continue
+            if 2 * len(found) > len(chunk):  # copied only once, at the end
+                parts.append(chunk.rows)
+                index[found] = base + at[found]
+            else:
+                parts.append(chunk.rows.take(pa.array(at[found])))
+                index[found] = base + np.arange(len(found))
+            base += parts[-1].num_rows
+        if (index < 0).any():
             raise KeyError("a row is wanted that was forgotten or never stored")
         if len(parts) < 2:
-            return parts[0][1] if parts else self.empty
-        rows = pa.concat_tables([rows for _, rows in parts]).combine_chunks()
-        return rows.take(pa.array(np.argsort(places)))
-
-    def parts(self, numbers: Ints) -> list[tuple[Ints, pa.Table]]:
-        """Return the rows of those numbers that are stored: (places in `numbers`, rows)."""
-        parts = []
-        for chunk in self._chunks:
-            at = chunk.at(numbers)
-            places = np.flatnonzero(chunk.numbers[at] == numbers)
-            if len(places):
-                parts.append((places, chunk.rows.take(pa.array(at[places]))))
-        return parts
+            return taken(parts[0], index) if parts else self.empty
+        return taken(pa.concat_tables(parts).combine_chunks(), index)
 
     def forget(self, live: Ints) -> None:
-        """Note that only the rows numbered `live`, in any order, are needed from now on."""
+        """Declare that only the rows numbered `live`, in any order, are still needed."""
         if self.crowded(len(live)):
             self.keep(live)
 
     def crowded(self, live: int) -> bool:
-        """Whether more than twice the rows are stored that are needed."""
+        """Return whether more than half of the stored rows are not needed."""
         return len(self) > 2 * live + 64
 
     def keep(self, live: Ints) -> None:
-        """Drop all rows except those numbered `live`."""
+        """Drop all rows except the rows numbered `live`."""
         self._merge(0)
         for numbers, rows, _ in self._chunks:
             wanted = np.isin(numbers, live)
@@ -132,7 +135,7 @@ class RowStore(Stateful):
             self._chunks = [_chunk(numbers[wanted], kept)] if wanted.any() else []
 
     def _merge(self, first: int) -> None:
-        """Merge the chunks from chunk `first` on."""
+        """Merge the chunks from number `first` on."""
         tail = self._chunks[first:]
         if len(tail) > 1:
             rows = pa.concat_tables([chunk.rows for chunk in tail]).combine_chunks()
@@ -141,7 +144,7 @@ class RowStore(Stateful):
 
     @property
     def stored(self) -> pa.Table | None:
-        """All rows stored; None before the first row."""
+        """Return all stored rows; None before the first row."""
         self._merge(0)
         return self._chunks[0].rows if self._chunks else self.empty
 
@@ -154,7 +157,7 @@ class RowStore(Stateful):
 
     @property
     def numbers(self) -> Ints:
-        """int64[]: the numbers of the rows stored, ascending."""
+        """Return int64[]: the numbers of the stored rows, ascending."""
         return np.concatenate([np.empty(0, np.int64), *(each.numbers for each in self._chunks)])
 
     @numbers.setter
@@ -170,7 +173,7 @@ class RowStore(Stateful):
 
 @dataclass
 class BufferedRows:
-    """Rows that wait, and arrays whose last axis has one entry per row, in a subclass's fields."""
+    """Waiting rows, and arrays in a subclass's fields whose last axis has one entry per row."""
 
     rows: pa.Table
 

@@ -1,8 +1,8 @@
-"""Scopes: the rows that share a punctuation, those of some keys of the disorder controller.
+"""Scopes: groups of rows that share a punctuation, by the keys of the disorder controller.
 
-What is aggregated or joined by `key` is complete by a punctuation only if it holds for all of its
-rows, so `key` must contain the keys of the controller. docs/semantics.md compares scopes with the
-other partitions of rows: keys, sources, buckets and tasks.
+A punctuation completes aggregates or joins by `key` only if it holds for all of their rows, so
+`key` must contain the keys of the controller. docs/semantics.md compares scopes with the other
+partitions of rows: keys, sources, buckets and tasks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,9 +23,9 @@ def scope_of(
 ) -> tuple[int, ...]:
     """Return the numbers of the keys that share a punctuation.
 
-    keys : names of the keys of what is aggregated    controlled_by : those of the controller
-    wrong : what is impossible for other keys, in words
-    Raises ValueError where groups reach across the controller's keys.
+    keys : key names of the aggregate or join    controlled_by : key names of the controller
+    wrong : describes the effect of other keys
+    Raises ValueError if groups span several keys of the controller.
     """
     missing = _missing(controlled_by, keys)
     if missing:
@@ -37,7 +37,7 @@ def scope_of(
 
 
 def check_order(keys: Sequence[str], in_order_for: Sequence[str]) -> None:
-    """Raise ValueError where groups reach across the keys within which rows come in order."""
+    """Raise ValueError if groups span several keys within which rows are ordered."""
     missing = _missing(in_order_for, keys)
     if missing:
         raise ValueError(
@@ -47,10 +47,10 @@ def check_order(keys: Sequence[str], in_order_for: Sequence[str]) -> None:
 
 
 def joined_scope(keys: Sequence[str], left: Sequence[str], right: Sequence[str]) -> tuple[int, ...]:
-    """Return the numbers of the keys within which the extents of both sides of a join are in order.
+    """Return the numbers of the keys within which extents are ordered on both sides of a join.
 
-    keys : names of the keys of the join    left, right : those within which each side is in order
-    Raises ValueError where one of these is not in `keys`.
+    keys : key names of the join    left, right : keys within which each side is ordered
+    Raises ValueError if one of these is not in `keys`.
     """
     for side, controlled in (("left", left), ("right", right)):
         missing = _missing(controlled, keys)
@@ -67,15 +67,15 @@ def _missing(wanted: Sequence[str], keys: Sequence[str]) -> str:
 
 
 class Scopes(Stateful):
-    """Scopes of two sides by code; a scope without rows for long is forgotten.
+    """Scopes of two sides by code; a scope is forgotten after a time without rows.
 
     keys : the numbers of the keys of a scope    forget_after : microseconds > 0; None: never
 
-    A scope is over when both sides, in whatever scopes, are more than `forget_after` beyond all
-    that they had reached when its last row came. So the pace of neither side matters.
+    A scope expires when both sides, in any scope, have advanced by more than `forget_after` since
+    its last row. So it is independent of the speed of either side.
 
-    newest : int64[2], up to where each side has come
-    since : int64[scopes], up to where the sides had come when the scope's last row came
+    newest : int64[2], latest time of each side
+    since : int64[scopes], latest time of any side at the scope's last row
     """
 
     state = {"index": Part(), "newest": Array(int, 2), "since": Array(int, "scopes")}
@@ -85,27 +85,27 @@ class Scopes(Stateful):
         self.index = KeyIndex()
         self.newest = np.full(2, BEGINNING)
         self.since = np.empty(0, np.int64)
-        self._due = BEGINNING  # no scope is checked before both sides have come here
+        self._due = BEGINNING  # no scope is checked before both sides reach this time
 
     def __len__(self) -> int:
-        """Codes given so far are below this."""
+        """Return the upper bound of all codes so far."""
         return len(self.since)
 
     def encode(self, rows: pa.Table) -> Ints:
-        """Return int64[n]: the codes of the scopes of some rows."""
+        """Return int64[n]: the scope codes of rows."""
         codes = self.index.encode(rows.select(self.keys))
         self.since = longer(self.since, int(codes.max(initial=-1)) + 1, BEGINNING)
         return codes
 
     def note(self, side: int, codes: Ints, reached: int) -> None:
-        """Note that rows of these scopes came, at least one, and up to where their side is now."""
+        """Record the arrival of rows (at least one) in these scopes, and the side's latest time."""
         self.newest[side] = max(self.newest[side], reached)
         self.since[codes] = self.newest.max()
 
     def take_over(self, waiting: Iterable[Ints] = ()) -> Ints:
-        """Return int64[]: codes of scopes that are over, except `waiting`; free to be given again.
+        """Return int64[]: codes of expired scopes, except `waiting`; the codes may be reused.
 
-        Cost: O(scopes), each time that both sides have gone on by `forget_after` / 16.
+        Cost: O(scopes), whenever both sides have advanced by `forget_after` / 16.
         """
         least = int(self.newest.min())
         if self.forget_after is None or not self.keys or least <= self._due:

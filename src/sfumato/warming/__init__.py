@@ -1,6 +1,5 @@
-"""All kernels compiled ahead, once for a machine or an image.
+"""Ahead-of-time compilation of all kernels, once per machine or image.
 
-`steps` runs each operator on a few rows: a new one gets a step there. `warm_up` is
-`sf.ops.warm_up`.
-The package itself opens `warm_up` only.
+`steps` runs each operator on a few rows; every new operator needs a step there. `warm_up` is
+public as `sf.ops.warm_up`, and is the only name for use outside this package.
 """

@@ -1,14 +1,15 @@
-"""Every operator, run on a few rows: what compiles all kernels that a query may need."""
+"""Runs of every operator on a few rows, which compile all kernels that queries may need."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sfumato.operators.disorder.control import ESTIMATORS
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.donor_index import DonorIndex
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.imputation.imputer import LEAST_DONORS, Imputer
 from sfumato.operators.joins.answers import SampledTuples, pair_matches
@@ -18,10 +19,10 @@ from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import FUNCTIONS, Aggregate
 from sfumato.operators.laws.poisson_binomial import COUNT_METHODS, PoissonBinomial
 from sfumato.operators.ranking import top_k
+from sfumato.operators.ranking.event_clocks import EventClocks
 from sfumato.operators.ranking.semantics import SEMANTICS, Semantics
 from sfumato.operators.ranking.timetable import PLANS, timetable
-from sfumato.operators.ranking.top_k_window import TopKWindow
-from sfumato.operators.ranking.window_answers import judged
+from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.row_hash import add_bytes, add_words, begun
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -29,42 +30,37 @@ from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.windows import JoinWindow
 
-WARM_UP_ROWS = 80  # enough for windows to slide, and for sums with too many states to be exact
+WARM_UP_ROWS = 80  # enough for sliding windows, and for sums too large to be exact
 LAWS: dict[str, Any] = {"quantiles": [0.5], "distribution": 3, "samples": 10}
 
 
-class WarmUpRows(NamedTuple):
-    """Uncertain rows: two alternatives each, the last of every third row without a value."""
+def some_rows() -> tuple[np.ndarray, ...]:
+    """Return uncertain rows (group, offsets, prob, values) with two alternatives each.
 
-    group: np.ndarray
-    time: np.ndarray
-    offsets: np.ndarray
-    prob: np.ndarray
-    values: np.ndarray
-
-
-def some_rows() -> WarmUpRows:
+    The last alternative of every third row has no value.
+    """
     random = np.random.default_rng(1)
     values = random.random((2 * WARM_UP_ROWS, 2))
     values[1::6] = np.nan
-    return WarmUpRows(
-        group=np.zeros(WARM_UP_ROWS, np.int64),
-        time=np.arange(WARM_UP_ROWS),
-        offsets=2 * np.arange(WARM_UP_ROWS + 1),
-        prob=random.choice([0.3, 0.4, 0.5], 2 * WARM_UP_ROWS),
-        values=values,
-    )
+    prob = random.choice([0.3, 0.4, 0.5], 2 * WARM_UP_ROWS)
+    return np.zeros(WARM_UP_ROWS, np.int64), 2 * np.arange(WARM_UP_ROWS + 1), prob, values
 
 
 def some_aggregates() -> list[Aggregate]:
-    found = [Aggregate("count")]
-    for function in FUNCTIONS:
-        found.append(Aggregate(function, 0, 0.5 if function == "quantile" else None))
-    return found
+    of_values = [Aggregate(f, 0, 0.5 if f == "quantile" else None) for f in FUNCTIONS]
+    return [Aggregate("count"), *of_values]
+
+
+def restarted(operator: Any, *rows: Any) -> Any:
+    """Return the operator after some rows, a restart, and the same rows again."""
+    operator.process(*rows)
+    operator = type(operator).restore(operator.snapshot())
+    operator.process(*rows)
+    return operator
 
 
 def disorder() -> None:
-    """Each estimator; rows that are late, and rows from the future."""
+    """Run each estimator, with late rows and rows from the future."""
     arrival = np.arange(WARM_UP_ROWS, dtype=np.int64)
     event = arrival - arrival % 7
     event[20] = 2**50
@@ -82,7 +78,7 @@ def disorder() -> None:
 
 
 def row_hashes() -> None:
-    """Those that tell simultaneous rows apart."""
+    """Run the hashes that distinguish simultaneous rows."""
     hashes, present = begun(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.bool_)
     offsets = np.arange(WARM_UP_ROWS + 1)
     add_words(
@@ -99,52 +95,31 @@ def laws() -> None:
 
 
 def count_windows() -> None:
-    """Windows by each method; all aggregates with laws and without, before and after a restart."""
-    rows = some_rows()
-    arrivals = rows.group, rows.offsets, rows.prob, rows.values
-    for method in COUNT_METHODS:
-        window = UncertainWindow(6, 0.9, method=method)
-        window.extend(np.full(WARM_UP_ROWS, 0.5))
-        window.in_window(window.indices)
+    """Run windows with all aggregates, with and without distributions, across a restart."""
+    window = UncertainWindow(6, 0.9)
+    window.extend(np.full(WARM_UP_ROWS, 0.5))
+    window.in_window(window.indices)
     for laws in ({}, LAWS):
-        operator = CountWindowAggregate(30, 0.9, some_aggregates(), **laws)
-        operator.process(*arrivals)
-        CountWindowAggregate.restore(operator.snapshot()).process(*arrivals)
-    CountWindowAggregate(30, 0.9, [Aggregate("avg", 0)]).process(*arrivals)  # moved together
+        restarted(CountWindowAggregate(30, 0.9, some_aggregates(), **laws), *some_rows())
 
 
 def delta_windows() -> None:
-    rows = some_rows()
-    arrivals = rows.group, rows.offsets, rows.prob, rows.values
     for laws in ({}, LAWS):
-        operator = DeltaWindowAggregate(0.5, 0, some_aggregates(), **laws)
-        operator.process(*arrivals)
-        DeltaWindowAggregate.restore(operator.snapshot()).process(*arrivals)
+        restarted(DeltaWindowAggregate(0.5, 0, some_aggregates(), **laws), *some_rows())
 
 
 def time_windows() -> None:
-    rows = some_rows()
-    arrivals = rows.offsets, rows.prob, rows.values
+    group, *arrivals = some_rows()
     for laws in ({}, LAWS):
         operator = ExtentAggregate(30, 7, some_aggregates(), **laws)
-        operator.process(rows.group, rows.time, None, None, *arrivals)
-        operator = ExtentAggregate.restore(operator.snapshot())
-        operator.process(rows.group, rows.time + WARM_UP_ROWS, None, None, *arrivals)
+        for time in (np.arange(WARM_UP_ROWS), np.arange(WARM_UP_ROWS) + WARM_UP_ROWS):
+            operator.process(group, time, None, None, *arrivals)
+            operator = ExtentAggregate.restore(operator.snapshot())
         operator.flush()
 
 
-def similarity_join() -> None:
-    join_by("auto", 1)
-    join_by("auto", 3)
-
-
-def other_strategies() -> None:
-    join_by("nested", 1)
-    join_by("sort", 1)
-
-
 def join_by(strategy: str, dimensions: int) -> None:
-    """Windows that grow, move, forget and are read again."""
+    """Run joins whose windows grow, move, forget and are restored."""
     random = np.random.default_rng(1)
     arrivals = Arrivals(
         side=(np.arange(WARM_UP_ROWS) % 2).astype(np.uint8),
@@ -156,14 +131,19 @@ def join_by(strategy: str, dimensions: int) -> None:
     join = SimilarityJoin(
         dimensions, 0.3, 0.1, JoinWindow(20, 0.9), strategy=strategy, output="changes"
     )
-    for begin in range(WARM_UP_ROWS):  # one by one: a window then grows alone, in room that is left
+    for begin in range(WARM_UP_ROWS):  # one by one: each window grows within its spare capacity
         join.process(arrivals.part(begin, begin + 1))
     join.live(0)
     tuples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
     pair_matches(tuples, tuples, (np.arange(WARM_UP_ROWS), np.arange(WARM_UP_ROWS)), 0.3, 0.1)
     join = SimilarityJoin.restore(join.snapshot())
     join.process(arrivals)
-    join.store.forget(np.zeros(1, np.int64))
+    SimilarityJoin(1, 0.3, 0.1, JoinWindow(20)).forget(np.zeros(1, np.int64))
+
+
+def each_join(*cases: tuple[str, int]) -> None:
+    for strategy, dimensions in cases:
+        join_by(strategy, dimensions)
 
 
 def imputation() -> None:
@@ -188,7 +168,6 @@ def imputation() -> None:
             join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
             join.process(arrivals)
             join.forget(np.zeros(1, np.int64))
-    DonorIndex(repository).query(repository[:3], 0.1)
     EarlierValues(3).process(np.zeros(WARM_UP_ROWS, int), np.arange(WARM_UP_ROWS), objects)
 
 
@@ -198,36 +177,40 @@ def ranking() -> None:
     top_k.top_k_probabilities(scores, prob, tuples=pairs, k=1)
     top_k.rank_probabilities(scores, prob, tuples=pairs, k=2)
     top_k.top_k_streams(scores, prob, pairs, k=2)
+    top_k.pk_topk(scores, prob, k=2), top_k.pt_k(scores, prob, k=2, probability=0.1)
+    top_k.u_topk(scores, prob, k=2), top_k.u_kranks(scores, prob, k=2)
+    top_k.u_topk(scores, prob, tuples=pairs, k=2)
+    top_k.expected_ranks(scores, prob), top_k.prf(scores, prob, weights=[1.0])
+    top_k.prfe(scores, prob, alpha=0.5)
     options: dict[str, dict[str, Any]] = {
         "pt_k": {"probability": 0.1},
         "prf": {"weights": (1.0,)},
         "prfe": {"alpha": 0.5},
     }
+    given = {"scores": scores, "prob": prob, "exclusive": pairs}
     for name in SEMANTICS:
         semantics = Semantics(name, **options.get(name, {}))
-        window = TopKWindow({"a": (1, 2), "b": (2, 3)}, length=5, semantics=semantics)
-        window.extend(np.arange(8), scores=scores, prob=prob, exclusive=pairs)
-        window.advance(20)
-    by_rows = TopKWindow({"a": (1, 2)}, rows=3, confidence=0.9)
-    by_rows.extend(np.arange(8), scores=scores, prob=prob)
-    scope, clocks = np.zeros(8, np.int64), (np.zeros(1, np.int64), np.zeros(1, np.int64))
-    _, steps = judged(scope, np.arange(8), np.zeros(8, np.bool_), np.arange(8), clocks)
-    steps.known(scope, np.arange(8), np.arange(8))
+        windows = TopKWindows({"a": (1, 2), "b": (2, 3)}, length=5, semantics=semantics)
+        windows.extend(np.arange(8), key=pairs, **given)
+    clocks, scope, times = EventClocks(), np.zeros(8, np.int64), np.arange(8)
+    clocks.grow(1)
+    clocks.judge(scope, times, np.zeros(8, np.bool_), times)
+    clocks.known(scope, times, times)
     for plan in PLANS:
         timetable([(1, 2), (2, 3), (3, 5)], plan)
 
 
-WARM_UP_STEPS = {
+WARM_UP_STEPS: dict[str, Callable[[], Any]] = {
     "row hashes": row_hashes,
     "disorder": disorder,
     "laws": laws,
     "count windows": count_windows,
     "delta windows": delta_windows,
     "time windows": time_windows,
-    "similarity join": similarity_join,
-    "other join strategies": other_strategies,
+    "similarity join": partial(each_join, ("auto", 1), ("auto", 3)),
+    "other join strategies": partial(each_join, ("nested", 1), ("sort", 1)),
     "imputation": imputation,
     "ranking": ranking,
 }
-# Begun first, so that no process is left with a long one at the end.
+# The longest steps first, so that no process still runs one at the end.
 SLOWEST = ("imputation", "count windows", "similarity join", "disorder", "ranking")

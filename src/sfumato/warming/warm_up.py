@@ -1,4 +1,4 @@
-"""Compile ahead every kernel that a query may need, here and in other processes."""
+"""Compile all kernels that queries may need ahead of time, here and in other processes."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from sfumato.kernels import compile_store
 from sfumato.kernels.compile import done
 from sfumato.warming.steps import SLOWEST, WARM_UP_STEPS
 
-# A separate process, not a fork or a spawned one: this works in any script and notebook.
+# A separate process rather than a fork or spawn: this works in any script and notebook.
 ONE_STEP = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -32,7 +32,7 @@ class WarmedUp(NamedTuple):
     loaded
         Kernels read from disk.
     folder
-        Folder in which kernels are kept; None if no folder can be written.
+        Folder of the compiled kernels; None if no folder is writable.
     """
 
     compiled: int
@@ -45,21 +45,20 @@ def warm_up(
     progress: Callable[[str], None] | None = None,
     processes: int | None = None,
 ) -> WarmedUp:
-    """Compile all kernels, so that no query has to.
+    """Compile all kernels ahead of time, so that queries start without compilation.
 
     Parameters
     ----------
     only
-        Names of the operators to compile, see `sfumato.warming.steps`; None: all.
+        Names of the steps to compile, see `sfumato.warming.steps`; None: all.
     progress
         Called with the name of each operator before it is compiled.
     processes
-        Number of processes that compile at the same time, 300 MB each; None: one per processor
-        core.
+        Number of parallel processes, 300 MB each; None: one per processor core.
 
     Returns
     -------
-    The numbers of kernels compiled and read, and the folder where they are kept.
+    The numbers of kernels compiled and loaded, and their folder.
 
     Raises
     ------
@@ -70,10 +69,10 @@ def warm_up(
 
     Notes
     -----
-    Call it once per machine, as the user who installed the package or who runs the queries; for an
-    image, while it is built. Each machine of a cluster needs its own kernels. Kernels on disk are
-    only read; docs/running.md says where they are kept. The first run takes some minutes of
-    processor time, later ones some seconds.
+    Call it once per machine, as the user who installed the package or who runs the queries. For an
+    image, call it during the build. Each machine of a cluster needs the kernels. Kernels on disk
+    are not compiled again; docs/running.md describes their location. The first run takes a few
+    minutes of processor time, later runs a few seconds.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     processes = cores or 1 if processes is None else processes
@@ -85,8 +84,8 @@ def warm_up(
         raise KeyError(
             f"no operator to warm up is named {unknown[0]!r}; there are {list(WARM_UP_STEPS)}"
         )
-    begun, folder = done(), compile_store.writable()
-    compile_store.first_within_an_hour()  # whoever warms up knows that kernels are compiled
+    begun, folder = done(), compile_store.folder()
+    compile_store.mark("compiling")  # a warm-up needs no notice about compilation
     elsewhere = 0
     for place, name in enumerate(names):
         if progress is not None:
@@ -94,8 +93,11 @@ def warm_up(
         before = done()
         WARM_UP_STEPS[name]()
         if not elsewhere and len(done().compiled) > len(before.compiled):
-            # There is work to do: others take it up, and this process then reads their kernels.
+            # Something must be compiled: other processes do so, and this process then reads their
+            # kernels.
             elsewhere = _compile_elsewhere(names[place + 1 :], processes, progress)
+    if only is None:
+        compile_store.mark("warm")
     compiled, loaded = (len(now) - len(then) for now, then in zip(done(), begun, strict=True))
     return WarmedUp(compiled + elsewhere, loaded, folder)
 
@@ -103,11 +105,8 @@ def warm_up(
 def _compile_elsewhere(
     names: Sequence[str], processes: int, progress: Callable[[str], None] | None
 ) -> int:
-    """Compile these operators in other processes, and return the number of kernels.
-
-    If one fails there, this process fails at the same operator later, and raises the error.
-    """
-    folder = compile_store.writable()
+    """Compile operators in other processes; return the number of kernels. Errors recur here."""
+    folder = compile_store.folder()
     if folder is None or processes == 1 or len(names) < 2 or not sys.executable:
         return 0
 

@@ -1,4 +1,4 @@
-"""Matches of tuples of many samples in one dimension: sums and pairs by sorting."""
+"""Matches of tuples of many samples: sums by sorting or along one axis; pairs of samples."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from join_reference import near_on_paper
 from seeds import seeds
 from sfumato.kernels.joins.match_probability import (
     MANY_PAIRS,
@@ -14,76 +15,91 @@ from sfumato.kernels.joins.match_probability import (
     match_probabilities,
     sorted_sum,
 )
-from sfumato.kernels.joins.matching_pairs import Match, Pairs, _pairs_by_sorting, _pairs_of_numbers
+from sfumato.kernels.joins.matching_pairs import matching_pairs
 from sfumato.kernels.joins.tuple_store import lone_tuples
 from sfumato.operators.arrays import offsets_of
 
 
 def tuples_of(*given):
-    """Slots 0, 1, ... of (prob, values)."""
+    """Slots 0, 1, ... of (prob, points)."""
     prob = np.concatenate([p for p, _ in given])
-    points = np.concatenate([v for _, v in given])[:, None]
+    points = np.concatenate([np.reshape(x, (len(p), -1)) for p, x in given])
     offsets = offsets_of(np.array([len(p) for p, _ in given]))
     existence = np.array([min(p.sum(), 1.0) for p, _ in given])
     return lone_tuples(offsets, prob, points, existence, 0)
 
 
-def drawn(rng, n):
-    """Samples with ties and distances of just the limit among them."""
+def drawn(rng, n, d=1, axis=None):
+    """Samples with ties and distances of just the limit among them; along one axis, or several."""
     prob = rng.dirichlet(np.ones(n)) * rng.choice([0.3, 1.0])
-    return prob, np.round(rng.normal(size=n), int(rng.integers(0, 3)))
+    points = np.round(rng.normal(size=(n, d)), int(rng.integers(0, 3)))
+    if axis is not None:
+        points[:, np.arange(d) != axis] = points[0, np.arange(d) != axis]
+    return prob, points
 
 
-def near(left, right, limit):
+def near(left, right, within):
     return [
-        (i, j) for i, x in enumerate(left[1]) for j, y in enumerate(right[1]) if abs(x - y) <= limit
+        (i, j)
+        for i, x in enumerate(left[1])
+        for j, y in enumerate(right[1])
+        if near_on_paper(x, y, within)
     ]
+
+
+def mass_of(left, right, pairs):
+    return math.fsum(left[0][i] * right[0][j] for i, j in pairs)
+
+
+def pair_of(rng, d, most=40):
+    return [drawn(rng, int(rng.integers(1, most)), d) for _ in range(2)]
 
 
 @pytest.mark.parametrize("seed", seeds(20))
 def test_a_sum_by_sorting_is_the_sum_over_all_near_pairs(seed):
     rng = np.random.default_rng(seed)
-    left, right = drawn(rng, int(rng.integers(1, 40))), drawn(rng, int(rng.integers(1, 40)))
+    left, right = pair_of(rng, 1)
     limit = float(rng.choice([0.0, 0.1, 0.5, 1.0, 9.0]))
-    exact = math.fsum(left[0][i] * right[0][j] for i, j in near(left, right, limit))
+    pairs = [(i, j) for i, x in enumerate(left[1]) for j, y in enumerate(right[1])
+             if abs(x - y) <= limit]  # fmt: skip
     tuples = tuples_of(left, right)
+    exact = mass_of(left, right, pairs)
     assert sorted_sum(tuples, 0, 1, limit) == pytest.approx(exact, rel=1e-14)
 
 
-@pytest.mark.parametrize("seed", seeds(20))
-def test_pairs_found_by_sorting_are_the_near_pairs(seed):
+@pytest.mark.parametrize("seed", seeds(30))
+def test_sums_along_one_axis_are_the_sums_over_all_near_pairs(seed):
     rng = np.random.default_rng(seed)
-    left, right = drawn(rng, int(rng.integers(1, 30))), drawn(rng, int(rng.integers(1, 30)))
-    limit, most = float(rng.choice([0.0, 0.1, 1.0])), 1_000
-    tuples, exchange = tuples_of(left, right), int(rng.choice([0, -1]))
-    match = Match(np.int64(0), np.int64(1), 0.5, exchange)
-    none = Pairs(np.empty(0), np.empty(0, np.int32), np.empty(0, np.int32))
-    pairs = Pairs(np.empty(1_000), np.empty(1_000, np.int32), np.empty(1_000, np.int32))
-    wanted = _pairs_of_numbers(tuples, match, limit, 0, none)
-    assert _pairs_by_sorting(tuples, match, limit, most, 0, none) == wanted
-    assert _pairs_by_sorting(tuples, match, limit, most, 0, pairs) == wanted
-    sides = (pairs.left, pairs.right) if exchange == 0 else (pairs.right, pairs.left)
-    found = sorted(zip(*(side[:wanted].tolist() for side in sides), strict=True))
-    assert found == near(left, right, limit)
-    exact = math.fsum(left[0][i] * right[0][j] for i, j in found)
-    assert pairs.prob[:wanted].sum() == pytest.approx(0.5 * exact, rel=1e-12)
+    d, one, zero = int(rng.integers(2, 5)), np.ones(1, np.int64), np.zeros(1, np.int64)
+    axes = [None if rng.random() < 0.2 else int(rng.integers(0, d)) for _ in range(2)]
+    left, right = (drawn(rng, int(rng.integers(1, 40)), d, axis) for axis in axes)
+    for within in (0.1, 0.5, 1.0, 2.0):
+        exact = mass_of(left, right, near(left, right, within))
+        found = match_probabilities(tuples_of(left, right), zero, one, criterion(d, within, 1e-3))
+        assert found[0] == (-1.0 if exact < 1e-3 else pytest.approx(exact, rel=1e-12))
 
 
+@pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("seed", seeds(20))
-def test_fewer_pairs_have_the_same_probability_and_are_near(seed):
+def test_the_pairs_of_a_match_are_the_near_ones_or_fewer_of_the_same_probability(seed, d):
     rng = np.random.default_rng(seed)
-    left, right = drawn(rng, 25), drawn(rng, 25)
-    limit, most = float(rng.choice([0.1, 1.0])), int(rng.integers(1, 12))
-    known = near(left, right, limit)
-    if len(known) <= most:
-        pytest.skip("so few pairs are near")
-    tuples, match = tuples_of(left, right), Match(np.int64(0), np.int64(1), 1.0, 0)
-    pairs = Pairs(np.empty(most + 1), np.empty(most + 1, np.int32), np.empty(most + 1, np.int32))
-    assert _pairs_by_sorting(tuples, match, limit, most, 0, pairs) == most
-    exact = math.fsum(left[0][i] * right[0][j] for i, j in known)
-    assert pairs.prob[:most].sum() == pytest.approx(exact, rel=1e-12)
-    found = zip(pairs.left[:most].tolist(), pairs.right[:most].tolist(), strict=True)
-    assert set(found) <= set(known)
+    left, right = pair_of(rng, d)
+    within, swap = float(rng.choice([0.1, 1.0])), int(rng.choice([0, -1]))
+    known = near(left, right, within)
+    exact, (zero, one) = mass_of(left, right, known), np.array([[0], [1]])
+    about = criterion(d, within, 1e-9)
+    for most in {1, 7, max(len(known), 1), 10_000} if known else {10_000}:
+        offsets, pairs = matching_pairs(
+            tuples_of(left, right), zero, one, zero + swap, np.array([exact]), np.array([0.5]),
+            about, most,
+        )  # fmt: skip
+        sides = (pairs.left, pairs.right) if swap == 0 else (pairs.right, pairs.left)
+        found = list(zip(*(side.tolist() for side in sides), strict=True))
+        assert offsets.tolist() == [0, len(found)]
+        assert len(found) == min(most, len(known))
+        assert set(found) <= set(known)
+        assert len(known) > most or sorted(found) == known
+        assert pairs.prob.sum() == pytest.approx(0.5 * exact, rel=1e-12)
 
 
 def test_hundreds_of_thousands_of_samples_a_side_are_matched():

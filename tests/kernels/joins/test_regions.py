@@ -12,7 +12,6 @@ from seeds import examples
 from sfumato.kernels.joins.regions import (
     FEW_SAMPLES,
     prunes,
-    sample_level_prunes,
     summarise,
     summary_columns,
 )
@@ -68,34 +67,6 @@ def test_a_pruned_pair_is_below_the_threshold(seed, d, most, probability, within
             assert cut == prunes(tuples.summary, y, x, d, within)
             if cut:
                 assert pr_match(lists[x], lists[y], within) < probability
-
-
-@examples(60)
-@given(st.integers(0, 10**6), st.integers(1, 3), st.floats(0.01, 1.0), st.sampled_from([0.5, 2.0]))
-def test_the_sample_level_lemma_never_prunes_an_answer(seed, d, probability, within):
-    lists = random_tuples(seed, d, 8)
-    summaries = []
-    for p, x in lists:
-        centre = np.average(x, axis=0, weights=p)
-        radius = np.sqrt(((x - centre) ** 2).sum(axis=1))
-        order = np.argsort(radius, kind="stable")
-        summaries.append((centre, radius[order], np.cumsum(p[order])))
-    for x in range(6):
-        for y in range(6, 12):
-            (a, *ball), (b, *other) = summaries[x], summaries[y]
-            distance = float(np.sqrt(((a - b) ** 2).sum()))
-            least = probability * (1 - SIFT_SLACK)
-            if sample_level_prunes(distance, *ball, *other, within, least):
-                assert pr_match(lists[x], lists[y], within) < probability
-
-
-def test_the_sample_level_lemma_needs_no_more_than_one_far_sample_left_out():
-    # X: 9/10 at distance 0 and 1/10 at distance 10 of its centre; Y the same, 12 away, within 3.
-    # Full balls meet; without the tenth of each they are 12 apart, and 1 - 0.81 = 0.19 is left.
-    radius, mass = np.array([0.0, 10.0]), np.array([0.9, 1.0])
-    assert sample_level_prunes(12.0, radius, mass, radius, mass, 3.0, 0.2)
-    assert not sample_level_prunes(12.0, radius, mass, radius, mass, 3.0, 0.18)
-    assert not sample_level_prunes(2.0, radius, mass, radius, mass, 3.0, 0.99)
 
 
 def test_far_samples_of_little_mass_do_not_keep_a_pair():

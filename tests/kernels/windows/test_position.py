@@ -1,15 +1,12 @@
-"""T_j, the probability of being among the w newest existing tuples, against the possible worlds."""
+"""T_j, the probability of being among the w newest existing tuples, against the recursion."""
 
 from __future__ import annotations
-
-from fractions import Fraction
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.kernels.windows.count.count_boundary import positions
-from worlds import at_least
 
 PROBABILITIES = st.sampled_from([0.0, 1.0, 0.5, 0.25, 1e-12, 0.3, 0.95]) | st.floats(0.0, 1.0)
 
@@ -26,17 +23,6 @@ def at_most_by_recursion(probabilities, most):
 def ask(existence, first, last, rows):
     integers = (np.asarray(values, dtype=np.int64) for values in (first, last))
     return positions(np.asarray(existence, dtype=np.float64), *integers, rows)
-
-
-@given(st.lists(PROBABILITIES, max_size=7), st.integers(1, 8))
-def test_a_position_is_the_sum_over_possible_worlds(existence, rows):
-    n = len(existence)
-    first = list(range(n + 1))
-    for begin, got in zip(first, ask(existence, first, [n] * (n + 1), rows), strict=True):
-        exact = 1 - at_least(existence[begin:], rows)
-        assert abs(Fraction(float(got)) - exact) < 1e-15
-        if sum(p > 0 for p in existence[begin:]) < rows:
-            assert got == 1.0
 
 
 @given(
@@ -64,11 +50,3 @@ def test_thousands_of_tuples_stay_within_the_stated_error():
     got = ask(existence, first, np.full(first.size, 1000), 400)
     expected = [at_most_by_recursion(existence[i:], 399) for i in first]
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-13)
-
-
-def test_tuples_beyond_as_many_certain_newer_ones_are_surely_outside():
-    assert ask([1.0] * 5, [0, 1, 2, 3], [5] * 4, 3).tolist() == [0.0, 0.0, 0.0, 1.0]
-
-
-def test_no_question_has_no_answer():
-    assert ask([0.5], [], [], 1).size == 0

@@ -18,7 +18,6 @@ from controllers import CONTROLS, NEVER, START, every_control
 from seeds import examples
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.operators.state.snapshot import SnapshotError
 
 
 @st.composite
@@ -326,18 +325,3 @@ def test_extreme_times_do_not_overflow():
     for control in CONTROLS.values():
         punctuation = Punctuator(**control).extend(extreme, np.sort(extreme))
         assert (punctuation[1:] >= punctuation[:-1]).all()
-
-
-def test_a_snapshot_of_another_kind_is_refused():
-    with pytest.raises(SnapshotError):
-        Punctuator.restore(b"not a snapshot")
-    damaged = bytearray(Punctuator(slack=3).snapshot())
-    damaged[-1] ^= 1
-    with pytest.raises(SnapshotError):
-        Punctuator.restore(bytes(damaged))
-
-
-def test_no_rows_are_no_punctuations():
-    none = np.empty(0, np.int64)
-    assert Punctuator(slack=3).extend(none, none).tolist() == []
-    assert Punctuator(0.01, estimator="normal").extend(none, none).dtype == np.int64

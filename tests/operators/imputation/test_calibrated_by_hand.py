@@ -16,9 +16,9 @@ from seeds import seeds
 from sfumato.kernels.imputation.calibration import curve_of
 from sfumato.kernels.imputation.dependency_choice import (
     MARGINAL,
-    donor_nodes,
-    interval_of_nodes,
+    donors_in_box,
 )
+from sfumato.kernels.imputation.donors import interval_of_nodes
 from sfumato.kernels.imputation.imputation import held_out_ranks
 from sfumato.kernels.imputation.repository import new_scratch, scale
 from sfumato.operators.imputation.imputer import Imputer
@@ -60,7 +60,7 @@ def interval(imputer, one, t, chosen):
     """Between what an attribute's values stay, from the index nodes of its choice."""
     scratch = new_scratch(imputer.prepared)
     scale(imputer.prepared, one, scratch.scaled)
-    _, nodes = donor_nodes(imputer.prepared, t, chosen, scratch) if chosen > 0 else (0, 0)
+    nodes = donors_in_box(imputer.prepared, t, chosen, scratch)[2] if chosen > 0 else 0
     return interval_of_nodes(imputer.prepared, t, scratch.search, nodes)
 
 

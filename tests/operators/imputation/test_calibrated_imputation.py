@@ -104,40 +104,16 @@ def test_at_least_so_many_donors_lend_and_a_box_with_fewer_is_widened():
     assert inside[1:].all()
 
 
-def test_the_same_rows_in_any_order_make_the_same_imputer():
-    repository = rows(300, 6)
-    one = calibrated(repository)
-    other = calibrated(repository[::-1].copy(), DEPENDENCIES[::-1])
-    objects = hidden(rows(50, 7), 0.3, 8)
-    for mine, its in zip(laws(one, objects), laws(other, objects), strict=True):
-        np.testing.assert_array_equal(mine, its)
-
-
-def test_columns_in_any_order_make_the_same_imputer():
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1, 0, 2]])
+def test_rows_and_columns_in_any_order_make_the_same_imputer(order):
     repository, objects = rows(300, 6), hidden(rows(50, 7), 0.3, 8)
-    names, order = ["a", "b", "noise", "c"], [3, 1, 0, 2]
-    one = calibrated(repository)
-    turned = [names[i] for i in order]
-    other = Imputer(repository[:, order], DEPENDENCIES, ["c"], names=turned, method="calibrated")
-    for mine, its in zip(laws(one, objects), laws(other, objects[:, order]), strict=True):
+    names = [["a", "b", "noise", "c"][i] for i in order]
+    turned = repository[::-1, order].copy()
+    other = Imputer(turned, DEPENDENCIES[::-1], ["c"], names=names, method="calibrated")
+    for mine, its in zip(
+        laws(calibrated(repository), objects), laws(other, objects[:, order]), strict=True
+    ):
         np.testing.assert_array_equal(mine, its)
-
-
-def test_probabilities_are_above_0_and_sum_to_1_and_values_stay_within_the_repository():
-    repository = rows(500, 9)
-    imputer = calibrated(repository)
-    for values, prob in laws(imputer, hidden(rows(200, 10), 0.2, 11)):
-        assert prob.min() > 0.0
-        assert prob.sum() == pytest.approx(1.0, abs=1e-12)
-        assert repository[:, 3].min() <= values.min() <= values.max() <= repository[:, 3].max()
-
-
-def test_few_values_are_lent_as_they_are():
-    repository = rows(1000, 12)
-    repository[:, 3] = np.round(repository[:, 3])  # four different ones
-    imputer = calibrated(repository)
-    for values, _ in laws(imputer, hidden(rows(100, 13), 0.2, 14)):
-        assert set(values) <= set(repository[:, 3])
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 25])
@@ -169,16 +145,9 @@ def held_of_few(noise, size, levels, repetitions, lacking=False):
         gaps = objects.copy()
         gaps[:, 1 - lacking :] = np.nan
         found = Imputer(repository, ["x -> y : 0.1 -> 0.2"], ["y"], names=["x", "y"])
-        pairs = list(zip(laws_of(found, gaps), objects[:, 1], strict=True))
+        pairs = list(zip(laws(found, gaps), objects[:, 1], strict=True))
         held.append([[within(law, y, level) for law, y in pairs] for level in levels])
     return np.mean(held, axis=(0, 2))
-
-
-def laws_of(imputer, gaps):
-    done = imputer.impute(gaps)
-    for i in range(len(gaps)):
-        part = slice(done.offsets[i], done.offsets[i + 1])
-        yield done.values[part, 0], done.prob[part]
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -204,7 +173,7 @@ def test_the_range_of_99_percent_stays_with_two_missing_attributes():
     found = Imputer(repository, dependencies, ["y", "z"], names=["x", "y", "z"])
     gaps = objects.copy()
     gaps[:, 1:] = np.nan
-    pairs = list(zip(laws_of(found, gaps), objects[:, 1], strict=True))
+    pairs = list(zip(laws(found, gaps), objects[:, 1], strict=True))
     assert np.mean([within(law, y, 0.99) for law, y in pairs]) > 0.97
     assert np.mean([within(law, y, 0.9) for law, y in pairs]) == pytest.approx(0.9, abs=0.04)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.donor_index import DonorIndex
 from seeds import examples
 from sfumato.kernels.imputation.donor_tree import DONORS_PER_LEAF
-from sfumato.operators.imputation.donor_index import DonorIndex
 
 
 def rows_by_definition(points, centre, reach):

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples
-from sfumato.kernels.imputation.dependency_choice import MARGINAL, NOTHING, PRESENT
+from sfumato.kernels.imputation.dependency_choice import PRESENT
 from sfumato.kernels.imputation.imputation import share_limits
+from sfumato.kernels.imputation.repository import ABOUT
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputer
 from sfumato.operators.imputation.lattice import (
@@ -175,29 +176,6 @@ REPOSITORY = {
 }
 
 
-def test_edges_of_a_box_belong_to_it():
-    imputer = plain(REPOSITORY, ["a -> c : 0.1 -> 1"])
-    done = imputer.impute([[0.1, 0.0, np.nan]])  # 0.2 - 0.1 and 0.1 - 0.0 are 0.1 exactly
-    assert done.values[:, 2].tolist() == [1.0, 2.0]
-    assert done.prob.tolist() == [1 / 3, 2 / 3]
-    assert done.donors.tolist() == [[0, 0, 3]]
-    assert done.spread.tolist() == [[0.0, 0.0, 1.0]]
-
-
-def test_the_combined_rule_is_tried_first_and_single_ones_where_it_has_no_donors():
-    dependencies = ["a -> c : 0.1 -> 1", "b -> c : 0 -> 1"]
-    imputer = plain(REPOSITORY, dependencies, ["c"], fallback="reject")
-    assert [rule.level for rule in imputer.combinations] == [2, 1, 1]
-    done = imputer.impute(
-        {"a": [0.1, 0.2, 0.9, np.nan, 9.0], "b": [0.5, 1.0, 0.3, 1.0, 9.0], "c": [np.nan] * 5}
-    )
-    levels = [r.bit_count() if r >= 0 else r for r in done.chosen[:, 0].tolist()]
-    assert levels == [2, 1, 1, 1, NOTHING]
-    assert imputer.explain(done, 0) == "a, b -> c : 0.1, 0 -> 1"
-    assert imputer.explain(done, 4) == "no donors"
-    assert done.counts == {**dict.fromkeys(IMPUTATION_REASONS, 0), "imputed": 4, "no donors": 1}
-
-
 def test_nothing_becomes_zero_or_vanishes_silently():
     imputer = plain(REPOSITORY, ["a -> c : 0.1 -> 1"], ["c"], fallback="reject")
     objects = [[np.nan, 0.0, np.nan], [0.1, 0.0, 3.0], [np.inf, 0.0, np.nan], [0.0, 0.0, -np.inf]]
@@ -237,39 +215,6 @@ def test_an_infinite_determinant_is_a_missing_one():
     assert done.values[done.offsets[0] : done.offsets[1]].tolist() == [[3.0]]
     by_b = imputer.impute([[np.nan, 0.5, np.nan]])
     np.testing.assert_array_equal(by_b.values, done.values[done.offsets[1] : done.offsets[2]])
-
-
-def test_a_row_with_everything_missing_gets_the_marginal_distributions():
-    imputer = plain(REPOSITORY, ["a -> c : 0.1 -> 1"], joint=True)
-    done = imputer.impute([[np.nan] * 3])
-    assert done.chosen.tolist() == [[MARGINAL] * 3]
-    assert done.joint.tolist() == [True]
-    assert done.values.tolist() == [
-        [0.0, 0.0, 1.0],
-        [0.1, 0.5, 2.0],
-        [0.2, 0.5, 2.0],
-        [1.0, 1.0, 5.0],
-    ]
-    independent = plain(REPOSITORY, []).impute([[np.nan] * 3])
-    assert independent.offsets.tolist() == [0, 4 * 3 * 3]
-    assert imputer.explain(done, 0).startswith("a by its distribution in the repository; b by")
-
-
-def test_joint_values_come_from_common_donors_or_else_independently():
-    imputer = plain(
-        REPOSITORY, ["a -> b : 0.1 -> 1", "a -> c : 0 -> 1"], joint=True, scaling={"a": WHOLE}
-    )
-    done = imputer.impute([[0.1, np.nan, np.nan], [0.15, np.nan, np.nan]])
-    assert done.joint.tolist() == [True, True]
-    assert done.values[:1].tolist() == [[0.1, 0.5, 2.0]]  # only the row at 0.1 serves both
-    apart = plain(
-        {"a": [0.0, 1.0], "b": [0.0, 1.0], "c": [3.0, 4.0], "d": [5.0, 6.0]},
-        ["a -> c : 0 -> 1", "b -> d : 0 -> 1"],
-        joint=True,
-    )
-    done = apart.impute([[0.0, 1.0, np.nan, np.nan]])
-    assert done.joint.tolist() == [False]
-    assert done.values.tolist() == [[0.0, 1.0, 3.0, 6.0]]
 
 
 def test_donors_too_far_apart_for_the_epsilon_are_reported():
@@ -349,14 +294,19 @@ def test_independent_attributes_share_the_alternatives_they_may_have(data):
         assert done.prob[done.offsets[i] : done.offsets[i + 1]].sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_small_attributes_keep_all_their_values():
-    limits = np.zeros(3, np.int64)
-    share_limits(np.array([2, 50, 50]), np.array([True, True, True]), 50, limits)
-    assert limits.tolist() == [2, 5, 5]
-    share_limits(np.array([2, 50, 50]), np.array([False, True, True]), 60, limits)
-    assert limits.tolist() == [0, 7, 8]
-    share_limits(np.array([2, 3, 3]), np.array([True, True, True]), 2**62, limits)
-    assert limits.tolist() == [2, 3, 3]
+@pytest.mark.parametrize(
+    ("sizes", "missing", "most", "limits"),
+    [
+        ([2, 50, 50], [True, True, True], 50, [2, 5, 5]),
+        ([2, 50, 50], [False, True, True], 60, [0, 7, 8]),
+        ([2, 3, 3], [True, True, True], 2**62, [2, 3, 3]),
+    ],
+)
+def test_small_attributes_keep_all_their_values(sizes, missing, most, limits):
+    about = np.zeros(3, ABOUT)
+    about["size"] = sizes
+    share_limits(about, np.array(missing), most)
+    assert about["limit"].tolist() == limits
 
 
 def test_a_product_beyond_all_bounds_is_merged_and_says_so():
@@ -386,31 +336,31 @@ def test_combining_takes_all_determinants_and_the_smaller_epsilons():
 def test_levels_go_down_and_within_them_likely_rules_go_first():
     texts = ["a -> z : 1 -> 1", "b -> z : 1 -> 1", "c -> z : 1 -> 1"]
     donors = {"a": 5.0, "b": 0.5, "c": 3.0, "a,b": 0.2, "a,c": 2.0, "b,c": 0.7, "a,b,c": 9.0}
-    lattice = build_lattice(
+    combinations, left_out = build_lattice(
         [Dependency.parse(text) for text in texts], lambda d: donors[",".join(d.names)], 100
     )
-    order = [",".join(rule.dependency.names) for rule in lattice.combinations]
+    order = [",".join(rule.dependency.names) for rule in combinations]
     assert order == ["a,b,c", "a,c", "b,c", "a,b", "c", "a", "b"]
-    assert lattice.left_out == 0
+    assert left_out == 0
 
 
 def test_a_lattice_over_its_cap_keeps_the_top_and_the_single_rules_and_says_what_it_left_out():
     texts = [f"{name} -> z : 1 -> 1" for name in "abcdefgh"]
     dependencies = [Dependency.parse(text) for text in texts]
-    lattice = build_lattice(dependencies, lambda d: 1.0 + (d.names[0] == "b"), 20)
-    assert len(lattice.combinations) == 20
-    assert [r.level for r in lattice.combinations] == [8] + [7] * 8 + [6] * 3 + [1] * 8
-    assert lattice.left_out == 2**8 - 1 - 20
-    tiny = build_lattice(dependencies, lambda d: 1.0, 8)
-    assert [r.level for r in tiny.combinations] == [1] * 8
+    combinations, left_out = build_lattice(dependencies, lambda d: 1.0 + (d.names[0] == "b"), 20)
+    assert len(combinations) == 20
+    assert [r.level for r in combinations] == [8] + [7] * 8 + [6] * 3 + [1] * 8
+    assert left_out == 2**8 - 1 - 20
+    tiny, _ = build_lattice(dependencies, lambda d: 1.0, 8)
+    assert [r.level for r in tiny] == [1] * 8
 
 
 def test_a_combination_that_asks_the_same_is_tried_once():
     texts = ["a -> z : 0.1 -> 1", "a -> z : 0.2 -> 1"]
-    lattice = build_lattice([Dependency.parse(text) for text in texts], lambda d: 1.0, 100)
-    assert str(lattice.combinations[0].dependency) == "a -> z : 0.1 -> 1"
-    assert (lattice.combinations[0].level, lattice.combinations[0].expected) == (2, 1.0)
-    assert len(lattice.combinations) == 2
+    combinations, _ = build_lattice([Dependency.parse(text) for text in texts], lambda d: 1.0, 100)
+    assert str(combinations[0].dependency) == "a -> z : 0.1 -> 1"
+    assert (combinations[0].level, combinations[0].expected) == (2, 1.0)
+    assert len(combinations) == 2
 
 
 def test_the_correlation_dimension_is_that_of_the_set():

@@ -153,15 +153,6 @@ def test_approximations_follow_the_papers_formulas(n):
         np.testing.assert_array_equal(law.pmf(), np.diff(law.cdf(np.arange(n + 1)), prepend=0.0))
 
 
-def test_the_poisson_law_agrees_with_scipy_at_any_mean():
-    stats = pytest.importorskip("scipy.stats")
-    for n, x in ((2000, 0.9), (2000, 0.01), (60, 0.3), (20_000, 0.5)):
-        k = np.unique(np.linspace(0, n - 1, 300).astype(int))
-        law = PoissonBinomial(np.full(n, x), "poisson")
-        np.testing.assert_allclose(law.cdf(k), stats.poisson.cdf(k, n * x), rtol=1e-9, atol=1e-290)
-        np.testing.assert_allclose(law.sf(k), stats.poisson.sf(k, n * x), rtol=1e-9, atol=1e-290)
-
-
 @pytest.mark.parametrize("method", ["normal", "refined_normal"])
 def test_certain_tuples_only_are_counted_not_divided_by_zero(method):
     law = PoissonBinomial([1.0, 0.0, 1.0], method)

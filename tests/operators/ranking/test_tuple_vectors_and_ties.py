@@ -11,10 +11,9 @@ import pytest
 
 import sfumato as sf
 from seeds import seeds
-from sfumato.operators.ranking.ranked_items import RankedItems
-from sfumato.operators.ranking.semantics import Semantics, rankings
-from sfumato.operators.ranking.top_k_window import TopKWindow
-from sfumato.operators.ranking.tuple_values import TooManyVectorsError
+from sfumato.operators.ranking.ranked_items import checked_items
+from sfumato.operators.ranking.semantics import Semantics, TooManyVectorsError
+from sfumato.operators.ranking.top_k_windows import TopKWindows
 from worlds import worlds
 
 
@@ -91,11 +90,11 @@ def test_u_topk_does_not_depend_on_how_many_alternatives_stand_for_a_value(n):
 
 def test_a_window_answers_u_topk_with_vectors_of_tuples():
     scores = [5.0, 1.0, 4.0, 3.9, 3.0]
-    window = TopKWindow({"two": (2, 10)}, length=100, semantics="u_topk", start=0)
+    window = TopKWindows({"two": (2, 10)}, length=100, semantics="u_topk", start=0)
     window.extend([0, 1, 2], scores=scores, prob=[0.5, 0.5, 0.5, 0.5, 0.9], offsets=[0, 2, 4, 5])
     answers = window.advance(10)
     # 0 above 1 (5 > 4 or 3.9): 0.5; then 1 above 2 and 0 at 1: 0.45 ...
-    assert answers.row.tolist() == [0, 1]
+    assert answers.id.tolist() == [0, 1]
     assert answers.probability.tolist() == [0.5, 0.5]
     assert answers.rank.tolist() == [1, 2]
 
@@ -128,13 +127,13 @@ def test_of_at_most_k_certain_tuples_the_better_expected_scores_come_first(seman
     for order in permutations(range(3)):
         for ascending in (False, True):
             scores = [spread(means[i], widths[i], n, rng) for i in order]
-            items = RankedItems(
+            items = checked_items(
                 np.concatenate(scores), np.full(3 * n, 1 / n), None, np.repeat(range(3), n),
                 ascending=ascending,
             )  # fmt: skip
             if semantics.name == "u_topk" and n > 1:
                 continue  # a vector says the order itself
-            found = rankings(items, np.array([3, 4]), semantics)
+            found = semantics.rank(items, np.array([3, 4]))
             by_mean = sorted(range(3), key=lambda place: means[order[place]], reverse=not ascending)
             assert found.tuples.tolist() == [*by_mean, *by_mean]
             if semantics.name in ("pk_topk", "pt_k"):
@@ -146,10 +145,10 @@ def test_equal_probabilities_are_equal_whatever_they_are_the_sum_of():
     scores = [1.0, 1.0, 9.0, 3.0, 3.0, 3.0]
     prob = [0.1, 0.2, 0.3, 0.1, 0.1, 0.1]
     owner = [0, 0, 1, 2, 2, 2]
-    items = RankedItems(scores, prob, None, owner)
-    assert rankings(items, np.array([3]), Semantics("pk_topk")).tuples.tolist() == [1, 2, 0]
-    items = RankedItems(scores, prob, None, owner, ascending=True)
-    assert rankings(items, np.array([3]), Semantics("pk_topk")).tuples.tolist() == [0, 2, 1]
+    items = checked_items(scores, prob, None, owner)
+    assert Semantics("pk_topk").rank(items, np.array([3])).tuples.tolist() == [1, 2, 0]
+    items = checked_items(scores, prob, None, owner, ascending=True)
+    assert Semantics("pk_topk").rank(items, np.array([3])).tuples.tolist() == [0, 2, 1]
 
 
 @pytest.mark.parametrize("ascending", [False, True])
@@ -160,12 +159,12 @@ def test_windows_ranked_together_order_ties_as_one_window_does(ascending):
         given = {"scores": score, "prob": np.full(6 * n, 1 / n), "offsets": n * np.arange(7)}
         found = []
         for plain in (True, False):
-            window = TopKWindow(
+            window = TopKWindows(
                 {"all": (8, 10)}, length=100, start=0, ascending=ascending,
                 semantics="pk_topk" if plain else Semantics("prf", weights=(1.0,) * 8),
             )  # fmt: skip
             window.extend(range(6), **given)
-            found.append(window.advance(10).row.tolist())
+            found.append(window.advance(10).id.tolist())
         means = score.reshape(6, n).mean(axis=1)
         assert found[0] == found[1]
         assert found[0] == np.argsort(means if ascending else -means).tolist()

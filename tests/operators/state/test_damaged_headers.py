@@ -115,13 +115,7 @@ def test_a_part_described_by_values_of_other_types_is_refused(key):
         unpack(forged(header | {"parts": {"p": place | {"more": 1}}}, parts), "window", 1)
 
 
-@pytest.mark.parametrize("text", [b"", b"[" * 100_000, b"\xff\xfe", b"1" * 10_000, b"NaN", b"{"])
-def test_a_header_that_is_not_valid_json_is_refused(text):
-    with pytest.raises(SnapshotError):
-        unpack(forged(text, b""), "window", 1)
-
-
-@given(st.binary(max_size=60))
+@given(st.binary(max_size=60) | st.sampled_from([b"[" * 100_000, b"1" * 10_000, b"NaN", b"{"]))
 def test_a_header_of_any_bytes_is_refused(text):
     with pytest.raises(SnapshotError):
         unpack(forged(text, b""), "window", 1)

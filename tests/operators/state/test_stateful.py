@@ -140,8 +140,8 @@ DAMAGES = {
     "not decrease": lambda v, a: a.update({"offsets": np.array([0, 4, 3])}),
     "must have length 4": lambda v, a: a.update({"offsets": np.array([0, 1, 3])} | {
         "law.prob": np.zeros(4)}) or a.update({"offsets": np.array([0, 4])}),
-    "lacks the array": lambda v, a: a.pop("held.numbers"),
-    "lacks the value": lambda v, a: v["state"].pop("total"),
+    "has no array": lambda v, a: a.pop("held.numbers"),
+    "has no value": lambda v, a: v["state"].pop("total"),
     "do not belong": lambda v, a: a.update({"more": np.zeros(1)}),
     "at least 0": lambda v, a: a.update({"held.numbers": np.array([-1])}),
     "more is held": lambda v, a: a.update({"held.numbers": np.arange(6)}),

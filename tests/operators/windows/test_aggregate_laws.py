@@ -130,6 +130,7 @@ def test_a_tenth_ten_times_is_certain():
         ({"quantiles": (1.5,)}, "`quantiles` must lie in"),
         ({"distribution": 0}, "`distribution` must be None or"),
         ({"samples": 0}, "`samples` must be"),
+        ({"seed": 0.5}, "`seed` must be"),
         ({"seed": 2**63}, "`seed` must be a whole number of 64 bits"),
     ],
 )

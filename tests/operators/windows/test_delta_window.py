@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples, seeds
-from sfumato.kernels.windows.sliding_partials import STRIDE
+from sfumato.kernels.windows.delta_window import STRIDE
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
-from window_cases import ALL, MOMENTS, arrays, check, column, random_tuples
+from window_cases import ALL, arrays, check, column, random_tuples
 from worlds import aggregate_laws
 
 
@@ -70,18 +70,6 @@ def in_parts(operator, rng, groups, offsets, prob, values, crash=True):
     return operator, parts
 
 
-def same(whole, parts):
-    np.testing.assert_array_equal(whole.held, np.concatenate([p.held for p in parts]))
-    for r, result in enumerate(whole.results):
-        for name in ("mean", "stddev", "existence", "quantiles", "error"):
-            got = np.concatenate([getattr(p.results[r], name) for p in parts])
-            np.testing.assert_array_equal(getattr(result, name), got, err_msg=name)
-        if result.value is not None:
-            for name in ("value", "prob", "moved"):
-                got = np.concatenate([getattr(p.results[r], name) for p in parts])
-                np.testing.assert_array_equal(getattr(result, name), got, err_msg=name)
-
-
 @pytest.mark.parametrize("seed", seeds(6, 2))
 def test_windows_and_aggregates_are_their_definitions(seed):
     rng = np.random.default_rng(seed)
@@ -108,27 +96,6 @@ def test_windows_and_aggregates_are_their_definitions(seed):
                 laws = aggregate_laws(requests, column(inside, attribute))
                 for r, law in zip(which, laws, strict=True):
                     check(answers.results[r], row, law, shares, 5)
-
-
-@pytest.mark.parametrize("seed", seeds(8, 4))
-def test_answers_do_not_depend_on_calls_nor_on_a_crash(seed):
-    rng = np.random.default_rng(seed)
-    tuples = random_tuples(rng, 120, attributes=2, certain=[0.0, 1.0, 0.5][seed % 3])
-    groups = rng.integers(0, 3, len(tuples))
-    data = arrays(tuples, 2)
-    wanted = MOMENTS if seed % 2 else ALL
-
-    def fresh():
-        return DeltaWindowAggregate(
-            float(seed % 4), 0, wanted, threshold=0.8, max_tuples=30, seed=seed, samples=50,
-            quantiles=(0.5,) if wanted is ALL else (), distribution=3 if wanted is ALL else None,
-        )  # fmt: skip
-
-    whole = fresh()
-    expected = whole.process(groups, *data)
-    parted, parts = in_parts(fresh(), rng, groups, *data)
-    same(expected, parts)
-    assert parted.overflow == whole.overflow
 
 
 @examples(60)

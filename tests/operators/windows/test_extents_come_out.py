@@ -51,50 +51,6 @@ def test_only_idle_scopes_complete_their_extents():
     assert window.flush().group.tolist() == [0]
 
 
-def test_a_late_row_is_part_of_the_extents_that_are_still_open():
-    # slack 1, arrivals 10, 20, 30, 5, 40: 5 comes out late, at punctuation 20
-    window = ExtentAggregate(60, 60, [Aggregate("sum", 0)])
-    feed(
-        window, [10, 20, 5, 30], np.array([10, 20, 20, 30]),
-        np.array([False, False, True, False]), values=[10, 20, 5, 30],
-    )  # fmt: skip
-    feed(window, [40], np.array([40]), values=[40])
-    found = window.flush()
-    assert found.results[0].mean.tolist() == [105.0]
-    assert found.late.tolist() == [0]
-    assert window.counters["late"] == 0
-
-
-def test_an_extent_counts_its_own_late_rows_and_its_key_s():
-    window = ExtentAggregate(10, 10, COUNT)
-    # both keys share punctuations; the second source, at 18, is ahead of the frame's 5 and 6
-    assert len(feed(window, [5, 6], np.array([5, 6]), group=[0, 1])) == 0
-    late = np.array([True, True, True])
-    assert len(feed(window, [1, 2, 12], np.array([18, 18, 18]), late, group=[0, 0, 1])) == 0
-    found = feed(window, [15, 35], np.array([15, 40]), group=[0, 1])
-    assert (found.end.tolist(), found.group.tolist()) == ([10, 10, 20, 20], [0, 1, 0, 1])
-    assert (found.held.tolist(), found.late.tolist()) == ([1, 1, 1, 1], [2, 0, 0, 0])
-    assert window.flush().late.tolist() == [0]
-    assert window.counters["late"] == 2
-
-
-def test_a_row_late_for_a_complete_extent_is_in_longer_ones_that_are_open():
-    window = ExtentAggregate(20, 10, [Aggregate("sum", 0), Aggregate("max", 0)])
-    feed(window, [8, 11, 9], values=[1, 2, 4])  # [-10, 10) was complete at 11; 9 is in [0, 20) too
-    found = window.flush()
-    assert found.results[0].mean.tolist() == [7.0, 2.0]
-    assert found.results[1].mean.tolist() == [4.0, 2.0]
-    assert window.counters["late"] == 0
-
-
-def test_an_extent_of_late_rows_alone_comes_out():
-    window = ExtentAggregate(10, 10, [*COUNT, Aggregate("min", 0)])
-    late = np.array([True, True, False])
-    found = feed(window, [4, 3, 25], np.array([5, 5, 25]), late, values=[7, 6, 1])
-    assert (found.end.tolist(), found.held.tolist()) == ([10], [2])
-    assert found.results[1].mean.tolist() == [6.0]
-
-
 def test_rows_of_two_controllers_are_counted_as_out_of_order():
     # a union of two frames, each reordered: punctuations go back
     window = ExtentAggregate(10, 10, COUNT)

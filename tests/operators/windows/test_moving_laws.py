@@ -14,7 +14,6 @@ import pytest
 
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows.count import count_window_aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 
 SUM, AVG, COUNT = Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("count")
@@ -125,7 +124,7 @@ def samples_of(measured, i):
 
 
 @pytest.mark.parametrize(("rows", "options"), [
-    (1, {}), (6, {}), (40, {}), (40, {"max_tuples": 17}), (9, {"method": "normal"}),
+    (1, {}), (6, {}), (40, {}), (40, {"max_tuples": 17}),
 ])  # fmt: skip
 @pytest.mark.parametrize("shape", ["noise", "rising", "falling", "few", "missing"])
 def test_worlds_kept_up_are_those_drawn_for_each_window(rows, options, shape, only_worlds):
@@ -148,30 +147,6 @@ def test_worlds_kept_up_are_those_drawn_for_each_window(rows, options, shape, on
                 np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
                 sampled += 1
     assert sampled > 80
-
-
-@pytest.mark.parametrize("every", [1, 41])
-@pytest.mark.parametrize("shape", ["falling", "missing", "mostly missing"])
-def test_laws_are_the_same_in_any_batches_and_across_restarts(every, shape):
-    n, asked = 300, [SUM, AVG, COUNT, VALUES, MEDIAN]
-    offsets, prob, value = stream(3, n, shape, most=2)
-    fresh = CountWindowAggregate(
-        40, 0.9, asked, quantiles=(0.25, 0.9), distribution=9, seed=2, samples=30
-    )
-    start = fresh.snapshot()
-    whole = take(fresh, offsets, prob, value, 0, n)
-    window, parts = CountWindowAggregate.restore(start), []
-    for begin in range(0, n, every):
-        parts.append(take(window, offsets, prob, value, begin, min(begin + every, n)))
-        if begin % 3 == 0:
-            window = CountWindowAggregate.restore(window.snapshot())
-    for i, expected in enumerate(whole.results):
-        for name in ("mean", "stddev", "existence", "quantiles", "error", "prob", "value", "moved"):
-            got = np.concatenate([getattr(p.results[i], name) for p in parts])
-            np.testing.assert_array_equal(got, getattr(expected, name), err_msg=name)
-    assert all(np.isnan(whole.results[2].error))
-    both = [np.isnan(whole.results[i].error) for i in (0, 1, 4)]
-    assert all(some.any() and not some.all() for some in both)
 
 
 def test_the_exact_law_comes_back_once_all_that_made_it_too_large_has_left():
@@ -241,21 +216,6 @@ def test_the_law_of_a_count_is_that_of_the_recursion(rows, confidence, options):
         assert np.isnan(count.error[i])
 
 
-def test_asking_for_laws_of_the_count_changes_no_mean():
-    # Laws of many rows at once want room, again and again, beside an older part that is built.
-    rng = np.random.default_rng(80)
-    ends = np.cumsum(rng.integers(1, 60, 60))
-    offsets, value = np.arange(ends[-1] + 1), np.zeros((ends[-1], 1))
-    prob = rng.choice([0.3, 0.5, 0.8], ends[-1])
-
-    def means(**laws):
-        window = CountWindowAggregate(80, 0.9, [COUNT], **laws)
-        parts = [take(window, offsets, prob, value, *some) for some in pairwise([0, *ends])]
-        return np.concatenate([part.results[0].mean for part in parts])
-
-    np.testing.assert_array_equal(means(), means(quantiles=(0.1,)))
-
-
 def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
     monkeypatch.setattr(finite_laws, "MOST_STATES", 500)
     rng = np.random.default_rng(6)
@@ -269,30 +229,6 @@ def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
     assert np.isnan(values.error[without]).all()
     assert not np.isnan(values.error[~without]).all()  # too many states to be exact
     np.testing.assert_array_equal(values.quantiles[without], tuples.quantiles[without])
-
-
-@pytest.mark.slow
-def test_worlds_beyond_the_budget_are_begun_anew_and_stay_the_same(monkeypatch):
-    n, samples, asked = 400, 50, [SUM, AVG, MEDIAN]
-    _, prob, value = stream(9, n, most=1)
-    codes = np.random.default_rng(1).integers(0, 4, n)
-
-    def answers(most):
-        monkeypatch.setattr(count_window_aggregate, "MOST_BYTES", most)
-        window = CountWindowAggregate(30, 0.9, asked, quantiles=(0.3,), samples=samples)
-        parts, most_kept = [], 0
-        for begin in range(0, n, 20):
-            rows = slice(begin, begin + 20)
-            some = window.process(codes[rows], np.arange(21), prob[rows], value[rows])
-            parts.append(np.stack([measured.quantiles for measured in some.results]))
-            worlds = [group.moving.world_bytes for group in window._groups.values()]
-            most_kept = max(most_kept, np.count_nonzero(worlds))
-        return np.concatenate(parts, axis=1), most_kept
-
-    plenty, all_groups = answers(10**9)
-    little, one_group = answers(1)
-    np.testing.assert_array_equal(plenty, little)
-    assert (all_groups, one_group) == (4, 1)
 
 
 @pytest.mark.slow

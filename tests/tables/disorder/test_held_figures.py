@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.disorder.statistics import BufferStatistics
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.operator import ROW, TIE
 
-HOUR = 3_600_000_000
+CONTROLS = [
+    DisorderControl(slack=3, guard=False),
+    DisorderControl(max_delay=50, guard=False),
+    DisorderControl(drop_ratio=0.2, estimator="conformal"),
+    DisorderControl(slack=5, max_buffer=4),
+]
+
+
+def table(shown, key, source, event, arrival):
+    numbers = pa.array(np.arange(len(event)))
+    row = pa.StructArray.from_arrays([pa.array(shown)], ["id"])
+    columns = {ROW: row, "key0": key, "source0": source, "event": event, "order0": arrival}
+    return pa.table({**columns, TIE: numbers})
 
 
 def rows(times, sources, arrival=0):
     n = len(times)
-    column = pa.array(sources)
-    return pa.table(
-        {
-            ROW: pa.StructArray.from_arrays([pa.array(times)], ["time"]),
-            "key0": pa.array(["k"] * n),
-            "source0": column,
-            "event": pa.array(times),
-            "order0": pa.array(arrival + np.arange(n)),
-            TIE: pa.array(np.arange(n)),
-        }
-    )
+    return table(times, ["k"] * n, sources, times, arrival + np.arange(n))
+
+
+def made(rng, keys, first, at):
+    n = int(rng.integers(1, 30))
+    arrival = at + np.sort(rng.integers(0, 60, n))
+    event = arrival - rng.integers(0, 80, n) * (rng.random(n) < 0.5)
+    key, source = rng.integers(0, keys, n), rng.integers(0, 3, n)
+    return table(first + np.arange(n), key, source, event, arrival)
 
 
 def config(**more):
@@ -97,28 +110,27 @@ def test_how_long_rows_waited_hangs_on_no_micro_batch():
     control = DisorderControl(max_delay=300_000, guard=False)
     settings = ReorderTableConfig(control=control, keys=1, sources=1)
     event = np.cumsum(rng.integers(0, 20_000, 500)).tolist()
-    table = rows(event, [["a", "b"][i % 2] for i in range(500)])
     arrival = np.cumsum(rng.integers(0, 20_000, 500))
-    table = table.set_column(table.schema.get_field_index("order0"), "order0", [arrival])
+    batch = table(event, ["k"] * 500, [["a", "b"][i % 2] for i in range(500)], event, arrival)
 
     def waits(cuts):
         operator = settings.make()
         for start, end in zip([0, *cuts], [*cuts, 500], strict=True):
-            operator.process([(0, table.slice(start, end - start))], now=0)
+            operator.process([(0, batch.slice(start, end - start))], now=0)
         return operator.gauges()["waits"]
 
     assert sum(waits([])[1:]) > 400
     assert waits([]) == waits([1, 2, 50, 333]) == waits(list(range(1, 500)))
 
 
-def test_of_rows_held_before_a_restart_nobody_says_how_long_they_waited():
+def test_rows_held_before_a_restart_have_waited_since_their_arrival():
     operator = config().make()
     operator.process([(0, rows([100, 103, 107], ["a"] * 3))], now=0)
     restored = operator.config.restore(operator.snapshot())
-    assert restored.gauges()["waited"] is None
+    assert restored.gauges()["waited"] == 2
     restored.begin()
     restored.process([(0, rows([118, 130], ["a"] * 2, arrival=5_000))], now=0)
-    assert sum(restored.gauges()["waits"]) == 1  # 118 came and went behind the restart
+    assert sum(restored.gauges()["waits"]) == 4
     assert restored.gauges()["waited"] == 0
 
 
@@ -130,3 +142,39 @@ def test_keys_are_counted_and_those_of_a_micro_batch_apart():
     operator.begin()
     operator.process([(0, rows([101], ["a"], arrival=1))], now=0)
     assert (operator.gauges()["keys"], operator.gauges()["new_keys"]) == (1, 0)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    keys=st.integers(1, 40),
+    control=st.sampled_from(CONTROLS),
+    more=st.sampled_from([{}, {"forget_after": 100.0}, {"sources": 1}]),
+)
+def test_figures_that_are_kept_up_are_those_of_a_look_at_all(seed, keys, control, more):
+    rng = np.random.default_rng(seed)
+    config = ReorderTableConfig(control=control, keys=1, idle_timeout=5, **more)
+    operator, held, arrivals, newest = config.make(), {}, {}, None
+    for step in range(12):
+        if seed % 3 == 0 and step % 5 == 4:
+            out = operator.idle(step)
+        elif step == 11:
+            out = operator.flush()
+        else:
+            batch = made(rng, keys, 100 * step, 40 * step)
+            for row in batch.to_pylist():
+                number, arrival = row[ROW]["id"], row["order0"]
+                held[number], arrivals[number] = row["event"], arrival
+                newest = max(arrival, arrival if newest is None else newest)
+            out = operator.process([(0, batch)], step)
+        for part in out:
+            for row in part.column(ROW).to_pylist():
+                del held[row["id"]]
+        shown = operator.gauges()
+        assert operator.operator.holds == len(held) == operator.counters()["held"]
+        assert shown["oldest"] == min(held.values(), default=None)
+        waited = newest - min(arrivals[row] for row in held) if held else None
+        assert shown["waited"] == waited
+        whole = BufferStatistics(operator.operator).now(operator._present)
+        assert (shown["oldest"], shown["punctuation"], shown["lag"]) == whole[:3]
+        if shown["oldest"] is None:
+            assert shown["slowest"] is None

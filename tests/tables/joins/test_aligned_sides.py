@@ -81,6 +81,13 @@ def controlled(seed, side, n=70, by_key=False):
     )
 
 
+def times(table):
+    """Event times, whether rows are late, and punctuations."""
+    time, punctuation = (table.column(c).cast(pa.int64()) for c in ("order0", "punctuation"))
+    late = table.column("late").to_numpy().astype(bool)
+    return time.to_numpy(), late, punctuation.to_numpy()
+
+
 def changes(tables):
     """Answers by key of the pair: what each said, in order of coming."""
     return sorted(
@@ -93,20 +100,11 @@ def changes(tables):
 def in_order(config, sides):
     """The definition: rows on time, one by one in order of event time, left before right."""
     plain = replace(config, aligned=None).make()
-    out = []
-    rows = [
-        (time, side, tie, i)
-        for side, table in enumerate(sides)
-        for i, (time, late, tie) in enumerate(
-            zip(
-                table.column("order0").cast(pa.int64()).to_pylist(),
-                table.column("late").to_pylist(),
-                table.column(TIE).to_pylist(),
-                strict=True,
-            )
-        )
-        if not late
-    ]
+    out, rows = [], []
+    for side, table in enumerate(sides):
+        time, late, _ = times(table)
+        tie = table.column(TIE).to_numpy()
+        rows += [(time[i], side, tie[i], i) for i in np.flatnonzero(~late)]
     for _, side, _, i in sorted(rows):
         out += plain.process([(side, sides[side].slice(i, 1))], 0)
     return changes(out)
@@ -143,7 +141,7 @@ def test_any_pace_cut_and_restart_gives_the_answers_of_rows_in_order(
     out += operator.flush()
     assert changes(out) == expected
     counted = operator.counters()
-    late = sum(sum(table.column("late").to_pylist()) for table in sides)
+    late = sum(np.count_nonzero(times(table)[1]) for table in sides)
     assert (counted["rows"], counted["late"], counted["unaligned"]) == (140, late, 0)
     assert operator.sides.waiting == 0
 
@@ -152,26 +150,17 @@ def test_rows_wait_for_the_slower_side_and_no_longer():
     left, right = controlled(1, 0), controlled(1, 1)
     operator = COMPLETE.make()
     operator.process([(0, left)], 0)
-    on_time = 70 - sum(left.column("late").to_pylist())
+    on_time = np.count_nonzero(~times(left)[1])
     assert operator.sides.waiting == on_time
     operator.process([(1, right.slice(0, 35))], 0)
     half = operator.sides.waiting
     assert 0 < half < on_time
     operator.process([(1, right.slice(35))], 0)
-    newest = min(
-        max(table.column("punctuation").cast(pa.int64()).to_pylist()) for table in (left, right)
+    newest = min(times(table)[2].max() for table in (left, right))
+    waiting = sum(
+        np.count_nonzero(~late & (time > newest)) for time, late, _ in map(times, (left, right))
     )
-    times = [
-        time
-        for table in (left, right)
-        for time, late in zip(
-            table.column("order0").cast(pa.int64()).to_pylist(),
-            table.column("late").to_pylist(),
-            strict=True,
-        )
-        if not late
-    ]
-    assert operator.sides.waiting == sum(time > newest for time in times)
+    assert operator.sides.waiting == waiting
 
 
 def test_a_silent_side_holds_back_until_its_timeout_and_is_then_late():
@@ -188,15 +177,8 @@ def test_a_silent_side_holds_back_until_its_timeout_and_is_then_late():
     before = operator.counters()["late"]
     rest = right.slice(5)
     operator.process([(1, rest)], 1006)
-    reached = max(left.column("punctuation").cast(pa.int64()).to_pylist())
-    passed = sum(
-        late or time <= reached
-        for time, late in zip(
-            rest.column("order0").cast(pa.int64()).to_pylist(),
-            rest.column("late").to_pylist(),
-            strict=True,
-        )
-    )
+    time, late, _ = times(rest)
+    passed = np.count_nonzero(late | (time <= times(left)[2].max()))
     assert operator.counters()["late"] - before == passed
     operator.idle(9999)
     assert operator.sides.waiting == 0

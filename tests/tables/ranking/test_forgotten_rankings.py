@@ -9,17 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ranked_tables import PLAIN
 from seeds import seeds
-from sfumato.operators.ranking.semantics import Semantics
-from sfumato.tables.ranking.table_top_k import TopKTableConfig
 from sfumato.windows import Range, Rows
 
 AFTER = 12.0
-PLAIN = TopKTableConfig(
-    queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("8 us"),
-    semantics=Semantics("pk_topk"), plan="dp", ascending=False, rules=True, streams=False,
-    keys=1, scope=None, time="long",
-)  # fmt: skip
 RANKINGS = {
     "in order": PLAIN,
     "longer than that": replace(PLAIN, window=Range("20 us")),
@@ -102,7 +96,7 @@ def test_memory_of_silent_keys_is_freed(name):
     rows = rows.set_column(rows.schema.get_field_index("key0"), "key0", keys)
     _, operator = answers(config, rows, range(50, 1000, 50))
     assert len(operator.index) < 100
-    assert len(operator.windows.windows) < 200
+    assert len(operator.windows.held) < 200
     assert len(operator.streams.index) < 200
     assert len(operator.snapshot()) < 100_000
 
@@ -126,7 +120,7 @@ def test_a_batch_looks_only_at_the_keys_of_its_rows():
     operator = PLAIN.make()
     operator.process([(0, rows.slice(0, 300))], 0)
     windows = operator.windows
-    windows.held, windows.windows = Unpassed(windows.held), Unpassed(windows.windows)
+    windows.held, windows.schedules = Unpassed(windows.held), Unpassed(windows.schedules)
     for begin in range(300, 400, 10):
         operator.process([(0, rows.slice(begin, 10))], 0)
-    assert windows.alive == sum(windows.held[k].slot.size for k in range(len(windows.held)))
+    assert windows.size == sum(windows.held[k].size for k in range(len(windows.held)))

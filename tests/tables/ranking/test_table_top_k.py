@@ -344,8 +344,8 @@ def test_state_stays_small_over_a_long_stream():
         operator.process([(0, table([{**r, "time": r["time"] + shift, "rule": f"{part}{r['rule']}"}
                                      for r in rows]))], 0)  # fmt: skip
         sizes.append(len(operator.snapshot()))
-    assert len(operator.windows.rows.numbers) < 300
-    assert len(operator.windows.rules) < 2000
+    assert len(operator.rows.numbers) < 300
+    assert len(operator.rules) < 2000
     assert max(sizes[15:]) < 2 * max(sizes[:5]) + 60_000
 
 

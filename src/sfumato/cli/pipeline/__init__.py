@@ -1,4 +1,4 @@
-"""The pipeline file: what it may say (`keys`), its values (`model`), how it is read (`parse`).
+"""The pipeline file: tables and keys (`model`), and reading (`parse`).
 
-`checks` finds what is wrong before Spark starts, `frames` makes frames of its sources.
+`checks` finds problems before Spark starts; `frames` creates the frames of the sources.
 """

@@ -1,17 +1,16 @@
-"""Problems of a pipeline that can be found before Spark starts: no data is read."""
+"""Checks of a pipeline that need neither Spark nor data."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sfumato.cli.pipeline.connectors import OF_FILES, WRITTEN, check_connectors
 from sfumato.cli.pipeline.model import REPLAY, Pipeline, PipelineError, PipelineSource, Query, Sink
 from sfumato.cli.pipeline.parts import WITH_SCHEME
-from sfumato.language.checks import check_query
-from sfumato.language.errors import SqlError, at
-from sfumato.language.planner import parsed
-from sfumato.language.table_functions import tables_read
+from sfumato.language.constructs import tables_read
+from sfumato.language.planner import check_query, parsed
+from sfumato.language.syntax import SqlError, at
 from sfumato.near_misses import did_you_mean
 
 KAFKA = "kafka.bootstrap.servers"
@@ -19,21 +18,13 @@ TOPIC_OPTIONS = ("subscribe", "subscribepattern", "assign")
 
 
 def check_before_spark(pipeline: Pipeline, *, trusted: bool = False) -> None:
-    """Raise PipelineError for the first problem.
-
-    Checks formats, connectors, paths, what formats need, and the text of queries: their syntax and
-    the tables they read.
-
-    trusted : whether the texts may do what only Spark can check
-    """
+    """Raise PipelineError for the first problem found without Spark."""
     check_paths(pipeline)
     check_folders(pipeline)
     check_connectors(pipeline)
-    for source in pipeline.sources:
-        _check_source(source)
-    for sink in pipeline.sinks:
-        _check_sink(sink)
-    # Without settings that may name a catalog the session has no tables but the file's.
+    for place, part in pipeline.endpoints():
+        _check_endpoint(place, part)
+    # Unless settings may name a catalog, the session has only the tables of the file.
     is_closed = not pipeline.spark.settings and "SPARK_CONF_DIR" not in os.environ
     known = [source.name for source in pipeline.sources]
     known += [source.dead_letters for source in pipeline.sources if source.dead_letters is not None]
@@ -47,8 +38,7 @@ def check_before_spark(pipeline: Pipeline, *, trusted: bool = False) -> None:
 
 
 def check_paths(pipeline: Pipeline) -> None:
-    """Raise PipelineError for a file or folder that is missing; Spark checks those with a scheme or
-    a pattern."""
+    """Raise PipelineError for a missing file or folder; Spark checks URLs and patterns."""
     for source in pipeline.sources:
         path = source.path
         if path is None or WITH_SCHEME.match(path) or any(sign in path for sign in "*?[{"):
@@ -63,8 +53,7 @@ def check_paths(pipeline: Pipeline) -> None:
 
 
 def check_folders(pipeline: Pipeline) -> None:
-    """Raise PipelineError for a sink of files whose folder is another sink's, a source's or the
-    checkpoint's: each would read the other's files as its own."""
+    """Raise PipelineError if the folder of a file sink is also used elsewhere in the pipeline."""
     taken: list[tuple[str, str]] = []
     if pipeline.checkpoint is not None:
         taken.append((pipeline.checkpoint, "the checkpoint of the file"))
@@ -87,45 +76,33 @@ def _same_folder(path: str, other: str) -> bool:
     return Path(path).resolve() == Path(other).resolve()
 
 
-def _check_source(source: PipelineSource) -> None:
-    place, form = f"sources.{source.name}", source.format.lower()
-    if form in OF_FILES and source.schema is None and not source.static:
+def _check_endpoint(place: str, part: PipelineSource | Sink) -> None:
+    """Raise PipelineError if a source or sink does not meet the requirements of its format."""
+    form, options = part.format.lower(), {name.lower() for name in part.options}
+    source = part if isinstance(part, PipelineSource) else None
+    if source and form in OF_FILES and source.schema is None and not source.static:
         why = 'is missing: a stream of files needs its columns, schema = "id string, t timestamp"'
         raise PipelineError.at(f"{place}.schema", f"{why}; or set `static = true`")
-    if form in WRITTEN and source.path is None and source.table is None:
-        raise PipelineError.at(f"{place}.path", f'is missing: where the {form} is, path = "in"')
-    if form == "kafka":
-        _check_kafka(place, source.options, has_topics=True)
-        if source.schema is not None and source.value is None:
-            why = f': Kafka has its own columns; to decode its values add {place}.value = "json"'
-            raise PipelineError.at(f"{place}.schema", why)
-
-
-def _check_sink(sink: Sink) -> None:
-    place, form = f"sinks.{sink.name}", sink.format.lower()
-    if form in WRITTEN and sink.path is None and sink.table is None:
-        raise PipelineError.at(f"{place}.path", f'is missing: where {form} goes, path = "out"')
-    if form in WRITTEN and sink.mode != "append":
-        why = f'must be "append": files of {form} cannot be changed later; got {sink.mode!r}'
+    if form in WRITTEN and part.path is None and part.table is None:
+        raise PipelineError.at(f"{place}.path", f'is missing: the folder of {form}, path = "data"')
+    if form in WRITTEN and isinstance(part, Sink) and part.mode != "append":
+        why = f'must be "append": files of {form} cannot be changed later; got {part.mode!r}'
         raise PipelineError.at(f"{place}.mode", why)
-    if form == "kafka":
-        _check_kafka(place, sink.options, has_topics=False)
-
-
-def _check_kafka(place: str, options: Mapping[str, str], *, has_topics: bool) -> None:
-    if KAFKA not in {name.lower() for name in options}:
+    if form != "kafka":
+        return
+    if KAFKA not in options:
         why = f'is missing: the brokers\' addresses, "{KAFKA}" = "host:9092"'
         raise PipelineError.at(f"{place}.options", why)
-    if has_topics and sum(name.lower() in TOPIC_OPTIONS for name in options) != 1:
+    if source and len(options.intersection(TOPIC_OPTIONS)) != 1:
         why = 'must name the topics, by one of subscribe = "topic", subscribePattern, assign'
         raise PipelineError.at(f"{place}.options", why)
+    if source and source.schema is not None and source.value is None:
+        why = f': Kafka has its own columns; to decode its values add {place}.value = "json"'
+        raise PipelineError.at(f"{place}.schema", why)
 
 
 def _check_query(query: Query, known: list[str] | None, later: list[str], trusted: bool) -> None:
-    """Raise SqlError or PipelineError for a text that cannot be a query of the file.
-
-    known : the tables that it may read; None: there may be others      later : queries below it
-    """
+    """Raise SqlError or PipelineError for a text that cannot be a query of the file."""
     script = parsed(query.sql, trusted=trusted)
     check_statements(query.name, script.statements)
     body = script.statements[0].body
@@ -145,7 +122,7 @@ def _check_query(query: Query, known: list[str] | None, later: list[str], truste
 
 
 def check_statements(name: str, statements: Sequence[Any]) -> None:
-    """Raise PipelineError for a query whose text is not one statement."""
+    """Raise PipelineError if the text of a query is not exactly one statement."""
     if len(statements) != 1:
         why = f"must be one statement; got {len(statements)}: write a [queries.NAME] for each"
         raise PipelineError.at(f"queries.{name}.sql", why)

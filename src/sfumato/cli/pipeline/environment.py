@@ -1,11 +1,11 @@
-"""`${NAME}` in a pipeline file: values of the environment, which are never printed."""
+"""`${NAME}` in a pipeline file: environment variables, whose values are never printed."""
 
 import os
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TextIO, cast
 
@@ -13,6 +13,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from sfumato.cli.configure import children_print_to
 from sfumato.cli.pipeline.secrets import MIN_SECRET, hide, normal_length
 
 VARIABLE_PLACE = re.compile(r"\$(?P<plain>\$(?=\{))|\$\{(?P<name>[^}]*)\}?")
@@ -21,17 +22,14 @@ VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass
 class Environment:
-    """The environment's variables, those that a file uses, and the options that have some."""
+    """The environment variables, the subset used by the file, and the options that contain them."""
 
     variables: Mapping[str, str]
     used: dict[str, str] = field(default_factory=dict, repr=False)
     options: set[str] = field(default_factory=set)
 
     def fill(self, text: str) -> str:
-        """Return the text with the values of its variables; `$${` is `${`.
-
-        Raises ValueError for a variable that is not set, or whose value is too short to be hidden.
-        """
+        """Replace the variables in a text by their values; `$${` is an escaped `${`."""
 
         def value(place: re.Match[str]) -> str:
             if place["plain"]:
@@ -53,7 +51,7 @@ class Environment:
         return VARIABLE_PLACE.sub(value, text)
 
     def hidden(self, text: str) -> str:
-        """Return the text with `${NAME}` in the place of each value, in whatever form it is."""
+        """Replace each value in a text, in any encoding, by `${NAME}`."""
         return hide(text, self.used) if self.used else text
 
 
@@ -66,7 +64,7 @@ class RedactingConsole(Console):
         super().print(*map(self.hidden, objects), **how)
 
     def hidden(self, shown: Any) -> Any:
-        """Return a text, a table or a group without values, before it is cut into lines."""
+        """Hide the values in a text, table or group before it is broken into lines."""
         known = self.environment
         if known is None or not known.used:
             return shown
@@ -91,12 +89,11 @@ class RedactingStream:
         self._stream, self._hidden = stream, hidden
 
     def write(self, text: str) -> int:
-        """Write a text, without values."""
+        """Write a text with its values hidden."""
         self._stream.write(self._hidden(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write several texts, without values."""
         for line in lines:
             self.write(line)
 
@@ -106,7 +103,7 @@ class RedactingStream:
 
 @contextmanager
 def redact_streams(environment: Environment) -> Iterator[None]:
-    """Hide values in all that this process prints in here: logs, warnings, traces of threads."""
+    """Hide values in all output of this process: logs, warnings, tracebacks of threads."""
     before = sys.stdout, sys.stderr
     sys.stdout = cast(TextIO, RedactingStream(sys.stdout, environment.hidden))
     sys.stderr = cast(TextIO, RedactingStream(sys.stderr, environment.hidden))
@@ -116,17 +113,10 @@ def redact_streams(environment: Environment) -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-@contextmanager
-def redact_children(environment: Environment) -> Iterator[None]:
-    """Hide values in what processes that start in here, Spark and its workers, print as errors.
-
-    A thread of this process passes their standard error on, line by line.
-    """
-    sys.stderr.flush()
-    kept, printed = os.dup(2), os.dup(2)
+def redact_children(environment: Environment) -> AbstractContextManager[None]:
+    """Hide values in the standard error of processes started in this context, such as Spark's."""
+    printed = os.dup(2)
     reading, writing = os.pipe()
-    os.dup2(writing, 2)
-    os.close(writing)
 
     def pass_on() -> None:
         how: Any = {"encoding": "utf-8", "errors": "backslashreplace"}
@@ -136,8 +126,4 @@ def redact_children(environment: Environment) -> Iterator[None]:
                 out.flush()
 
     threading.Thread(target=pass_on, name="sfumato-stderr", daemon=True).start()
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+    return children_print_to(writing)

@@ -1,6 +1,5 @@
-"""Read the sources of a pipeline as frames, and encode rows as its sinks write them."""
+"""Read the sources of a pipeline as frames, and encode rows for its sinks."""
 
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -13,22 +12,17 @@ from sfumato.cli.pipeline.model import REPLAY, PipelineError, PipelineSource, Si
 from sfumato.spark.crossing.figures import MetricsName
 
 RAW, READ, SPOILED = "__raw", "__read", "__spoiled"
-MAX_VALUE = 200  # characters of a value in a reason
+MAX_VALUE = 200  # characters of a value quoted in a reason
 DEFAULT_METADATA = ("partition",)
-CONFLUENT, NUMBER = "confluent-avro", 5  # bytes before the value: 0 and the schema's number
+CONFLUENT, NUMBER = "confluent-avro", 5  # bytes before the value: 0 and the schema id
 LETTER = ("key", "topic", "partition", "offset", "timestamp")  # Kafka columns of a dead letter
 
 
-@dataclass(frozen=True)
-class SourceFrames:
-    """A source's rows, and the rows that could not be decoded, if they have a name."""
-
-    rows: DataFrame
-    dead_letters: DataFrame | None = None
+SourceFrames = tuple[DataFrame, DataFrame | None]  # decoded rows, undecodable rows
 
 
 def read_source(spark: SparkSession, source: PipelineSource) -> SourceFrames:
-    """Return the frames of a source. Only what Spark needs to know the columns is read."""
+    """Return the frames of a source; reads no more data than Spark needs to infer the columns."""
     if source.format == REPLAY:
         spark.dataSource.register(sf.ops.ReplaySource)
     reader: Any = spark.read if source.static else spark.readStream
@@ -46,11 +40,11 @@ def read_source(spark: SparkSession, source: PipelineSource) -> SourceFrames:
         frame = reader.table(source.table)
     else:
         frame = reader.load(source.path) if source.path is not None else reader.load()
-    return decode(frame, source, options if of_lines else {}) if decodes else SourceFrames(frame)
+    return decode(frame, source, options if of_lines else {}) if decodes else (frame, None)
 
 
 def decode(frame: DataFrame, source: PipelineSource, options: dict[str, str]) -> SourceFrames:
-    """Decode the column `value` by the schema; return other rows with a reason."""
+    """Decode the column `value` by the schema; return undecodable rows with a reason."""
     seen, schema, text = (
         _read_avro(frame, source) if source.is_avro else _read_json(frame, source, options)
     )
@@ -70,18 +64,18 @@ def decode(frame: DataFrame, source: PipelineSource, options: dict[str, str]) ->
         *(_metadata(name) for name in kept),
     )
     if source.dead_letters is None:
-        return SourceFrames(rows)
+        return rows, None
     names = [name for name in LETTER if name in frame.columns]
     spoiled = seen.where(F.col(SPOILED).isNotNull()).select(
         F.col(SPOILED).alias("reason"), text.alias("value"), *(_metadata(n) for n in names)
     )
-    return SourceFrames(rows, spoiled)
+    return rows, spoiled
 
 
 def _read_json(
     frame: DataFrame, source: PipelineSource, options: dict[str, str]
 ) -> tuple[DataFrame, StructType, Column]:
-    """Decode JSON; return the frame with values and reasons, the schema, the raw value as text."""
+    """Decode JSON; return (frame with values and reasons, schema, raw value as text)."""
     assert source.schema is not None
     schema = StructType.fromDDL(source.schema)
     assert isinstance(schema, StructType)
@@ -93,7 +87,7 @@ def _read_json(
 
 
 def _read_avro(frame: DataFrame, source: PipelineSource) -> tuple[DataFrame, StructType, Column]:
-    """Decode Avro, as `_read_json` does; the raw value is text in base 64."""
+    """Decode Avro like `_read_json`; the raw value is base64 text."""
     from pyspark.sql.avro.functions import from_avro
 
     assert source.avro_schema is not None
@@ -116,7 +110,7 @@ def _read_avro(frame: DataFrame, source: PipelineSource) -> tuple[DataFrame, Str
 
 
 def _reason(schema: StructType) -> Column:
-    """Return why a text is not a row of the schema; NULL if it is one."""
+    """Return the reason why a text is not a row of the schema; NULL if it is."""
     text, read = F.col(RAW), F.col(READ)
     reasons = [F.when(text.isNull() | (F.trim(text) == ""), F.lit("there is no value"))]
     for field in schema.fields:
@@ -143,10 +137,7 @@ def _metadata(name: str) -> Column:
 
 
 def encode(frame: DataFrame, sink: Sink) -> DataFrame:
-    """Encode rows as a sink writes them: unchanged, or as texts under a key.
-
-    Raises ValueError for a key that is not a column.
-    """
+    """Encode rows for a sink: unchanged, or as one text per row with a key."""
     if sink.value is None:
         return frame
     value = F.to_json(F.struct("*")).alias("value")

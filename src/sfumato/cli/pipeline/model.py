@@ -1,7 +1,7 @@
-"""The tables of a pipeline file, as msgspec checks and describes them, and the pipeline read.
+"""The tables of a pipeline file, checked and described by msgspec, and the parsed pipeline.
 
-A key is one field: its type checks it, and the line about it in the docstring is shown by editors
-and in the documentation. `_kind` names what completes the error "must be ...".
+A key is one field: its type checks it, and its line in the docstring is shown by editors and in
+the documentation. `_kind` completes the error "must be ...".
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sfumato.cli.pipeline.environment import Environment
 
 CONSOLE, REPLAY = "console", "replay"
 CONSOLE_ROWS = 10
-KEY_LINE = re.compile(r"^(\w+) : (.*)$", re.MULTILINE)  # of a docstring
+KEY_LINE = re.compile(r"^(\w+) : (.*)$", re.MULTILINE)  # a key's line in a docstring
 
 
 class PipelineError(ValueError):
-    """A pipeline file that cannot be used; nothing has been started."""
+    """A pipeline file cannot be used; nothing has been started."""
 
     @classmethod
     def at(cls, place: str, why: str) -> PipelineError:
-        """Build the error about a place in the file."""
+        """Build the error about a position in the file."""
         return cls(f"`{place}`{why if why.startswith(':') else f' {why}'}")
 
 
@@ -61,7 +61,12 @@ class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A table of a pipeline file."""
 
 
-class SparkTable(FileTable, frozen=True, kw_only=True):
+def _unwritten(name: str, default: Any = None) -> Any:
+    """Return a field that files cannot set: its key is not a word; parsing sets it."""
+    return msgspec.field(default=default, name=f"({name})")
+
+
+class SparkPart(FileTable, frozen=True, kw_only=True):
     """The session that runs the pipeline.
 
     master : where Spark runs: local[4], spark://host:7077, yarn, k8s://...
@@ -74,9 +79,10 @@ class SparkTable(FileTable, frozen=True, kw_only=True):
     settings: Options = {}
     packages: Annotated[tuple[Coordinates, ...], _kind("a list of texts")] = ()
     jars: Texts = ()
+    hidden: tuple[str, ...] = _unwritten("hidden", ())  # options that Spark must redact
 
 
-class SourceTable(FileTable, frozen=True, kw_only=True):
+class PipelineSource(FileTable, frozen=True, kw_only=True):
     """A Spark format, a table of a catalog, or a file that is replayed.
 
     format : a Spark format: json, csv, parquet, kafka, delta, ...
@@ -95,7 +101,7 @@ class SourceTable(FileTable, frozen=True, kw_only=True):
     rows_per_batch : of a replay: maximum number of rows per micro-batch
     """
 
-    format: Text | None = None
+    format: Text = ""  # "replay" for a replayed file
     path: Text | None = None
     schema: Text | None = None
     options: Options = {}
@@ -109,18 +115,24 @@ class SourceTable(FileTable, frozen=True, kw_only=True):
     order: Text | None = None
     speed: Speed | None = None
     rows_per_batch: RowCount | None = None
+    name: str = _unwritten("name", "")
+
+    @property
+    def is_avro(self) -> bool:
+        return self.value is not None and self.value.endswith("avro")
 
 
-class QueryTable(FileTable, frozen=True, kw_only=True):
+class Query(FileTable, frozen=True, kw_only=True):
     """A query, which later queries and sinks read under its name.
 
     sql : one query
     """
 
     sql: Annotated[Text, Meta(examples=["SELECT * FROM ..."])]
+    name: str = _unwritten("name", "")
 
 
-class SinkTable(FileTable, frozen=True, kw_only=True):
+class Sink(FileTable, frozen=True, kw_only=True):
     """Where the rows of a query or source are written.
 
     query : the query, source or dead letters whose rows are written
@@ -137,7 +149,7 @@ class SinkTable(FileTable, frozen=True, kw_only=True):
     """
 
     query: Annotated[Text, Meta(examples=["answers"])]
-    format: Text | None = None
+    format: Text = CONSOLE
     path: Text | None = None
     table: CatalogTable | None = None
     value: Literal["json"] | None = None
@@ -146,7 +158,9 @@ class SinkTable(FileTable, frozen=True, kw_only=True):
     late: Text | None = None
     options: Options = {}
     trigger: Text | None = None
-    rows: ConsoleRows | None = None
+    rows: ConsoleRows = CONSOLE_ROWS
+    name: str = _unwritten("name", "")
+    late_rows: bool | None = _unwritten("late_rows")  # True: only late rows; False: all other rows
 
 
 class PipelineFile(FileTable, frozen=True, kw_only=True):
@@ -158,59 +172,18 @@ class PipelineFile(FileTable, frozen=True, kw_only=True):
 
     checkpoint: Text | None = None
     flush: Flag = False
-    spark: SparkTable = SparkTable()
-    sources: Annotated[dict[Name, SourceTable], _kind("tables [sources.NAME]")] = {}
-    queries: Annotated[dict[Name, QueryTable], _kind("tables [queries.NAME]")] = {}
-    sinks: Annotated[dict[Name, SinkTable], _kind("tables [sinks.NAME]")] = {}
-
-
-class SparkPart(SparkTable, frozen=True, kw_only=True):
-    """The table [spark]. hidden : options whose values Spark must not show"""
-
-    hidden: tuple[str, ...] = ()
-
-
-NO_SPARK_PART = SparkPart()
-
-
-class PipelineSource(SourceTable, frozen=True, kw_only=True):
-    """A source with its name; `path` is absolute, `avro_schema` is JSON.
-
-    format : "replay" for a replayed file; "" for a table of a catalog without a format
-    """
-
-    name: str
-    format: str = ""
-
-    @property
-    def is_avro(self) -> bool:
-        return self.value is not None and self.value.endswith("avro")
-
-
-class Query(QueryTable, frozen=True, kw_only=True):
-    """A query with its name."""
-
-    name: str
-
-
-class Sink(SinkTable, frozen=True, kw_only=True):
-    """A sink with its name; `path` is absolute.
-
-    late_rows : True: write only the late rows of the query; False: all others; None: all rows
-    """
-
-    name: str
-    format: str = CONSOLE
-    rows: int = CONSOLE_ROWS
-    late_rows: bool | None = None
+    spark: SparkPart = SparkPart()
+    sources: Annotated[dict[Name, PipelineSource], _kind("tables [sources.NAME]")] = {}
+    queries: Annotated[dict[Name, Query], _kind("tables [queries.NAME]")] = {}
+    sinks: Annotated[dict[Name, Sink], _kind("tables [sinks.NAME]")] = {}
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A whole file, or the files of a folder.
+    """A pipeline file, or the files of a folder, with absolute paths and Avro schemas as JSON.
 
-    checkpoint : folder in which each sink has a subfolder; None: no restart
-    environment : the variables that were used, which must not be printed
+    checkpoint : folder with one subfolder per sink; None: the run cannot be resumed
+    environment : the variables used, whose values must not be printed
     """
 
     file: Path
@@ -219,15 +192,20 @@ class Pipeline:
     sinks: tuple[Sink, ...]
     checkpoint: str | None = None
     flush: bool = False
-    spark: SparkPart = NO_SPARK_PART
+    spark: SparkPart = field(default_factory=SparkPart)
     environment: Environment = field(default_factory=lambda: Environment({}), repr=False)
+
+    def endpoints(self) -> list[tuple[str, PipelineSource | Sink]]:
+        """Return sources and sinks with their positions in the file."""
+        sources = [(f"sources.{source.name}", source) for source in self.sources]
+        return [*sources, *((f"sinks.{sink.name}", sink) for sink in self.sinks)]
 
 
 def json_schema() -> Mapping[str, Any]:
-    """Return the JSON schema for editors; `sfumato check` checks more."""
+    """Return the JSON schema for editors; `sfumato check` checks more than it."""
     found = _without_null(msgspec.json.schema(PipelineFile))
     tables = found["$defs"]
-    for kind in (SparkTable, SourceTable, QueryTable, SinkTable, PipelineFile):
+    for kind in (SparkPart, PipelineSource, Query, Sink, PipelineFile):
         about = inspect.getdoc(kind) or ""
         tables[kind.__name__]["description"] = about.split("\n")[0]
         for key, text in KEY_LINE.findall(about):
@@ -238,12 +216,14 @@ def json_schema() -> Mapping[str, Any]:
 
 
 def _without_null(part: Any) -> Any:
-    """Drop null, which TOML does not have, and default values from a JSON schema."""
+    """Remove null, which TOML does not have, and default values from a JSON schema."""
     if isinstance(part, list):
         return [_without_null(each) for each in part if each not in (None, {"type": "null"})]
     if not isinstance(part, dict):
         return part
-    kept = {key: _without_null(each) for key, each in part.items() if key != "default"}
+    kept = {
+        key: _without_null(of) for key, of in part.items() if key != "default" and key[:1] != "("
+    }
     if len(kept.get("anyOf", ())) == 1:
         kept |= kept.pop("anyOf")[0]
     return kept

@@ -1,7 +1,7 @@
 """Read a pipeline file, or a folder of them.
 
-Reading checks the form only: no source is opened, no query is parsed. Each problem raises
-PipelineError with the place in the file, what was expected and the likely word.
+Parsing checks only the form: it opens no source and parses no query. Each problem raises
+PipelineError with the position in the file, the expected value and a likely word.
 """
 
 import os
@@ -14,6 +14,7 @@ from types import NoneType
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from sfumato.cli.pipeline.environment import Environment
 from sfumato.cli.pipeline.model import (
@@ -22,7 +23,6 @@ from sfumato.cli.pipeline.model import (
     Pipeline,
     PipelineError,
     PipelineFile,
-    Query,
 )
 from sfumato.cli.pipeline.parts import absolute, build_sinks, build_source, build_spark
 from sfumato.near_misses import did_you_mean
@@ -33,11 +33,7 @@ SQL = re.compile(r"queries\.[^.]+\.sql")
 
 
 def read_pipeline(file: Path) -> Pipeline:
-    """Read the pipeline of a TOML file, or of all such files in a folder.
-
-    Relative paths start at the file's folder. Raises PipelineError for a file that is missing, is
-    not valid TOML or has a problem.
-    """
+    """Read the pipeline from a TOML file, or from all TOML files of a folder."""
     if not file.is_dir():
         return parse_pipeline(_text(file), file)
     files = sorted(file.glob("*.toml"))
@@ -47,7 +43,7 @@ def read_pipeline(file: Path) -> Pipeline:
 
 
 def parse_pipeline(text: str, file: Path) -> Pipeline:
-    """Read the pipeline of a file's text; see `read_pipeline`."""
+    """Parse the text of a pipeline file; see `read_pipeline`."""
     return _pipeline(_content(text, file), file, file.resolve().parent)
 
 
@@ -71,7 +67,7 @@ def _content(text: str, file: Path) -> dict[str, Any]:
 
 
 def _merge(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
-    """Merge the contents of several files, which must not define the same thing twice."""
+    """Merge the contents of several files. Raises PipelineError for duplicate definitions."""
     whole: dict[str, Any] = {}
     defined: dict[str, Path] = {}
     for file, content in contents:
@@ -97,9 +93,9 @@ def _pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
         pipeline = Pipeline(
             file,
             tuple(build_source(name, table, folder) for name, table in read.sources.items()),
-            tuple(Query(name=name, sql=table.sql) for name, table in read.queries.items()),
-            build_sinks(read.sinks, folder),
-            None if read.checkpoint is None else absolute(read.checkpoint, folder),
+            tuple(replace(query, name=name) for name, query in read.queries.items()),
+            build_sinks(read.sinks, content.get("sinks", {}), folder),
+            absolute(read.checkpoint, folder),
             read.flush,
             build_spark(read.spark, folder, tuple(sorted(environment.options))),
             environment,
@@ -111,10 +107,7 @@ def _pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
 
 
 def _fill(value: Any, place: str, environment: Environment) -> Any:
-    """Put the environment's variables into the texts of a file, except queries.
-
-    Values of options become texts, as Spark takes them.
-    """
+    """Substitute environment variables in all texts of a file except queries."""
     if isinstance(value, dict):
         found = {key: _fill(each, _join(place, key), environment) for key, each in value.items()}
         if OPTIONS_PLACE.fullmatch(place):
@@ -164,11 +157,11 @@ def _check_names(pipeline: Pipeline) -> None:
             raise PipelineError.at(f"sinks.{sink.name}.query", why)
 
 
-# ---- errors of msgspec, with the place in the file and the likely word --------------------------
+# ---- errors of msgspec, with the position in the file and a likely word --------------------------
 
 
 def convert(content: Any, kind: type[T], place: str = "") -> T:
-    """Convert a table of the file. Raises PipelineError for the first key that does not fit."""
+    """Convert a table of the file. Raises PipelineError for the first key of the wrong type."""
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError:
@@ -176,13 +169,14 @@ def convert(content: Any, kind: type[T], place: str = "") -> T:
 
 
 def _problem(value: Any, kind: Any, place: str) -> PipelineError:
-    """Describe the first problem of a value that does not fit its type."""
+    """Describe the first type error of a value."""
     bare, notes = _unwrap(kind)
     origin, arguments = typing.get_origin(bare), typing.get_args(bare)
     is_table = isinstance(bare, type) and issubclass(bare, FileTable)
     parts: list[tuple[str, Any, Any]] = []
     if isinstance(value, dict) and is_table:
-        fields = {each.name: each for each in msgspec.structs.fields(bare)}
+        written = (of for of in msgspec.structs.fields(bare) if of.name == of.encode_name)
+        fields = {each.name: each for each in written}
         for key in (key for key in value if key not in fields):
             whose = f"the table [{place}]" if place else "a pipeline"
             known = f"{', '.join(fields)}{did_you_mean(key, fields)}"
@@ -219,7 +213,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _unwrap(kind: Any) -> tuple[Any, list[msgspec.Meta]]:
-    """Return a type without its annotations and None, and the annotations."""
+    """Return a type without annotations and None, and the annotations."""
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) is typing.Annotated:
         bare, notes = _unwrap(arguments[0])

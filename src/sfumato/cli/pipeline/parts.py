@@ -1,67 +1,61 @@
-"""Sources, sinks and the session of a pipeline, and the rules that need more than one key."""
+"""Build sources, sinks and the session of a pipeline; check rules about several keys."""
 
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from sfumato.cli.pipeline.model import (
     CONSOLE,
-    CONSOLE_ROWS,
     REPLAY,
-    FileTable,
     PipelineError,
     PipelineSource,
     Sink,
-    SinkTable,
-    SourceTable,
     SparkPart,
-    SparkTable,
 )
 from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
 
-T = TypeVar("T", bound=FileTable)
 # "s3://bucket" and "file:/tmp", but not "C:\\data": a scheme has at least two letters.
 WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 REPLAY_KEYS = ("order", "speed", "rows_per_batch")
 READ_KEYS = ("format", "path", "table", "value", "avro_schema", "metadata", "dead_letters")
 
 
-def absolute(path: str, folder: Path) -> str:
-    """Return a path from the file's folder on; one with a scheme stays."""
-    return path if WITH_SCHEME.match(path) else str(folder / path)
+def absolute(path: str | None, folder: Path) -> Any:
+    """Resolve a path relative to the file's folder; a path with a scheme is unchanged."""
+    return path if path is None or WITH_SCHEME.match(path) else str(folder / path)
 
 
-def build_spark(table: SparkTable, folder: Path, hidden: tuple[str, ...]) -> SparkPart:
-    """Build the session's part. hidden : options whose values Spark must not show"""
+def build_spark(table: SparkPart, folder: Path, hidden: tuple[str, ...]) -> SparkPart:
+    """Build the session settings. hidden : options whose values Spark must redact"""
     for name, key in (("spark.master", "master"), ("spark.jars.packages", "packages")):
         if name in table.settings:
             raise PipelineError.at(f"spark.settings.{name}", f": give it as `spark.{key}`")
     jars = tuple(absolute(jar, folder) for jar in table.jars)
-    return _with(SparkPart, table, jars=jars, hidden=hidden)
+    return replace(table, jars=jars, hidden=hidden)
 
 
-def build_source(name: str, table: SourceTable, folder: Path) -> PipelineSource:
-    """Build a source. Raises PipelineError for keys that do not go together."""
+def build_source(name: str, table: PipelineSource, folder: Path) -> PipelineSource:
+    """Build a source. Raises PipelineError for incompatible keys."""
     place = f"sources.{name}"
     _check_place(place, table)
+    table = replace(table, name=name)
     if table.replay is not None:
-        return _replayed(name, table, folder)
-    if table.format is None and table.table is None:
+        return _replayed(place, table, folder)
+    if not table.format and table.table is None:
         why = "needs a Spark format and its options, or a file to replay: "
         raise PipelineError.at(place, why + 'format = "json" or replay = "file.parquet"')
     for key in REPLAY_KEYS:
         if getattr(table, key) is not None:
             why = f': only a replayed file has it; add {place}.replay = "file.parquet"'
             raise PipelineError.at(f"{place}.{key}", why)
-    decodes = table.value is not None
-    source = _with(PipelineSource, table, name=name, format=table.format or "")
-    if source.is_avro:
-        source = replace(source, avro_schema=_avro_schema(place, table, folder))
+    decodes, schema = table.value is not None, table.avro_schema
+    if table.is_avro:
+        schema = _avro_schema(place, table, folder)
     elif table.avro_schema is not None:
         why = f': the values are not decoded from Avro; add {place}.value = "avro"'
         raise PipelineError.at(f"{place}.avro_schema", why)
@@ -69,18 +63,17 @@ def build_source(name: str, table: SourceTable, folder: Path) -> PipelineSource:
         why = f': nothing is decoded here; add {place}.value = "json"'
         raise PipelineError.at(f"{place}.dead_letters", why)
     for key in ("value", "dead_letters"):
-        if getattr(table, key) and not source.is_avro and table.schema is None:
+        if getattr(table, key) and not table.is_avro and table.schema is None:
             why = f'needs the names of the columns: add {place}.schema = "id string"'
             raise PipelineError.at(f"{place}.{key}", why)
     if table.metadata and (table.format != "kafka" or not decodes):
         why = f': these are columns of Kafka next to a decoded value; add {place}.value = "json" '
         raise PipelineError.at(f"{place}.metadata", f'{why}to a source of format "kafka"')
-    return replace(source, path=None if table.path is None else absolute(table.path, folder))
+    return replace(table, path=absolute(table.path, folder), avro_schema=schema)
 
 
-def _replayed(name: str, table: SourceTable, folder: Path) -> PipelineSource:
-    """Build the source that replays a file; how it is replayed goes into its options."""
-    place = f"sources.{name}"
+def _replayed(place: str, table: PipelineSource, folder: Path) -> PipelineSource:
+    """Build a source that replays a file; the replay keys become options."""
     for key in READ_KEYS:
         if getattr(table, key):
             why = f"and `{place}.replay` are two ways to read a source: remove one of them"
@@ -94,18 +87,13 @@ def _replayed(name: str, table: SourceTable, folder: Path) -> PipelineSource:
             raise PipelineError.at(f"{place}.{key}", f"{why}them")
     chosen = {key: getattr(table, key) for key in REPLAY_KEYS}
     how = {key: str(value) for key, value in chosen.items() if value is not None}
-    return PipelineSource(
-        name=name,
-        format=REPLAY,
-        options={**table.options, **how},
-        schema=table.schema,
-        path=absolute(str(table.replay), folder),
-        static=table.static,
-    )
+    unused = dict.fromkeys(("replay", *REPLAY_KEYS))
+    path, options = absolute(table.replay, folder), {**table.options, **how}
+    return replace(table, format=REPLAY, path=path, options=options, **unused)
 
 
-def _avro_schema(place: str, table: SourceTable, folder: Path) -> str:
-    """Return the schema of an Avro record as JSON; it may be given as the path of a file."""
+def _avro_schema(place: str, table: PipelineSource, folder: Path) -> str:
+    """Return an Avro record schema as JSON, given as JSON or as the path of a file."""
     if table.schema is not None:
         why = "and `avro_schema` both name the columns: remove it for values in Avro"
         raise PipelineError.at(f"{place}.schema", why)
@@ -133,9 +121,11 @@ def _avro_schema(place: str, table: SourceTable, folder: Path) -> str:
     return given
 
 
-def build_sinks(tables: Mapping[str, SinkTable], folder: Path) -> tuple[Sink, ...]:
-    """Build the sinks, and one for each folder of late rows."""
-    found = {name: _sink(name, table, folder) for name, table in tables.items()}
+def build_sinks(
+    tables: Mapping[str, Sink], given: Mapping[str, Any], folder: Path
+) -> tuple[Sink, ...]:
+    """Build the sinks, and one for each folder of late rows. given : the tables as written"""
+    found = {name: _sink(name, table, given[name], folder) for name, table in tables.items()}
     for name, table in tables.items():
         if table.late is None:
             continue
@@ -157,7 +147,7 @@ def build_sinks(tables: Mapping[str, SinkTable], folder: Path) -> tuple[Sink, ..
 
 
 def _late_sink(place: str, sink: Sink, name: str, sinks: Mapping[str, Sink]) -> Sink:
-    """Return the sink of this name, if it can get the late rows of another one."""
+    """Return the sink of this name, if it can receive the late rows of another sink."""
     other = sinks.get(name)
     if other is None or other is sink:
         others = [known for known in sinks if known != sink.name]
@@ -172,10 +162,10 @@ def _late_sink(place: str, sink: Sink, name: str, sinks: Mapping[str, Sink]) -> 
     return other
 
 
-def _sink(name: str, table: SinkTable, folder: Path) -> Sink:
+def _sink(name: str, table: Sink, given: Mapping[str, Any], folder: Path) -> Sink:
     place = f"sinks.{name}"
     _check_place(place, table)
-    form = table.format or (CONSOLE if table.table is None else "")
+    form = "" if "table" in given and "format" not in given else table.format
     for key in ("path", "table"):
         if form == CONSOLE and getattr(table, key) is not None:
             why = f': a console has no {key}; add a format, for example format = "parquet"'
@@ -183,7 +173,7 @@ def _sink(name: str, table: SinkTable, folder: Path) -> Sink:
     if table.key is not None and table.value is None:
         why = f': rows are not encoded; add {place}.value = "json"'
         raise PipelineError.at(f"{place}.key", why)
-    if table.rows is not None and form != CONSOLE:
+    if "rows" in given and form != CONSOLE:
         why = f"is the number of rows that a console shows; this sink writes {form}: remove it"
         raise PipelineError.at(f"{place}.rows", why)
     if table.trigger is not None:
@@ -191,12 +181,12 @@ def _sink(name: str, table: SinkTable, folder: Path) -> Sink:
             microseconds(f"{place}.trigger", table.trigger)
         except ValueError as error:
             raise PipelineError(str(error)) from error
-    sink = _with(Sink, table, name=name, format=form, rows=table.rows or CONSOLE_ROWS)
-    return replace(sink, path=None if table.path is None else absolute(table.path, folder))
+    path = absolute(table.path, folder)
+    return replace(table, name=name, format=form, path=path, late_rows=None)
 
 
-def _check_place(place: str, table: SourceTable | SinkTable) -> None:
-    """Check that there is one place to read or write, and that no option names another."""
+def _check_place(place: str, table: PipelineSource | Sink) -> None:
+    """Check that exactly one location is given to read or write, and no option names another."""
     for key in table.options:
         if key.lower() == "checkpointlocation":
             why = ": each sink keeps its progress in a subfolder of the pipeline's folder: give "
@@ -208,8 +198,3 @@ def _check_place(place: str, table: SourceTable | SinkTable) -> None:
     if table.table is not None and table.path is not None:
         why = f"and `{place}.table` are two places: remove one of them"
         raise PipelineError.at(f"{place}.path", why)
-
-
-def _with(kind: type[T], table: FileTable, **more: Any) -> T:
-    """Build a value of the pipeline from its table in the file."""
-    return kind(**{**asdict(table), **more})

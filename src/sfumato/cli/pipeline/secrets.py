@@ -1,26 +1,24 @@
-"""Hide secrets in text that leaves the process, even where they are written in another form.
+"""Hide secrets in text that leaves the process, even in another encoding.
 
-Spark, Java and text formats change what they quote: the case of letters, backslashes before quotes,
-`%2F`, `\\u002f`, `&quot;`, a long value that is cut, and one such form inside another. So the text
-and the secrets are normalised to one form, the same for all of these, and compared in it.
+Spark, Java and text formats change quoted text: letter case, backslashes before quotes, `%2F`,
+`\\u002f`, `&quot;`, truncated long values, and nested forms of these. So the text and the secrets
+are normalised to one common form, and compared in it.
 """
 
 import html
 import re
 import string
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
-MIN_SECRET = 4  # characters: a shorter secret would be found everywhere
-MIN_CUT = 8  # characters of the beginning of a secret that count where text is cut
-MAX_LAYERS = 6  # encodings inside one another that are undone
+MIN_SECRET = 4  # characters; shorter secrets would match everywhere
+MIN_CUT = 8  # characters; the shortest prefix of a secret hidden where text is truncated
+MAX_LAYERS = 6  # nested encodings that are decoded
 SHORTENED = re.compile(r"\.\.\.|…|\Z")
 ENCODED = re.compile(
-    r"(?P<percent>(?:%[0-9a-fA-F]{2})+)"
-    r"|\\+(?:U(?P<point>00[01][0-9a-fA-F]{5})|[uU]+(?P<unit>[0-9a-fA-F]{4})"
-    r"|[xX](?P<byte>[0-9a-fA-F]{2})|(?P<octal>[0-3][0-7]{2}))"
-    r"|(?P<entity>&(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]+[0-9]*);)"
+    r"(?P<utf8>%[0-7]H|%[c-dC-D]H%[89abAB]H|%[eE]H(?:%[89abAB]H){2}|%[fF]H(?:%[89abAB]H){3}|%HH)"
+    r"|\\+(?:U(?P<point>00[01]H{5})|[uU]+(?P<unit>H{4})|[xX](?P<byte>HH)|(?P<octal>[0-3][0-7]{2}))"
+    r"|(?P<entity>&(?:\#[0-9]{1,7}|\#[xX]H{1,6}|[a-zA-Z]+[0-9]*);)".replace("H", "[0-9a-fA-F]")
 )
 FOLDED = re.compile(
     r"\\+|(?:\\*'){2,}|(?:\\*\"){2,}|[\ud800-\udbff][\udc00-\udfff]|[^\x20-*,-\x7e]|\+"
@@ -29,141 +27,102 @@ LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # keeps t
 CONTROL_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v"}  # as after a \
 
 
-@dataclass
-class NormalText:
-    """A text in normal form. starts, ends : where each character comes from in the first text"""
-
-    text: str
-    starts: list[int]
-    ends: list[int]
-
-    def replace(self, changes: Iterator[tuple[int, int, str]]) -> "NormalText":
-        """Return the text with (start, end, characters) replaced, in the order of the text."""
-        parts, starts, ends, at = list[str](), list[int](), list[int](), 0
-        for start, end, characters in changes:
-            parts += [self.text[at:start], characters]
-            starts += [*self.starts[at:start], *[self.starts[start]] * len(characters)]
-            ends += [*self.ends[at:start], *[self.ends[end - 1]] * len(characters)]
-            at = end
-        text = "".join([*parts, self.text[at:]])
-        return NormalText(text, starts + self.starts[at:], ends + self.ends[at:])
-
-
 def hide(text: str, secrets: Mapping[str, str]) -> str:
-    """Return the text with `${NAME}` in the place of each secret, by name.
-
-    Cost: O(length of the text) per secret, unless the text repeats beginnings of the secret.
-    """
+    """Replace each secret in a text by `${NAME}`. secrets : value by name"""
     for name, value in sorted(secrets.items(), key=lambda item: -len(item[1])):
         for secret in _pieces(value):
-            text = _without(text, secret, f"${{{name}}}", decode=False)
-            text = _without(text, secret, f"${{{name}}}", decode=True)
+            for decode in (False, True):
+                text = _without(text, secret, f"${{{name}}}", decode)
     return text
 
 
 def normal_length(secret: str) -> int:
-    """Count the characters of a secret by which it can be found."""
+    """Return the length of the normalised secret, which decides whether it can be found."""
     return min(len(_normal_secret(secret, True)), len(secret.strip()))
 
 
 def _pieces(value: str) -> Iterator[str]:
-    """Yield the secret, and each line of one with several lines: a log prints them one by one."""
+    """Yield the secret and each of its lines, since logs print lines one by one."""
     yield value.strip()
     lines = [line.strip() for line in value.splitlines()]
     if len(lines) > 1:
         yield from (line for line in lines if len(line) >= MIN_CUT)
 
 
-@lru_cache(maxsize=1024)
-def _normal_secret(secret: str, decode: bool) -> str:
-    return _normal(secret, decode).text.strip()
-
-
-def _without(text: str, secret: str, name: str, *, decode: bool) -> str:
+def _without(text: str, secret: str, name: str, decode: bool) -> str:
+    """Replace a secret, and a prefix of it where the text is truncated."""
     secret = _normal_secret(secret, decode)
     if len(secret) < MIN_SECRET:
         return text
     shortest = min(len(secret), max(MIN_CUT, (len(secret) + 1) // 2))
-    normal = _normal(text, decode)
-    kept, begin = [], 0
-    for start, end in _places(normal, text, secret, shortest):
-        if start >= begin:
-            kept += [text[begin:start], name]
-            begin = end
+    normal, cuts = _normal(text, decode)
+    kept, begin, at = list[str](), 0, normal.find(secret[:shortest])
+    while at >= 0:
+        is_whole = normal.startswith(secret, at)
+        lengths = [len(secret)] if is_whole else range(shortest, len(secret))
+        begun = (n for n in lengths if normal.startswith(secret[:n], at))
+        ends = (n for n in begun if is_whole or SHORTENED.match(text, cuts[at + n]))
+        length = next(ends, 0)
+        if length and cuts[at] >= begin:
+            kept += [text[begin : cuts[at]], name]
+            begin = cuts[at + length]
+        at = normal.find(secret[:shortest], at + max(length, 1))
     return "".join([*kept, text[begin:]])
 
 
-def _places(normal: NormalText, text: str, secret: str, shortest: int) -> Iterator[tuple[int, int]]:
-    """Yield where the secret is in the text, or a beginning of it where the text is cut."""
-    at = normal.text.find(secret[:shortest])
-    while at >= 0:
-        after = at + 1
-        for length in range(shortest, len(secret) + 1):
-            if normal.text[at + length - 1 : at + length] != secret[length - 1]:
-                break
-            end = normal.ends[at + length - 1]
-            if length == len(secret) or SHORTENED.match(text, end):
-                yield normal.starts[at], end
-                after = at + length
-                break
-        at = normal.text.find(secret[:shortest], after)
+@lru_cache(maxsize=1024)
+def _normal_secret(secret: str, decode: bool) -> str:
+    return _normal(secret, decode)[0].strip()
 
 
-def _normal(text: str, decode: bool) -> NormalText:
-    """Normalise a text. decode : undo characters written as numbers or names"""
-    found = NormalText(text, list(range(len(text))), list(range(1, len(text) + 1)))
+def _normal(text: str, decode: bool) -> tuple[str, list[int]]:
+    """Normalise a text; return it and, for each character, its start in the original text."""
+    cuts = list(range(len(text) + 1))
     for _ in range(MAX_LAYERS if decode else 0):
-        if ENCODED.search(found.text) is None:
+        if ENCODED.search(text) is None:
             break
-        found = found.replace(_decode(found.text))
-    folds = ((*place.span(), _fold(place[0])) for place in FOLDED.finditer(found.text))
-    found = found.replace(folds)
-    found.text = found.text.translate(LOWER)
-    return found
+        text, cuts = _rewrite(text, cuts, ENCODED, _decode)
+    text, cuts = _rewrite(text, cuts, FOLDED, _fold)
+    return text.translate(LOWER), cuts
 
 
-def _decode(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, meaning) of each encoded character, one layer of encoding."""
-    for place in ENCODED.finditer(text):
-        if place["percent"]:
-            yield from _percent(text, *place.span())
-        else:
-            yield *place.span(), _meaning(place)
+def _rewrite(
+    text: str, cuts: list[int], pattern: re.Pattern[str], new: Callable[[re.Match[str]], str]
+) -> tuple[str, list[int]]:
+    """Replace the matches of a pattern; dropped characters belong to the next character."""
+    parts, places, at = list[str](), list[int](), 0
+    for match in pattern.finditer(text):
+        start, end = match.span()
+        characters = new(match)
+        parts += [text[at:start], characters]
+        places += cuts[at:start] + [cuts[start]] * len(characters)
+        if not characters:
+            cuts[end] = cuts[start]
+        at = end
+    return "".join([*parts, text[at:]]), places + cuts[at:]
 
 
-def _meaning(place: re.Match[str]) -> str:
-    if place["entity"]:
-        return html.unescape(place["entity"])
-    if place["octal"]:
-        return chr(int(place["octal"], 8))
-    number = int(place["unit"] or place["byte"] or place["point"], 16)
-    return chr(min(number, 0x10FFFF))
-
-
-def _percent(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    """Yield the characters of a run of `%XX`, as UTF-8 where it is valid."""
-    run = bytes.fromhex(text[start:end].replace("%", ""))
-    at = 0
-    while at < len(run):
-        first = run[at]
-        length = 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+def _decode(match: re.Match[str]) -> str:
+    """Undo one layer of encoding of one character."""
+    if match["utf8"]:
+        run = bytes.fromhex(match[0].replace("%", ""))
         try:
-            character = run[at : at + length].decode()
+            return run.decode()
         except UnicodeDecodeError:
-            length, character = 1, chr(first)
-        after = min(at + length, len(run))
-        yield start + 3 * at, start + 3 * after, character
-        at = after
+            return run.decode("latin-1")
+    if match["entity"]:
+        return html.unescape(match["entity"])
+    if match["octal"]:
+        return chr(int(match["octal"], 8))
+    return chr(min(int(match["unit"] or match["byte"] or match["point"], 16), 0x10FFFF))
 
 
-def _fold(characters: str) -> str:
-    """Drop case, backslashes and doubled quotes; write a control as it is after a backslash.
-
-    A character beyond 16 bits becomes two units, as `\\u` writes it.
-    """
-    if characters[-1] in "\\'\"":  # quotes that are doubled, or escaped
+def _fold(match: re.Match[str]) -> str:
+    """Drop case, backslashes and doubled quotes; write controls as their escape letters."""
+    characters = match[0]
+    if characters[-1] in "\\'\"":  # doubled or escaped quotes
         return characters[-1].replace("\\", "")
-    if len(characters) == 2:  # two units, as decoded from \\u, of one character
+    if len(characters) == 2:  # a surrogate pair decoded from \\u
         characters = characters.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
     folded = CONTROL_ESCAPES.get(characters, " " if characters == "+" else characters)
     units = folded.upper().casefold().encode("utf-16-be", "surrogatepass")

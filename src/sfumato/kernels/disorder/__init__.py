@@ -1,5 +1,5 @@
-"""Punctuations: how far event time has come, by each estimator, and which rows leave.
+"""Punctuations: the progress of event time by each estimator, and the rows that are released.
 
-`controller` steers; `state` names what is kept for each key.
-Open to the operators of disorder.
+`controller` steers; `state` defines the state kept per controller.
+May be imported by the operators of disorder.
 """

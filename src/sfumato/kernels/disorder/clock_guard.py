@@ -1,20 +1,20 @@
-"""The guard against clocks that are wrong: which delays are credible.
+"""The guard against wrong clocks: it decides which delays are credible.
 
-A row is **ahead** if its delay (arrival less event time) is incredibly small: it is held and comes
-out in its turn, but neither feeds the estimator nor moves the punctuation. A row is **far** ahead
-or behind if its delay differs by so much more that not even the heaviest tail explains it.
+A row is **ahead** if its delay (arrival minus event time) is incredibly small. It is buffered and
+released in order, but it neither feeds the estimator nor moves the punctuation. A row is **far**
+ahead or behind if its delay differs by more than even the heaviest tail explains.
 
-- *Far behind* and before the newest event time: the row is stale and comes out at once, as late.
-  At or after the newest event time it overtook nothing: it is held and comes out in its turn.
-- *Far ahead*: the row is held until a later row decides. A row with an earlier event time
-  contradicts it, and it comes out as late. If `PLAUSIBLE` of them come one after the other, at most
-  MAX_CLOCK_SKEW_US ahead of their arrival (a device has set its clock), or `LASTING` others, they
-  are right.
+- *Far behind* and below the newest event time: the row is stale and is emitted at once, as late.
+  At or above the newest event time it overtook nothing, so it is buffered and released in order.
+- *Far ahead*: the row is buffered until a later row decides. A row with an earlier event time
+  contradicts it, and the row is emitted as late. Far rows are accepted after `PLAUSIBLE`
+  consecutive ones at most MAX_CLOCK_SKEW_US ahead of their arrival (a device has set its clock),
+  or after `LASTING` other consecutive ones.
 
-A lasting change is believed: for rows ahead once they make up a quarter of the last RECENT rows,
-for far rows that come one after the other after LASTING of them. A lasting **mode** is learned,
-too: far rows that keep coming in between the others, with event times within the stream's own life.
-Their delays are credible from then on, and the estimator begins again.
+A lasting change is accepted: for rows ahead once they are a quarter of the last RECENT rows, for
+far rows after LASTING consecutive ones. A lasting **mode** is learned too: far rows that keep
+arriving between other rows, with event times within the stream's lifetime. Their delays are
+credible from then on, and the estimator is reset.
 """
 
 import numpy as np
@@ -22,61 +22,58 @@ import numpy as np
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import END_OF_TIME, FIXED, NO_TIME, RECENT
 
-WARM_UP = 16  # rows before anything is judged; for a start the bounds are renewed as often
-RENEWAL = 32  # rows from one renewal to the next
-WIDEST_BOUND_US = 1 << 55  # microseconds: saturation, far above any real spread
-FAR_BOUND_US = 1 << 59  # likewise, for the far bounds
-MAX_CLOCK_SKEW_US = 600_000_000  # microseconds: no row is far that is closer than ten minutes
-LASTING = 1024  # consecutive far rows after which they are believed
-PLAUSIBLE = 16  # the same of rows far ahead that are not ahead of their arrival
+WARM_UP = 16  # rows before the first judgement, and between renewals of the bounds at first
+RENEWAL = 32  # rows between two renewals
+FAR_BOUND_US = 1 << 59  # microseconds: saturation of the far bounds, above any real spread
+MAX_CLOCK_SKEW_US = 600_000_000  # microseconds: no row within ten minutes is far
+LASTING = 1024  # consecutive far rows after which they are accepted
+PLAUSIBLE = 16  # the same for rows far ahead that are not ahead of their arrival
 NEAR, FUTURE, STALE, LEARNED = 0, -1, 1, 2
-RUNS, SPREAD = 16, 16  # a mode: so many groups of far rows within at least 1 / SPREAD of the delay,
-FEW_RUNS, LONG_SPREAD = 4, 2  # or so few within at least so many times the delay
-SLOW_SHARE = 0.05  # and at least this share of the rows, in drop ratios; of rows far ahead
-FAST_SHARE = 1 / 16  # this share of all rows
-SLOW_MARGIN, FAST_MARGIN = 4, 64  # a learned bound lies beyond the delays seen by 1 / so much
+RUNS, SPREAD = 16, 16  # a mode: RUNS groups of far rows within at least 1 / SPREAD of the delay,
+FEW_RUNS, LONG_SPREAD = 4, 2  # or FEW_RUNS groups within at least LONG_SPREAD times the delay
+SLOW_SHARE = 0.05  # least share of rows in a slow mode, in drop ratios
+FAST_SHARE = 1 / 16  # least share of all rows in a fast mode
+SLOW_MARGIN, FAST_MARGIN = 4, 64  # learned bounds exceed the delays seen by 1 / margin
 
 
 @compiled
 def observe(tau, t, control, key):
-    """Remember the delay of a row among the last RECENT and renew the bounds every RENEWAL rows.
+    """Add the delay of a row to the last RECENT delays; renew the bounds every RENEWAL rows.
 
     With q, m, r the quartiles of the last RECENT delays and T the time in which these rows arrived,
     a row is ahead below q - 16 (m - q) - T / 2, and far beyond m -+ max(k u, MAX_CLOCK_SKEW_US),
     where u = min(m - q, r - m) + T / RECENT and k = 100 / drop ratio (10,000 without one). For
-    delays with a 1/x tail, about one hundredth of the drop ratio lies beyond this bound. Being
-    quantiles, the bounds do not move for fewer than a quarter of the rows, however wrong these are.
+    delays with a 1/x tail, one hundredth of the drop ratio lies beyond. Because the bounds are
+    quantiles, fewer than a quarter of the rows cannot move them, however wrong these are.
     O(1), and a sort of RECENT numbers every RENEWAL rows.
     """
     key.observed += 1
     count = key.observed
     place = (count - 1) % RECENT
-    key.delays[place] = t - tau
-    key.arrivals[place] = t
-    if count % RENEWAL == 0 or (count < RECENT and count % WARM_UP == 0):
-        known = min(count, RECENT)
-        delays = np.sort(key.delays[:known])
-        span = t - key.arrivals[0 if count <= RECENT else count % RECENT]
-        low, middle, high = delays[known // 4], delays[known // 2], delays[3 * known // 4]
-        key.bound = low - 16 * min(middle - low, WIDEST_BOUND_US) - span // 2
-        unit = float(min(middle - low, high - middle) + span // known)
-        reach = max(
-            int(min(100.0 / control.drop_ratio * unit, float(FAR_BOUND_US))), MAX_CLOCK_SKEW_US
-        )
-        key.far_behind = middle + reach
-        key.far_ahead = middle - reach
-        if control.estimator == FIXED:  # it knows itself what is too late
-            key.bound -= control.max_delay
-            key.far_behind = END_OF_TIME
-        # Of few rows a quarter may be wrong, and q with them; m is not.
-        key.bound = max(key.bound, key.far_ahead)
-        key.guarded = 1
+    key.delays[place], key.arrivals[place] = t - tau, t
+    if count % RENEWAL > 0 and (count >= RECENT or count % WARM_UP > 0):
+        return
+    known = min(count, RECENT)
+    delays = np.sort(key.delays[:known])
+    span = t - key.arrivals[0 if count <= RECENT else count % RECENT]
+    low, middle, high = delays[known // 4], delays[known // 2], delays[3 * known // 4]
+    unit = float(min(middle - low, high - middle) + span // known)
+    reach = int(min(100.0 / control.drop_ratio * unit, float(FAR_BOUND_US)))
+    reach = max(reach, MAX_CLOCK_SKEW_US)
+    key.far_behind, key.far_ahead = middle + reach, middle - reach
+    key.bound = low - 16 * min(middle - low, FAR_BOUND_US // 16) - span // 2
+    if control.estimator == FIXED:  # max_delay defines lateness
+        key.bound -= control.max_delay
+        key.far_behind = END_OF_TIME
+    # A quarter of few rows may be wrong, and then q is wrong too; m is not.
+    key.bound = max(key.bound, key.far_ahead)
+    key.guarded = 1
 
 
 @compiled
 def side_of(delay, key):
-    """Return STALE or FUTURE for a delay that is far from credible, LEARNED for one of a mode that
-    has been learned, else NEAR."""
+    """Return STALE or FUTURE for a delay far from credible, LEARNED for a delay of a learned mode,
+    else NEAR."""
     if delay > key.far_behind:
         return LEARNED if delay <= key.slow_bound else STALE
     if delay < key.far_ahead:
@@ -86,16 +83,14 @@ def side_of(delay, key):
 
 @compiled
 def horizon(t, key):
-    """The largest credible event time of a row that arrives at `t`; END_OF_TIME before one is
-    known."""
-    if key.guarded == 0:
-        return END_OF_TIME
-    return t - min(key.bound, key.fast_bound)
+    """Return the largest credible event time of a row that arrives at `t`; END_OF_TIME while the
+    bounds are unknown."""
+    return END_OF_TIME if key.guarded == 0 else t - min(key.bound, key.fast_bound)
 
 
 @compiled
 def restart_guard(key):
-    """Begin again: the far rows that came one after the other are right. O(1)."""
+    """Reset the guard: the consecutive far rows are accepted."""
     key.observed = key.guarded = key.fed = key.far_rows = key.pending = 0
     key.slow.rows = key.fast.rows = 0
     key.slow_bound, key.fast_bound = NO_TIME, END_OF_TIME
@@ -103,9 +98,8 @@ def restart_guard(key):
 
 @compiled
 def begin_guard(key):
-    """Note what the first WARM_UP rows tell, now that the bounds are known. O(1)."""
-    key.earliest = END_OF_TIME
-    key.latest = NO_TIME
+    """Set `earliest` and `latest` from the first WARM_UP rows once the bounds are known."""
+    key.earliest, key.latest = END_OF_TIME, NO_TIME
     for i in range(WARM_UP):
         tau = key.arrivals[i] - key.delays[i]
         if side_of(key.delays[i], key) == NEAR:
@@ -115,12 +109,12 @@ def begin_guard(key):
 
 
 @compiled
-def _lasting_mode(delay, sign, t, share, key, mode):
-    """Count a far row as evidence of a mode; whether that is enough. O(1).
+def _is_lasting(delay, sign, t, share, key, mode):
+    """Count a far row as evidence of a mode; return True once the evidence suffices.
 
-    sign : 1 for rows far behind, -1 for rows far ahead    share : of the rows, at least
+    sign : 1 for rows far behind, -1 for rows far ahead    share : least share of the rows
     """
-    if mode.rows < share * (key.count - mode.since):  # too rare so far
+    if mode.rows < share * (key.count - mode.since):  # too rare to be a mode
         mode.rows = 0
     if mode.rows == 0:
         mode.runs = 0
@@ -136,48 +130,34 @@ def _lasting_mode(delay, sign, t, share, key, mode):
 
 @compiled
 def learn_slow(tau, t, control, key):
-    """Take a stale row as evidence of a mode; whether the mode has just been learned. O(1).
+    """Count a stale row as evidence of a mode, and learn the mode once the evidence suffices.
 
-    Rows from before the stream's life tell nothing of how long rows are under way.
+    Rows from before the stream's lifetime say nothing about delays and are ignored.
     """
-    if tau < key.earliest or not _lasting_mode(
-        t - tau, 1, t, SLOW_SHARE * control.drop_ratio, key, key.slow
-    ):
-        return False
-    # What the punctuation has passed is lost, until the mode's rows have event times beyond it.
-    key.forgiven = max(key.forgiven, key.punctuation, key.floor)
-    key.forgiven_until = key.forgiven + key.slow.delay
-    key.slow_bound = key.slow.delay + key.slow.delay // SLOW_MARGIN
-    key.slow.rows = key.fed = 0
-    return True
+    share = SLOW_SHARE * control.drop_ratio
+    if tau >= key.earliest and _is_lasting(t - tau, 1, t, share, key, key.slow):
+        # Rows below the punctuation are lost until the mode's rows have event times above it.
+        key.forgiven = max(key.forgiven, key.punctuation, key.floor)
+        key.forgiven_until = key.forgiven + key.slow.delay
+        key.slow_bound = key.slow.delay + key.slow.delay // SLOW_MARGIN
+        key.slow.rows = key.fed = 0
 
 
 @compiled
 def learn_fast(tau, t, key):
-    """Take a row far ahead, but not of its arrival, as evidence of a mode; whether the mode has
-    just been learned. O(1)."""
-    if tau > t + MAX_CLOCK_SKEW_US or not _lasting_mode(t - tau, -1, t, FAST_SHARE, key, key.fast):
-        return False
-    key.fast_bound = key.fast.delay - (key.far_ahead - key.fast.delay) // FAST_MARGIN
-    key.fast.rows = key.fed = key.pending = 0
-    return True
+    """Count a row far ahead, but not of its arrival, towards a mode; learn as `learn_slow`."""
+    near = tau <= t + MAX_CLOCK_SKEW_US
+    if near and _is_lasting(t - tau, -1, t, FAST_SHARE, key, key.fast):
+        key.fast_bound = key.fast.delay - (key.far_ahead - key.fast.delay) // FAST_MARGIN
+        key.fast.rows = key.fed = key.pending = 0
 
 
 @compiled
 def hold_pending(tau, t, key):
-    """Hold a row that is far ahead until later rows decide; whether they have made it credible."""
+    """Buffer a row that is far ahead; return True if enough rows now make it credible."""
     if key.pending == 0:
         key.pending_first, key.pending_top, key.pending_early = key.count - 1, tau, 0
     key.pending += 1
     key.pending_top = max(key.pending_top, tau)
     key.pending_early += tau > t + MAX_CLOCK_SKEW_US
     return key.pending >= (LASTING if key.pending_early > 0 else PLAUSIBLE)
-
-
-@compiled
-def decide_pending(tau, key):
-    """A row that is not far ahead decides on those that are: the number of the first one that it
-    contradicts, which ends before this row; or -1."""
-    contradicted = key.pending > 0 and tau < key.pending_top
-    key.pending = 0
-    return key.pending_first if contradicted else -1

@@ -1,37 +1,11 @@
-"""The disorder controller: punctuations after each arrival, of one controller or many."""
+"""The disorder controller: punctuations after each arrival, for one or many controllers."""
 
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.disorder.clock_guard import (
-    FUTURE,
-    LASTING,
-    LEARNED,
-    MAX_CLOCK_SKEW_US,
-    STALE,
-    WARM_UP,
-    begin_guard,
-    decide_pending,
-    hold_pending,
-    horizon,
-    learn_fast,
-    learn_slow,
-    observe,
-    restart_guard,
-    side_of,
-)
-from sfumato.kernels.disorder.conformal_delay import conformal_step
-from sfumato.kernels.disorder.estimators import (
-    bound_buffer,
-    expel,
-    fixed_step,
-    hold,
-    largest_step,
-    normal_step,
-    release_held,
-    slack_forget,
-    slack_step,
-)
+from sfumato.kernels.disorder import clock_guard as guard
+from sfumato.kernels.disorder import estimators
+from sfumato.kernels.disorder.conformal_delay import AREA, conformal_step
 from sfumato.kernels.disorder.state import (
     AVERAGED,
     CONFORMAL,
@@ -47,271 +21,317 @@ NO_ROW = -1  # no row is expelled
 
 
 @compiled
+def layout_of(control):
+    """Return the parts of a controller's memory: numbers of the conformal estimator, lanes of the
+    heap of buffered rows, and lanes of the sort buffer (SLACK) or of VSeq (NORMAL)."""
+    numbers = AREA if control.estimator == CONFORMAL else 0
+    ring = 2 if control.estimator == SLACK or control.estimator == NORMAL else 0
+    return numbers, 3 if control.max_buffer > 0 else 0, ring
+
+
+@compiled
+def parts_of(key, control, memory):
+    """Return (area int64[numbers], held int64[lanes, room], ring likewise), views of the memory."""
+    numbers, held, ring = layout_of(control)
+    begin = key.place + numbers
+    middle = begin + held * key.room
+    end = middle + ring * key.room
+    return (
+        memory[key.place : begin],
+        memory[begin:middle].reshape(held, key.room),
+        memory[middle:end].reshape(ring, key.room),
+    )
+
+
+@compiled
+def with_room(rows, control, key, memory, usage):
+    """Reserve memory for further rows of a controller; return the memory or a longer copy.
+
+    usage : int64[2], numbers allocated, and how many of them are unused
+    """
+    numbers, held_lanes, ring_lanes = layout_of(control)
+    wanted = 0
+    if control.max_buffer > 0:
+        wanted = min(control.max_buffer, key.held + rows) + 1
+    if control.estimator == SLACK:
+        wanted = max(wanted, min(control.slack, key.size + rows) + 1)
+    elif control.estimator == NORMAL:
+        # Rows buffered until the guard is ready are fed later: WARM_UP more.
+        wanted = max(wanted, min(key.size + rows + guard.WARM_UP, estimators.LONGEST_VSEQ) + 1)
+    if wanted <= key.room and (key.length > 0 or numbers == 0):
+        return memory
+    room = 16 if wanted > 0 else 0
+    while room < wanted:
+        room *= 2
+    place, length, known = usage[0], numbers + (held_lanes + ring_lanes) * room, key.room
+    if place + length > memory.size:
+        wider = np.zeros(max(place + length, 2 * memory.size), np.int64)
+        wider[:place] = memory[:place]
+        memory = wider
+    memory[place : place + length] = 0
+    _, held, ring = parts_of(key, control, memory)
+    usage[0] += length
+    usage[1] += key.length
+    key.place, key.room, key.length = place, room, length
+    _, wider_held, wider_ring = parts_of(key, control, memory)
+    wider_held[:, :known] = held
+    for i in range(known):  # VSeq begins at `head`, a sort buffer at 0
+        wider_ring[:, i] = ring[:, (key.head + i) % known]
+    key.head = 0
+    return memory
+
+
+@compiled
 def reached(key):
-    """The event time below which no row is accepted any more; NO_TIME while there is none."""
+    """Return the event time below which rows are late, or NO_TIME while there is none."""
     return max(key.punctuation, key.floor)
 
 
 @compiled
-def feed(tau, t, control, key, area):
-    """One credible row to the estimator: the punctuation it asks for, or NO_TIME."""
+def keep_slack(low, high, key, ring):
+    """Keep only event times above `low` and below `high` in the sort buffer."""
+    key.size = estimators.drop(ring, key.size, 0, NO_TIME, low + 1)
+    key.size = estimators.drop(ring, key.size, 0, high, END_OF_TIME)
+
+
+@compiled
+def feed(tau, t, control, key, area, ring):
+    """Feed a credible row to the estimator; return the punctuation it wants, or NO_TIME."""
     key.fed += 1
     key.latest = max(key.latest, tau)
+    wanted = NO_TIME
     if control.estimator == SLACK:
-        if tau <= reached(key):
-            wanted = NO_TIME
-        else:
-            wanted = slack_step(tau, control.slack, key, area)
-    elif control.estimator == FULL:
-        wanted = NO_TIME
+        if tau > reached(key):
+            wanted = estimators.slack_step(tau, control.slack, key, ring)
     elif control.estimator == FIXED:
-        wanted = fixed_step(tau, control.max_delay, key)
+        wanted = estimators.fixed_step(tau, control.max_delay, key)
     elif control.estimator == NORMAL:
-        wanted = normal_step(tau, t, control, key, area)
+        wanted = estimators.normal_step(tau, t, control, key, ring)
     elif control.estimator == CONFORMAL:
         wanted = conformal_step(tau, t, control.drop_ratio, key, area)
-    else:
-        wanted = largest_step(tau, t, control.estimator == AVERAGED, key)
+    elif control.estimator != FULL:
+        wanted = estimators.largest_step(tau, t, control.estimator == AVERAGED, key)
     key.last_arrival = t
     return wanted
 
 
 @compiled
-def feed_unguarded(tau, t, control, key, area):
-    """A row before the guard knows what is credible: most estimators wait until it does, and all
-    for rows that are far ahead of their arrival."""
-    if (control.estimator == SLACK or control.estimator == FIXED) and tau <= t + MAX_CLOCK_SKEW_US:
-        return feed(tau, t, control, key, area)
-    return NO_TIME
+def unguarded_step(tau, t, control, key, counts, area, ring):
+    """Process a row while the guard is still learning; return the punctuation wanted.
 
-
-@compiled
-def feed_warm_up(t, control, key, area):
-    """Feed the first WARM_UP rows, now that the guard knows which of them are credible."""
-    wanted = NO_TIME
-    begin_guard(key)
-    for i in range(WARM_UP):
-        arrival = key.arrivals[i]
-        delay = key.delays[i]
-        if delay < key.bound:
-            key.future += 1
-        elif (
-            control.estimator == SLACK or control.estimator == FIXED
-        ) and delay >= -MAX_CLOCK_SKEW_US:
-            continue  # it has been fed
-        elif delay <= key.far_behind:
-            wanted = max(wanted, feed(arrival - delay, arrival, control, key, area))
-    if control.estimator == SLACK:  # some rows that it was fed are not credible
-        slack_forget(NO_TIME, horizon(t, key), key, area)
-    return wanted
-
-
-@compiled
-def unguarded_step(tau, t, control, key, area):
-    """One row before the guard knows what is credible; the punctuation wanted."""
-    wanted = NO_TIME
-    observe(tau, t, control, key)
-    if key.guarded == 0 or (control.estimator == SLACK and tau <= horizon(t, key)):
-        wanted = feed_unguarded(tau, t, control, key, area)
-    if key.guarded == 1:
-        wanted = max(wanted, feed_warm_up(t, control, key, area))
-    return wanted
-
-
-@compiled
-def credible_step(tau, t, side, control, key, area):
-    """One row that is not far from what is credible; the punctuation wanted."""
-    if side != LEARNED:
-        observe(tau, t, control, key)
-    if tau > horizon(t, key):
-        key.future += 1
-        return NO_TIME
-    key.credible_number, key.credible_time = key.count - 1, tau
-    return feed(tau, t, control, key, area)
-
-
-@compiled
-def note_far(side, tau, t, control, key):
-    """A far row as evidence: after LASTING of them, or once they are a mode, they are right."""
-    if side == STALE:
-        if key.far_rows >= LASTING:
-            restart_guard(key)
-        else:
-            learn_slow(tau, t, control, key)
-    else:
-        key.future += 1
-        if hold_pending(tau, t, key):
-            restart_guard(key)
-        else:
-            learn_fast(tau, t, key)
-
-
-@compiled
-def guarded_step(tau, t, control, key, area):
-    """One row to guard and estimator, once the guard knows what is credible.
-
-    Returns the punctuation wanted, and the number of the first row that is expelled, or NO_ROW:
-    from this one to the row before, those that are held.
+    SLACK and FIXED are fed at once, except rows that are far ahead of their arrival. The other
+    estimators get the credible ones of the first WARM_UP rows once the guard knows them.
     """
-    side = side_of(t - tau, key)
+    wanted = NO_TIME
+    at_once = control.estimator == SLACK or control.estimator == FIXED
+    guard.observe(tau, t, control, key)
+    if at_once and tau <= min(t + guard.MAX_CLOCK_SKEW_US, guard.horizon(t, key)):
+        wanted = feed(tau, t, control, key, area, ring)
+    if key.guarded == 0:
+        return wanted
+    guard.begin_guard(key)
+    for i in range(guard.WARM_UP):
+        arrival, delay = key.arrivals[i], key.delays[i]
+        if delay < key.bound:
+            counts.future += 1
+        elif at_once and delay >= -guard.MAX_CLOCK_SKEW_US:
+            continue  # already fed
+        elif delay <= key.far_behind:
+            wanted = max(wanted, feed(arrival - delay, arrival, control, key, area, ring))
+    if control.estimator == SLACK:  # remove rows fed earlier that are not credible
+        keep_slack(NO_TIME, guard.horizon(t, key) + 1, key, ring)
+    return wanted
+
+
+@compiled
+def guarded_step(tau, t, control, key, counts, area, ring):
+    """Process a row once the guard knows the credible delays.
+
+    Returns the punctuation wanted, and the number of the first row expelled, or NO_ROW. Buffered
+    rows from this number up to the previous row are expelled.
+    """
+    side = guard.side_of(t - tau, key)
     key.far_rows = key.far_rows + 1 if side == key.far_side else 1
     key.far_side = side
-    if side == FUTURE:
-        note_far(side, tau, t, control, key)
+    if side == guard.FUTURE:
+        counts.future += 1
+        if guard.hold_pending(tau, t, key):
+            guard.restart_guard(key)
+        else:
+            guard.learn_fast(tau, t, key)
         return NO_TIME, NO_ROW
-    first = decide_pending(tau, key)
-    if side == STALE:
-        note_far(side, tau, t, control, key)
+    first = key.pending_first if key.pending > 0 and tau < key.pending_top else NO_ROW
+    key.pending = 0
+    if side == guard.STALE:
+        if key.far_rows >= guard.LASTING:
+            guard.restart_guard(key)
+        else:
+            guard.learn_slow(tau, t, control, key)
         return NO_TIME, first
-    return credible_step(tau, t, side, control, key, area), first
+    if side != guard.LEARNED:
+        guard.observe(tau, t, control, key)
+    if tau > guard.horizon(t, key):
+        counts.future += 1
+        return NO_TIME, first
+    key.credible_number, key.credible_time = key.count - 1, tau
+    return feed(tau, t, control, key, area, ring), first
 
 
 @compiled
-def is_stale(tau, t, control, key):
-    """Whether a row comes out at once because it is incredibly far behind; see `clock_guard`."""
-    if not control.guard or key.guarded == 0 or tau >= key.latest:
-        return False
-    return side_of(t - tau, key) == STALE
+def count_late(tau, t, control, key, counts):
+    """Count an arriving row by its reason for being late; return True if it is late.
 
-
-@compiled
-def count_late(tau, t, control, key):
-    """Whether a row that arrives is late, counted by its reason."""
-    if is_stale(tau, t, control, key):
-        key.stale += 1
-        return True
-    if tau < key.punctuation:
-        key.late += 1
-        return True
-    if tau < key.floor:
-        key.after_idle += 1
-        return True
-    return False
-
-
-@compiled
-def hold_bounded(tau, t, late, first, control, key, area, held):
-    """Hold a row that is not late in a bounded buffer.
-
-    Returns the first row that is expelled, and where the rows expelled end; NO_ROW: there are none.
+    For stale rows see `clock_guard`.
     """
-    credible = horizon(t, key)
-    end = key.count - 1
+    guarded = control.guard and key.guarded == 1
+    if guarded and tau < key.latest and guard.side_of(t - tau, key) == guard.STALE:
+        counts.stale += 1
+    elif tau < key.punctuation:
+        counts.late += 1
+    elif tau < key.floor:
+        counts.after_idle += 1
+    else:
+        return False
+    return True
+
+
+@compiled
+def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
+    """Add a row that is not late to a bounded buffer.
+
+    Returns the first row expelled, or NO_ROW, and the end of the expelled rows.
+    """
+    credible, end = guard.horizon(t, key), key.count - 1
     if first != NO_ROW:
-        expel(first, end, key, held)
+        estimators.expel(first, end, key, held)
     if not late:
-        hold(tau, key.count - 1, int(tau > credible), key, held)
-    release_held(reached(key), key, held)
+        estimators.hold(tau, end, int(tau > credible), key, held)
+    estimators.release_held(reached(key), key, held)
     before = key.punctuation
-    number = bound_buffer(credible, t + MAX_CLOCK_SKEW_US, control.max_buffer, key, held)
+    plausible = t + guard.MAX_CLOCK_SKEW_US
+    number = estimators.bound_buffer(credible, plausible, control.max_buffer, key, counts, held)
     if control.estimator == SLACK and key.punctuation > before:
-        slack_forget(key.punctuation, END_OF_TIME, key, area)
+        keep_slack(key.punctuation, END_OF_TIME, key, ring)
     return (first, end) if number == NO_ROW else (number, number + 1)
 
 
 @compiled
-def arrive(tau, t, control, key, area, held):
-    """One row reaches its controller.
-
-    Returns whether it is late, and the rows expelled: the first number, and where they end.
-    """
+def arrive(tau, t, control, key, counts, area, held, ring):
+    """Process a row; return whether it is late, and the first and end number of expelled rows."""
     if t < key.clock:
-        key.out_of_order += 1
+        counts.out_of_order += 1
         t = key.clock
     key.clock = t
     key.count += 1
-    late = count_late(tau, t, control, key)
+    late = count_late(tau, t, control, key, counts)
     first = NO_ROW
     if not control.guard:
-        wanted = feed(tau, t, control, key, area)
+        wanted = feed(tau, t, control, key, area, ring)
     else:
         if key.guarded == 0:
             key.credible_number, key.credible_time = key.count - 1, tau
-            wanted = unguarded_step(tau, t, control, key, area)
+            wanted = unguarded_step(tau, t, control, key, counts, area, ring)
         else:
-            wanted, first = guarded_step(tau, t, control, key, area)
-        # Nothing is released by a punctuation beyond the newest event time, and in a stream in
-        # order rows would be late.
-        wanted = min(wanted, horizon(t, key), key.latest)
+            wanted, first = guarded_step(tau, t, control, key, counts, area, ring)
+        # A punctuation above the newest event time releases nothing, and would make rows of an
+        # ordered stream late.
+        wanted = min(wanted, guard.horizon(t, key), key.latest)
     key.punctuation = max(key.punctuation, wanted)
     if control.max_buffer > 0:
-        first, end = hold_bounded(tau, t, late, first, control, key, area, held)
+        first, end = hold_bounded(tau, t, late, first, control, key, counts, held, ring)
         return late, first, end
     return late, first, key.count - 1
 
 
 @compiled
 def begin_pending(t, control, key, held, numbers, found):
-    """Decide on the rows far ahead among the first WARM_UP, now that the bounds are known.
+    """Decide on the rows far ahead among the first WARM_UP, once the bounds are known.
 
-    Those that a later row contradicts come out as late: numbers[found:]; the others are pending.
+    Rows contradicted by a later row are emitted as late: numbers[found:]; others are pending.
     Returns the end of the numbers.
     """
-    least = END_OF_TIME  # event time of the rows after, which are not far
+    least = END_OF_TIME  # least event time of later rows that are not far ahead
     pending = True
     key.pending = key.pending_early = key.far_rows = 0
-    key.pending_top = NO_TIME
-    key.far_side = FUTURE
-    for i in range(WARM_UP - 1, -1, -1):
-        tau = key.arrivals[i] - key.delays[i]
-        if side_of(key.delays[i], key) != FUTURE:
+    key.pending_top, key.far_side = NO_TIME, guard.FUTURE
+    for i in range(guard.WARM_UP - 1, -1, -1):
+        tau, number = key.arrivals[i] - key.delays[i], key.count - guard.WARM_UP + i
+        if guard.side_of(key.delays[i], key) != guard.FUTURE:
             least = min(least, tau)
             pending = False
-            continue
-        number = key.count - WARM_UP + i
-        if tau > least:
+        elif tau > least:
             if tau > reached(key):
                 numbers[found] = number
                 found += 1
                 if control.max_buffer > 0:
-                    expel(number, number + 1, key, held)
+                    estimators.expel(number, number + 1, key, held)
         elif pending:
             key.pending += 1
             key.far_rows += 1
             key.pending_top = max(key.pending_top, tau)
-            key.pending_early += tau > t + MAX_CLOCK_SKEW_US
+            key.pending_early += tau > t + guard.MAX_CLOCK_SKEW_US
             key.pending_first = number
     return found
 
 
 @compiled
-def punctuate(event_time, arrival, starts, which, control, states, memory):
-    """Punctuations after each arrival, of the row's controller, and which rows are late.
+def punctuate(event_time, arrival, groups, which, control, states, counts, memory, usage):
+    """Compute the punctuation of the row's controller at each arrival, and which rows are late.
 
     A row is late if its event time is below its controller's punctuation (or floor) when it
     arrives, or if it is stale (see `clock_guard`).
-    event_time, arrival : int64[n] microseconds, within +-2**58, the rows of a controller one after
-    the other; where arrival decreases, the clock stands still, the row counts as out of order
-    starts : int64[groups + 1], where the rows of a controller begin     which : int64[groups]
-    control : `state.Control`     states : CONTROLLER[], changed in place
-    memory : int64[], their areas, with room for the rows that come (see `state`)
-    Returns punctuation int64[n] (NO_TIME while none is known), late bool[n], and the rows that are
-    expelled, those of them that are held: the places (0..n-1) at which they come out as late, the
-    first number in the controller, and where the numbers end.
-    O(log m) a row for a sort buffer of m rows, else O(1) amortised.  Source: C sections 4 and 5.
+    event_time, arrival : int64[n] microseconds, within +-2**58, in order of arrival; if arrival
+    decreases, the clock stands still and the row counts as out of order
+    groups : (order int64[n], the rows by controller; starts int64[groups + 1])
+    which : int64[groups], their places in states, CONTROLLER[]    control : `state.Control`
+    counts : a record of COUNTS    memory, usage : see `with_room`; all these change in place
+    Returns the memory, times int64[2, n] (the punctuation before and after the row, NO_TIME while
+    unknown), late bool[n], number int64[n] (of the row in its controller), and the expelled rows:
+    the places at which they are emitted as late, the first number, and the end.
+    O(log m) per row for a sort buffer of m rows, else O(1) amortised.  Source: C sections 4 and 5.
     """
+    order, starts = groups
     n = event_time.size
-    punctuation = np.empty(n, np.int64)
+    times, number = np.empty((2, n), np.int64), np.empty(n, np.int64)
     late = np.empty(n, np.bool_)
-    at = np.empty(n + WARM_UP * which.size, np.int64)
-    first = np.empty(at.size, np.int64)
-    end = np.empty(at.size, np.int64)
+    at = np.empty(n + guard.WARM_UP * which.size, np.int64)
+    first, end = np.empty_like(at), np.empty_like(at)
     expelled = 0
     for group in range(which.size):
         key = states[which[group]]
-        area = memory[key.place : key.place + key.room]
-        heap = memory[key.heap_place : key.heap_place + 3 * key.heap_room]
-        held = heap.reshape(3, key.heap_room)
-        for i in range(starts[group], starts[group + 1]):
+        memory = with_room(starts[group + 1] - starts[group], control, key, memory, usage)
+        area, held, ring = parts_of(key, control, memory)
+        for j in range(starts[group], starts[group + 1]):
+            i = order[j]
             unguarded = key.guarded == 0
-            late[i], number, until = arrive(event_time[i], arrival[i], control, key, area, held)
-            punctuation[i] = reached(key)
-            if number != NO_ROW:
-                at[expelled], first[expelled], end[expelled] = i, number, until
+            times[0, i], number[i] = reached(key), key.count
+            late[i], one, until = arrive(
+                event_time[i], arrival[i], control, key, counts, area, held, ring
+            )
+            times[1, i] = reached(key)
+            if one != NO_ROW:
+                at[expelled], first[expelled], end[expelled] = i, one, until
                 expelled += 1
             if unguarded and key.guarded == 1:
                 found = begin_pending(key.clock, control, key, held, first, expelled)
-                for k in range(expelled, found):
-                    at[k], end[k] = i, first[k] + 1
+                at[expelled:found] = i
+                end[expelled:found] = first[expelled:found] + 1
                 expelled = found
-    return punctuation, late, at[:expelled], first[:expelled], end[:expelled]
+    return memory, times, late, number, at[:expelled], first[:expelled], end[:expelled]
+
+
+@compiled
+def raise_floors(floors, which, control, states, memory):
+    """Record that rows up to these times have been released: earlier rows are late from now on.
+
+    floors, which : int64[k], times, and distinct places in states    O(log m) per row released.
+    """
+    for i in range(which.size):
+        key = states[which[i]]
+        if floors[i] > reached(key):
+            key.floor = floors[i]
+            _, held, ring = parts_of(key, control, memory)
+            if control.max_buffer > 0:
+                estimators.release_held(key.floor, key, held)
+            if control.estimator == SLACK:
+                keep_slack(key.floor, END_OF_TIME, key, ring)

@@ -1,7 +1,7 @@
 """The simple estimators of the delay to wait for, and the bound on the buffer.
 
-MAX: the punctuation trails the clock by the largest delay seen (and the averaged variant), or
-the newest event time by a delay that is given.
+MAX: the punctuation trails the clock by the largest delay seen, or by an average of maxima.
+FIXED: the punctuation trails the newest event time by a given delay.
 """
 
 import math
@@ -10,17 +10,17 @@ from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import NO_TIME
 
 DELAYS_PER_TERM = 20  # rows whose largest delay is one term of the average
+SHORTEST_VSEQ = 30  # pairs
+LONGEST_VSEQ = 16_384  # pairs; a very small theta would require more
 
 
 @compiled
 def largest_step(tau, t, averaged, key):
-    """Punctuation t - D after a row, D the largest delay t - tau so far or an average of maxima.
+    """Return t - D after a row, where D is the largest delay t - tau so far or a mean of maxima.
 
-    With t - min delay as the newest event time this is the newest event time less the largest
-    difference of delays. It never forgets: one slow row holds all later rows for as long.
-    `averaged`: D is the mean over all blocks of DELAYS_PER_TERM rows of the block's largest delay
-    (the present block included), which forgets slowly and drops about 3 % on normal delays.
-    O(1).  Source: Srivastava & Widom (PODS 2004) as C section 7 describes the measure.
+    It never forgets: one slow row delays all later rows. With `averaged`, D is the mean, over all
+    blocks of DELAYS_PER_TERM rows, of the block's largest delay (the present block included).
+    O(1).  Source: Srivastava & Widom (PODS 2004), as described in C section 7.
     """
     delay = t - tau
     if key.fed == 1:
@@ -42,19 +42,14 @@ def largest_step(tau, t, averaged, key):
 
 @compiled
 def fixed_step(tau, max_delay, key):
-    """Punctuation after a row: the newest event time less `max_delay`, int64 microseconds. O(1)."""
+    """Return the newest event time minus `max_delay`, int64 microseconds. O(1)."""
     key.newest = tau if key.fed == 1 else max(key.newest, tau)
     return key.newest - max_delay
 
 
-SHORTEST_VSEQ = 30  # of VSeq
-LONGEST_VSEQ = 16_384  # of VSeq, where theta is so small that the measure would ask for more
-
-
 @compiled
 def add_exactly(high, low, value, value_low):
-    """The double-double (high, low) + (value, value_low).  Error: 2**-104 of the largest partial
-    sum.  Source: Knuth."""
+    """Add two double-doubles.  Error: 2**-104 of the largest partial sum.  Source: Knuth."""
     total = high + value
     part = total - high
     error = (high - (total - part)) + (value - part) + low + value_low
@@ -63,9 +58,9 @@ def add_exactly(high, low, value, value_low):
 
 
 @compiled
-def add_delay(delay, sign, key):
-    """Add (or with sign -1 remove) a delay in the sums of VSeq; error as `add_exactly`."""
-    value = float(delay)
+def add_delay(place, sign, key, ring):
+    """Add a delay to the sums of VSeq, or remove it with sign -1; error as `add_exactly`."""
+    value = float(ring[0, place] - ring[1, place] - key.base)
     key.total, key.total_low = add_exactly(key.total, key.total_low, sign * value, 0.0)
     square = value * value
     big = 134217729.0 * value  # Dekker's splitting: the square and its rounding error
@@ -78,248 +73,202 @@ def add_delay(delay, sign, key):
 
 
 @compiled
-def refresh(key, area):
-    """Sum VSeq afresh, relative to its mean: once a turn, so O(1) a row. Keeps the sums small."""
-    capacity = area.size // 2
-    key.base += int(key.total / key.size)
-    key.turn = 0
-    key.total = key.total_low = key.squares = key.squares_low = 0.0
-    for i in range(key.size):
-        at = (key.head + i) % capacity
-        add_delay(area[at] - area[capacity + at] - key.base, 1.0, key)
-
-
-@compiled
-def drop_oldest(key, area):
+def drop_oldest(key, ring):
     """Remove the oldest pair of VSeq. O(1)."""
-    capacity = area.size // 2
-    at = key.head
-    add_delay(area[at] - area[capacity + at] - key.base, -1.0, key)
-    key.head = (at + 1) % capacity
+    add_delay(key.head, -1.0, key, ring)
+    key.head = (key.head + 1) % ring.shape[1]
     key.size -= 1
 
 
 @compiled
-def wanted_length(theta, sigma, c):
-    """(5.7) as an equation: the real n with n**2 - c n = 2 c sigma**2 / theta**2.  O(1)."""
-    return 0.5 * (c + math.sqrt(c * c + 8.0 * c * (sigma / theta) ** 2))
+def refresh(key, ring):
+    """Recompute the sums of VSeq relative to its mean, once per turn; this keeps them small."""
+    key.base += int(key.total / key.size)
+    key.turn = 0
+    key.total = key.total_low = key.squares = key.squares_low = 0.0
+    for i in range(key.size):
+        add_delay((key.head + i) % ring.shape[1], 1.0, key, ring)
 
 
 @compiled
-def normal_step(tau, t, control, key, area):
-    """Punctuation after a row by the measure of normal delays, or NO_TIME while VSeq is filling.
+def normal_step(tau, t, control, key, ring):
+    """Return the punctuation for normally distributed delays, or NO_TIME while VSeq is filling.
 
-    VSeq, the newest pairs (t, tau), is a ring in area: arrivals, then event times. When it is full:
-    theta = mean gap, mu, sigma = mean and standard deviation of the delays, n_p by (5.7),
-    punctuation t - mu - n_p theta (5.8), and VSeq is to have max(30, n_p) pairs from now on, at
-    most LONGEST_VSEQ. n_p is rounded up (the conservative choice), with `control.floor` down as in
-    C. theta = 0 (a burst with one arrival stamp) is the limit n_p theta = sqrt(2 c) sigma.
+    VSeq, the newest pairs (t, tau), is a ring: arrivals, then event times. When it is full: theta =
+    mean gap, mu, sigma = mean and standard deviation of the delays, n_p = (c + sqrt(c**2 + 8 c
+    (sigma / theta)**2)) / 2, punctuation t - mu - n_p theta (5.8), and VSeq has max(30, n_p) pairs
+    from now on, at most LONGEST_VSEQ. n_p is rounded up (the conservative choice), with
+    `control.floor` down as in C. theta = 0 (one arrival stamp): n_p theta = sqrt(2 c) sigma.
     O(1) amortised.  Error: sums 2**-104 relative; mu, sigma, theta float64.
     Source: C section 5, equations (5.4), (5.7), (5.8); theta divides by n - 1, not n.
     """
     c = control.deviations
-    capacity = area.size // 2
     if key.fed == 1:
         key.size = key.head = key.turn = 0
         key.total = key.total_low = key.squares = key.squares_low = 0.0
         key.base = t - tau
         key.limit = SHORTEST_VSEQ
     if key.size == key.limit:
-        drop_oldest(key, area)
-    at = (key.head + key.size) % capacity
-    area[at] = t
-    area[capacity + at] = tau
+        drop_oldest(key, ring)
+    at = (key.head + key.size) % ring.shape[1]
+    ring[0, at], ring[1, at] = t, tau
     key.size += 1
-    add_delay(t - tau - key.base, 1.0, key)
+    add_delay(at, 1.0, key, ring)
     key.turn += 1
     n = key.size
     if n < key.limit:
         return NO_TIME
     if key.turn >= n:
-        refresh(key, area)
-    theta = (t - area[key.head]) / (n - 1)
+        refresh(key, ring)
+    theta = (t - ring[0, key.head]) / (n - 1)
     mu = key.total / n
     sigma = math.sqrt(max(key.squares / n - mu * mu, 0.0))
     if theta > 0.0:
-        length = wanted_length(theta, sigma, c)
+        length = 0.5 * (c + math.sqrt(c * c + 8.0 * c * (sigma / theta) ** 2))
         length = math.floor(length) if control.floor else math.ceil(length)
         reach = length * theta
         key.limit = int(min(max(length, SHORTEST_VSEQ), LONGEST_VSEQ))
         while key.size > key.limit:
-            drop_oldest(key, area)
+            drop_oldest(key, ring)
     else:
         reach = math.sqrt(2.0 * c) * sigma
     return t - key.base - math.ceil(mu + reach)
 
 
 @compiled
-def sift_up(heap, place):
+def precedes(heap, a, b):
+    """Return True if entry a leaves before entry b: by event time, then by arrival."""
+    return heap[0, a] < heap[0, b] or (heap[0, a] == heap[0, b] and heap[1, a] < heap[1, b])
+
+
+@compiled
+def swap(heap, a, b):
+    heap[0, a], heap[0, b] = heap[0, b], heap[0, a]
+    heap[1, a], heap[1, b] = heap[1, b], heap[1, a]
+    if heap.shape[0] > 2:
+        heap[2, a], heap[2, b] = heap[2, b], heap[2, a]
+
+
+@compiled
+def rise(heap, place):
     """Restore the order of a min-heap whose entry at `place` may be too small. O(log n)."""
-    value = heap[place]
     while place > 0:
         parent = (place - 1) >> 1
-        if heap[parent] <= value:
+        if not precedes(heap, place, parent):
             break
-        heap[place] = heap[parent]
+        swap(heap, place, parent)
         place = parent
-    heap[place] = value
 
 
 @compiled
-def sift_down(heap, size):
-    """Restore the order of a min-heap of `size` whose top may be too large. O(log n)."""
-    value = heap[0]
-    place = 0
-    child = 1
+def sink(heap, size, place):
+    """Restore the order of a min-heap whose entry at `place` may be too large. O(log n)."""
+    child = 2 * place + 1
     while child < size:
-        if child + 1 < size and heap[child + 1] < heap[child]:
+        if child + 1 < size and precedes(heap, child + 1, child):
             child += 1
-        if heap[child] >= value:
+        if not precedes(heap, child, place):
             break
-        heap[place] = heap[child]
+        swap(heap, child, place)
         place = child
         child = 2 * place + 1
-    heap[place] = value
 
 
 @compiled
-def slack_step(tau, slack, key, area):
-    """Put an on-time row into the sort buffer of `slack` rows; the event time that leaves it, or
-    NO_TIME.
+def take_out(heap, size, place):
+    """Swap the entry at `place` to the end; the other entries stay a heap. O(log n)."""
+    last = size - 1
+    swap(heap, place, last)
+    if place < last:
+        rise(heap, place)
+        sink(heap, last, place)
 
-    area[:key.size] is the heap and has room for one more.  O(log slack).  Source: C section 4,
-    after Aurora.
+
+@compiled
+def drop(heap, size, lane, low, high):
+    """Remove the entries with low <= heap[lane] < high; return the new size. O(n log n)."""
+    kept = 0
+    for i in range(size):
+        if not low <= heap[lane, i] < high:
+            swap(heap, i, kept)
+            rise(heap, kept)
+            kept += 1
+    return kept
+
+
+@compiled
+def slack_step(tau, slack, key, heap):
+    """Add an on-time row to the sort buffer; return the event time that leaves it, or NO_TIME.
+
+    heap : int64[2, room], the event times and zeros
+    O(log slack).  Source: C section 4, after Aurora.
     """
-    size = key.size
-    area[size] = tau
-    sift_up(area, size)
-    if size < slack:
-        key.size = size + 1
+    if key.size < slack:
+        heap[0, key.size], heap[1, key.size] = tau, 0
+        rise(heap, key.size)
+        key.size += 1
         return NO_TIME
-    top = area[0]
-    area[0] = area[size]
-    sift_down(area, size)
+    if slack == 0 or tau <= heap[0, 0]:
+        return tau
+    top = heap[0, 0]
+    heap[0, 0] = tau
+    sink(heap, slack, 0)
     return top
 
 
 @compiled
-def slack_forget(low, high, key, area):
-    """Keep only event times in (low, high] in the sort buffer: others left by other ways.  O(n log
-    n)."""
-    kept = 0
-    for i in range(key.size):
-        if low < area[i] <= high:
-            area[kept] = area[i]
-            sift_up(area, kept)
-            kept += 1
-    key.size = kept
-
-
-@compiled
-def before(held, a, b):
-    """Whether entry a leaves before entry b: by event time, then by arrival."""
-    return held[0, a] < held[0, b] or (held[0, a] == held[0, b] and held[1, a] < held[1, b])
-
-
-@compiled
-def swap(held, a, b):
-    """Exchange two entries."""
-    for row in range(3):
-        held[row, a], held[row, b] = held[row, b], held[row, a]
-
-
-@compiled
-def rise(held, place):
-    """Restore the order of the heap whose entry at `place` may be too small. O(log n)."""
-    while place > 0:
-        parent = (place - 1) >> 1
-        if not before(held, place, parent):
-            break
-        swap(held, place, parent)
-        place = parent
-
-
-@compiled
-def sink(held, size, place):
-    """Restore the order of the heap whose entry at `place` may be too large. O(log n)."""
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and before(held, child + 1, child):
-            child += 1
-        if not before(held, child, place):
-            break
-        swap(held, place, child)
-        place = child
-
-
-@compiled
-def take_out(held, place, key):
-    """Remove the entry at `place`. O(log n)."""
+def remove_held(place, key, held):
     key.aside -= held[2, place]
-    last = key.held - 1
-    swap(held, place, last)
-    key.held = last
-    if place < last:
-        sink(held, last, place)
-        rise(held, place)
+    take_out(held, key.held, place)
+    key.held -= 1
 
 
 @compiled
 def release_held(time, key, held):
     """Remove all rows with an event time at or below `time`. O(log n) each."""
     while key.held > 0 and held[0, 0] <= time:
-        take_out(held, 0, key)
+        remove_held(0, key, held)
 
 
 @compiled
 def expel(first, end, key, held):
-    """Remove the rows numbered from `first` to before `end` that are held. O(n) each."""
-    found = True
-    while found:  # a removal moves entries, perhaps to places that have been looked at
-        found = False
-        for place in range(key.held - 1, -1, -1):
-            if place < key.held and first <= held[1, place] < end:
-                take_out(held, place, key)
-                found = True
+    """Remove the buffered rows with numbers in [first, end). O(n log n)."""
+    key.held = drop(held, key.held, 1, first, end)
+    key.aside = held[2, : key.held].sum()
 
 
 @compiled
 def hold(tau, number, aside, key, held):
-    """Add a row; `aside` (0 or 1): the guard set it aside. O(log n)."""
-    place = key.held
-    held[0, place] = tau
-    held[1, place] = number
-    held[2, place] = aside
-    key.held = place + 1
+    """Add a row to the buffer; `aside` is 1 if the guard set it aside, else 0. O(log n)."""
+    held[0, key.held], held[1, key.held], held[2, key.held] = tau, number, aside
+    rise(held, key.held)
+    key.held += 1
     key.aside += aside
-    rise(held, place)
 
 
 @compiled
 def farthest(time, number, key, held):
-    """The place of the row that would leave last of those set aside that are beyond `time` and
-    numbered below `number`; -1 for none. O(n)."""
+    """Return the place of the last row to leave, of the rows set aside above `time` and numbered
+    below `number`; -1 if there are none. O(n)."""
     place = -1
     for i in range(key.held):
         wanted = held[2, i] == 1 and held[0, i] > time and held[1, i] < number
-        if wanted and (place < 0 or before(held, place, i)):
+        if wanted and (place < 0 or precedes(held, place, i)):
             place = i
     return place
 
 
 @compiled
-def bound_buffer(credible, plausible, max_buffer, key, held):
-    """Release rows until at most `max_buffer` are held; the number of a row expelled, or -1.
+def bound_buffer(credible, plausible, max_buffer, key, counts, held):
+    """Release rows until at most `max_buffer` are held; return the row expelled, or -1.
 
-    The oldest leave and force the punctuation forward. Rows set aside that are beyond `credible`,
-    the horizon of the guard, may fill half of the buffer: if there are more, or nothing else is
-    left, the one farthest in the future is expelled (it leaves as late, the punctuation stays). It
-    must have been contradicted, by a later credible row, or lie beyond `plausible` where nothing
-    else is left; otherwise it is right as far as anyone knows, and the oldest leave.
-    held : int64[3, room], the controller's heap: event times, arrival numbers, marks
-    O(log m) a row, O(m) where rows are set aside.  Source: C section 4, BSIZE.
+    The oldest rows leave and force the punctuation forward. Rows set aside that are above
+    `credible`, the horizon of the guard, may fill half of the buffer. If there are more, or only
+    such rows are left, the row farthest in the future is expelled: it is emitted as late and the
+    punctuation stays. Such a row must be contradicted by a later credible row, or lie above
+    `plausible` if only such rows are left. Otherwise it may be right, and the oldest rows leave.
+    held : int64[3, room], a heap: event times, arrival numbers, marks
+    O(log m) per row, O(m) where rows are set aside.  Source: C section 4, BSIZE.
     """
     if key.held <= max_buffer:
         return -1
@@ -330,10 +279,10 @@ def bound_buffer(credible, plausible, max_buffer, key, held):
             place = farthest(max(credible, plausible), key.count, key, held)
         if place >= 0:
             number = held[1, place]
-            take_out(held, place, key)
+            remove_held(place, key, held)
             return number
     while key.held > max_buffer:
         key.punctuation = held[0, 0]
         release_held(key.punctuation, key, held)
-    key.forced += 1
+    counts.forced += 1
     return -1

@@ -1,4 +1,4 @@
 """Missing values as distributions: donors, the choice of dependencies, values, earlier values.
 
-Open to the operators of imputation.
+May be imported by the operators of imputation.
 """

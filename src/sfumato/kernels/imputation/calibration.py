@@ -1,22 +1,22 @@
-"""Distributions corrected by what the repository's own rows show when they are left out.
+"""Calibration of distributions by leaving out each row of the repository.
 
-Where a value of the repository, hidden, falls within the distribution that the others give for it
-is its rank, from 0 to 1. If distributions are right, ranks are uniform; if they are too wide, they
-crowd in the middle. A curve that rises as ranks do turns cumulated shares into probabilities whose
-ranks are uniform. Values beyond all donors' have no rank: the curve begins at the share of those
-below and ends before the share of those above. How far beyond they were, in units that grow with
-the donors' deviation, makes the tails, `TAIL` values at each end.
+The rank of a hidden value of the repository is its position, from 0 to 1, in the distribution that
+the other rows give for it. Ranks are uniform if distributions are right, and crowd in the middle if
+distributions are too wide. A curve that follows the ranks turns cumulated shares into probabilities
+with uniform ranks. Values beyond all donors have no rank: the curve starts at the share of values
+below and ends at one minus the share above. Their distances, in units that grow with the donors'
+deviation, form the tails, `TAIL` values at each end.
 
-A new value is below the least of m values left out with probability 1 / (m + 1), and nothing shows
-how far. So one more value stands at the far end of each tail, with the probability 1 / (m + 2). Its
-distance is that of the farthest row left out, times `reach_of`: of few rows, several times as far.
+A new value is below the least of m left-out values with probability 1 / (m + 1), at an unknown
+distance. So each tail gets one more value at its far end, with probability 1 / (m + 2), at the
+distance of the farthest left-out row times `reach_of`, which is larger for few rows.
 Central ranges of probability above 1 - 2 / (m + 2) end there.
 
-An object that lacks more has other donors: there is a curve, and tails, for each number of lacking
-attributes that dependencies ask about, the last for so many and more.
+An object with more missing attributes has other donors. So there is a curve, with tails, per number
+of missing attributes in the dependencies; the last one also covers all larger numbers.
 
 Source: recalibration of Kuleshov, Fenner and Ermon (2018), by leaving one row out; a split
-conformal predictive system (Vovk et al. 2019) by groups, whose ranks are those of the donors.
+conformal predictive system (Vovk et al. 2019) by groups, with the ranks among the donors.
 """
 
 import math
@@ -27,21 +27,21 @@ from sfumato.kernels.arrays import first_at_least
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.repository import TAIL
 
-ENOUGH_ROWS = 199  # show a central range of probability 99%
+ENOUGH_ROWS = 199  # rows that show a central range of probability 99%
 
 
 @lean
 def group_of(repository, t, scaled):
-    """Which curve an object has: how many of the attributes that are asked about it lacks."""
+    """Return the index of an object's curve: its number of missing determinants, capped."""
     lacking, groups = 0, repository.curve.shape[1]
     for a in range(scaled.size):
-        lacking += repository.asks[t, a] and np.isnan(scaled[a])
+        lacking += repository.sets.asks[t, a] and np.isnan(scaled[a])
     return min(lacking, groups - 1)
 
 
 @lean
 def deviation_of(law, weight, k, total):
-    """The standard deviation of k values of these weights."""
+    """Return the standard deviation of k weighted values."""
     mean, squares = 0.0, 0.0
     for i in range(k):
         mean += weight[i] / total * law[i]
@@ -52,10 +52,10 @@ def deviation_of(law, weight, k, total):
 
 @lean
 def rank_of(value, law, weight, k, total, chance):
-    """Where a value falls among k ascending ones: the share below it, in [0, 1].
+    """Return the rank of a value among k ascending ones: the share below it, in [0, 1].
 
-    chance : in [0, 1), decides where it is equal to one, and between two: from the middle of the
-    share of one to the middle of the next one's
+    chance : in [0, 1), picks the point within the share of an equal value or, between two values,
+    between the middles of their shares
     """
     below, j = 0.0, 0
     while j < k and law[j] < value:
@@ -70,7 +70,7 @@ def rank_of(value, law, weight, k, total, chance):
 
 @lean
 def height(curve, share):
-    """The curve at a share in [0, 1]: linear between its q + 1 points, at equal steps."""
+    """Interpolate the curve, q + 1 points at equal steps, linearly at a share in [0, 1]."""
     q = curve.size - 1
     at = share * q
     i = min(int(at), q - 1)
@@ -78,29 +78,21 @@ def height(curve, share):
 
 
 @lean
-def _known_value(values, first, last, x):
-    """The one of ascending values[first:last] that is nearest to x, the lower of two."""
-    begin = first_at_least(values, first, last - 1, x)
-    if begin > first and x - values[begin - 1] <= values[begin] - x:
-        begin -= 1
-    return values[begin]
-
-
-@lean
 def _tail_value(repository, t, x, about):
-    """A value of a tail: within bounds, and where most donors' values are equal to another's one of
-    the repository's."""
-    x = min(max(x, about.low), about.high)
+    """Return a tail value within bounds; for repeated values, the nearest one of the repository."""
+    x, values = min(max(x, about.low), about.high), repository.values
     if about.repeated:
         first, last = repository.first_value[t], repository.first_value[t + 1]
-        known = _known_value(repository.values, first, last, x)
-        x = known if about.low <= known <= about.high else x
+        i = first_at_least(values, first, last - 1, x)
+        if i > first and x - values[i - 1] <= values[i] - x:
+            i -= 1
+        x = values[i] if about.low <= values[i] <= about.high else x
     return x
 
 
 @lean
-def _merged(law, weight, n):
-    """Of n values, not falling, the distinct ones that have weight; how many."""
+def _merge_valued(law, weight, n):
+    """Merge equal ones of n ascending values and drop those without weight; return the count."""
     k = 0
     for i in range(n):
         if weight[i] <= 0.0:
@@ -114,12 +106,13 @@ def _merged(law, weight, n):
 
 
 @lean
-def calibrate(repository, t, group, k, scratch):
-    """Turn attribute t's law of k values into probabilities, with tails; how many values now."""
+def calibrate(repository, t, group, scratch):
+    """Convert the distribution of attribute t into calibrated probabilities, with tails."""
+    k = scratch.about[t].size
     law, weight, about = scratch.law[t], scratch.weight[t], scratch.about[t]
     curve, tails = repository.curve[t, group], repository.tails[t, group]
     far = repository.far[t, group]
-    # What distances beyond the donors are measured in; the squares of small numbers are 0.
+    # Unit of distances beyond the donors; the squares of small numbers would underflow to 0.
     unit = math.hypot(repository.lending[t].unit, about.deviation)
     least, largest, top = law[0], law[k - 1], curve[curve.size - 1]
     length = TAIL + 1
@@ -138,15 +131,15 @@ def calibrate(repository, t, group, k, scratch):
         law[above] = max(_tail_value(repository, t, y, about), largest)
         weight[below] = far if j == TAIL else (curve[0] - far) / TAIL
         weight[above] = far if j == TAIL else (1.0 - top - far) / TAIL
-    return _merged(law, weight, k + 2 * length)
+    about.size, about.total = _merge_valued(law, weight, k + 2 * length), 1.0
 
 
 @lean
 def reach_of(rows):
-    """How many times as far as the farthest of so many rows the far end of a tail is.
+    """Return the far end of a tail as a multiple of the distance of the farthest row.
 
-    1 where they show a range of probability 99%. For fewer the tail is taken to fall like that of
-    Student's t with one or two degrees of freedom.
+    1 for at least `ENOUGH_ROWS` rows. For fewer the tail is assumed to fall like Student's t with
+    one or two degrees of freedom.
     """
     if rows >= ENOUGH_ROWS:
         return 1.0
@@ -155,33 +148,30 @@ def reach_of(rows):
 
 
 @lean
-def widen_few(repository, t, k, scratch):
-    """Add the far ends to attribute t's distribution in a repository of few rows, of k values.
+def widen_few(law, weight, about):
+    """Add the far ends to the distribution of an attribute in a repository of few rows.
 
-    Returns how many values there are now. Nothing changes where most rows have the value of
-    another one, or there are `ENOUGH_ROWS`.
+    Nothing changes if most rows repeat the value of another row, or for `ENOUGH_ROWS` and more.
     """
-    law, weight, about = scratch.law[t], scratch.weight[t], scratch.about[t]
-    rows = about.total
+    rows, k = about.total, about.size
     if rows >= ENOUGH_ROWS or 2 * k < rows or k < 2:
-        return k
+        return
     far = reach_of(rows) * deviation_of(law, weight, k, rows)
     for i in range(k - 1, -1, -1):
         law[i + 1], weight[i + 1] = law[i], weight[i]
     law[0], law[k + 1] = law[1] - far, law[k] + far
     weight[0], weight[k + 1] = 1.0, 1.0
-    about.total = rows + 2.0
-    return k + 2
+    about.size, about.total = k + 2, rows + 2.0
 
 
 @compiled_ieee
 def curve_of(ranks, beyond, q, prior):
-    """The curve of ranks, float64[q + 1], tails, float64[2, TAIL + 1], and the probability of each
-    far end.
+    """Return the curve of ranks, float64[q + 1], the tails, float64[2, TAIL + 1], and the
+    probability of each far end.
 
-    ranks : float64[n], of those within    beyond : float64[m], how far others were below (< 0) or
-    above (> 0), ascending    prior : so many uniform ranks smooth the curve between its ends
-    Distances in tails ascend; the last is that of the far end.
+    ranks : float64[n], of values within    beyond : float64[m], distances of the others below (< 0)
+    or above (> 0), ascending    prior : number of uniform ranks that smooth the curve
+    Distances in tails ascend; the last is the far end.
     """
     counts, tails = np.full(q, prior / q), np.zeros((2, TAIL + 1))
     for rank in ranks:

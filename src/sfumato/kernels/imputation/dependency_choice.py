@@ -1,113 +1,98 @@
-"""Which dependencies impute a missing attribute, and the rows of the repository that lend values.
+"""The choice of the dependencies that impute a missing attribute.
 
-One attribute's donors are found in the tree made for it; its dependencies, and what several of them
-ask together, are boxes over the other attributes. A choice is a set of dependencies: a bit mask,
-bit i for the i-th dependency of the attribute. Everything here works on scaled attributes.
+The donors of an attribute are found in its tree. A dependency, or a conjunction of several, is a
+box over the other attributes. A choice is a set of dependencies: a bit mask, with bit i for the
+i-th dependency of the attribute. All attributes are scaled.
 
-There are two ways. The plain one: of the lattice of all combinations the first, in a given
-order, that has donors, and these. The other narrows a box by one dependency after the other, the
-tightest first, as long as there are enough donors; it lets the nearest of them lend.
+There are two ways. The plain way takes the first combination with donors, in a given order of the
+lattice of all combinations, and all its donors. The other way narrows a box by one dependency after
+another, the tightest first, while there are enough donors, and uses the nearest donors.
 """
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
-from sfumato.kernels.imputation.donor_tree import most_rows, nodes_in_box, rows_in_nodes
-from sfumato.kernels.imputation.repository import new_scratch, scale, tree_of
+from sfumato.kernels.compile import lean, lean_inline
+from sfumato.kernels.imputation.donor_tree import nodes_in_box, rows_in_nodes
+from sfumato.kernels.imputation.repository import scale, tree_of
 
-# How an attribute of an object was found, unless it is a set of dependencies.
+# Result of the choice for an attribute, unless it is a set of dependencies.
 PRESENT, MARGINAL, NOTHING = -1, -2, -3
-# What became of an object.
+# Result for an object.
 COMPLETE, IMPUTED, NO_DEPENDENCY, NO_DONORS, NOT_FINITE = range(5)
-SMALLEST_REACH = 1e-6  # what an epsilon of 0 is widened from
+SMALLEST_REACH = 1e-6  # start of the doubling for an epsilon of 0
 
 
 @lean_inline
 def narrow_box(repository, t, dependencies, asked, search):
-    """Narrow a box by dependencies of attribute t, the smaller reach counts; how many attributes it
-    has."""
-    attributes, reach = search.attributes, search.reach
-    d = repository.first_dependency[t]
+    """Narrow a box over `asked` attributes by dependencies of attribute t; return the new count."""
+    attributes, reach, sets = search.attributes, search.reach, repository.sets
+    d = sets.first[t]
     while dependencies:
         if dependencies & 1:
-            for i in range(repository.box_begin[d], repository.box_begin[d + 1]):
-                a = repository.box_attribute[i]
+            for i in range(sets.begin[d], sets.begin[d + 1]):
+                a = sets.attribute[i]
                 fresh = True
                 for j in range(asked):
-                    if attributes[j] == a:
-                        fresh = False
-                        reach[a] = min(reach[a], repository.box_reach[i])
+                    fresh &= attributes[j] != a
                 if fresh:
                     attributes[asked] = a
-                    reach[a] = repository.box_reach[i]
                     asked += 1
+                reach[a] = sets.reach[i] if fresh else min(reach[a], sets.reach[i])
         dependencies >>= 1
         d += 1
     return asked
 
 
 @lean_inline
-def known(scratch, asked):
-    """Whether the object has all attributes that the box of `scratch` asks about."""
+def rows_in_box(repository, t, asked, scratch, enough, out):
+    """Find the rows of tree t in the box of `scratch`; return (rows, written to `out`; nodes)."""
+    tree = tree_of(repository, t)
+    nodes = nodes_in_box(tree, asked, scratch.scaled, scratch.search)
+    found = rows_in_nodes(tree, nodes, scratch.scaled, scratch.search, enough, out, 0)
+    return found, nodes
+
+
+@lean_inline
+def _applies(scratch, asked):
+    """Return True if the object has all attributes that the box of `scratch` constrains."""
     present = True
     for i in range(asked):
         present &= not np.isnan(scratch.scaled[scratch.search.attributes[i]])
     return present
 
 
-@lean_inline
-def nodes_of_box(repository, t, asked, scratch):
-    """Nodes of tree t that hold what is in the box of `scratch`; their number."""
-    return nodes_in_box(tree_of(repository, t), asked, scratch.scaled, scratch.search)
-
-
-@lean_inline
-def rows_of_nodes(repository, t, count, scratch, enough, out):
-    """Rows among `count` nodes of tree t that are in the box of `scratch`, as places in `out`."""
-    tree = tree_of(repository, t)
-    return rows_in_nodes(tree, count, scratch.scaled, scratch.search, enough, out, 0)
-
-
 @lean
-def choose_combination(repository, t, scratch):
-    """The first combination for attribute t whose determinants are present and that has donors.
+def _choose_combination(repository, t, scratch):
+    """Return (first combination with determinants and donors, 1), or (NOTHING, 1 if one applied).
 
-    Returns (set of dependencies, 1), or (NOTHING, 1 if one applied but had no donors, else 0).
-    Source: E, section 3 (DD selection), with an exact test, until there are enough, in place of the
-    estimate.
+    Source: E, section 3 (DD selection), with an exact count in place of the estimate.
     """
-    applied, least = 0, repository.choice.least_donors
-    for c in range(repository.first_combination[t], repository.first_combination[t + 1]):
-        asked = narrow_box(repository, t, repository.combination[c], 0, scratch.search)
-        if not known(scratch, asked):
-            continue
-        applied = 1
-        count = nodes_of_box(repository, t, asked, scratch)
-        if most_rows(tree_of(repository, t), count, scratch.search) < least:
-            continue
-        if rows_of_nodes(repository, t, count, scratch, least, scratch.none) >= least:
-            return repository.combination[c], applied
+    applied, least, sets = 0, repository.choice.least_donors, repository.sets
+    for c in range(sets.first_combination[t], sets.first_combination[t + 1]):
+        asked = narrow_box(repository, t, sets.combination[c], 0, scratch.search)
+        if _applies(scratch, asked):
+            applied = 1
+            if rows_in_box(repository, t, asked, scratch, least, scratch.places[:0])[0] >= least:
+                return sets.combination[c], applied
     return np.int64(NOTHING), applied
 
 
 @lean
 def choose_narrowest(repository, t, scratch):
-    """Dependencies for attribute t, each narrowing the box of those before while donors suffice.
+    """Choose dependencies for attribute t that narrow the box step by step while donors suffice.
 
-    Of the first that has any donors too few are enough: it stands alone, and `donor_nodes` widens
-    its box.  Returns as `choose_combination`.
+    The first dependency with any donors is taken even if they are too few; it is then the only one
+    and `donors_in_box` widens its box.  Returns as `_choose_combination`.
     """
-    least = repository.choice.least_donors
+    least, sets, search = repository.choice.least_donors, repository.sets, scratch.search
     applied, chosen, bit = 0, np.int64(0), np.int64(1)
-    first, last = repository.first_dependency[t], repository.first_dependency[t + 1]
-    for d in range(first, last):
-        if chosen > 0 and d >= first + repository.lending[t].narrowing:
+    for d in range(sets.first[t], sets.first[t + 1]):
+        if chosen > 0 and d >= sets.first[t] + repository.lending[t].narrowing:
             break
-        if known(scratch, narrow_box(repository, t, bit, 0, scratch.search)):
+        if _applies(scratch, narrow_box(repository, t, bit, 0, search)):
             applied = 1
-            asked = narrow_box(repository, t, chosen | bit, 0, scratch.search)
-            count = nodes_of_box(repository, t, asked, scratch)
-            found = rows_of_nodes(repository, t, count, scratch, least + 1, scratch.none)
+            asked = narrow_box(repository, t, chosen | bit, 0, search)
+            found, _ = rows_in_box(repository, t, asked, scratch, least + 1, scratch.places[:0])
             if found >= least or (chosen == 0 and found > 0):
                 chosen |= bit
                 if found <= least:
@@ -117,46 +102,30 @@ def choose_narrowest(repository, t, scratch):
 
 
 @lean_inline
-def donor_nodes(repository, t, chosen, scratch):
-    """The box of a choice in `scratch`: (attributes asked, nodes); doubled until it has enough
-    donors."""
-    search, least = scratch.search, repository.choice.least_donors
+def donors_in_box(repository, t, chosen, scratch):
+    """Write the donors of a choice to scratch.places; return (donors, constrained attributes,
+    nodes).
+
+    If the nearest donors are used, the box is doubled until it has enough.
+    """
+    search, least, many = scratch.search, repository.choice.least_donors, scratch.places.size
     asked = narrow_box(repository, t, chosen, 0, search)
-    count = nodes_of_box(repository, t, asked, scratch)
-    if repository.choice.most_donors > 0:
-        while rows_of_nodes(repository, t, count, scratch, least, scratch.none) < least:
-            for i in range(asked):
-                a = search.attributes[i]
-                search.reach[a] = max(2.0 * search.reach[a], SMALLEST_REACH)
-            count = nodes_of_box(repository, t, asked, scratch)
-    return asked, count
-
-
-@lean_inline
-def interval_of_nodes(repository, t, search, count):
-    """Between what attribute t's values stay: those in the first `count` nodes found (0: in all),
-    and a margin."""
-    first, values = repository.first_value[t], repository.values
-    margin, last = repository.lending[t].margin, repository.first_value[t + 1] - 1
-    least, most = np.int64(0), last - first
-    if count > 0:
-        least, most = most, least
-        for i in range(count):
-            node = search.nodes[i]
-            least = min(least, repository.code_low[t, node])
-            most = max(most, repository.code_high[t, node])
-    low, high = values[first + least] - margin, values[first + most] + margin
-    outside = repository.lending[t].outside
-    return max(low, values[first] - outside), min(high, values[last] + outside)
+    found, nodes = rows_in_box(repository, t, asked, scratch, many, scratch.places)
+    while repository.choice.most_donors > 0 and found < least:
+        for i in range(asked):
+            a = search.attributes[i]
+            search.reach[a] = max(2.0 * search.reach[a], SMALLEST_REACH)
+        found, nodes = rows_in_box(repository, t, asked, scratch, many, scratch.places)
+    return found, asked, nodes
 
 
 @lean
 def judge(repository, scratch, raw, chosen):
-    """Scale an object, choose for each missing attribute how to impute it; what becomes of it.
+    """Scale an object and choose how to impute each missing attribute; return the result.
 
     chosen : int64[T], written: PRESENT, dependencies, MARGINAL (if allowed), or NOTHING
-    Returns COMPLETE or IMPUTED, else why it cannot be imputed. Attributes outside the T that are
-    missing or infinite only keep dependencies from applying.
+    Returns COMPLETE or IMPUTED, else the reason why it cannot be imputed. Attributes outside the T
+    that are missing or infinite only prevent dependencies from applying.  Source: E, section 3.
     """
     scale(repository, raw, scratch.scaled)
     reason, finite = COMPLETE, True
@@ -172,27 +141,10 @@ def judge(repository, scratch, raw, chosen):
         if repository.choice.most_donors > 0:
             found, applied = choose_narrowest(repository, t, scratch)
         else:
-            found, applied = choose_combination(repository, t, scratch)
+            found, applied = _choose_combination(repository, t, scratch)
         chosen[t] = MARGINAL if found == NOTHING and repository.choice.marginal else found
         if chosen[t] == NOTHING:
             reason = max(reason, NO_DONORS if applied else NO_DEPENDENCY)
         else:
             reason = max(reason, IMPUTED)
     return reason if finite else NOT_FINITE
-
-
-@compiled_ieee
-def judge_batch(repository, objects):
-    """Choose how to impute many objects.
-
-    objects : float64[n, D], NaN = missing
-    Returns (chosen int64[n, T], reason uint8[n]).
-    Cost: box queries, until one has enough donors or for each dependency.
-    Source: E, section 3.
-    """
-    n, trees = objects.shape[0], repository.column_of.size
-    scratch = new_scratch(repository)
-    chosen, reason = np.empty((n, trees), np.int64), np.empty(n, np.uint8)
-    for i in range(n):
-        reason[i] = judge(repository, scratch, objects[i], chosen[i])
-    return chosen, reason

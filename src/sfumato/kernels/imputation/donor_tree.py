@@ -1,17 +1,17 @@
-"""Static k-d trees over a repository's rows: which rows lie in a box.
+"""Static k-d trees over a repository's rows, for finding the rows in a box.
 
-A tree is implicit. Its rows are put in an order in which every node's rows are consecutive places,
-and a leaf is 64 places:
+A tree is implicit. Its rows are ordered so that the rows of every node are at consecutive places; a
+leaf has 64 places:
 
     places   | 0 ... 63 | 64 ... 127 | ... | ... N - 1 (NaN to the end of the leaf) |
     nodes    1: all; 2i and 2i + 1: the two halves of node i, cut at a multiple of 64
 
-so that a leaf is filtered as 64 consecutive numbers of each attribute, in SIMD, and a node that
-lies in the box as a whole is taken without looking at its rows.
+So a leaf is filtered as 64 consecutive numbers per attribute, in SIMD, and a node that lies
+entirely in the box is taken without reading its rows.
 
-A row lies in a box iff |row[a] - centre[a]| <= reach[a] in float64, for every attribute asked for,
-edges included. Subtraction rounds monotonically: what holds for both ends of a node's extent holds
-for all of its rows, and what a node excludes none of its rows satisfies, to the last bit.
+A row lies in a box iff |row[a] - centre[a]| <= reach[a] in float64, for every constrained
+attribute, edges included. Subtraction rounds monotonically, so a test that holds for both ends of a
+node's extent holds for all its rows, and an excluded node has no row in the box, both exactly.
 """
 
 from typing import NamedTuple
@@ -24,11 +24,11 @@ DONORS_PER_LEAF = 64
 
 
 class DonorTree(NamedTuple):
-    """One tree over N rows with D attributes; P = N rounded up to whole leaves.
+    """A tree over N rows with D attributes; P = N rounded up to whole leaves.
 
     columns : float64[D, P], attributes by place, NaN beyond N
     rows : int64[P], the row at each place, -1 beyond N
-    low, high : float64[nodes, D], extents of nodes; an empty node's are inf, -inf
+    low, high : float64[nodes, D], extents of nodes; inf, -inf for an empty node
     begin, end : int64[nodes], places of nodes
     """
 
@@ -41,13 +41,13 @@ class DonorTree(NamedTuple):
 
 
 class BoxSearch(NamedTuple):
-    """A box, and room to look for what lies in it; for one search at a time.
+    """A box and working memory for one search at a time.
 
-    attributes : int64[D], those that the box constrains come first    reach : float64[D], how far
-        from the centre, by attribute, finite where constrained
-    nodes, unsure : int64[nodes of the tree], found: the nodes by place, and for each a bit mask of
+    attributes : int64[D], the constrained ones first    reach : float64[D], distance from the
+        centre, by attribute, finite where constrained
+    nodes, unsure : int64[nodes of the tree], result: the nodes by place, and for each a bit mask of
         the positions in `attributes` that its rows must still be tested on, 0 for whole nodes
-    stack : int64[64, 2], a waiting node and its mask, at most one a level    near : uint8[64]
+    stack : int64[64, 2], a waiting node and its mask, at most one per level    near : uint8[64]
     """
 
     attributes: np.ndarray
@@ -59,10 +59,10 @@ class BoxSearch(NamedTuple):
 
 
 def tree_order(points, weight):
-    """Order of rows for a tree: int64[N], row by place. NumPy; O(N log N).
+    """Return the order of rows for a tree: int64[N], row by place. NumPy; O(N log N).
 
-    points : float64[N, D], finite    weight : float64[D] >= 0, an attribute is cut where its
-    extent times its weight is largest, so 1 / (usual reach) suits; 0 is never cut
+    points : float64[N, D], finite    weight : float64[D] >= 0; nodes are cut on the attribute with
+    the largest extent times weight, so 1 / (usual reach) suits; weight 0 is never cut
     """
     order = np.arange(len(points))
     stack = [(0, len(points))]
@@ -72,7 +72,7 @@ def tree_order(points, weight):
             continue
         rows = order[begin:end]
         inside = points[rows]
-        # Halves, not the difference of whole values, which could overflow.
+        # Halves, because the difference of whole values could overflow.
         extent = (inside.max(axis=0) * 0.5 - inside.min(axis=0) * 0.5) * weight
         leaves = -(-(end - begin) // DONORS_PER_LEAF)
         half = DONORS_PER_LEAF * (1 << (leaves - 1).bit_length() - 1)
@@ -84,7 +84,7 @@ def tree_order(points, weight):
 
 
 def build_tree(points, order):
-    """The tree of rows in an order made by `tree_order` (any order serves, only slower). NumPy."""
+    """Build the tree of rows ordered by `tree_order` (other orders are only slower). NumPy."""
     n, d = points.shape
     leaves = 1
     while leaves * DONORS_PER_LEAF < n:
@@ -112,7 +112,7 @@ def build_tree(points, order):
 
 @compiled_ieee
 def new_search(nodes, attributes):
-    """Room for searches in trees of so many nodes over so many attributes."""
+    """Return working memory for searches in trees of these numbers of nodes and attributes."""
     return BoxSearch(
         attributes=np.empty(attributes, np.int64),
         reach=np.empty(attributes),
@@ -125,11 +125,11 @@ def new_search(nodes, attributes):
 
 @lean
 def nodes_in_box(tree, asked, centre, search):
-    """Nodes that together hold every row in the box: whole ones, and leaves to be filtered.
+    """Find nodes that together hold every row in the box: whole nodes, and leaves to be filtered.
 
-    asked : int <= 62, so many of `search.attributes` are constrained
+    asked : int <= 62, the number of constrained entries of `search.attributes`
     centre : float64[D], finite where constrained    search : `nodes` and `unsure` are written
-    Returns their number. O(leaves that the box's edge crosses * asked).
+    Returns the number of nodes. O(leaves that the box's edge crosses * asked).
     """
     low, high, attributes, reach = tree.low, tree.high, search.attributes, search.reach
     nodes, unsure, stack = search.nodes, search.unsure, search.stack
@@ -162,103 +162,51 @@ def nodes_in_box(tree, asked, centre, search):
 
 
 @lean
-def filter_leaf(columns, begin, mask, centre, search):
-    """Which of a leaf's 64 rows are near in the attributes of `mask`: written to search.near."""
+def _filter_leaf(columns, begin, mask, centre, search):
+    """Mark in search.near which of a leaf's 64 rows are near in the attributes of `mask`."""
     attributes, reach, near = search.attributes, search.reach, search.near
-    # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
-    place = np.uint64(begin)
-    fresh, i = True, 0
+    # Unsigned places: a test for negative ones would prevent SIMD.
+    place, i = np.uint64(begin), 0
+    near[:] = 1
     while mask:
         if mask & 1:
             a = np.uint64(attributes[i])
             middle, most = centre[a], reach[a]
-            if fresh:
-                for j in range(np.uint64(DONORS_PER_LEAF)):
-                    near[j] = abs(columns[a, place + j] - middle) <= most
-            else:
-                for j in range(np.uint64(DONORS_PER_LEAF)):
-                    near[j] &= abs(columns[a, place + j] - middle) <= most
-            fresh = False
+            for j in range(np.uint64(DONORS_PER_LEAF)):
+                near[j] &= abs(columns[a, place + j] - middle) <= most
         mask >>= 1
         i += 1
 
 
 @lean
 def rows_in_nodes(tree, count, centre, search, enough, out, n):
-    """Write the places of the rows in the box to out[n:], ascending; the position after them.
+    """Write the places of the rows in the box to out[n:], ascending; return the end position.
 
-    count, search : of `nodes_in_box`    enough : int64, stop once so many are found
-    out : int64[], with room for all rows of the nodes; of size 0: only counted
-    O(64 * attributes in doubt) a leaf in doubt, in SIMD; O(rows) for whole nodes.
+    count, search : from `nodes_in_box`    enough : int64, stop once this number is found
+    out : int64[], with room for all rows of the nodes; if of size 0, rows are only counted
+    O(64 * unsure attributes) per unsure leaf, in SIMD; O(rows) for whole nodes.
     """
     begin, end, nodes, unsure, near = tree.begin, tree.end, search.nodes, search.unsure, search.near
     stop = n + enough
     for i in range(count):
         first, last = begin[nodes[i]], end[nodes[i]]
-        if unsure[i] == 0:
-            if out.size > 0:
-                for place in range(first, last):
-                    out[n + place - first] = place
+        if unsure[i] != 0:
+            _filter_leaf(tree.columns, first, unsure[i], centre, search)
+        if unsure[i] == 0 and out.size == 0:
             n += last - first
-        else:
-            filter_leaf(tree.columns, first, unsure[i], centre, search)
-            if out.size > 0:
-                # Written before judged, without a branch; so one place more than rows is needed.
-                for j in range(last - first):
-                    out[n] = first + j
-                    n += near[j]
-            else:
-                found = 0
-                for j in range(DONORS_PER_LEAF):
-                    found += near[j]
-                n += found
+        elif unsure[i] == 0:
+            for place in range(first, last):
+                out[n + place - first] = place
+            n += last - first
+        elif out.size == 0:
+            found = 0
+            for j in range(DONORS_PER_LEAF):
+                found += near[j]
+            n += found
+        else:  # branchless: written before tested, so one place more than rows is needed
+            for j in range(last - first):
+                out[n] = first + j
+                n += near[j]
         if n >= stop:
             break
     return n
-
-
-@lean
-def most_rows(tree, count, search):
-    """Rows of the nodes found, together: an upper bound on the rows in the box."""
-    total = 0
-    for i in range(count):
-        total += tree.end[search.nodes[i]] - tree.begin[search.nodes[i]]
-    return total
-
-
-@compiled_ieee
-def longer(array, needed):
-    """An int64 array of at least `needed` places that begins with `array`'s content."""
-    if needed <= array.size:
-        return array
-    more = np.empty(max(needed, 2 * array.size), np.int64)
-    for i in range(array.size):
-        more[i] = array[i]
-    return more
-
-
-@compiled_ieee
-def query_tree(tree, centres, reaches, counting):
-    """Rows in each of many boxes: (offsets int64[n + 1], rows int64[m]), by place in the tree.
-
-    centres, reaches : float64[n, D]; a reach of inf asks nothing of its attribute
-    counting : bool, only offsets; rows are then empty
-    """
-    n, d = centres.shape
-    row, search = tree.rows, new_search(tree.begin.size, d)
-    offsets, out = np.zeros(n + 1, np.int64), np.empty(0 if counting else 1024, np.int64)
-    found = 0
-    for i in range(n):
-        asked = 0
-        for a in range(d):
-            if reaches[i, a] < np.inf:
-                search.attributes[asked], search.reach[a] = a, reaches[i, a]
-                asked += 1
-        count = nodes_in_box(tree, asked, centres[i], search)
-        if not counting:
-            out = longer(out, found + most_rows(tree, count, search) + 1)
-        found = rows_in_nodes(tree, count, centres[i], search, row.size + 1, out, found)
-        offsets[i + 1] = found
-    for i in range(0 if counting else found):
-        out[i] = row[out[i]]
-    return offsets, out[: 0 if counting else found]

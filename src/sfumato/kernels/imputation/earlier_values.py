@@ -1,4 +1,4 @@
-"""The newest known value of every attribute before each row, key by key."""
+"""The newest known value of every attribute before each row, by key."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from sfumato.kernels.compile import compiled
 
 @compiled
 def earlier_values(key, time, values, known, since):
-    """(earlier, age) of n rows, float64[n, T] each; NaN where nothing is known yet.
+    """Return (earlier, age) of n rows, float64[n, T] each; NaN where nothing is known yet.
 
     key : int64[n] in [0, keys)    time : float64[n]    values : float64[n, T], missing where
         not finite
     known, since : float64[keys, T], newest known value by time and its time, NaN before the first;
-        brought up to date in place. A row older than that leaves them as they are.
+        updated in place. An older row leaves them unchanged.
     O(n T).
     """
     n, attributes = values.shape

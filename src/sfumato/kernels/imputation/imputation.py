@@ -1,217 +1,153 @@
 """Missing values as distributions: the donors' values with their shares, joint or independent.
 
-Dependencies are chosen on scaled attributes (`dependency_choice`); the values that come out are not
-scaled.
+Dependencies are chosen on scaled attributes (`dependency_choice`); imputed values are unscaled.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
+from sfumato.kernels.arrays import with_room
+from sfumato.kernels.compile import compiled, compiled_ieee, lean
 from sfumato.kernels.imputation.calibration import deviation_of, rank_of
 from sfumato.kernels.imputation.dependency_choice import (
     IMPUTED,
     PRESENT,
     choose_narrowest,
+    judge,
     narrow_box,
-    nodes_of_box,
-    rows_of_nodes,
+    rows_in_box,
 )
 from sfumato.kernels.imputation.donors import attribute_law, calibrated_law, keep_nearest
-from sfumato.kernels.imputation.reduced_values import (
-    AlternativeRows,
-    keep_levels,
-    merge_nearest,
-    room_for,
-)
+from sfumato.kernels.imputation.reduced_values import keep_levels, merge_nearest
 from sfumato.kernels.imputation.repository import new_scratch, scale
 from sfumato.kernels.signals import after_signals
 
-
-@compiled_ieee
-def _joint_rows(repository, chosen, scratch):
-    """Rows that are donors of every missing attribute, in scratch.places; of the nearest enough or
-    none."""
-    asked, tree, widest = 0, -1, -1
-    for t in range(chosen.size):
-        if chosen[t] != PRESENT:
-            before = asked
-            if chosen[t] > 0:
-                asked = narrow_box(repository, t, chosen[t], asked, scratch.search)
-            if asked - before > widest:
-                tree, widest = t, asked - before
-    count = nodes_of_box(repository, tree, asked, scratch)
-    places = scratch.places
-    n = rows_of_nodes(repository, tree, count, scratch, places.size, places)
-    most = repository.choice.most_donors
-    if most > 0:
-        if n < repository.choice.least_donors:
-            return 0
-        n = keep_nearest(repository, tree, asked, n, scratch)
-    for i in range(n):
-        places[i] = repository.rows[tree, places[i]]
-    return n
-
-
-@compiled_ieee
-def _sort_rows(order, n, codes, which, g):
-    """Sort rows by their ranks of attributes which[:g], the first first: Shell sort."""
-    gap = 1
-    while gap < n // 9:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, n):
-            row, j = order[i], i
-            while j >= gap:
-                other, a = order[j - gap], 0
-                while a < g - 1 and codes[which[a], other] == codes[which[a], row]:
-                    a += 1
-                if codes[which[a], other] <= codes[which[a], row]:
-                    break
-                order[j] = other
-                j -= gap
-            order[j] = row
-        gap //= 3
-
-
-@compiled_ieee
-def _distinct_rows(repository, order, n, which):
-    """Distinct values of attributes `which` in sorted rows: (law float64[g, n], weight, number)."""
-    g, codes = which.size, repository.row_codes
-    law, weight = np.empty((g, n)), np.empty(n)
-    k = 0
-    for i in range(n):
-        fresh = i == 0
-        for a in range(g):
-            if i > 0:
-                fresh |= codes[which[a], order[i]] != codes[which[a], order[i - 1]]
-        if fresh:
-            for a in range(g):
-                t = which[a]
-                law[a, k] = repository.values[repository.first_value[t] + codes[t, order[i]]]
-            weight[k] = 0.0
-            k += 1
-        weight[k - 1] += 1.0
-    return law, weight, k
-
-
-@compiled_ieee
-def write_joint(repository, most, scratch, raw, chosen, account, out, at):
-    """Alternatives that rows near on all determinants have together; none: end == at."""
-    n = _joint_rows(repository, chosen, scratch)
-    which = np.flatnonzero(chosen != PRESENT)
-    g = which.size
-    _sort_rows(scratch.places, n, repository.row_codes, which, g)
-    law, weight, k = _distinct_rows(repository, scratch.places, n, which)
-    span, moved = np.empty(g), np.zeros(g)
-    for a in range(g):
-        span[a] = repository.span[repository.column_of[which[a]]]
-        least, largest = np.inf, -np.inf
-        for i in range(k):
-            least, largest = min(least, law[a, i]), max(largest, law[a, i])
-        if k > 0:
-            account.donors[which[a]], account.spread[which[a]] = n, largest - least
-    k = merge_nearest(law, weight, k, most, span, moved)
-    out = room_for(out, at + k)
-    for i in range(k):
-        out.prob[at + i] = weight[i] / n
-        for t in range(chosen.size):
-            out.points[at + i, t] = raw[repository.column_of[t]]
-        for a in range(g):
-            out.points[at + i, which[a]] = law[a, i]
-    for a in range(g):
-        account.error[which[a]] = moved[a]
-    return out, at + k
-
-
-# Alternatives of an object with several independent missing attributes: of all donors, and of the
-# nearest, which are a sample of a few dozen as it is.
+# Most alternatives of an object with several independent missing attributes: from all donors, and
+# from the nearest donors, which are a sample of a few dozen anyway.
 MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 1_024
-UNLIMITED, MOST_UNASKED = 2**62, 10_000  # no limit is given; alternatives of an object then
-# Values of each that independent attributes need, where the nearest donors lend: fewer do not have
-# the range of probability 90% any more (`reduced_values`).
+UNLIMITED, MOST_UNASKED = 2**62, 10_000  # no limit given; most alternatives of an object then
+# Values that each independent attribute needs if the nearest donors are used: fewer lose the range
+# of probability 90% (`reduced_values`).
 CLOSE_DONORS = 10
-
 STEPS_PER_OBJECT = 10_000  # about
 
 
-@lean
-def share_limits(sizes, missing, most, limits):
-    """How many values each missing attribute may keep, so that their product is <= most: to
-    `limits`.
-
-    Small ones keep all; the others get equal shares of what that leaves.
-    """
-    left, open_attributes = most, 0
-    for t in range(sizes.size):
-        limits[t] = 0
-        open_attributes += missing[t]
-    while open_attributes > 0:
-        smallest = -1
-        for t in range(sizes.size):
-            if missing[t] and limits[t] == 0 and (smallest < 0 or sizes[t] < sizes[smallest]):
-                smallest = t
-        root = 1
-        while True:
-            power = 1.0
-            for _ in range(open_attributes):
-                power *= root + 1
-            if power > left or root >= sizes[smallest]:
-                break
-            root += 1
-        limits[smallest] = min(root, sizes[smallest])
-        left //= limits[smallest]
-        open_attributes -= 1
-
-
-@lean
-def write_product(repository, raw, scratch, out, at):
-    """Alternatives of independent attributes behind place `at`: every combination, the last
-    attribute fastest; the place after them.
-
-    out : `AlternativeRows` with room for them    `scratch` : as `independent_laws` leaves it
-    """
-    trees, end = scratch.missing.size, at + 1
-    missing, sizes, about = scratch.missing, scratch.sizes, scratch.about
-    for t in range(trees):
-        if missing[t]:
-            end = at + (end - at) * sizes[t]
-    prob, points = out.prob, out.points
-    for i in range(at, end):
-        rest, p = i - at, 1.0
-        for t in range(trees - 1, -1, -1):
-            if missing[t]:
-                j = rest % sizes[t]
-                rest //= sizes[t]
-                points[i, t] = scratch.law[t, j]
-                p *= scratch.weight[t, j] / about[t].total
-            else:
-                points[i, t] = raw[repository.column_of[t]]
-        prob[i] = p
-    return end
-
-
 class Completion(NamedTuple):
-    """joint : bool, take several missing attributes from the same rows, where there are any
-    most : int >= 1, alternatives an object may have; UNLIMITED stands for MOST_UNASKED
+    """Settings of an imputation.
+
+    joint : bool, take several missing attributes from the same rows if there are any
+    most : int >= 1, most alternatives of an object; UNLIMITED stands for MOST_UNASKED
     """
 
     joint: bool
     most: int
 
 
-@lean_inline
-def most_values(completion):
-    """How many alternatives an object may have."""
-    return completion.most if completion.most < UNLIMITED else MOST_UNASKED
+class Account(NamedTuple):
+    """Report on the imputations, by attribute.
+
+    donors : int64[..., T], number of donors    spread : float64[..., T], range of their values
+    error : float64[..., T], the farthest a value was moved to reduce the number of values
+    """
+
+    donors: np.ndarray
+    spread: np.ndarray
+    error: np.ndarray
+
+
+@compiled_ieee
+def _joint_law(repository, most, scratch, chosen, which, account):
+    """Return values float64[g, k] of attributes `which` in rows near on all determinants, and
+    their probabilities; empty if there are too few rows."""
+    asked, tree, widest, choice = 0, -1, -1, repository.choice
+    for t in which:
+        before = asked
+        if chosen[t] > 0:
+            asked = narrow_box(repository, t, chosen[t], asked, scratch.search)
+        if asked - before > widest:
+            tree, widest = t, asked - before
+    places, g, codes = scratch.places, which.size, repository.row_codes
+    n, _ = rows_in_box(repository, tree, asked, scratch, places.size, places)
+    if choice.most_donors > 0:
+        n = keep_nearest(repository, tree, asked, n, scratch) if n >= choice.least_donors else 0
+    rows = repository.trees.rows[tree][places[:n]]
+    for t in which[::-1]:
+        rows = rows[np.argsort(codes[t][rows], kind="mergesort")]
+    law, weight, k = np.empty((g, n)), np.empty(n), 0
+    for i in range(n):
+        fresh = i == 0
+        for t in which:
+            fresh |= i > 0 and codes[t, rows[i]] != codes[t, rows[i - 1]]
+        if fresh:
+            for a in range(g):
+                t = which[a]
+                law[a, k] = repository.values[repository.first_value[t] + codes[t, rows[i]]]
+            weight[k] = 0.0
+            k += 1
+        weight[k - 1] += 1.0
+    if k == 0:
+        return law, weight
+    span, moved = repository.span[repository.column_of[which]], np.zeros(g)
+    for a in range(g):
+        account.donors[which[a]] = n
+        account.spread[which[a]] = law[a, :k].max() - law[a, :k].min()
+    k = merge_nearest(law, weight, k, most, span, moved)
+    for a in range(g):
+        account.error[which[a]] = moved[a]
+    return law, weight[:k] / n
 
 
 @lean
-def taken_jointly(repository, completion, chosen):
-    """Whether an object's missing attributes come from the same rows: several, where that is asked
-    for, or where all have donors and, independent, too few alternatives for CLOSE_DONORS values
-    each."""
+def share_limits(about, missing, most):
+    """Set the number of values that each missing attribute keeps so that their product is <= most.
+
+    Small attributes keep all their values; the others get equal shares of the rest.
+    """
+    left, open_attributes = most, 0
+    for t in range(about.size):
+        about[t].limit = 0
+        open_attributes += missing[t]
+    while open_attributes > 0:
+        least = -1
+        for t in range(about.size):
+            smaller = least < 0 or about[t].size < about[least].size
+            if missing[t] and about[t].limit == 0 and smaller:
+                least = t
+        root, power = 1, 2.0**open_attributes
+        while power <= left and root < about[least].size:
+            root, power = root + 1, 1.0
+            for _ in range(open_attributes):
+                power *= root + 1
+        about[least].limit = root
+        left //= root
+        open_attributes -= 1
+
+
+@lean
+def _write_product(repository, raw, scratch, missing, prob, points, at, end):
+    """Write the alternatives [at, end): every combination of values, the last attribute fastest."""
+    trees, about = missing.size, scratch.about
+    for i in range(at, end):
+        rest, p = i - at, 1.0
+        for t in range(trees - 1, -1, -1):
+            if missing[t]:
+                j = rest % about[t].size
+                rest //= about[t].size
+                points[i * trees + t] = scratch.law[t, j]
+                p *= scratch.weight[t, j] / about[t].total
+            else:
+                points[i * trees + t] = raw[repository.column_of[t]]
+        prob[i] = p
+
+
+@lean
+def _taken_jointly(repository, completion, chosen):
+    """Return True if several missing attributes are taken from the same rows.
+
+    This is so if requested, or if all have donors and the limit on alternatives leaves independent
+    attributes fewer than CLOSE_DONORS values each.
+    """
     missing, needed, lent = 0, 1.0, repository.choice.most_donors > 0
     for t in range(chosen.size):
         if chosen[t] != PRESENT:
@@ -221,121 +157,101 @@ def taken_jointly(repository, completion, chosen):
     return missing > 1 and (completion.joint or (lent and completion.most < needed))
 
 
-class Account(NamedTuple):
-    """What is said of imputations, for each attribute.
-
-    donors : int64[..., T], rows that lent values    spread : float64[..., T], how far those lie
-    apart    error : float64[..., T], the farthest a value was moved to have few enough
-    """
-
-    donors: np.ndarray
-    spread: np.ndarray
-    error: np.ndarray
-
-
 @lean
-def _shorten(repository, t, nearest, scratch, account):
-    """Bring attribute t's law down to its limit of values: one for several near ones, or, where the
-    nearest donors lend, those at levels of probability."""
-    law, weight = scratch.law[t], scratch.weight[t]
-    size, limit = scratch.sizes[t], scratch.limits[t]
-    if nearest:
-        about = scratch.about[t]
-        kept, account.error[t] = keep_levels(law, weight, size, about.total, limit)
-        if size > limit:
-            about.total = 1.0
-        scratch.sizes[t] = kept
-    else:
-        a = repository.column_of[t]
-        scratch.sizes[t] = merge_nearest(
-            scratch.law[t : t + 1], weight, size, limit, repository.span[a : a + 1],
-            account.error[t : t + 1],
-        )  # fmt: skip
+def _independent_laws(repository, most, scratch, missing, chosen, account):
+    """Write the distributions of the missing attributes; return their number of alternatives.
 
-
-@lean
-def independent_laws(repository, completion, scratch, chosen, account):
-    """The laws of an object's missing attributes, to `scratch`; how many alternatives they make.
-
-    Arguments as of `impute_object`. The laws are shortened so that there are not too many.
+    Distributions that are too long are shortened: near values are merged, or, if the nearest donors
+    are used, values at levels of probability are kept.
     """
-    missing, sizes, g, product = scratch.missing, scratch.sizes, 0, 1.0
+    nearest, g, product, number = repository.choice.most_donors > 0, 0, 1.0, 1
     for t in range(chosen.size):
-        account.donors[t], account.spread[t], account.error[t] = 0, 0.0, 0.0
-        missing[t] = chosen[t] != PRESENT
         if missing[t]:
             account.donors[t] = calibrated_law(repository, t, chosen[t], scratch)
             account.spread[t] = scratch.about[t].spread
-            product *= sizes[t]
+            product *= scratch.about[t].size
             g += 1
-    most, nearest = most_values(completion), repository.choice.most_donors > 0
     if g > 1:
         most = min(most, MOST_NEAREST_PRODUCTS if nearest else MOST_PRODUCTS)
     if product > most:
-        share_limits(sizes, missing, most, scratch.limits)
-        for t in range(chosen.size):
-            if missing[t]:
-                _shorten(repository, t, nearest, scratch, account)
-    number = 1
+        share_limits(scratch.about, missing, most)
     for t in range(chosen.size):
-        number *= sizes[t] if missing[t] else 1
+        if not missing[t]:
+            continue
+        about, weight, a = scratch.about[t], scratch.weight[t], repository.column_of[t]
+        if product > most and nearest and about.size > about.limit:
+            about.size, account.error[t] = keep_levels(
+                scratch.law[t], weight, about.size, about.total, about.limit
+            )
+            about.total = 1.0
+        elif product > most:
+            about.size = merge_nearest(
+                scratch.law[t : t + 1], weight, about.size, about.limit, repository.span[a : a + 1],
+                account.error[t : t + 1],
+            )  # fmt: skip
+        number *= about.size
     return number
 
 
-@compiled_ieee
-def impute_object(repository, completion, scratch, raw, chosen, account, out, at):
-    """Write the alternatives of one object, of `scratch.scaled`, behind place `at` of `out`.
-
-    raw : float64[D]    chosen : int64[T], PRESENT, MARGINAL or dependencies with donors, for each
-    attribute    account : `Account` of the object, written    out : `AlternativeRows`
-    Returns (out, larger if need be; the place after the last; whether values were taken jointly).
-    Source: E, section 2.2; spec: several attributes independent (product) or joint.
-    """
-    if taken_jointly(repository, completion, chosen):
-        begin = at
-        account.donors[:], account.spread[:], account.error[:] = 0, 0.0, 0.0
-        most = most_values(completion)
-        out, at = write_joint(repository, most, scratch, raw, chosen, account, out, at)
-        if at > begin:
-            return out, at, True
-    needed = independent_laws(repository, completion, scratch, chosen, account)
-    out = room_for(out, at + needed)
-    return out, write_product(repository, raw, scratch, out, at), False
+@compiled
+def _grow(prob, points, needed, trees):
+    """Grow the arrays to twice the alternatives needed if they are too small."""
+    if needed <= prob.size:
+        return prob, points
+    return with_room(prob, 2 * needed), with_room(points, 2 * needed * trees)
 
 
 @compiled_ieee
-def impute_batch(repository, completion, objects, chosen, reason):
-    """Alternatives of many objects.
+def impute_batch(repository, completion, objects):
+    """Return the alternatives of many objects.
 
     completion : `Completion`    objects : float64[n, D], NaN = missing
-    chosen, reason : of `judge_batch`
-    Returns (offsets int64[n + 1], `AlternativeRows` of m, `Account` of n, joined bool[n]).
+    Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T], reason
+    uint8[n], of `judge`; `Account` of n; joined bool[n], True where values were taken jointly).
+    Source: E, sections 2.2 and 3; spec: several attributes independent (product) or joint.
     """
-    n, trees = chosen.shape
-    scratch = new_scratch(repository)
+    n, trees = objects.shape[0], repository.column_of.size
+    scratch, steps, at = new_scratch(repository), np.int64(0), 0
+    chosen, reason = np.empty((n, trees), np.int64), np.empty(n, np.uint8)
     offsets, joined = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     account = Account(np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees)))
-    out, at = AlternativeRows(np.empty(2 * n + 16), np.empty((2 * n + 16, trees))), 0
-    steps = np.int64(0)
+    prob, points = np.empty(2 * n + 16), np.empty((2 * n + 16) * trees)
+    most = completion.most if completion.most < UNLIMITED else MOST_UNASKED
     for i in range(n):
-        steps = after_signals(steps + STEPS_PER_OBJECT + 8 * repository.rows.shape[1])
+        steps = after_signals(steps + STEPS_PER_OBJECT + 8 * repository.trees.rows.shape[1])
+        reason[i] = judge(repository, scratch, objects[i], chosen[i])
+        end, missing = at, chosen[i] != PRESENT
         if reason[i] <= IMPUTED:
-            scale(repository, objects[i], scratch.scaled)
             own = Account(account.donors[i], account.spread[i], account.error[i])
-            out, at, joined[i] = impute_object(
-                repository, completion, scratch, objects[i], chosen[i], own, out, at
-            )
+            if _taken_jointly(repository, completion, chosen[i]):
+                which = np.flatnonzero(missing)
+                law, share = _joint_law(repository, most, scratch, chosen[i], which, own)
+                end = at + share.size
+                prob, points = _grow(prob, points, end, trees)
+                prob[at:end] = share
+                for k in range(share.size):
+                    for t in range(trees):
+                        points[(at + k) * trees + t] = objects[i, repository.column_of[t]]
+                    for a in range(which.size):
+                        points[(at + k) * trees + which[a]] = law[a, k]
+                joined[i] = end > at
+            if end == at:
+                end += _independent_laws(repository, most, scratch, missing, chosen[i], own)
+                prob, points = _grow(prob, points, end, trees)
+                _write_product(repository, objects[i], scratch, missing, prob, points, at, end)
+        at = end
         offsets[i + 1] = at
-    return offsets, AlternativeRows(out.prob[:at], out.points[:at]), account, joined
+    points = points[: at * trees].reshape((at, trees))
+    return offsets, prob[:at], points, chosen, reason, account, joined
 
 
 class HeldOutRanks(NamedTuple):
-    """What the other rows of a repository say of hidden values; NaN where no dependency has donors.
+    """Hidden values compared with the distributions from the other rows; NaN without donors.
 
-    rank : float64[s] in [0, 1], where they fall, of those that lie within the donors' values
-    beyond : float64[s], how far others lie below (< 0) or above (> 0) the donors' values; else 0
+    rank : float64[s] in [0, 1], position of values within the range of the donors' values
+    beyond : float64[s], distance below (< 0) or above (> 0) the donors' values; 0 within
     deviation : float64[s], standard deviation of the donors' values
-    score : float64[s], how far off they are, by the continuous ranked probability score
+    score : float64[s], continuous ranked probability score
     """
 
     rank: np.ndarray
@@ -346,11 +262,11 @@ class HeldOutRanks(NamedTuple):
 
 @compiled_ieee
 def held_out_ranks(repository, t, objects, rows, chance):
-    """How well the hidden values of rows of the repository fit what the other rows give for them.
+    """Compare hidden values of rows of the repository with the distributions from the other rows.
 
-    objects : float64[s, D], the rows without attribute t and others    rows : int64[s], which rows
+    objects : float64[s, D], the rows without attribute t and others    rows : int64[s], row numbers
     chance : float64[s] in [0, 1), see `rank_of`
-    repository : its `least_donors` one more than there are to be, for the row itself is found too
+    repository : with `least_donors` increased by one, because each row finds itself too
     Returns `HeldOutRanks`.
     """
     scratch, first = new_scratch(repository), repository.first_value[t]
@@ -362,11 +278,9 @@ def held_out_ranks(repository, t, objects, rows, chance):
         if chosen <= 0:
             continue
         attribute_law(repository, t, chosen, scratch, rows[i])
-        own, total = (
-            repository.values[first + repository.row_codes[t, rows[i]]],
-            scratch.about[t].total,
-        )
-        law, weight, k = scratch.law[t], scratch.weight[t], scratch.sizes[t]
+        own = repository.values[first + repository.row_codes[t, rows[i]]]
+        total, k = scratch.about[t].total, scratch.about[t].size
+        law, weight = scratch.law[t], scratch.weight[t]
         beyond[i] = min(own - law[0], 0.0) + max(own - law[k - 1], 0.0)
         if beyond[i] == 0.0:
             rank[i] = rank_of(own, law, weight, k, total, chance[i])

@@ -1,48 +1,25 @@
 """Imputed distributions reduced to few values.
 
-Values of a calibrated attribute are kept at evenly spaced levels of probability. The ranges that
-were calibrated shall stay as they are. Means of near values would move their ends,
-so values are kept as they stand: those at even levels from 5% to 95%, each with the probability
-from halfway to the level before to halfway to the next. The range of probability 90% is the same
-then, and what lies beyond it is taken to its ends. Of 24 and more values two stand beyond at each
-end, so that the range of probability 99% is the same, too. Fewer than ten stand for equal shares.
+A calibrated attribute keeps values at evenly spaced levels of probability. Averaging near values
+would move the ends of the calibrated ranges, so values are kept unchanged: the values at even
+levels from 5% to 95%, each with the probability between the midpoints to its neighbouring levels.
+The range of probability 90% is unchanged, and values beyond it are moved to its ends. Of at least
+24 values, two at each end lie beyond, so the range of probability 99% is unchanged too. Fewer than
+ten values represent equal shares.
 """
 
-from typing import NamedTuple
+import heapq
 
 import numpy as np
 
-from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import SHARE_TIE
 
 
-class AlternativeRows(NamedTuple):
-    """prob : float64[m]    points : float64[m, T], the attributes imputed."""
-
-    prob: np.ndarray
-    points: np.ndarray
-
-
-@compiled_ieee
-def room_for(rows, needed):
-    """`rows`, or larger ones that begin with them, with room for so many."""
-    prob, points = rows.prob, rows.points
-    if needed <= prob.size:
-        return rows
-    size = max(needed, 2 * prob.size)
-    more, more_points = np.empty(size), np.empty((size, points.shape[1]))
-    for i in range(prob.size):
-        more[i] = prob[i]
-        for a in range(points.shape[1]):
-            more_points[i, a] = points[i, a]
-    return AlternativeRows(more, more_points)
-
-
 @compiled_ieee
 def _widest(points, order, begin, end, span):
-    """The axis on which a group extends farthest, in units of `span`: (extent, axis, low, high)."""
+    """Return (extent, axis, low, high) of a group's widest axis in units of `span`."""
     extent, axis, lowest, highest = -1.0, 0, 0.0, 0.0
     for a in range(points.shape[0]):
         low, high = np.inf, -np.inf
@@ -57,12 +34,12 @@ def _widest(points, order, begin, end, span):
 
 @compiled_ieee
 def _split(points, order, begin, end, axis, low, high, aside):
-    """Divide a group at the middle of an axis, parts in their order; where the second begins."""
+    """Split a group at the middle of an axis, keeping order; return where the second begins."""
     middle = low + (high - low) * 0.5
     first, second = begin, 0
     for i in range(begin, end):
         x = points[axis, order[i]]
-        if x <= middle and x < high:  # the second: the middle of neighbouring floats is one of them
+        if x <= middle and x < high:  # the middle of neighbouring floats equals one of them
             order[first] = order[i]
             first += 1
         else:
@@ -74,46 +51,15 @@ def _split(points, order, begin, end, axis, low, high, aside):
 
 
 @compiled_ieee
-def _before(extent, begin, i, j):
-    return extent[i] > extent[j] or (extent[i] == extent[j] and begin[i] < begin[j])
-
-
-@compiled_ieee
-def _push(heap, size, group, extent, begin):
-    i = size
-    heap[i] = group
-    while i > 0 and _before(extent, begin, heap[i], heap[(i - 1) // 2]):
-        heap[i], heap[(i - 1) // 2] = heap[(i - 1) // 2], heap[i]
-        i = (i - 1) // 2
-
-
-@compiled_ieee
-def _pop(heap, size, extent, begin):
-    """Take the first group off a heap of `size`; it has one less then."""
-    group, i = heap[0], 0
-    heap[0] = heap[size - 1]
-    while 2 * i + 1 < size - 1:
-        child = 2 * i + 1
-        if child + 1 < size - 1 and _before(extent, begin, heap[child + 1], heap[child]):
-            child += 1
-        if not _before(extent, begin, heap[child], heap[i]):
-            break
-        heap[i], heap[child] = heap[child], heap[i]
-        i = child
-    return group
-
-
-@compiled_ieee
 def merge_nearest(points, weight, n, most, span, moved):
-    """At most `most` values in place of n: near ones merged into their weighted mean.
+    """Reduce n values to at most `most`: merge near ones into their weighted mean.
 
     points : float64[g, >= n], n distinct values of g attributes; weight : float64[>= n] > 0; the
-    first places of both are overwritten with the result, in one dimension still ascending
-    span : float64[g] > 0, what counts as 1 on each attribute
-    moved : float64[g], written: the farthest any value was moved.  Returns min(n, most).
-    All values are one group first; the group that extends farthest, on its widest attribute, is cut
-    at the middle of that extent until there are `most`: a larger extent never stays whole while a
-    smaller one was cut.
+    first places of both are overwritten with the result, still ascending in one dimension
+    span : float64[g] > 0, the unit of each attribute
+    moved : float64[g], written: the farthest that any value was moved.  Returns min(n, most).
+    Starting from one group, the group with the largest extent is cut at the middle of its widest
+    attribute until there are `most`. So no group is left whole that is wider than one that was cut.
     Cost: O(n log most) for values spread evenly, O(n * most) at worst.
     """
     moved[:] = 0.0
@@ -121,27 +67,18 @@ def merge_nearest(points, weight, n, most, span, moved):
         return n
     g = points.shape[0]
     order, aside = np.arange(n), np.empty(n, np.int64)
-    begin, end, heap = np.zeros(most, np.int64), np.zeros(most, np.int64), np.empty(most, np.int64)
-    extent, axis = np.empty(most), np.empty(most, np.int64)
-    low, high = np.empty(most), np.empty(most)
-    end[0] = n
-    extent[0], axis[0], low[0], high[0] = _widest(points, order, 0, n, span)
-    heap[0], steps = 0, np.int64(0)
+    begin, end = np.zeros(most, np.int64), np.zeros(most, np.int64)
+    width, axis, low, high = _widest(points, order, 0, n, span)
+    end[0], heap, steps = n, [(-width, np.int64(0), 0, axis, low, high)], np.int64(0)
     for group in range(1, most):
-        widest = _pop(heap, group, extent, begin)
-        steps = after_signals(steps + 8 * (end[widest] - begin[widest]))
-        begin[group] = _split(
-            points, order, begin[widest], end[widest], axis[widest],
-            low[widest], high[widest], aside,
-        )  # fmt: skip
+        _, first, widest, axis, low, high = heapq.heappop(heap)  # the first of equal extents
+        steps = after_signals(steps + 8 * (end[widest] - first))
+        begin[group] = _split(points, order, first, end[widest], axis, low, high, aside)
         end[group], end[widest] = end[widest], begin[group]
         for part in (widest, group):
-            extent[part], axis[part], low[part], high[part] = _widest(
-                points, order, begin[part], end[part], span
-            )
-        _push(heap, group - 1, widest, extent, begin)
-        _push(heap, group, group, extent, begin)
-    sort_slots(begin, most)
+            width, axis, low, high = _widest(points, order, begin[part], end[part], span)
+            heapq.heappush(heap, (-width, begin[part], part, axis, low, high))
+    begin.sort()
     merged, total = np.empty((g, most)), np.zeros(most)
     for i in range(most):
         last = begin[i + 1] if i + 1 < most else n
@@ -163,14 +100,14 @@ def merge_nearest(points, weight, n, most, span, moved):
     return most
 
 
-LOWEST = 0.05  # level kept of ten or more
-TWO_ENDED_LEVELS = 24  # values of which two at each end stand for the levels below
+LOWEST = 0.05  # lowest level kept of ten or more values
+TWO_ENDED_LEVELS = 24  # number of values from which two at each end represent the outer levels
 FIRST, SECOND = 0.005, 0.025
 
 
 @lean_inline
 def level_of(i, most):
-    """The level of probability of value i of `most`, before rounding: in (0, 1), ascending."""
+    """Return the probability level of value i of `most`, before rounding: in (0, 1), ascending."""
     if most >= TWO_ENDED_LEVELS and i < 2:
         return FIRST if i == 0 else SECOND
     if most >= TWO_ENDED_LEVELS and i >= most - 2:
@@ -182,9 +119,9 @@ def level_of(i, most):
 
 @lean
 def keep_levels(law, weight, k, total, most):
-    """At most `most` of k values, ascending, in place: (how many, the farthest one was moved).
+    """Keep at most `most` of k ascending values, in place; return (number, largest move).
 
-    weight : of sum `total`; of what is kept of sum 1, if there were more than `most`.  O(k + most)
+    weight : of sum `total`; kept weights have sum 1 if there were more than `most`.  O(k + most)
     """
     if k <= most:
         return k, 0.0
@@ -204,7 +141,7 @@ def keep_levels(law, weight, k, total, most):
         farthest = max(farthest, least - value)
         if kept > 0 and law[kept - 1] == value:
             weight[kept - 1] += end - start
-        else:  # never behind what is still read
+        else:  # the write position never passes the read position
             law[kept], weight[kept] = value, end - start
             kept += 1
         start = end

@@ -1,4 +1,4 @@
-"""A repository made ready for imputing: its trees, values and dependencies, and room to work in."""
+"""A repository prepared for imputation: trees, values, dependencies, and working memory."""
 
 from typing import NamedTuple
 
@@ -7,45 +7,36 @@ import numpy as np
 from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.imputation.donor_tree import BoxSearch, DonorTree, new_search
 
-# How the nearest donors of an attribute lend: `sharpness`, `even`, see `donors`;
-# `narrowing`: so many dependencies narrow together, each further one only stands in; `unit`, of
-# distances beyond the donors, and `margin`, the farthest that a value may lie beyond the nodes met,
-# and `outside`, beyond all values of the repository: see `calibration`.
+# Use of an attribute's nearest donors: `sharpness` and `even`, see `donors`; `narrowing`, the most
+# dependencies that narrow together (further ones are used only if none of these was chosen); `unit`
+# of distances beyond the donors; `margin`, the farthest a value may lie beyond the nodes found, and
+# `outside`, beyond all values of the repository, see `calibration`.
 LENDING = np.dtype(
-    [
-        ("sharpness", np.float64),
-        ("even", np.bool_),
-        ("narrowing", np.int64),
-        ("unit", np.float64),
-        ("margin", np.float64),
-        ("outside", np.float64),
-    ],
+    {
+        "names": ["sharpness", "unit", "margin", "outside", "narrowing", "even"],
+        "formats": [float, float, float, float, np.int64, bool],
+    },
     align=True,
 )
-# What is known of an attribute's law beside its values: the sum of their weights; how far the
-# donors' values lie apart; the standard deviation; whether values were moved along a line; whether
-# most of them are equal to another one; between what they must stay.
+# Properties of an attribute's distribution: the number of values and its limit; the sum of their
+# weights; the range of the donors' values; the standard deviation; the bounds of values; whether
+# most values repeat.
 ABOUT = np.dtype(
-    [
-        ("total", np.float64),
-        ("spread", np.float64),
-        ("deviation", np.float64),
-        ("low", np.float64),
-        ("high", np.float64),
-        ("moved", np.bool_),
-        ("repeated", np.bool_),
-    ],
+    {
+        "names": ["size", "limit", "total", "spread", "deviation", "low", "high", "repeated"],
+        "formats": [np.int64, np.int64, float, float, float, float, float, bool],
+    },
     align=True,
 )
-TAIL = 4  # values of a tail, and one more at its far end, see `calibration`
+TAIL = 4  # values of a tail, without the one at its far end, see `calibration`
 
 
 class Choice(NamedTuple):
-    """How dependencies are chosen.
+    """Settings of the choice of dependencies.
 
-    least_donors : int >= 1, fewer do not count    marginal : bool, where none has donors the
-        attribute's distribution in the repository is taken
-    most_donors : int, so many of the nearest lend; 0: the plain way, all lend
+    least_donors : int >= 1, fewer do not count    marginal : bool, without donors use the
+        attribute's distribution in the repository
+    most_donors : int, the number of nearest donors used; 0: the plain way, all donors
     """
 
     least_donors: int
@@ -53,50 +44,47 @@ class Choice(NamedTuple):
     most_donors: int
 
 
-class Repository(NamedTuple):
-    """N complete rows of D attributes, prepared for the imputation of T of them; one tree each.
+class DependencySets(NamedTuple):
+    """The dependencies of T attributes over D columns; a set of dependencies is a bit mask.
 
-    columns, rows, low, high : [T, ...], begin, end : of all trees, see `DonorTree`; scaled
-    codes : int64[T, P], rank of the tree's attribute among its distinct values, by place
-    row_codes : int64[T, N], the same by row
-    code_low, code_high : int64[T, nodes], least and greatest rank in a node
-    values, counts : float64[V], int64[V], distinct values of the T attributes, ascending each, and
-        how many rows have them; those of tree t from first_value[t], int64[T + 1]
-    first_dependency : int64[T + 1], dependencies of tree t, the tightest first; number d asks
-        attributes box_attribute[box_begin[d] : box_begin[d + 1]] to be within box_reach[...]
-    first_combination : int64[T + 1], of the plain way, combinations of tree t in order of choice;
-        number c is the set combination[c] of its dependencies
-    column_of : int64[T], the attribute that each tree is for
-    shift, span : float64[D], scaled = (value - shift) / span
-    asks : bool[T, D], the attributes that some dependency of a tree asks about
-    choice : `Choice`    lending : LENDING[T]
+    first : int64[T + 1], dependencies of attribute t in order; number d constrains columns
+        attribute[begin[d] : begin[d + 1]] to be within reach[...], scaled
+    first_combination : int64[T + 1], for the plain way: places of attribute t's sets in
+        combination[...], in order of choice    asks : bool[T, D], constrained columns
+    """
+
+    first: np.ndarray
+    begin: np.ndarray
+    attribute: np.ndarray
+    reach: np.ndarray
+    first_combination: np.ndarray
+    combination: np.ndarray
+    asks: np.ndarray
+
+
+class Repository(NamedTuple):
+    """N complete rows of D attributes, prepared for the imputation of T of them.
+
+    trees : a `DonorTree` per attribute, over the scaled attributes and, as number D, the tree's
+        unscaled attribute; arrays have T as first dimension, except begin and end
+    row_codes : int64[T, N], rank of the tree's attribute among its distinct values
+    values, counts : float64[V], int64[V], distinct values of the T attributes, ascending for each,
+        and their numbers of rows; values of tree t start at first_value[t], int64[T + 1]
+    column_of : int64[T], the attribute of each tree
+    shift, span : float64[D], scaled = (value - shift) / span    lending : LENDING[T]
     curve, tails : float64[T, g, q + 1], float64[T, g, 2, TAIL + 1], see `calibration`
     far : float64[T, g], the probability of each of the two values at the far ends
     """
 
-    columns: np.ndarray
-    rows: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    begin: np.ndarray
-    end: np.ndarray
-    codes: np.ndarray
+    trees: DonorTree
     row_codes: np.ndarray
-    code_low: np.ndarray
-    code_high: np.ndarray
     values: np.ndarray
     counts: np.ndarray
     first_value: np.ndarray
-    first_dependency: np.ndarray
-    first_combination: np.ndarray
-    combination: np.ndarray
-    box_begin: np.ndarray
-    box_attribute: np.ndarray
-    box_reach: np.ndarray
+    sets: DependencySets
     column_of: np.ndarray
     shift: np.ndarray
     span: np.ndarray
-    asks: np.ndarray
     choice: Choice
     lending: np.ndarray
     curve: np.ndarray
@@ -105,76 +93,57 @@ class Repository(NamedTuple):
 
 
 class ImputationScratch(NamedTuple):
-    """Room to work in, for one object at a time; see `new_scratch`.
+    """Working memory for one object at a time.
 
-    scaled : float64[D], the object    search : the box asked about, and what was found in it
-    law, weight : float64[T, P + 2 TAIL + 2], of each attribute the values, ascending, and how many
-        donors have each; sizes of them, int64[T]    about : ABOUT[T]
-    missing : bool[T], which of them the object's alternatives are made of
-    distance, share, moved, line : of the nearest donors, see `donors`, `local_line`
+    scaled : float64[D], the object    search : the box and the nodes found in it
+    places, distance, share, moved : [P + 1], of donors    tally : int64[], zeros, by rank
+    law, weight : float64[T, P + 2 TAIL + 2], the values of each attribute, ascending, and their
+        weights    about : ABOUT[T]    line : float64[D + 2, D + 2], see `local_line`
     """
 
     scaled: np.ndarray
     search: BoxSearch
     places: np.ndarray
-    ranks: np.ndarray
-    tally: np.ndarray
-    law: np.ndarray
-    weight: np.ndarray
-    sizes: np.ndarray
-    about: np.ndarray
-    limits: np.ndarray
-    missing: np.ndarray
-    none: np.ndarray
     distance: np.ndarray
     share: np.ndarray
     moved: np.ndarray
+    tally: np.ndarray
+    law: np.ndarray
+    weight: np.ndarray
+    about: np.ndarray
     line: np.ndarray
 
 
 @compiled_ieee
 def new_scratch(repository):
-    """Room for `judge` and `impute_object`."""
-    trees, d, places = repository.columns.shape
-    longest = 0
-    for t in range(trees):
-        longest = max(longest, repository.first_value[t + 1] - repository.first_value[t])
+    """Return working memory for one object at a time."""
+    trees, attributes, places = repository.trees.columns.shape
+    d = attributes - 1
     return ImputationScratch(
-        scaled=np.empty(d),
-        search=new_search(repository.begin.size, d),
-        places=np.empty(places + 1, np.int64),
-        ranks=np.empty(places + 1, np.int64),
-        tally=np.zeros(longest, np.int64),
-        law=np.empty((trees, places + 2 * TAIL + 2)),
-        weight=np.empty((trees, places + 2 * TAIL + 2)),
-        sizes=np.empty(trees, np.int64),
-        about=np.empty(trees, ABOUT),
-        limits=np.empty(trees, np.int64),
-        missing=np.empty(trees, np.bool_),
-        none=np.empty(0, np.int64),
-        distance=np.empty(places + 1),
-        share=np.empty(places + 1),
-        moved=np.empty(places + 1),
-        line=np.empty((d + 2, d + 2)),
+        np.empty(d),
+        new_search(repository.trees.begin.size, d),
+        np.empty(places + 1, np.int64),
+        np.empty(places + 1),
+        np.empty(places + 1),
+        np.empty(places + 1),
+        np.zeros(repository.values.size, np.int64),
+        np.empty((trees, places + 2 * TAIL + 2)),
+        np.empty((trees, places + 2 * TAIL + 2)),
+        np.empty(trees, ABOUT),
+        np.empty((d + 2, d + 2)),
     )
 
 
 @lean_inline
 def tree_of(repository, t):
-    """The tree for attribute t."""
-    return DonorTree(
-        repository.columns[t],
-        repository.rows[t],
-        repository.low[t],
-        repository.high[t],
-        repository.begin,
-        repository.end,
-    )
+    """Return the tree of attribute t."""
+    of = repository.trees
+    return DonorTree(of.columns[t], of.rows[t], of.low[t], of.high[t], of.begin, of.end)
 
 
 @lean_inline
 def scale(repository, raw, scaled):
-    """Write the scaled attributes of an object; what is missing or infinite is NaN."""
+    """Write the scaled attributes of an object; missing or infinite ones become NaN."""
     for a in range(raw.size):
         value = (raw[a] - repository.shift[a]) / repository.span[a]
         scaled[a] = np.nan if np.isinf(value) else value

@@ -1,5 +1,5 @@
-"""Pairs of uncertain tuples that match: the store of tuples, regions, and three strategies.
+"""Joins of uncertain tuples: the store of tuples, its grid, regions, and four joins.
 
-A strategy is one file; `match_probability` is the one definition of a match.
-Open to the operators of joins.
+Each join is one file; `match_probability` is the only definition of a match.
+May be imported by the operators of joins.
 """

@@ -1,17 +1,13 @@
-"""Join of two uncertain windows by a grid over the tuples' regions (Index-Match, Grid).
+"""A grid over the regions of tuples, as an index of all windows of a store.
 
-The grid tells which tuples of a window may be near a place. One hash table holds the grids of all
-windows: a tuple is linked into the bucket of its window and cell, in O(1). Each window has its own
-cell side and up to three axes, chosen from its content and chosen again as the content is renewed.
-Windows of fewer than SMALL tuples have no cells. Of several tasks each has the tuples that it owns
-here, and no others.
+One hash table holds the grids of all windows: a tuple is linked into the bucket of its window and
+cell, in O(1). Each window has a separate cell side and up to three axes, chosen from its content
+and chosen again as the content changes. Windows of fewer than SMALL tuples have no cells. A task
+indexes only the tuples that it owns.
 
-The largest reach in a window (r_max) is kept by a monotone queue: in queue[front:back], slots in
-order of arrival with falling reach; a new reach pops the smaller ones, an evicted slot the front.
-
-Windows without cells, and searches that would visit more cells than there are tuples, are scanned
-instead: this is also the fallback in high dimensions, where 3**d cells would be visited. Neither
-choice changes an answer.
+Windows without cells are scanned, and so are windows in which a search would visit more cells than
+tuples. In high dimensions, where 3**d cells would be visited, this is the usual case.
+Source: B, sections 5 and 6 (Grid, r_max); A, section 6.2.1 (Index-Match).
 """
 
 import math
@@ -19,29 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
-from sfumato.kernels.joins.match_probability import (
-    UNDECIDED,
-    pair_probability,
-    quick_probability,
-    widest_reach,
-)
-from sfumato.kernels.joins.regions import prunes
-from sfumato.kernels.joins.similarity_nested import FOUND, add_found, enter, forget_before
-from sfumato.kernels.joins.tuple_store import (
-    first_in_time,
-    move_window,
-    owned,
-    widest_window,
-    write_owned,
-)
-from sfumato.kernels.signals import after_signals
+from sfumato.kernels.joins.tuple_store import owned, write_owned
 from sfumato.kernels.tolerances import SIFT_SLACK
 
-SMALL = 48  # tuples: below, a scan costs less than two or three look-ups
+SMALL = 48  # tuples: for fewer, a scan costs less than two or three look-ups
 AXES = 3
-LAST_CELL = 2.0**50  # cell numbers are cut off here; tuples beyond share the last cell
+LAST_CELL = 2.0**50  # cell numbers are clamped here; all tuples beyond share the last cell
 NO_ENTRY = -1
 
 
@@ -49,49 +29,44 @@ class Grid(NamedTuple):
     """The index over all windows.
 
     buckets : int64[power of two], the first slot of each bucket or NO_ENTRY
-    after, before : int64[slots], doubly linked lists; before the first is NO_ENTRY
+    after, before : int64[slots], doubly linked lists that end in NO_ENTRY
     cell : int64[slots], hash of window and cell
-    queue : int64[slots], the monotone queues, each in its window's range
-    front, back : int64[windows], their ends
+    reach : float64[windows], the largest reach of a tuple since the cells were chosen (r_max)
     side : float64[windows], cell side, 0 while the window has no cells
     axes : int64[windows, AXES], the coordinates that span the cells
     due : int64[windows], arrivals until the side is chosen again
+    centre, box : float64[d], int64[AXES, 2], working memory
     """
 
     buckets: np.ndarray
     after: np.ndarray
     before: np.ndarray
     cell: np.ndarray
-    queue: np.ndarray
-    front: np.ndarray
-    back: np.ndarray
+    reach: np.ndarray
     side: np.ndarray
     axes: np.ndarray
     due: np.ndarray
+    centre: np.ndarray
+    box: np.ndarray
 
 
-def new_grid(slots: int, windows: int) -> Grid:
-    """An empty grid."""
+@compiled_ieee
+def empty_grid(slots, windows, d):
+    """Return a grid without tuples."""
     buckets = 64
     while buckets < 2 * slots:
         buckets *= 2
     return Grid(
-        buckets=np.full(buckets, NO_ENTRY, np.int64),
-        after=np.empty(slots, np.int64),
-        before=np.empty(slots, np.int64),
-        cell=np.empty(slots, np.int64),
-        queue=np.empty(slots, np.int64),
-        front=np.zeros(windows, np.int64),
-        back=np.zeros(windows, np.int64),
-        side=np.zeros(windows),
-        axes=np.zeros((windows, AXES), np.int64),
-        due=np.full(windows, SMALL, np.int64),
-    )
+        np.full(buckets, NO_ENTRY), np.empty(slots, np.int64), np.empty(slots, np.int64),
+        np.empty(slots, np.int64), np.full(windows, -np.inf), np.zeros(windows),
+        np.zeros((windows, AXES), np.int64), np.full(windows, SMALL), np.empty(d),
+        np.empty((AXES, 2), np.int64),
+    )  # fmt: skip
 
 
 @lean
 def _cell(x, side):
-    """Number of the cell of a coordinate; never falls as x rises, whatever the rounding."""
+    """Return the cell number of a coordinate; monotonic in x despite rounding."""
     return np.int64(math.floor(min(max(x / side, -LAST_CELL), LAST_CELL)))
 
 
@@ -105,7 +80,8 @@ def _hash(w, x, y, z):
 
 
 @lean_inline
-def _link(grid, summary, w, s, d):
+def _link(store, w, s):
+    grid, summary, d = store.grid, store.tuples.summary, store.dimensions
     width, axes = grid.side[w], grid.axes
     y = _cell(summary[s, axes[w, 1]], width) if d > 1 else 0
     z = _cell(summary[s, axes[w, 2]], width) if d > 2 else 0
@@ -130,16 +106,15 @@ def _unlink(grid, s):
 
 
 @lean
-def _choose_side(grid, store, w, count, within, extent):
-    """Axes of the largest extents, and a side for them: as small as is useful.
+def _choose_side(store, w, count):
+    """Choose the axes of the largest extents and a cell side for `count` >= 1 owned tuples.
 
-    About one tuple a cell, but not so small that the usual search, of radius within + radius +
-    r_max, visits more than about 5 cells (1-D), 9 (2-D) or 8 (3-D).
-
-    count : of the tuples owned, at least 1    extent : float64[d], written
+    About one tuple per cell, but large enough that the usual search, of radius within + radius +
+    r_max, visits at most about 5 cells (1-D), 9 (2-D) or 8 (3-D).
     """
     head, tail, summary = store.windows.head[w], store.windows.tail[w], store.tuples.summary
-    radius, d = 0.0, extent.size
+    grid, d, radius = store.grid, store.dimensions, 0.0
+    extent = grid.centre
     for a in range(d):
         low, high = np.inf, -np.inf
         for s in range(head, tail):
@@ -150,9 +125,8 @@ def _choose_side(grid, store, w, count, within, extent):
         if owned(store, s):
             line = summary[s]
             radius += (0.5 * line[3] - 0.5 * line[2] if d == 1 else line[d + 1]) / count
-    reach = within + radius + max(0.0, summary[grid.queue[grid.front[w]], d])
-    axes = min(d, AXES)
-    side = 1.0
+    reach = store.within + radius + max(0.0, grid.reach[w])
+    axes, side = min(d, AXES), 1.0
     for a in range(axes):
         widest = 0
         for b in range(d):
@@ -167,120 +141,107 @@ def _choose_side(grid, store, w, count, within, extent):
 
 
 @lean
-def _unlink_all(grid, store, w):
-    if grid.side[w] > 0.0:
+def unlink_window(store, w):
+    """Remove all tuples of window w from its cells."""
+    if store.grid.side[w] > 0.0:
         for s in range(store.windows.head[w], store.windows.tail[w]):
             if owned(store, s):
-                _unlink(grid, s)
-    grid.side[w] = 0.0
+                _unlink(store.grid, s)
+    store.grid.side[w] = 0.0
 
 
 @lean
-def _rebuild_window(grid, store, w, within, extent):
-    """Queue and cells of one window from its tuples, none of which is linked. O(tuples held)."""
-    d, count = extent.size, 0
-    head, tail, summary = store.windows.head[w], store.windows.tail[w], store.tuples.summary
-    grid.front[w] = grid.back[w] = store.windows.base[w]
+def index_window(store, w):
+    """Choose and fill the cells of a window without linked tuples. O(tuples held)."""
+    if store.within < 0.0:
+        return
+    grid, count, head, tail = store.grid, 0, store.windows.head[w], store.windows.tail[w]
+    grid.reach[w] = -np.inf
     for s in range(head, tail):
         if owned(store, s):
-            _enqueue(grid, summary, w, s, d)
+            grid.reach[w] = max(grid.reach[w], store.tuples.summary[s, store.dimensions])
             count += 1
-    grid.side[w] = 0.0
-    grid.due[w] = SMALL
+    grid.side[w], grid.due[w] = 0.0, SMALL
     if count >= SMALL:
         grid.due[w] = 2 * count
-        _choose_side(grid, store, w, count, within, extent)
+        _choose_side(store, w, count)
         for s in range(head, tail):
             if owned(store, s):
-                _link(grid, summary, w, s, d)
-
-
-@compiled_ieee
-def rebuild_all(grid, store, d, within):
-    """The whole index from the windows' tuples. O(buckets + tuples held)."""
-    grid.buckets[:] = NO_ENTRY
-    extent = np.empty(d)
-    for w in range(store.windows.head.size):
-        _rebuild_window(grid, store, w, within, extent)
-
-
-@compiled_ieee
-def move_indexed(grid, store, moves, d, within):
-    """`move_windows`, whose tuples are taken out of the cells and put in again. O(tuples)."""
-    extent = np.empty(d)
-    for i in range(moves.size):
-        _unlink_all(grid, store, moves[i].window)
-        move_window(store, moves[i])
-        _rebuild_window(grid, store, moves[i].window, within, extent)
+                _link(store, w, s)
 
 
 @lean_inline
-def _enqueue(grid, summary, w, s, d):
-    reach, end, queue = summary[s, d], grid.back[w], grid.queue
-    while end > grid.front[w] and summary[queue[end - 1], d] <= reach:
-        end -= 1
-    queue[end] = s
-    grid.back[w] = end + 1
-
-
-@lean_inline
-def leave(grid, store, w, begin):
-    """Take the tuples of a window before `begin` out of its queue and cells, and forget them."""
-    for s in range(store.windows.head[w], begin):
-        if grid.front[w] < grid.back[w] and grid.queue[grid.front[w]] == s:
-            grid.front[w] += 1
-        if grid.side[w] > 0.0 and owned(store, s):
-            _unlink(grid, s)
-    forget_before(store, w, begin)
-
-
-@compiled_ieee
-def empty_indexed(grid, store, windows):
-    """`empty_windows`, and their cells. O(tuples)."""
-    for w in windows:
-        leave(grid, store, w, store.windows.tail[w])
-        grid.side[w], grid.due[w] = 0.0, SMALL
-
-
-@lean_inline
-def enter_indexed(grid, store, batch, i, criterion, extent):
-    """Take arrival i into its window, and out of it what leaves."""
-    w, s, d = batch.code[i], batch.slots[i], criterion.d
-    leave(grid, store, w, first_in_time(store, w, batch.time[i]))
-    enter(store, w, s)
+def _index(store, w, s):
+    """Add a new tuple of window w to the index."""
+    grid = store.grid
     if owned(store, s):
-        _enqueue(grid, store.tuples.summary, w, s, d)
+        grid.reach[w] = max(grid.reach[w], store.tuples.summary[s, store.dimensions])
         if grid.side[w] > 0.0:
-            _link(grid, store.tuples.summary, w, s, d)
+            _link(store, w, s)
         grid.due[w] -= 1
     if grid.due[w] <= 0:
-        _unlink_all(grid, store, w)
-        _rebuild_window(grid, store, w, criterion.within, extent)
-    leave(grid, store, w, batch.begins[i])
+        unlink_window(store, w)
+        index_window(store, w)
 
 
 @lean_inline
-def cells_around(grid, w, centre, d, radius, box):
-    """Write the cells within `radius` of a place to `box`, int64[AXES, 2]; how many there are."""
-    cells, axes, width = 1.0, grid.axes, grid.side[w]
-    for a in range(AXES):
-        box[a, 0] = box[a, 1] = 0
-    for a in range(min(d, AXES)):
-        x = centre[axes[w, a]]
-        reach = radius + SIFT_SLACK * abs(radius) + 1e-15 * abs(x)
-        box[a, 0], box[a, 1] = _cell(x - reach, width), _cell(x + reach, width)
-        cells *= max(0.0, box[a, 1] - box[a, 0] + 1.0)
-    return cells
+def leave(store, w, begin):
+    """Evict the tuples of window w below slot `begin` from the window and its index."""
+    windows, grid = store.windows, store.grid
+    head = windows.head[w]
+    if begin > head:
+        if grid.side[w] > 0.0:
+            for s in range(head, begin):
+                if owned(store, s):
+                    _unlink(grid, s)
+        windows.head[w] = begin
+        store.held[w % store.span.size] -= begin - head
 
 
 @lean_inline
-def search(grid, w, windows, box, out):
-    """Write the slots of window w in the cells of `box` to `out`; how many.
+def opposite(store, w):
+    """Return the window matched with arrivals of window w: of the other stream, or the same."""
+    return w ^ (store.span.size - 1)
 
-    In no order. A slot comes twice, or does not belong, only where 64-bit hashes collide; -1 if
-    there is no room.
+
+@lean_inline
+def pass_time(store, w, now):
+    """Evict the tuples that expire by time `now` from all windows of w's key. O(evicted tuples)."""
+    streams, time = store.span.size, store.tuples.time
+    key = w // streams * streams
+    for o in range(key, key + streams):
+        head, tail, oldest = store.windows.head[o], store.windows.tail[o], now - store.span[o - key]
+        while head < tail and time[head] <= oldest:
+            head += 1
+        leave(store, o, head)
+
+
+@lean_inline
+def enter(store, batch, i):
+    """Add arrival i to its window, and evict the tuples that it displaces."""
+    w, s = batch.code[i], batch.slots[i]
+    store.windows.tail[w] = s + 1
+    store.held[w % store.span.size] += 1
+    if store.within >= 0.0:
+        _index(store, w, s)
+    leave(store, w, batch.begins[i])
+
+
+@compiled_ieee
+def empty_windows(store, windows):
+    """Evict everything from some windows (int64[]). O(tuples)."""
+    for w in windows:
+        leave(store, w, store.windows.tail[w])
+        store.grid.side[w], store.grid.due[w], store.grid.reach[w] = 0.0, SMALL, -np.inf
+
+
+@lean_inline
+def _search_cells(grid, windows, w, out):
+    """Write the slots of window w in the cells of `grid.box` to `out`; return their number or -1.
+
+    Unordered; colliding 64-bit hashes may repeat or add slots. -1 if `out` is too small.
     """
-    buckets, after, cell = grid.buckets, grid.after, grid.cell
+    buckets, after, cell, box = grid.buckets, grid.after, grid.cell, grid.box
     head, tail, n = windows.head[w], windows.tail[w], 0
     for x in range(box[0, 0], box[0, 1] + 1):
         for y in range(box[1, 0], box[1, 1] + 1):
@@ -297,117 +258,26 @@ def search(grid, w, windows, box, out):
     return n
 
 
-class GridWork(NamedTuple):
-    """To work in.
+@lean_inline
+def search(store, w, radius, out):
+    """Write the slots of window w that may be within `radius` + r_max of `grid.centre` to `out`.
 
-    visited, candidates : int64[widest window]    centre : float64[d], of the ball searched
-    box : int64[AXES, 2]
+    Returns their number. O(cells visited + slots found), or O(tuples owned) if a scan is cheaper.
     """
-
-    visited: np.ndarray
-    candidates: np.ndarray
-    centre: np.ndarray
-    box: np.ndarray
-
-
-@lean_inline
-def _filter(tuples, u, work, n, begin, criterion):
-    """Candidates of work.visited[:n]: since `begin`, not pruned, ascending, once each; how many."""
-    visited, candidates, m = work.visited, work.candidates, 0
-    # Taken out of the tuples once: each time costs two atomic reference counts an array.
-    summary, rounding, d, within = tuples.summary, tuples.rounding, criterion.d, criterion.within
-    for i in range(n):
-        v = visited[i]
-        if v < begin:
-            continue
-        if not prunes(summary, u, v, d, widest_reach(within, rounding[u] + rounding[v])):
-            candidates[m] = v
-            m += 1
-    sort_slots(candidates, m)
-    distinct = min(m, 1)
-    for i in range(1, m):
-        if candidates[i] != candidates[i - 1]:
-            candidates[distinct] = candidates[i]
-            distinct += 1
-    return distinct
-
-
-@lean
-def _ball_of(summary, s, d, centre):
-    """Write the centre of a tuple's full region (see `regions`); its radius."""
-    if d == 1:
-        centre[0] = 0.5 * summary[s, 2] + 0.5 * summary[s, 3]
-        return max(summary[s, 3] - centre[0], centre[0] - summary[s, 2])
-    for a in range(d):
-        centre[a] = summary[s, a]
-    return summary[s, d + 1]
-
-
-@lean_inline
-def _visit(grid, store, batch, i, criterion, work):
-    """Write the slots in reach of arrival i to work.visited; how many."""
-    w, d, summary = batch.code[i], criterion.d, store.tuples.summary
-    o = w ^ 1
-    leave(grid, store, o, first_in_time(store, o, batch.time[i]))
-    begin, end = store.windows.head[o], store.windows.tail[o]
-    if grid.front[o] == grid.back[o]:
-        return 0
-    if grid.side[o] > 0.0:
-        rounding = store.rounding[w] + store.rounding[o]
-        reach = widest_reach(criterion.within, rounding) + summary[grid.queue[grid.front[o]], d]
-        reach += _ball_of(summary, batch.slots[i], d, work.centre)
-        cells = cells_around(grid, o, work.centre, d, reach, work.box)
+    grid, d = store.grid, store.dimensions
+    begin, end = store.windows.head[w], store.windows.tail[w]
+    if grid.side[w] > 0.0:
+        cells, width, box = 1.0, grid.side[w], grid.box
+        radius += grid.reach[w]
+        for a in range(AXES):
+            box[a, 0] = box[a, 1] = 0
+        for a in range(min(d, AXES)):
+            x = grid.centre[grid.axes[w, a]]
+            reach = radius + SIFT_SLACK * abs(radius) + 1e-15 * abs(x)
+            box[a, 0], box[a, 1] = _cell(x - reach, width), _cell(x + reach, width)
+            cells *= max(0.0, box[a, 1] - box[a, 0] + 1.0)
         if cells <= (end - begin) // store.tasks:
-            reached = search(grid, o, store.windows, work.box, work.visited)
+            reached = _search_cells(grid, store.windows, w, out)
             if reached >= 0:
                 return reached
-    return write_owned(store, begin, end, work.visited)
-
-
-@lean_inline
-def _candidates(store, batch, i, reached, criterion, work, counts):
-    """Those of work.visited[:reached] that arrival i is to be held against; see `_filter`."""
-    o = batch.code[i] ^ 1
-    begin = first_in_time(store, o, batch.time[i])
-    counts[0].pairs += store.windows.tail[o] - begin
-    counts[0].visited += reached
-    left = _filter(store.tuples, batch.slots[i], work, reached, begin, criterion)
-    counts[0].candidates += left
-    return left
-
-
-@compiled_ieee
-def join_grid(store, grid, batch, criterion, counts):
-    """Pairs of each arrival with the tuples then held opposite it, Pr(match) >= probability.
-
-    grid : `Grid` over the windows as they are before the batch; follows them. The arrivals have
-    their lines of `summary`. The rest, and the result, as for `join_nested`.
-    Cost: O(1) a tuple to index, then the tuples in the cells visited, then the samples of the
-    candidates that regions do not prune; O(tuples held) where cells do not help.
-    Source: B, sections 5 and 6 (OP, SP, Grid, r_max; its batches of arrivals, which share a visit,
-    gained nothing here); A, section 6.2.1 (Index-Match).
-    """
-    d, widest = criterion.d, widest_window(store.windows)
-    candidates = np.empty(widest, np.int64)
-    work = GridWork(
-        np.empty(widest, np.int64), candidates, np.empty(d), np.empty((AXES, 2), np.int64)
-    )
-    # Arrays taken out of the tuples once: each time costs two atomic reference counts an array.
-    tuples, tail, code, slots = store.tuples, store.windows.tail, batch.code, batch.slots
-    found, n, extent, steps = np.empty(64, FOUND), 0, np.empty(d), np.int64(0)
-    for i in range(code.size):
-        reached, o = _visit(grid, store, batch, i, criterion, work), code[i] ^ 1
-        left = _candidates(store, batch, i, reached, criterion, work, counts)
-        steps += reached
-        for c in range(left):
-            v = candidates[c]
-            steps = after_signals(steps + tuples.samples[slots[i]] * tuples.samples[v])
-            total = quick_probability(tuples, slots[i], v, criterion)
-            if total == UNDECIDED:
-                total = pair_probability(tuples, slots[i], v, criterion)
-            if total >= 0.0:
-                found = add_found(found, n, i, o, v, tail[o], total)
-                n += 1
-        enter_indexed(grid, store, batch, i, criterion, extent)
-        leave(grid, store, o, first_in_time(store, o, batch.time[i]))
-    return found[:n]
+    return write_owned(store, begin, end, out)

@@ -7,21 +7,19 @@ import numpy as np
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.joins.match_probability import (
     MANY_PAIRS,
+    Sorted,
     limit_of,
-    mass_between,
     near_ranges,
     sorted_samples,
 )
 from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.signals import after_signals
 
-GOLDEN_RATIO = (
-    0.6180339887498949  # its multiples modulo 1 are spread evenly, however many there are
-)
+GOLDEN_RATIO = 0.6180339887498949  # any number of its multiples modulo 1 is evenly spread
 
 
 class Pairs(NamedTuple):
-    """Pairs of samples that match: their probability, and the places of both, int32."""
+    """Matching pairs of samples: their probability, and the indices of both samples, int32."""
 
     prob: np.ndarray
     left: np.ndarray
@@ -29,243 +27,214 @@ class Pairs(NamedTuple):
 
 
 class Match(NamedTuple):
-    """Two slots that match, u of the arrival and v held; factor : T_j; exchange : -1 where the
-    arrival is on the right, else 0."""
+    """A match of slots u (arriving) and v (held), with samples near within `limit`.
+
+    factor : T_j    exchange : -1 if the arrival is on the right, else 0
+    """
 
     u: int
     v: int
+    d: int
+    limit: float
     factor: float
     exchange: int
 
 
-@lean
-def _pairs_of_numbers(tuples, match, limit, n, pairs):
-    """Write the near pairs of two tuples from place n on; the place after them. One dimension.
+class PairWork(NamedTuple):
+    """Working memory per sample of a held tuple: squared distance, and a uint8 flag of nearness."""
 
-    With no room at all they are only counted.
+    squared: np.ndarray
+    near: np.ndarray
+
+
+class NearRanges(NamedTuple):
+    """Samples of v by value, and the range near each sample of u; or empty arrays."""
+
+    ordered: Sorted
+    first: np.ndarray
+    last: np.ndarray
+
+
+@lean
+def _flag_near(tuples, match, k, work):
+    """Flag in work.near the samples of v near sample k of u; return their number.
+
+    Several dimensions.  O(samples of v * d).
     """
-    u, v, factor, swap = match
-    blocks, x, y = tuples.blocks, np.uint64(tuples.at[u]), np.uint64(tuples.at[v])
-    x_count, y_count = tuples.samples[u], tuples.samples[v]
-    prob, left, right = pairs.prob, pairs.left, pairs.right
-    values, others = x + np.uint64(padded(x_count)), y + np.uint64(padded(y_count))
-    for k in range(x_count):
-        weight, value = blocks[x + np.uint64(k)], blocks[values + np.uint64(k)]
-        if prob.size == 0:
-            for j in range(y_count):
-                n += abs(value - blocks[others + np.uint64(j)]) <= limit
-            continue
-        for j in range(y_count):
-            prob[n] = weight * blocks[y + np.uint64(j)] * factor
-            other = (k ^ j) & swap
-            left[n], right[n] = k ^ other, j ^ other
-            n += abs(value - blocks[others + np.uint64(j)]) <= limit
+    blocks, squared, near, d, limit = tuples.blocks, work.squared, work.near, match.d, match.limit
+    x_length, y_length = padded(tuples.samples[match.u]), padded(tuples.samples[match.v])
+    # Unsigned places: a test for negative ones would prevent SIMD.
+    x, y, length = tuples.at[match.u] + k, np.uint64(tuples.at[match.v]), np.uint64(y_length)
+    for j in range(length):
+        squared[j] = 0.0
+    for a in range(1, d + 1):
+        value, row = blocks[x + a * x_length], y + np.uint64(a) * length
+        for j in range(length):
+            squared[j] += (value - blocks[row + j]) * (value - blocks[row + j])
+    n = 0
+    for j in range(length):
+        near[j] = squared[j] <= limit
+        n += near[j]
     return n
 
 
-@compiled_ieee
-def _near_row(blocks, x, x_length, columns, limit, squared, near):
-    """Which samples are near the one whose probability is at place x: near, uint8; how many.
+@lean
+def _numbers_of(tuples, match):
+    """Return the places of the values of both tuples in one dimension, unsigned for SIMD."""
+    x, y = tuples.at[match.u], tuples.at[match.v]
+    x += padded(tuples.samples[match.u])
+    return np.uint64(x), np.uint64(y + padded(tuples.samples[match.v]))
 
-    columns : float64[d, length], the attributes of the samples, padded
-    """
-    d, length = columns.shape
-    squared[:length] = 0.0
-    for a in range(d):
-        value, others = blocks[x + (a + 1) * x_length], columns[a]
-        for j in range(length):
-            squared[j] += (value - others[j]) * (value - others[j])
-    count = 0
-    for j in range(length):
-        near[j] = squared[j] <= limit
-        count += near[j]
-    return count
+
+@lean
+def _count_near(tuples, match, work):
+    """Return the number of near pairs."""
+    n, steps = 0, np.int64(0)
+    if match.d == 1:  # without flags, which cost as much as the comparisons
+        blocks, limit, (values, others) = tuples.blocks, match.limit, _numbers_of(tuples, match)
+        for k in range(tuples.samples[match.u]):
+            value = blocks[values + np.uint64(k)]
+            for j in range(tuples.samples[match.v]):
+                n += abs(value - blocks[others + np.uint64(j)]) <= limit
+        return n
+    for k in range(tuples.samples[match.u]):
+        steps = after_signals(steps + (match.d + 1) * tuples.samples[match.v])
+        n += _flag_near(tuples, match, k, work)
+    return n
+
+
+@lean
+def _write_near(tuples, match, n, pairs, work):
+    """Write all near pairs from place n on; one place after the last is also overwritten."""
+    blocks, x, y, near = tuples.blocks, tuples.at[match.u], tuples.at[match.v], work.near
+    steps, exchange = np.int64(0), match.exchange
+    if match.d == 1:
+        prob, left, right, limit = pairs.prob, pairs.left, pairs.right, match.limit
+        (values, others), first = _numbers_of(tuples, match), np.uint64(y)
+        for k in range(tuples.samples[match.u]):
+            value, weight = blocks[values + np.uint64(k)], blocks[x + k]
+            for j in range(tuples.samples[match.v]):
+                prob[n] = weight * blocks[first + np.uint64(j)] * match.factor
+                other = (k ^ j) & exchange  # exchanges k and j
+                left[n], right[n] = k ^ other, j ^ other
+                n += abs(value - blocks[others + np.uint64(j)]) <= limit
+        return
+    for k in range(tuples.samples[match.u]):
+        steps = after_signals(steps + (match.d + 1) * tuples.samples[match.v])
+        if _flag_near(tuples, match, k, work) == 0:
+            continue
+        for j in range(tuples.samples[match.v]):
+            pairs.prob[n] = blocks[x + k] * blocks[y + j] * match.factor
+            other = (k ^ j) & exchange
+            pairs.left[n], pairs.right[n] = k ^ other, j ^ other
+            n += near[j]
+
+
+@compiled_ieee
+def _near_row(tuples, match, ranges, k, work):
+    """Return the places of the samples of v near sample k of u, and their cumulated probability."""
+    if ranges.ordered.place.size > 0:
+        low, high = ranges.first[k], ranges.last[k]
+        return ranges.ordered.place[low:high], ranges.ordered.sum[low : high + 1]
+    _flag_near(tuples, match, k, work)
+    places = np.flatnonzero(work.near[: tuples.samples[match.v]])
+    masses = np.zeros(places.size + 1)
+    for i in range(places.size):
+        masses[i + 1] = masses[i] + tuples.blocks[tuples.at[match.v] + places[i]]
+    return places, masses
+
+
+@compiled_ieee
+def _near_ranges(tuples, match):
+    """Return the `NearRanges` in one dimension, else empty ones."""
+    none, numbers = np.empty(0), np.empty(0, np.int64)
+    if match.d > 1:
+        return NearRanges(Sorted(numbers, none, none, none), numbers, numbers)
+    ordered = sorted_samples(tuples, match.v)
+    first, last = near_ranges(tuples, match.u, ordered, match.limit)
+    return NearRanges(ordered, first, last)
 
 
 @lean_inline
 def _write(pairs, n, prob, match, k, j):
-    """Write the pair of sample k of the arrival and sample j held at place n."""
+    """Write the pair of arriving sample k and held sample j at place n."""
     other = (k ^ j) & match.exchange
     pairs.prob[n] = prob
     pairs.left[n], pairs.right[n] = k ^ other, j ^ other
 
 
-@lean_inline
-def _level(i, most):
-    """In [0, 1): the place of representative number i of `most`, in the i-th of as many parts."""
-    return (i + (0.5 + i * GOLDEN_RATIO) % 1.0) / most
-
-
 @compiled_ieee
-def _pairs_by_sorting(tuples, match, limit, most, n, pairs):
-    """`_pairs_of_numbers` for many samples, at most `most` of them; (the place after, how many).
+def _write_rows(tuples, match, found, total, most, n, pairs, work):
+    """Write the `found` near pairs of a match with many pairs, or `most` pairs that represent them.
 
-    O(samples log samples + pairs written).
+    Pair i is then taken at a point in the i-th of `most` parts of equal probability.
+    total : the probability of all pairs, without the factor
     """
     blocks, at, count = tuples.blocks, tuples.at[match.u], tuples.samples[match.u]
-    held, y = sorted_samples(tuples, match.v), tuples.at[match.v]
-    first, last = near_ranges(tuples, match.u, held, limit)
-    found, total, steps = 0, 0.0, np.int64(0)
+    ranges, mass, steps = _near_ranges(tuples, match), np.empty(count), np.int64(0)
     for k in range(count):
-        found += last[k] - first[k]
-        total += blocks[at + k] * mass_between(held, first[k], last[k])
-    if pairs.prob.size == 0:
-        return n + min(found, most)
-    if found <= most:
-        for k in range(count):
-            for i in range(first[k], last[k]):
-                j = held.place[i]
-                _write(pairs, n, blocks[at + k] * blocks[y + j] * match.factor, match, k, j)
+        steps = after_signals(steps + (match.d + 2) * tuples.samples[match.v])
+        places, masses = _near_row(tuples, match, ranges, k, work)
+        mass[k] = blocks[at + k] * (masses[-1] - masses[0])
+        if found <= most:
+            for j in places:
+                prob = blocks[at + k] * blocks[tuples.at[match.v] + j] * match.factor
+                _write(pairs, n, prob, match, k, j)
                 n += 1
-        return n
-    share, k, before = total / most * match.factor, -1, 0.0
-    own = 0.0  # of sample k and all that is near it
+    if found <= most:
+        return
+    whole, k, before, last = mass.sum(), 0, 0.0, np.flatnonzero(mass > 0.0)[-1]
+    places, masses = _near_row(tuples, match, ranges, k, work)
     for i in range(most):
-        steps = after_signals(steps + 64)
-        wanted = _level(i, most) * total
-        while k < 0 or (k + 1 < count and before + own <= wanted):
-            before += own
+        wanted = (i + (0.5 + i * GOLDEN_RATIO) % 1.0) / most * whole
+        row = k
+        while mass[k] == 0.0 or (k < last and before + mass[k] <= wanted):
+            before += mass[k]
             k += 1
-            own = blocks[at + k] * mass_between(held, first[k], last[k])
-        while first[k] == last[k]:  # by a rounding: the last samples are near to nothing
-            k -= 1
-            own = blocks[at + k] * mass_between(held, first[k], last[k])
-            before -= own
-        inside = held.sum[first[k]] + max(wanted - before, 0.0) / blocks[at + k]
-        place = np.searchsorted(held.sum[first[k] + 1 : last[k]], inside, side="right")
-        _write(pairs, n, share, match, k, held.place[first[k] + place])
-        n += 1
-    return n
+        if row != k:
+            steps = after_signals(steps + (match.d + 2) * tuples.samples[match.v])
+            places, masses = _near_row(tuples, match, ranges, k, work)
+        inside = masses[0] + max(wanted - before, 0.0) / blocks[at + k]
+        j = places[np.searchsorted(masses[1:-1], inside, side="right")]
+        _write(pairs, n + i, total / most * match.factor, match, k, j)
 
 
 @compiled_ieee
-def _placed(tuples, match, criterion):
-    """Where the samples of a match's two tuples are: (x, x_length, y, columns, limit).
+def matching_pairs(tuples, arriving, held, swap, total, factor, criterion, most):
+    """Return the pairs of samples of answers, as alternatives: (offsets int64[n + 1], `Pairs`).
 
-    x, y : int64, where their blocks begin    x_length : of the rows of the first block
-    columns : float64[d, length], coordinates of the second    limit : see `limit_of`
+    arriving, held : int64[n], slots    total, factor : float64[n], Pr(match) without T_j, and T_j
+    swap : int64[n], 0 if the arrival is on the left, -1 if on the right
+    most : int64 >= 1, the largest number of pairs per answer
+    The probability of a pair is Pr(u_k) Pr(v_l) T_j. An answer with more pairs is represented by
+    `most` pairs with equal probabilities of the same total: one at a point in each of `most` parts
+    of equal probability, ordered by the arrival's samples (in one dimension, also by the value of
+    held samples). So both distributions are kept to within these parts.
+    O(samples of u * samples of v * d) per answer, with branchless tests: pairs are counted first,
+    because writing them costs more than finding them twice. In one dimension, for many samples,
+    O(samples log samples).
     """
-    x, y = tuples.at[match.u], tuples.at[match.v]
-    y_length = padded(tuples.samples[match.v])
-    columns = tuples.blocks[y + y_length : y + (criterion.d + 1) * y_length]
-    limit = limit_of(tuples, match.u, match.v, criterion)
-    return x, padded(tuples.samples[match.u]), y, columns.reshape(criterion.d, y_length), limit
-
-
-@compiled_ieee
-def _pairs_of_points(tuples, match, criterion, most, n, pairs, work):
-    """The near pairs of two tuples, at most `most`, from place n on; the place after them.
-
-    work : (near uint8[...], squared float64[...])    With no room at all they are only counted.
-    """
-    blocks, (near, squared) = tuples.blocks, work
-    x, x_length, y, columns, limit = _placed(tuples, match, criterion)
-    y_count, y_length = tuples.samples[match.v], columns.shape[1]
-    begin, steps = n, np.int64(0)
-    for k in range(tuples.samples[match.u]):
-        steps = after_signals(steps + (criterion.d + 1) * y_length)
-        found = _near_row(blocks, x + k, x_length, columns, limit, squared, near)
-        if pairs.prob.size == 0 or found == 0:
-            n += found
-            continue
-        weight = blocks[x + k]
-        for j in range(y_count):
-            pairs.prob[n] = weight * blocks[y + j] * match.factor
-            other = (k ^ j) & match.exchange  # exchanges k and j
-            pairs.left[n], pairs.right[n] = k ^ other, j ^ other
-            n += near[j]
-    return begin + min(n - begin, most) if pairs.prob.size == 0 else n
-
-
-@compiled_ieee
-def _few_of_points(tuples, match, criterion, total, most, n, pairs, work):
-    """`most` of the near pairs of two tuples that have more, as representatives; `total` : the
-    probability of all of them, without the factor."""
-    blocks, (near, squared) = tuples.blocks, work
-    x, x_length, y, columns, limit = _placed(tuples, match, criterion)
-    y_count, y_length = tuples.samples[match.v], columns.shape[1]
-    i, passed, steps, last = 0, 0.0, np.int64(0), (0, 0)
-    wanted, share = _level(0, most) * total, total / most * match.factor
-    for k in range(tuples.samples[match.u]):
-        steps = after_signals(steps + (criterion.d + 2) * y_length)
-        if _near_row(blocks, x + k, x_length, columns, limit, squared, near) == 0:
-            continue
-        for j in range(y_count):
-            if not near[j]:
-                continue
-            passed += blocks[x + k] * blocks[y + j]
-            last = (k, j)
-            while i < most and wanted < passed:
-                _write(pairs, n + i, share, match, k, j)
-                i += 1
-                wanted = _level(i, most) * total
-    for rest in range(i, most):  # by a rounding
-        _write(pairs, n + rest, share, match, last[0], last[1])
-    return n + most
-
-
-@compiled_ieee
-def _mass_of_points(tuples, match, criterion, work):
-    """(how many near pairs two tuples have, their probability without the factor)."""
-    blocks, (near, squared) = tuples.blocks, work
-    x, x_length, y, columns, limit = _placed(tuples, match, criterion)
-    y_count, y_length = tuples.samples[match.v], columns.shape[1]
-    found, total, steps = 0, 0.0, np.int64(0)
-    for k in range(tuples.samples[match.u]):
-        steps = after_signals(steps + (criterion.d + 2) * y_length)
-        found += _near_row(blocks, x + k, x_length, columns, limit, squared, near)
-        for j in range(y_count):
-            total += blocks[x + k] * blocks[y + j] * near[j]
-    return found, total
-
-
-@compiled_ieee
-def _pairs_of(tuples, match, criterion, most, n, pairs, work):
-    """The near pairs of two tuples, at most `most`, from place n on; the place after them."""
-    product = tuples.samples[match.u] * tuples.samples[match.v]
-    if criterion.d == 1:
-        limit = limit_of(tuples, match.u, match.v, criterion)
-        if product > min(MANY_PAIRS, most):
-            return _pairs_by_sorting(tuples, match, limit, most, n, pairs)
-        return _pairs_of_numbers(tuples, match, limit, n, pairs)
-    if product > most and pairs.prob.size > 0:
-        found, total = _mass_of_points(tuples, match, criterion, work)
-        if found > most:
-            return _few_of_points(tuples, match, criterion, total, most, n, pairs, work)
-    return _pairs_of_points(tuples, match, criterion, most, n, pairs, work)
-
-
-@compiled_ieee
-def matching_pairs(tuples, arriving, held, swap, factor, criterion, most):
-    """The pairs of samples behind answers, as alternatives: (offsets int64[n + 1], `Pairs`).
-
-    arriving, held : int64[n], slots    factor : float64[n], T_j
-    swap : int64[n], 0 where the arrival is on the left, -1 where it is on the right
-    most : int64 >= 1, pairs that come with one answer
-    The probability of a pair is Pr(u_k) Pr(v_l) T_j. Of an answer with more than `most` pairs
-    `most` stand for all, with equal probabilities of the same sum: the one at a place in each of
-    `most` parts of equal probability, in the order of the arrival's samples (in one dimension those
-    held by value). So both samples keep their distributions, to within these parts.
-    O(samples of u * samples of v * d) an answer, without branches on what is near: counted
-    first, as writing the pairs costs more than finding them twice. In one dimension, for many
-    samples, O(samples log samples).
-    """
-    offsets, steps = np.zeros(arriving.size + 1, np.int64), np.int64(0)
-    pairs = Pairs(np.empty(0), np.empty(0, np.int32), np.empty(0, np.int32))
-    count, longest = tuples.samples, 0
+    offsets, longest, count = np.zeros(arriving.size + 1, np.int64), 0, tuples.samples
+    for v in held:
+        longest = max(longest, padded(count[v]))
+    work = PairWork(np.empty(longest), np.empty(longest, np.uint8))
+    near, d = np.empty(arriving.size, np.int64), criterion.d
     for i in range(arriving.size):
-        longest = max(longest, padded(count[held[i]]))
-    work = np.empty(longest, np.uint8), np.empty(longest)
-    for writing in (False, True):
-        if writing:  # one more than there are, as every pair is written before it is judged
-            m = offsets[-1] + 1
-            pairs = Pairs(np.empty(m), np.empty(m, np.int32), np.empty(m, np.int32))
-        n = 0
-        for i in range(arriving.size):
-            u, v = arriving[i], held[i]
-            steps = after_signals(steps + count[u] * min(count[v], most))
-            match = Match(u, v, factor[i], -1 if swap[i] else 0)
-            n = _pairs_of(tuples, match, criterion, most, n, pairs, work)
-            offsets[i + 1] = n
-    m = offsets[-1]
+        u, v = arriving[i], held[i]
+        match = Match(u, v, d, limit_of(tuples, u, v, criterion), factor[i], -1 if swap[i] else 0)
+        if d == 1 and count[u] * count[v] > min(MANY_PAIRS, most):
+            ranges = _near_ranges(tuples, match)
+            near[i] = (ranges.last - ranges.first).sum()
+        else:
+            near[i] = _count_near(tuples, match, work)
+        offsets[i + 1] = offsets[i] + min(near[i], most)
+    m = offsets[-1]  # plus one place, because every pair is written before it is tested
+    pairs = Pairs(np.empty(m + 1), np.empty(m + 1, np.int32), np.empty(m + 1, np.int32))
+    for i in range(arriving.size):
+        u, v, n = arriving[i], held[i], offsets[i]
+        match = Match(u, v, d, limit_of(tuples, u, v, criterion), factor[i], -1 if swap[i] else 0)
+        if count[u] * count[v] > min(MANY_PAIRS, most):
+            _write_rows(tuples, match, near[i], total[i], most, n, pairs, work)
+        else:
+            _write_near(tuples, match, n, pairs, work)
     return offsets, Pairs(pairs.prob[:m], pairs.left[:m], pairs.right[:m])

@@ -1,17 +1,17 @@
-"""Regions that hold all, or nearly all, of a tuple's mass: what is pruned without samples.
+"""Regions that hold all, or nearly all, of a tuple's mass, for pruning without samples.
 
-Object-level pruning: two tuples cannot match when their regions are farther apart than the
-distance. Sample-level pruning: leave mass out of both regions; Pr(match) is at most
-Pr(X) Pr(Y) - m_X m_Y for the masses m_X, m_Y inside. Three ways to leave out mass serve here,
-each chosen for the threshold `least` alone, so that they are computed once a tuple:
+Object-level pruning: two tuples cannot match if their regions are farther apart than the distance.
+Sample-level pruning excludes mass from both regions: Pr(match) is at most Pr(X) Pr(Y) - m_X m_Y for
+the masses m_X, m_Y inside. There are three ways to exclude mass. Each depends on the threshold
+`least` alone, so the regions are computed once per tuple:
 
     full, trimmed    all of X, Y without mass < least:          the rest is < least
     trimmed, full    the other way round
     half, half       both without mass < 1 - sqrt(1 - least):   the rest is < least
 
-In one dimension the regions are intervals, and mass is left out on one side at a time: only the
-side that faces the other tuple matters. In more dimensions they are balls about the centroid (the
-mean of the samples, weighted by their probabilities).
+In one dimension the regions are intervals, and mass is excluded at one end at a time, because only
+the end that faces the other tuple matters. In more dimensions they are balls about the centroid,
+the mean of the samples weighted by their probabilities.
 
 A line of `summary` holds, for d dimensions, KEY[0..d-1], the point under which a tuple is
 indexed, then REACH, the distance from it within which the trimmed region ends, then
@@ -24,28 +24,21 @@ import math
 import numpy as np
 
 from sfumato.kernels.arrays import sort_pairs
-from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.joins.tuple_store import SAMPLE_LANES, padded
+from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
+from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.tolerances import SIFT_SLACK
 
-FEW_SAMPLES = 24  # samples
+FEW_SAMPLES = 24  # up to here, comparing all pairs of samples is faster than sorting
 
 
-@lean
-def summary_columns(d):
-    """Columns of `summary`."""
+def summary_columns(d: int) -> int:
+    """Return the number of columns of `summary`."""
     return 8 if d == 1 else d + 3
 
 
 @lean
-def half_mass(least):
-    """The mass that may be left out of both tuples: 1 - sqrt(1 - least), a little less."""
-    return (1.0 - math.sqrt(1.0 - least)) * (1.0 - 1e-12)
-
-
-@lean
 def _last_below(mass, n, step, share):
-    """Place of the last sample, from one end inwards, with mass before it < share."""
+    """Return the place of the last sample, from one end inwards, with preceding mass < share."""
     place = 0 if step > 0 else n - 1
     before = 0.0
     for _ in range(n - 1):
@@ -56,111 +49,66 @@ def _last_below(mass, n, step, share):
     return place
 
 
-@lean
-def _masses_beside(blocks, at, count, below, above):
-    """Mass at smaller and at larger values than each sample's, four samples side by side."""
-    # Unsigned places: no test for negative ones, which would keep the lanes from becoming SIMD.
-    place = np.uint64(at)
-    end, values = place + np.uint64(count), np.uint64(padded(count))
-    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-    for k in range(0, count, SAMPLE_LANES):
-        x = place + values + np.uint64(k)
-        a, b, c, d = blocks[x], blocks[x + one], blocks[x + two], blocks[x + three]
-        below_a, below_b, below_c, below_d = 0.0, 0.0, 0.0, 0.0
-        above_a, above_b, above_c, above_d = 0.0, 0.0, 0.0, 0.0
-        for j in range(place, end):
-            p, y = blocks[j], blocks[j + values]
-            below_a += p if y < a else 0.0
-            below_b += p if y < b else 0.0
-            below_c += p if y < c else 0.0
-            below_d += p if y < d else 0.0
-            above_a += p if y > a else 0.0
-            above_b += p if y > b else 0.0
-            above_c += p if y > c else 0.0
-            above_d += p if y > d else 0.0
-        below[k], below[k + 1], below[k + 2], below[k + 3] = below_a, below_b, below_c, below_d
-        above[k], above[k + 1], above[k + 2], above[k + 3] = above_a, above_b, above_c, above_d
+@lean_sum
+def _masses_beside(blocks, at, length, x):
+    """Return the mass of a block's samples below x, and above x, in SIMD."""
+    below, above = 0.0, 0.0
+    for j in range(at, at + length):
+        below += blocks[j] if blocks[j + length] < x else 0.0
+        above += blocks[j] if blocks[j + length] > x else 0.0
+    return below, above
 
 
 @lean
-def _few_quantiles(tuples, s, least, half, below, above):
-    """Extremes and trimmed ends by comparing all samples with all: for few, faster than sorting."""
-    blocks, at, count, summary = tuples.blocks, tuples.at[s], tuples.samples[s], tuples.summary
-    _masses_beside(blocks, at, count, below, above)
-    row = at + padded(count)
-    low, high_trimmed, high_half = np.inf, np.inf, np.inf
-    high, low_trimmed, low_half = -np.inf, -np.inf, -np.inf
-    for k in range(count):
-        x, under, over = blocks[row + k], below[k], above[k]
-        low, high = min(low, x), max(high, x)
-        low_trimmed = max(low_trimmed, x if under < least else -np.inf)
-        high_trimmed = min(high_trimmed, x if over < least else np.inf)
-        low_half = max(low_half, x if under < half else -np.inf)
-        high_half = min(high_half, x if over < half else np.inf)
-    summary[s, 2], summary[s, 3] = low, high
-    summary[s, 4], summary[s, 5] = low_trimmed, high_trimmed
-    summary[s, 6], summary[s, 7] = low_half, high_half
-
-
-@lean
-def _quantiles(tuples, s, least, half, value, mass):
-    """The same by sorting."""
+def _summarise_few(tuples, s, least, half):
+    """Write extremes and trimmed ends in one dimension by comparing all pairs of samples."""
     blocks, at, count, line = tuples.blocks, tuples.at[s], tuples.samples[s], tuples.summary[s]
     length = padded(count)
-    for k in range(count):
-        value[k] = blocks[at + length + k]
-        mass[k] = blocks[at + k]
-    sort_pairs(value, mass, count)
-    line[2], line[3] = value[0], value[count - 1]
-    line[4] = value[_last_below(mass, count, 1, least)]
-    line[5] = value[_last_below(mass, count, -1, least)]
-    line[6] = value[_last_below(mass, count, 1, half)]
-    line[7] = value[_last_below(mass, count, -1, half)]
+    low, high_trimmed, high_half = np.inf, np.inf, np.inf
+    high, low_trimmed, low_half = -np.inf, -np.inf, -np.inf
+    for k in range(at + length, at + length + count):
+        x = blocks[k]
+        below, above = _masses_beside(blocks, np.uint64(at), np.uint64(length), x)
+        low, high = min(low, x), max(high, x)
+        low_trimmed = max(low_trimmed, x if below < least else -np.inf)
+        high_trimmed = min(high_trimmed, x if above < least else np.inf)
+        low_half = max(low_half, x if below < half else -np.inf)
+        high_half = min(high_half, x if above < half else np.inf)
+    line[2], line[3], line[4], line[5] = low, high, low_trimmed, high_trimmed
+    line[6], line[7] = low_half, high_half
 
 
 @lean
-def _summarise_ball(tuples, s, d, least, half, value, mass):
-    at, n = tuples.at[s], tuples.samples[s]
+def _summarise_one(tuples, s, d, least, half, value, mass):
+    """Write the line of `summary` of slot s; value and mass are working memory."""
+    blocks, at, n, line = tuples.blocks, tuples.at[s], tuples.samples[s], tuples.summary[s]
     length = padded(n)
-    line = tuples.summary[s]
-    for a in range(d):
-        row = at + (a + 1) * length
-        mean = 0.0
-        for k in range(n):
-            mean += tuples.blocks[at + k] / tuples.existence[s] * tuples.blocks[row + k]
-        line[a] = mean
-    for k in range(n):
-        squared = 0.0
-        for a in range(d):
-            difference = tuples.blocks[at + (a + 1) * length + k] - line[a]
-            squared += difference * difference
-        value[k] = math.sqrt(squared)
-        mass[k] = tuples.blocks[at + k]
-    sort_pairs(value, mass, n)
-    line[d] = value[_last_below(mass, n, -1, least)]
-    line[d + 1] = value[n - 1]
-    line[d + 2] = value[_last_below(mass, n, -1, half)]
-
-
-@lean
-def summarise_one(tuples, s, d, least, value, mass):
-    """Write the line of `summary` of slot s; value, mass : float64[>= padded samples], to work in.
-
-    The rest as of `summarise`.
-    """
-    half, summary = half_mass(least), tuples.summary
-    if d > 1:
-        _summarise_ball(tuples, s, d, least, half, value, mass)
-        return
-    if tuples.samples[s] <= FEW_SAMPLES:
-        _few_quantiles(tuples, s, least, half, value, mass)
+    if d == 1 and n <= FEW_SAMPLES:
+        _summarise_few(tuples, s, least, half)
     else:
-        _quantiles(tuples, s, least, half, value, mass)
-    # For least > 1/2 the trimmed ends cross: each alone is a necessary condition, and between
-    # them lies a point that the index may use; its reach is then negative.
-    key = 0.5 * summary[s, 4] + 0.5 * summary[s, 5]
-    summary[s, 0] = key
-    summary[s, 1] = max(summary[s, 5] - key, key - summary[s, 4])
+        for a in range(d if d > 1 else 0):
+            line[a] = 0.0
+            for k in range(at, at + n):
+                line[a] += blocks[k] / tuples.existence[s] * blocks[k + (a + 1) * length]
+        for k in range(n):
+            mass[k], value[k] = blocks[at + k], 0.0
+            for a in range(d if d > 1 else 0):
+                difference = blocks[at + (a + 1) * length + k] - line[a]
+                value[k] += difference * difference
+            value[k] = math.sqrt(value[k]) if d > 1 else blocks[at + length + k]
+        sort_pairs(value, mass, n)
+        trimmed, halved = _last_below(mass, n, -1, least), _last_below(mass, n, -1, half)
+        if d > 1:
+            line[d], line[d + 1], line[d + 2] = value[trimmed], value[n - 1], value[halved]
+        else:
+            line[2], line[3] = value[0], value[n - 1]
+            line[4], line[5] = value[_last_below(mass, n, 1, least)], value[trimmed]
+            line[6], line[7] = value[_last_below(mass, n, 1, half)], value[halved]
+    if d == 1:
+        # For least > 1/2 the trimmed ends cross. Each alone is a necessary condition, and the index
+        # may use a point between them; its reach is then negative.
+        line[0] = 0.5 * line[4] + 0.5 * line[5]
+        line[1] = max(line[5] - line[0], line[0] - line[4])
 
 
 @compiled_ieee
@@ -168,26 +116,38 @@ def summarise(tuples, slots, d, least):
     """Write the lines of `summary` of some tuples.
 
     slots : int64[n]    d : int >= 1    least : float64 in (0, 1), threshold reduced by SIFT_SLACK
-    O(samples log samples) a tuple.
-    Error: distances carry a relative error of about d * 2**-53, masses of l * 2**-53; `prunes`
-    and `least` leave more room than that.
+    O(samples log samples) per tuple.
+    Error: distances have a relative error of about d * 2**-53, masses of l * 2**-53; `prunes`
+    and `least` allow for more.
     Source: B, Lemmas 5.1 and 5.2; trimming by the threshold alone: this project.
     """
     largest = 0
-    for i in range(slots.size):
-        largest = max(largest, tuples.samples[slots[i]])
-    value, mass = np.empty(padded(largest)), np.empty(padded(largest))
-    for i in range(slots.size):
-        summarise_one(tuples, slots[i], d, least, value, mass)
+    for s in slots:
+        largest = max(largest, tuples.samples[s])
+    value, mass = np.empty(largest), np.empty(largest)
+    half = (1.0 - math.sqrt(1.0 - least)) * (1.0 - 1e-12)
+    for s in slots:
+        _summarise_one(tuples, s, d, least, half, value, mass)
+
+
+@lean_inline
+def ball_of(summary, s, d, centre):
+    """Write the centre of a tuple's full region; return its radius."""
+    if d == 1:
+        centre[0] = 0.5 * summary[s, 2] + 0.5 * summary[s, 3]
+        return max(summary[s, 3] - centre[0], centre[0] - summary[s, 2])
+    for a in range(d):
+        centre[a] = summary[s, a]
+    return summary[s, d + 1]
 
 
 @lean
 def prunes(summary, x, y, d, within):
-    """Whether two lines of summary show Pr(match) < least; symmetric.
+    """Return True if two lines of summary show Pr(match) < least; symmetric.
 
     summary : float64[slots, summary_columns(d)]    x, y : slots    within : float64, the distance
-    O(d).  Error: none: in one dimension the differences compared are those of samples, in more
-    the bound is widened by SIFT_SLACK.  Source: as `summarise`.
+    O(d).  Error: none. In one dimension the differences compared are differences of samples; in
+    more dimensions the bound is widened by SIFT_SLACK.  Source: as `summarise`.
     """
     if d == 1:
         return (
@@ -209,25 +169,3 @@ def prunes(summary, x, y, d, within):
     )
     bound = (within + reach) * (1.0 + SIFT_SLACK)
     return squared > bound * bound
-
-
-@compiled_ieee
-def sample_level_prunes(distance, x_radius, x_mass, y_radius, y_mass, within, least):
-    """Lemma 5.2 in full: whether some pair of balls shows Pr(match) < least.  O(l_x + l_y).
-
-    distance : float64, of the centroids
-    x_radius, y_radius : float64[l], samples' distances to their centroid, ascending
-    x_mass, y_mass : float64[l], existence up to and including each of these samples
-    As the ball of X grows, the largest possible one of Y shrinks.  Source: B, Lemmas 5.2-5.4,
-    generalised to existence below 1.
-    """
-    y = y_radius.size - 1
-    whole = x_mass[-1] * y_mass[-1]
-    for x in range(x_radius.size):
-        while y >= 0 and distance - x_radius[x] - y_radius[y] <= within * (1.0 + SIFT_SLACK):
-            y -= 1
-        if y < 0:
-            return False
-        if whole - x_mass[x] * y_mass[y] < least:
-            return True
-    return False

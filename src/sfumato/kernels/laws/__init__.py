@@ -1,5 +1,5 @@
-"""Laws of uncertain values: counts, sums, extremes, quantiles and sampled worlds.
+"""Distributions of uncertain values: counts, sums, extremes, quantiles and sampled worlds.
 
-The common stock that windows, joins and rankings draw on.
-Open to all kernels and to the operators of the same laws.
+Shared by windows, joins and rankings.
+May be imported by all kernels and by the operators of the same distributions.
 """

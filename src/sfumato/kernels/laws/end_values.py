@@ -1,9 +1,8 @@
 """Distributions of the first and the last value of the w newest existing tuples.
 
-The last value comes from the newest inside tuple that has one. A pass from the newest tuple to the
-oldest keeps, for each number of newer existing tuples, the probability that none of them has a
-value. The first value also needs the probability that no older inside tuple has one, so a pass
-from the oldest tuple precedes it.
+The last value is the value of the newest inside tuple that has one. A pass from the newest tuple to
+the oldest keeps, for each number of newer existing tuples, the probability that none of them has a
+value. The first value also needs the probability that no older inside tuple has one.
 """
 
 import numpy as np
@@ -17,7 +16,7 @@ from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT
 
 @lean
 def _put(tuples, i, reached, prob, value, found):
-    """Write the alternatives of tuple i that have a value; return how many are written so far."""
+    """Write the alternatives of tuple i that have a value; return the number written so far."""
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
         if not np.isnan(tuples.value[a]):
             prob[found], value[found] = reached * tuples.prob[a], tuples.value[a]
@@ -27,12 +26,10 @@ def _put(tuples, i, reached, prob, value, found):
 
 @compiled
 def last_value(tuples, head, end, w):
-    """Distribution of the newest value among the w newest existing of tuples head ... end - 1.
+    """Return the distribution of the newest value among the w newest existing of head ... end - 1.
 
-    tuples : Tuples    head, end, w : int64
-    Returns (prob, value), newest tuple first: equal values may come several times, and the
-    probabilities sum to that of there being a value.
-    Cost: O(tuples until a value is certain), times w while newer tuples may lack a value.
+    Returns (prob, value), newest tuple first; equal values may occur several times.
+    Cost: O(tuples until a value is certain), times w while newer tuples may have no value.
     """
     size = tuples.offsets[end] - tuples.offsets[head]
     prob, value, found = np.empty(size), np.empty(size), np.int64(0)
@@ -55,14 +52,17 @@ def last_value(tuples, head, end, w):
 
 
 @compiled
-def _older_without(tuples, head, end, w):
-    """float64[n + 1, r]: at (i, c) the probability that the newest c existing tuples among head ...
-    head + i - 1 have no value (all of them, where fewer exist); r = w or, where every tuple that
-    exists has a value, 2: then it is the same for every c >= 1."""
+def _older_without(tuples, head, end, w, most):
+    """Return at (i, c) Pr(the newest c existing of head ... head + i - 1 have no value).
+
+    Fewer may exist. Two columns suffice if all existing tuples have values. Empty beyond `most`.
+    """
     n, missing = end - head, False
     for i in range(head, end):
         missing |= value_parts(tuples.offsets, tuples.prob, tuples.value, i)[1] > 0.0
     width, steps = w if missing else min(w, 2), np.int64(0)
+    if missing and n * w > most:
+        return np.empty((0, 1))
     table = np.ones((n + 1, width))
     for i in range(n):
         valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, head + i)
@@ -74,19 +74,20 @@ def _older_without(tuples, head, end, w):
 
 
 @compiled
-def first_value(tuples, head, end, w):
-    """Distribution of the oldest value among the w newest existing of tuples head ... end - 1.
+def first_value(tuples, head, end, w, most):
+    """Return the distribution of the oldest value, as `last_value`, after a flag: False if this
+    takes more than `most` cells.
 
-    Arguments and result as of `last_value`.
-    Cost: O(tuples * band of their number), where tuples may lack a value O(tuples * w); as much
-    memory. See `small_firsts`.
+    Cost: O(tuples * band of their number); O(tuples * w) if tuples may have no value.
     """
     w = min(w, end - head)
     size = tuples.offsets[end] - tuples.offsets[head]
     prob, value, found = np.empty(size), np.empty(size), np.int64(0)
     if w < 1:
-        return prob[:0], value[:0]
-    older = _older_without(tuples, head, end, w)
+        return True, prob[:0], value[:0]
+    older = _older_without(tuples, head, end, w, most)
+    if older.size == 0:
+        return False, prob[:0], value[:0]
     last = older.shape[1] - 1
     counts = np.zeros(w + 1)
     counts[0], low, high, steps = 1.0, np.int64(0), np.int64(1), np.int64(0)
@@ -102,22 +103,4 @@ def first_value(tuples, head, end, w):
         if low == high:
             break
         steps = after_signals(steps + high - low + 1)
-    return prob[:found], value[:found]
-
-
-@compiled
-def small_firsts(tuples, heads, begin, w, most):
-    """bool[k]: whether `first_value` computes at most `most` cells after each arrival.
-
-    heads, begin : tuple begin + t is the newest, heads[t] the oldest held; most : float64
-    """
-    missing = np.zeros(tuples.offsets.size, np.int64)
-    for i in range(tuples.offsets.size - 1):
-        without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)[1]
-        missing[i + 1] = missing[i] + (without > 0.0)
-    out = np.empty(heads.size, np.bool_)
-    for t in range(heads.size):
-        held = begin + t + 1 - heads[t]
-        gaps = missing[begin + t + 1] - missing[heads[t]]
-        out[t] = gaps == 0 or held * min(w, held) <= most
-    return out
+    return True, prob[:found], value[:found]

@@ -1,9 +1,8 @@
-"""The law of MIN and MAX over independent tuples, read off sorted alternatives from the top.
+"""The distribution of MIN and MAX over independent tuples, from sorted alternatives.
 
-Pr(max <= x) = product over tuples of (1 - Pr(the tuple exists with a value above x)). Going down
-from the largest value, the product falls with each alternative passed; below NEGLIGIBLE_REACH,
-nothing that follows can matter. With existences near 1 that takes a few dozen alternatives of any
-number. MIN is the MAX of the negated values.
+Pr(max <= x) = product over tuples of (1 - Pr(the tuple exists with a value above x)). Starting from
+the largest value, it falls with each alternative passed. Below NEGLIGIBLE_REACH the rest is
+negligible. MIN is the MAX of the negated values.
 """
 
 from typing import NamedTuple
@@ -15,10 +14,10 @@ from sfumato.kernels.tolerances import NEGLIGIBLE_REACH, REMAINDER
 
 
 class Passed(NamedTuple):
-    """Alternatives, and how much of their tuples has been passed.
+    """Alternatives, and the probability of each tuple that has not been passed.
 
     value, prob : float64[m]    owner : int64[m], the tuple of each
-    rest : float64[tuples], 1 less what has been passed of each tuple; all 1 between calls
+    rest : float64[tuples], 1 minus the probability passed of each tuple; all 1 between calls
     """
 
     value: np.ndarray
@@ -29,7 +28,7 @@ class Passed(NamedTuple):
 
 @compiled_ieee
 def take_alternative(p, tuple_, rest, reached):
-    """(probability that this alternative is the extreme, that the next ones are reached)."""
+    """Return the probability that this alternative is the extreme, and that the next is reached."""
     old = rest[tuple_]
     new = old - p
     if new < REMAINDER:
@@ -42,11 +41,10 @@ def take_alternative(p, tuple_, rest, reached):
 
 @compiled_ieee
 def cut_alternatives(begin, end, of, order):
-    """How many of the sorted alternatives [begin, end) can matter.
+    """Return the number of the sorted alternatives [begin, end) that are not negligible.
 
-    of : Passed    order : int64[m], order[begin : end] = their places relative to begin by
-        sign * value, descending, NaN last
-    O(alternatives that can matter).
+    order : int64[m], order[begin : end] = their places relative to begin by sign * value,
+    descending, NaN last.  O(alternatives counted).
     """
     reached, kept = 1.0, 0
     while begin + kept < end and reached > NEGLIGIBLE_REACH:
@@ -78,19 +76,19 @@ def sink(heap, keys, i, size):
 
 @compiled_ieee
 def before(a, b, keys):
-    """Whether list a comes before list b."""
     return keys[a] > keys[b] or (keys[a] == keys[b] and a < b)
 
 
 @compiled_ieee
 def extreme_law(sign, begins, kept, order, of, to_value, to_prob):
-    """Law of the largest sign * value over lists of sorted alternatives: how many values it has.
+    """Write the distribution of the largest sign * value over lists of sorted alternatives; return
+    its number of values.
 
-    begins, kept : int64[lists], see `cut_alternatives`    order, of : as there
-    to_value, to_prob : float64[at least sum of kept], written: distinct values, from the extreme
-        on, and their probabilities (in all: that there is a value)
+    begins, kept : int64[lists], see `cut_alternatives`
+    to_value, to_prob : float64[at least sum of kept], written: distinct values, starting with the
+        extreme, and their probabilities, whose sum is the probability that there is a value
     O(lists + r log lists) for r alternatives reached.  Error: relative 1e-15 r, and
-    NEGLIGIBLE_REACH of what is cut off.
+    NEGLIGIBLE_REACH.
     """
     size, value = 0, of.value
     heap = np.empty(begins.size, np.int64)

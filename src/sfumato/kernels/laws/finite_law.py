@@ -1,4 +1,6 @@
-"""A finite law, ascending values with probabilities: moments, quantiles, and fewer values."""
+"""Finite distributions, ascending values with probabilities: moments, quantiles, reduction."""
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -6,22 +8,33 @@ from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.tuples import rounded_to_one
 from sfumato.kernels.tolerances import OUTCOME_ROUNDING, SHARE_TIE
 
+
+class Laws(NamedTuple):
+    """Concatenated distributions with ascending values; the rest to 1 is Pr(no value).
+
+    places : int64[laws + 1], where each begins; int64[0]: none are wanted
+    prob, value : float64[...], grown if they are too short
+    """
+
+    places: np.ndarray
+    prob: np.ndarray
+    value: np.ndarray
+
+
 SPLIT = 2.0**17 + 1.0  # rounds to 36 binary digits
 
 
 @compiled
 def outcomes(prob, value):
-    """The law without outcomes that are roundings.  prob, value : float64[k].  O(k)."""
+    """Return the distribution without outcomes that are rounding errors."""
     kept = prob > OUTCOME_ROUNDING * prob.sum()
     return prob[kept], value[kept]
 
 
 @compiled
 def law_moments(prob, value):
-    """(mean, standard deviation, existence): the first two given that there is an outcome.
-
-    prob, value : float64[k]; NaN, NaN, 0 for none.  O(k).
-    """
+    """Return (mean, standard deviation, existence), given an outcome; NaN, NaN, 0 if there is
+    none."""
     total = prob.sum()
     if total <= 0.0:
         return np.nan, np.nan, 0.0
@@ -37,35 +50,10 @@ def law_moments(prob, value):
 
 
 @compiled
-def law_quantiles(prob, value, shares, out):
-    """The smallest outcome v with Pr(outcome <= v) >= share, given that there is one.
-
-    prob, value : float64[k], values ascending; shares, out : float64[q]; NaN for no outcome.
-    Shares within SHARE_TIE count as reached; no quantile is a rounding (see `outcomes`).
-    O(k + q log k).
-    """
-    out[:] = np.nan
-    if prob.size == 0:
-        return
-    below = np.cumsum(prob)
-    total, last = below[-1], prob.size - 1
-    least = OUTCOME_ROUNDING * total
-    while last > 0 and prob[last] <= least:
-        last -= 1
-    for j in range(shares.size):
-        i = last
-        if shares[j] < 1.0:
-            i = min(last, np.searchsorted(below, (shares[j] - SHARE_TIE) * total))
-            while i < last and prob[i] <= least:
-                i += 1
-        out[j] = value[i]
-
-
-@compiled
 def _cost(prob, value, i, j):
-    """Half of probability times distance moved when outcomes i and j become one at their mean.
+    """Return the cost of merging outcomes i and j, rounded to 36 digits so that ties stay ties.
 
-    Rounded to 36 digits, so that costs that differ by roundings alone are equal. No overflow.
+    It is half of probability times distance to the mean. No overflow.
     """
     gap = 0.5 * value[j] - 0.5 * value[i]
     cost = prob[i] * (prob[j] / (prob[i] + prob[j])) * gap
@@ -75,7 +63,7 @@ def _cost(prob, value, i, j):
 
 @compiled
 def _renew(tree, cost, place):
-    """Smallest costs over the leaf of this place and above: of equal ones the first."""
+    """Update the least cost from the leaf of this place upwards; the first one wins ties."""
     node = (tree.size // 2 + place) // 2
     while node >= 1:
         left, right = tree[2 * node], tree[2 * node + 1]
@@ -85,15 +73,13 @@ def _renew(tree, cost, place):
 
 @compiled
 def bounded(prob, value, most):
-    """At most `most` outcomes: neighbours are merged, again and again, where that moves least.
+    """Reduce to at most `most` outcomes by repeatedly merging the cheapest neighbours.
 
-    prob, value : float64[k] > 0, values ascending and different; most : int64 >= 1
-    Of all neighbours those go into one whose probability, times the distance to their common mean,
-    is least; equal ones from the left. So the mean stays, and what is likely stays in its place.
-    Returns (prob, value, moved): moved is the mean distance by which probability was moved, given
-    that there is an outcome: the Wasserstein distance (of order 1) from the law given.
-    Cost: O(k log k), a tournament tree holds the least cost.
-    Source: Ward (1963), with distances for squares.
+    The cost of merging two neighbours is their probability times the distance to their common mean;
+    the leftmost one wins ties. So the mean is kept, and likely outcomes stay in place.
+    Returns (prob, value, moved): moved is the Wasserstein distance (of order 1) from the input.
+    Cost: O(k log k), with a tournament tree for the least cost.  Source: Ward (1963), distances
+    instead of squares.
     """
     k = prob.size
     p, v = prob.copy(), value.copy()
@@ -136,10 +122,7 @@ def bounded(prob, value, most):
 
 @compiled
 def all_moments(places, prob, value):
-    """`law_moments`, float64[k, 3], of k laws.
-
-    places : int64[k + 1], where each law's outcomes begin in prob and value
-    """
+    """Return `law_moments`, float64[k, 3], of k laws; places : int64[k + 1], where each begins."""
     moments = np.empty((places.size - 1, 3))
     for t in range(places.size - 1):
         begin, end = places[t], places[t + 1]
@@ -149,17 +132,34 @@ def all_moments(places, prob, value):
 
 @compiled
 def all_quantiles(places, prob, value, shares):
-    """`law_quantiles`, float64[k, q], of k laws; places : as in `all_moments`."""
-    quantiles = np.empty((places.size - 1, shares.size))
+    """Return the smallest outcome v with Pr(outcome <= v) >= share, given an outcome, else NaN:
+    float64[k, q]; places : as in `all_moments`.
+
+    Shares within SHARE_TIE count as reached; outcomes dropped by `outcomes` are never returned.
+    """
+    quantiles = np.full((places.size - 1, shares.size), np.nan)
     for t in range(places.size - 1):
-        begin, end = places[t], places[t + 1]
-        law_quantiles(prob[begin:end], value[begin:end], shares, quantiles[t])
+        p, v = prob[places[t] : places[t + 1]], value[places[t] : places[t + 1]]
+        if p.size == 0:
+            continue
+        below = np.cumsum(p)
+        total, last = below[-1], p.size - 1
+        least = OUTCOME_ROUNDING * total
+        while last > 0 and p[last] <= least:
+            last -= 1
+        for j in range(shares.size):
+            i = last
+            if shares[j] < 1.0:
+                i = min(last, np.searchsorted(below, (shares[j] - SHARE_TIE) * total))
+                while i < last and p[i] <= least:
+                    i += 1
+            quantiles[t, j] = v[i]
     return quantiles
 
 
 @compiled
 def all_bounded(places, prob, value, most):
-    """`bounded` for the `outcomes` of k laws: (places, prob, value, moved float64[k])."""
+    """Return `bounded` for the `outcomes` of k laws: (places, prob, value, moved float64[k])."""
     new, moved, at = np.zeros(places.size, np.int64), np.zeros(places.size - 1), 0
     to_prob, to_value = np.empty(prob.size), np.empty(prob.size)
     for t in range(places.size - 1):

@@ -1,4 +1,4 @@
-"""Mean and variance of COUNT, SUM and AVG over independent tuples, by partials that just add up.
+"""Mean and variance of COUNT, SUM and AVG over independent tuples, by additive partials.
 
 A tuple enters a channel (one attribute, or count(*)) as three numbers: e, the probability that it
 exists with a value; mu and var, the mean and variance of that value given that it does. The sum's
@@ -13,10 +13,10 @@ so with t = exp(-u), d_i = 1 - e_i (1 - t) and values taken relative to a centre
                                    D = sum e_i var_i / d_i + e_i (1 - e_i) mu_i**2 / d_i**2
 
 at each of some fixed nodes u: F multiplies, A and D add over tuples and over sets of tuples, no
-term of D is negative, and a change of centre is linear in A and quadratic in D. Tuples that are
-certain to have a value need no nodes. Merging two sets costs O(NODES), whatever their sizes; the
-recursion over (count; probability, first, second moment) would cost O(n) a tuple and O(n**2) a
-merge, for the same numbers.
+term of D is negative, and a change of centre is linear in A and quadratic in D. Tuples that
+certainly have a value need no nodes. Merging two sets of any size costs O(NODES). The recursion
+over (count; probability, first, second moment) would cost O(n) per tuple and O(n**2) per merge, for
+the same results.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from sfumato.kernels.arrays import reals
 from sfumato.kernels.compile import compiled_ieee, lean
 
 COUNT_OF, SUM_OF, AVG_OF, BOUNDARY_OF = 0, 1, 2, 3  # functions of aggregates that are moments
-# Of a channel's tuples: how many have e > 0, and how many e = 1 ("certain", the others feed the
+# For a channel's tuples: the numbers with e > 0 and with e = 1 ("certain", the others feed the
 # nodes); sums of e, of e (1 - e), of e mu, of its variance, of mu; log of the probability that no
 # uncertain one has a value; c, and the sums of mu - c and of var over the certain ones.
 MOMENT_SUMS = reals(
@@ -37,10 +37,10 @@ MOMENT_SUMS = reals(
 
 
 def _nodes():
-    """(u, weight) such that sum w exp(-k u) and sum w u exp(-k u) are 1/k and 1/k**2.
+    """Return (u, weight) such that sum w exp(-k u) and sum w u exp(-k u) are 1/k and 1/k**2.
 
     The trapezoidal rule after u = exp(s - exp(-(s + 18) / 2)). Relative error below 1e-12 for
-    k = 1 ... 10**7; a test holds it.
+    k = 1 ... 10**7, checked by a test.
     """
     step = 0.275
     s = np.arange(-60.0, 8.0, step)
@@ -55,17 +55,17 @@ def _nodes():
 NODE, WEIGHT = _nodes()
 RISE = -np.expm1(-NODE)  # 1 - t
 NODES = NODE.size
-# At the nodes, of uncertain tuples alone: F, the sum of e / d, A, D, and what makes D's change of
-# centre: the sums of e (1 - e) mu / d**2 and of e (1 - e) / d**2.
+# At the nodes, for uncertain tuples only: F, the sum of e / d, A, D, and the coefficients of D's
+# change of centre: the sums of e (1 - e) mu / d**2 and of e (1 - e) / d**2.
 NODE_SUMS = np.dtype([(name, float, (NODES,)) for name in ("f", "e", "a", "d", "u", "v")])
 
 
 class Sets(NamedTuple):
-    """Partials of sets of tuples, each by its channels, of which the averaged ones come first.
+    """Partials of sets of tuples by channel, averaged channels first.
 
-    sums : SUMS[sets, channels]
-    nodes : NODE_SUMS[sets, averaged channels], used where there are uncertain tuples; before the
-        first of these one row may stand for all
+    sums : MOMENT_SUMS[sets, channels]
+    nodes : NODE_SUMS[sets, averaged channels], used if there are uncertain tuples; until the first
+        uncertain tuple, one row may serve all sets
     """
 
     sums: np.ndarray
@@ -74,20 +74,18 @@ class Sets(NamedTuple):
 
 @compiled_ieee
 def one_set(sets):
-    """Room for one set with the channels of `sets`."""
+    """Return an uninitialised set with the channels of `sets`."""
     channels, averaged = sets.sums.shape[1], sets.nodes.shape[1]
     return Sets(np.empty((1, channels), MOMENT_SUMS), np.empty((1, averaged), NODE_SUMS))
 
 
 @lean
 def _row(sets, s):
-    """Which row of its nodes set s has."""
     return min(s, sets.nodes.shape[0] - 1)
 
 
 @lean
 def clear_set(sets, s):
-    """Make set s one of no tuples."""
     for c in range(sets.sums.shape[1]):
         own = sets.sums[s, c]
         own.tuples = own.certain = own.existence = own.count_variance = 0.0
@@ -137,7 +135,6 @@ def add_tuple(lifted, i, sets, s):
 
 @lean
 def _add_to_nodes(e, mu, var, nodes):
-    """Add one tuple of existence below 1, mu relative to the centre."""
     noise, mixed = e * var, e * (1.0 - e)
     f, sum_e, sum_a, sum_d, sum_u, sum_v = nodes.f, nodes.e, nodes.a, nodes.d, nodes.u, nodes.v
     for q in range(NODES):
@@ -156,7 +153,7 @@ def _add_to_nodes(e, mu, var, nodes):
 
 @lean
 def _noded(sets, s, c):
-    """Whether the nodes of a channel are in use."""
+    """Return True if the nodes of a channel are in use."""
     return c < sets.nodes.shape[1] and sets.sums[s, c].tuples > sets.sums[s, c].certain
 
 
@@ -169,14 +166,12 @@ def _copy_channel(source, s, to, t, c):
 
 @lean
 def copy_set(source, s, to, t):
-    """Copy set s onto set t."""
     for c in range(source.sums.shape[1]):
         _copy_channel(source, s, to, t, c)
 
 
 @lean
 def _recentre(sets, s, c, centre):
-    """Take a channel's values relative to another centre."""
     own = sets.sums[s, c]
     shift = centre - own.centre
     own.centre = centre
@@ -193,7 +188,6 @@ def _recentre(sets, s, c, centre):
 
 @lean
 def _merge_nodes(nodes, shift, to):
-    """Add sums at the nodes to others, whose centre is larger by `shift`."""
     f, e, a, d, u, v = nodes.f, nodes.e, nodes.a, nodes.d, nodes.u, nodes.v
     to_f, to_e, to_a, to_d, to_u, to_v = to.f, to.e, to.a, to.d, to.u, to.v
     for q in range(NODES):
@@ -207,7 +201,7 @@ def _merge_nodes(nodes, shift, to):
 
 @lean
 def merge_set(source, s, to, t):
-    """Add the tuples of set s (kept) to set t, relative to the mean of both centres.
+    """Add the tuples of set s (unchanged) to set t, relative to the mean of both centres.
 
     O(NODES) for each averaged channel with uncertain tuples, else O(1).
     """
@@ -241,12 +235,11 @@ def merge_set(source, s, to, t):
 
 @compiled_ieee
 def _average(sets, s, c):
-    """(mean, standard deviation, existence) of the average; NaN, NaN, 0 of no tuples.
+    """Return (mean, standard deviation, existence) of the average; NaN, NaN, 0 without tuples.
 
     Cost: O(NODES) if there are uncertain tuples, else O(1).
-    Error: existence relative 1e-15 n; the mean's is below 1e-11 standard deviations of the values,
-    that of the variance below 1e-11 of itself and 1e-15 of the values' variance, for up to 10**7
-    uncertain tuples.
+    Error: existence relative 1e-15 n; mean 1e-11 standard deviations of the values; variance 1e-11
+    relative plus 1e-15 of the values' variance, for up to 10**7 uncertain tuples.
     """
     own = sets.sums[s, c]
     n, certain = own.tuples, own.certain
@@ -258,7 +251,7 @@ def _average(sets, s, c):
     existence = 1.0 if certain > 0.0 else -np.expm1(own.absent)
     first = 0.0
     for q in range(NODES):
-        # t * F, the t of certain tuples divided out of A and E where these have one: t F / t = F
+        # t * F; if there are certain tuples, one t is divided out of A and E: t F / t = F
         t, chance = 1.0 - RISE[q], nodes.f[q]
         if certain > 0.0:
             chance *= np.exp(-NODE[q] * certain)
@@ -278,7 +271,7 @@ def _average(sets, s, c):
 
 @compiled_ieee
 def measure(what, sets, s, c):
-    """(mean, standard deviation, existence) of a COUNT_OF, SUM_OF, AVG_OF or BOUNDARY_OF."""
+    """Return (mean, standard deviation, existence) of COUNT_OF, SUM_OF, AVG_OF or BOUNDARY_OF."""
     own = sets.sums[s, c]
     if what == COUNT_OF:
         return own.existence, np.sqrt(own.count_variance), 1.0

@@ -1,65 +1,25 @@
 """Order statistics of the w newest existing tuples, one window at a time, newest to oldest.
 
-A window's tuples are counted from the newest on; a world whose count has reached w is done, older
-tuples do not matter to it. So one pass with the count as (part of) its state gives the law of any
-function of the inside tuples, at O(held * band) for each cell of the rest of the state.
+Once the count of a world has reached w, older tuples do not matter to it. So one pass with the
+count as part of its state gives the distribution of any function of the inside tuples.
 """
 
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.poisson_binomial import count_one
-from sfumato.kernels.laws.tuples import existence_of, value_parts
+from sfumato.kernels.laws.tuples import existence_of
 from sfumato.kernels.signals import after_signals
-from sfumato.kernels.tolerances import NEGLIGIBLE, OUTCOME_ROUNDING
-
-FEW_VALUES = 64  # distinct ones: up to here comparing them with each other is quicker than sorting
-
-
-@compiled
-def _valued(tuples, head, end, w, law):
-    """Probability that one of the inside tuples held (head ... end - 1) has a value.
-
-    law : float64[w], scratch: of the count in worlds without a value so far; full worlds leave it
-    """
-    low, high, some = np.int64(0), np.int64(1), 0.0
-    law[0] = 1.0
-    for i in range(end - 1, head - 1, -1):
-        valued, none = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
-        here = 0.0
-        for c in range(low, high):
-            here += law[c]
-        some += valued * here
-        low, high = count_one(law, low, high, max(1.0 - valued - none, 0.0), none, w, NEGLIGIBLE)
-        if high == low:
-            break
-    return min(some, 1.0)
-
-
-@compiled
-def value_existences(tuples, heads, begin, w):
-    """Probability that an inside tuple has a value (that is not NaN), after each arrival.
-
-    tuples : Tuples; heads : int64[k], position of the oldest tuple held when tuple begin + t is
-    the newest
-    Returns float64[k].  Cost: O(tuples until no world is likely to be without a value * band).
-    """
-    out, law, steps = np.empty(heads.size), np.empty(w), np.int64(0)
-    for t in range(heads.size):
-        steps = after_signals(steps + w + tuples.offsets[begin + t + 1] - tuples.offsets[heads[t]])
-        out[t] = _valued(tuples, heads[t], begin + t + 1, w, law)
-    return out
+from sfumato.kernels.tolerances import OUTCOME_ROUNDING
 
 
 @compiled
 def rank_of(share, k):
-    """How many of k values a quantile must reach; what share * k rounds up by does not count."""
+    """Return the number of k values that a quantile must reach; ignores rounding in share * k."""
     return max(1, int(np.ceil(share * k - 1e-9)))
 
 
 @compiled
 def _certain(tuples, head, end, w):
-    """Whether what is inside is certain: each of the newest has one alternative, that exists."""
     for i in range(end - 1, max(head, end - w) - 1, -1):
         a = tuples.offsets[i]
         if tuples.offsets[i + 1] != a + 1 or tuples.prob[a] != 1.0:
@@ -69,7 +29,6 @@ def _certain(tuples, head, end, w):
 
 @compiled
 def _of_certain(tuples, head, end, w, share):
-    """`order_statistic_law` where all is `_certain`.  O(w)."""
     inside = tuples.value[tuples.offsets[max(head, end - w)] : tuples.offsets[end]]
     inside = inside[~np.isnan(inside)]
     if inside.size == 0:
@@ -80,71 +39,30 @@ def _of_certain(tuples, head, end, w, share):
 
 @compiled
 def quantile_is_small(tuples, head, end, w, most):
-    """Whether `order_statistic_law` takes at most `most` updates of cells.
-
-    O(alternatives), and sorting them where many distinct values are few enough.
-    """
+    """Return True if `order_statistic_law` takes at most `most` updates of cells."""
     if _certain(tuples, head, end, w):
         return True
     held, counts = end - head, min(w, end - head) + 1.0
-    cells, missing = held * counts * counts, False
+    cells = held * counts * counts
     if cells > most:
         return False
-    begin, last = tuples.offsets[head], tuples.offsets[end]
-    for a in range(begin, last):
-        missing |= np.isnan(tuples.value[a])
-    if missing and held > w:
+    value = tuples.value[tuples.offsets[head] : tuples.offsets[end]]
+    there = value[~np.isnan(value)]
+    if there.size < value.size and held > w:
         cells *= counts
-    room = min(last - begin, np.int64(most / max(cells, 1.0)))
-    if last - begin <= room:
-        return True
-    if room > FEW_VALUES:
-        return _distinct(tuples.value[begin:last]) <= room
-    distinct, found = np.empty(room), 0
-    for a in range(begin, last):
-        x, known = tuples.value[a], np.isnan(tuples.value[a])
-        for d in range(found):
-            known |= distinct[d] == x
-        if not known:
-            if found == room:
-                return False
-            distinct[found] = x
-            found += 1
-    return True
-
-
-@compiled
-def _distinct(value):
-    """How many different values there are, NaN not counted.  O(n log n)."""
-    ordered, found = np.sort(value), 0
-    for k in range(ordered.size):
-        if np.isnan(ordered[k]):
-            break
-        found += k == 0 or ordered[k] != ordered[k - 1]
-    return found
-
-
-@compiled
-def small_quantiles(tuples, heads, begin, w, most):
-    """`quantile_is_small` after each arrival, bool[k]; arguments as of `value_existences`."""
-    out, steps = np.empty(heads.size, np.bool_), np.int64(0)
-    for t in range(heads.size):
-        steps = after_signals(
-            steps + 64 * (tuples.offsets[begin + t + 1] - tuples.offsets[heads[t]])
-        )
-        out[t] = quantile_is_small(tuples, heads[t], begin + t + 1, w, most)
-    return out
+    return there.size * cells <= most or np.unique(there).size * cells <= most
 
 
 @compiled
 def order_statistic_law(tuples, head, end, w, share):
-    """Law of a quantile of the values of the w newest existing of head ... end - 1, exactly.
+    """Return the exact distribution of a quantile of the values of the w newest existing of head
+    ... end - 1.
 
-    tuples : Tuples    share : float64 in [0, 1]; the quantile is the smallest inside value v such
-    that at least share * k of the k inside values are <= v
-    Returns (probabilities, values), ascending; the rest to 1: there is no value.
-    Cost: O(values * held * w**2), with a NaN among more than w held O(values * held * w**3), and
-    sorting the alternatives; O(w) where all is certain.
+    tuples : AttributeTuples    share : float64 in [0, 1]; the quantile is the smallest inside
+    value v such that at least share * k of the k inside values are <= v
+    Returns (probabilities, values), ascending; the rest to 1 is Pr(no value).
+    Cost: O(values * held * w**2); O(values * held * w**3) with a NaN among more than w held tuples;
+    O(w) if everything is certain.
     """
     if _certain(tuples, head, end, w):
         return _of_certain(tuples, head, end, w, share)
@@ -157,7 +75,7 @@ def order_statistic_law(tuples, head, end, w, share):
     while size > 0 and np.isnan(value[order[size - 1]]):
         size -= 1
         missing = True
-    # Where all held tuples are inside, one without a value is like one that does not exist.
+    # If all held tuples are inside, one without a value counts like one that does not exist.
     kinds = w + 1 if missing and end - head > w else 1
     over, none = _sums_above(prob, owner, order, size, end - head)
     existence, low, above = np.empty(end - head), np.zeros(end - head), np.zeros(end - head)
@@ -189,10 +107,10 @@ def order_statistic_law(tuples, head, end, w, share):
 
 @compiled
 def _sums_above(prob, owner, order, size, n):
-    """Of sorted alternatives, what their tuple's later ones sum to, and of tuples, those without
-    value: float64[size], float64[n].
+    """Return sums of probabilities: for sorted alternatives, of the later ones of the same tuple,
+    float64[size]; for tuples, of the alternatives without value, float64[n].
 
-    order : int64[m], alternatives by value; those from `size` on have none    owner : int64[m]
+    order : int64[m], alternatives by value, from `size` on without value    owner : int64[m]
     """
     over, above, none = np.empty(size), np.zeros(n), np.zeros(n)
     for r in range(size, order.size):
@@ -205,8 +123,7 @@ def _sums_above(prob, owner, order, size, n):
 
 @compiled
 def _split(low, over, none, existence, absent, to):
-    """Write the probabilities that a tuple is low, over, without a value (if `absent`, as not
-    existing), or absent."""
+    """Write the probabilities that a tuple is low, over, without a value, or absent."""
     if over == none == 0.0:
         low = existence
     elif low == none == 0.0:
@@ -218,7 +135,7 @@ def _split(low, over, none, existence, absent, to):
 
 @compiled
 def _at_most(parts, w, share, kinds):
-    """Pr(there is a value, and at least `share` of the inside values are low).
+    """Return Pr(there is a value, and at least `share` of the inside values are low).
 
     State: count n, number without a value (if `kinds` > 1), number of low values.
     """

@@ -1,28 +1,26 @@
-"""The distribution of a sum of independent Bernoulli variables, kept only where it has mass."""
+"""The distribution of a sum of independent Bernoulli variables, stored only where it has mass."""
 
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean, lean_fused
 
 # Buffers hold the probability of count k at index k + MARGIN, so that the taps k-4 ... k-1 of a
-# fused factor never fall outside and need no test in the loop. Counts start as np.int64(0): a
-# literal 0 is a type of its own for the compiler, and each function would be compiled twice.
+# fused factor stay inside and the loop needs no test. Counts start as np.int64(0), because the
+# compiler gives a literal 0 a different type and would compile each function twice.
 MARGIN = 4
 
-# Loops run over a multiple of this many cells, past the band over zeros: the SIMD of any machine
-# divides it, and the one-by-one remainder loops, as long as the band itself, are never entered.
+# Loops run over a multiple of LANES cells, past the band over zeros. The SIMD width of any machine
+# divides it, so the scalar remainder loops, as long as the band itself, are never entered.
 LANES = 32
 
 
 @compiled
 def padded(width):
-    """`width` rounded up to a multiple of LANES."""
     return ((width + LANES - 1) // LANES) * LANES
 
 
 @compiled
 def clear(law, begin, width):
-    """law[begin : begin + width] = 0."""
     cells = law[begin:]
     for k in range(width):
         cells[k] = 0.0
@@ -30,7 +28,7 @@ def clear(law, begin, width):
 
 @compiled
 def copy(source, begin, target, place, width):
-    """target[place : place + width] = source[begin : begin + width]; quicker to compile so."""
+    """Copy source[begin : begin + width] to target[place : place + width]; compiles faster so."""
     for k in range(width):
         target[place + k] = source[begin + k]
 
@@ -45,13 +43,13 @@ def trim(law, low, high, negligible):
     return low, high
 
 
-# Fused multiply-add may only spare roundings here; no comparison depends on it.
+# Fused multiply-add only saves rounding errors here; no comparison depends on it.
 @lean_fused
 def mix_next(cells, count, stay, come):
-    """cells[x] = stay * cells[x] + come * cells[x + 1] for x < count, in place.
+    """Set cells[x] = stay * cells[x] + come * cells[x + 1] for x < count, in place.
 
-    One more tuple for a distribution whose count k lies at w - k, or a tail Pr(x + N >= w) at x:
-    the loop runs forward and becomes SIMD.
+    Adds one tuple to a distribution whose count k is stored at w - k, or to a tail Pr(x + N >= w)
+    stored at x. The loop runs forward and becomes SIMD.
     """
     for x in range(count):
         cells[x] = stay * cells[x] + come * cells[x + 1]
@@ -59,11 +57,10 @@ def mix_next(cells, count, stay, come):
 
 @lean
 def count_one(law, low, high, stay, come, w, negligible):
-    """law[c] = stay * law[c] + come * law[c - 1] for counts c below w, in place: one more tuple.
+    """Add one tuple: law[c] = stay * law[c] + come * law[c - 1] for counts c below w, in place.
 
-    law : float64[at least w], its band [low, high)    come : that it counts    stay : that it does
-    not; what is missing to 1 leaves the distribution
-    Returns the new band, without ends below `negligible`; no mass comes back to an empty one.
+    Mass 1 - stay - come leaves the distribution. Returns the new band, without ends below
+    `negligible`; an empty band stays empty.
     """
     if low == high:
         return low, high
@@ -82,12 +79,12 @@ def count_one(law, low, high, stay, come, w, negligible):
 
 @lean_fused
 def convolve_four(source, low, high, p, begin, target):
-    """Law after up to four more tuples p[begin:begin+4], in one pass over the band.
+    """Compute the distribution after up to four more tuples p[begin:begin+4], in one pass.
 
-    source, target : float64 buffers with MARGIN and at least high + 2 * (MARGIN + LANES) cells; of
-    `source` the cells next to its band are zeroed, of `target` counts low ... high + 3 are the law.
-    p : float64[n] in [0, 1].  Cost: five multiplications a count, against eight one by one.
-    Error: a factor (1 +- u)**7 an entry.  Source: direct convolution with RF1's factors (A, 5.1).
+    source, target : float64 buffers with MARGIN and at least high + 2 * (MARGIN + LANES) cells; in
+    `source` the cells next to its band are zeroed, in `target` counts low ... high + 3 are valid.
+    Cost: five multiplications per count, against eight one by one.  Error: a factor (1 +- u)**7 per
+    entry.  Source: direct convolution with RF1's factors (A, 5.1).
     """
     # The product of four factors (1 - p + p z), a polynomial of degree 4 with taps c0 ... c4.
     c0, c1, c2, c3, c4 = 1.0, 0.0, 0.0, 0.0, 0.0
@@ -101,7 +98,7 @@ def convolve_four(source, low, high, p, begin, target):
         c0 = y * c0
     clear(source, low, MARGIN)
     clear(source, high + MARGIN, MARGIN + LANES)
-    # Slices from 0: the loop below then has no sign test on its index and becomes SIMD.
+    # Slices from 0: the loop then has no sign test on its index and becomes SIMD.
     s0, s1, s2 = source[low + 4 :], source[low + 3 :], source[low + 2 :]
     s3, s4, out = source[low + 1 :], source[low:], target[low + MARGIN :]
     for k in range(padded(high + MARGIN - low)):
@@ -110,12 +107,12 @@ def convolve_four(source, low, high, p, begin, target):
 
 @compiled
 def law_of_sum(p, negligible):
-    """Law of N = sum of independent Bernoulli(p[i]).
+    """Return the distribution of N = sum of independent Bernoulli(p[i]): float64[n + 1], zero
+    outside the band.
 
-    p : float64[n] in [0, 1]; negligible : float64 > 0, entries below it at the band's ends go.
-    Returns float64[n + 1], Pr(N = k) at index k, zero outside the band.
+    negligible : float64 > 0, smaller entries at the band's ends are dropped
     Cost: O(n * band), the band about sqrt(-2 ln negligible) standard deviations to each side.
-    Error: relative, at most (1 + u)**(2 n) - 1 an entry, and n * negligible absolute in all.
+    Error: relative, at most (1 + u)**(2 n) - 1 per entry, and n * negligible absolute in all.
     Source: RF1 of A, section 5.1; direct convolution as in Biscarri, Zhao & Brunner (2018).
     """
     n = p.size
@@ -135,12 +132,10 @@ def law_of_sum(p, negligible):
 
 @compiled
 def tails_of_law(law, least, most):
-    """Distribution function and survival function of a count on least ... most.
+    """Return Pr(N <= k) and Pr(N > k) at index k + 1, for k = -1 ... n: float64[2, n + 2].
 
-    law : float64[n + 1], Pr(N = k); 0 <= least <= most <= n
-    Returns float64[2, n + 2]: Pr(N <= k) and Pr(N > k) at index k + 1, for k = -1 ... n; exactly
-    0 and 1 where N cannot be otherwise. Each sums its own side, so small tails keep their digits.
-    Cost: O(n).  Error: relative, at most (1 + u)**n - 1 beyond that of the law.
+    law : float64[n + 1], Pr(N = k) of a count in least ... most; outside, the tails are 0 and 1
+    Each tail is summed from its end, so small tails keep their digits.
     """
     n = law.size - 1
     tails = np.empty((2, n + 2))

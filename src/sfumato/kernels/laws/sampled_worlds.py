@@ -1,24 +1,21 @@
-"""Seeded possible worlds of a stream: which of its alternatives a tuple takes in world s."""
+"""Seeded possible worlds of a stream: the alternative that a tuple takes in world s."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.laws.order_statistics import rank_of
 from sfumato.kernels.laws.tuples import AttributeTuples
-from sfumato.kernels.signals import after_signals
 
-SUM, AVERAGE, QUANTILE = 0, 1, 2
 GOLDEN_BITS = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class Drawn(NamedTuple):
-    """Tuples of which alternatives are drawn.
+    """Tuples whose alternatives are drawn.
 
     tuples : AttributeTuples    hashes : uint64[n], see `tuple_hashes`
-    first : int64, stream index of the first of them; the others follow
+    first : int64, stream index of the first tuple; the others follow
     """
 
     tuples: AttributeTuples
@@ -35,10 +32,7 @@ def _mixed(z):
 
 @compiled
 def tuple_hashes(seed, index):
-    """uint64[n], what all draws for the tuples of these stream indices share.
-
-    seed : int64; index : int64[n], a tuple's number among those of its key, from 0
-    """
+    """Return uint64[n], the hash shared by all draws for each tuple number (int64[n]) of a key."""
     out = np.empty(index.size, np.uint64)
     for i in range(index.size):
         out[i] = _mixed(np.uint64(seed) * GOLDEN_BITS + np.uint64(index[i]))
@@ -47,10 +41,7 @@ def tuple_hashes(seed, index):
 
 @lean
 def uniform(hashed, world):
-    """A number in [0, 1) that is a function of seed, tuple and world (SplitMix64's mixing).
-
-    hashed : uint64, of `tuple_hashes`; world : int64
-    """
+    """Return a number in [0, 1) as a function of seed, tuple and world (SplitMix64)."""
     step = np.uint64(world) * GOLDEN_BITS
     z = _mixed(hashed + step) + step
     z = (z ^ (z >> np.uint64(30))) * FIRST
@@ -59,10 +50,7 @@ def uniform(hashed, world):
 
 @lean
 def taken(tuples, hashes, i, world):
-    """Place of the alternative that tuple i takes in this world, -1 where it does not exist.
-
-    tuples : AttributeTuples; hashes : uint64[n].  O(alternatives).
-    """
+    """Return the place of the alternative that tuple i takes in this world, -1 if it is absent."""
     left = uniform(hashes[i], world)
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
         left -= tuples.prob[a]
@@ -73,7 +61,7 @@ def taken(tuples, hashes, i, world):
 
 @lean
 def take_all(tuples, hashes, begin, end, world, places):
-    """`taken` for tuples begin ... end - 1, written to the first places."""
+    """Write `taken` for tuples begin ... end - 1 to the first places."""
     prob = tuples.prob
     if prob.size == tuples.offsets.size - 1:  # one alternative each: a loop without branches
         for i in range(begin, end):
@@ -85,13 +73,13 @@ def take_all(tuples, hashes, begin, end, world, places):
 
 @compiled
 def laws_of_samples(samples, existence, near):
-    """Laws with equal weights on k rows of samples.  O(k n).
+    """Return laws with equal weights on k rows of samples: (places int64[k + 1], prob, value, used
+    int64[k]).
 
     samples : float64[k, n], each row ascending, NaN (last) for worlds without a result
-    existence : float64[k], what each law's probabilities sum to
-    near : float64, share of a value by which it may differ from the next and be the same
-    Returns (places int64[k + 1], prob, value, used int64[k]): ascending different values, and how
-    many samples each law is made of.
+    existence : float64[k], the sum of each law's probabilities
+    near : float64, relative difference up to which successive values are equal
+    used : number of samples in each law
     """
     k, n = samples.shape
     places, used = np.zeros(k + 1, np.int64), np.zeros(k, np.int64)
@@ -112,34 +100,3 @@ def laws_of_samples(samples, existence, near):
             prob[j] *= existence[t] / used[t]
         places[t + 1] = at
     return places, prob[:at], value[:at], used
-
-
-@compiled
-def sample_set(tuples, hashes, function, share, samples):
-    """An aggregate of all tuples in sampled worlds: float64[samples], NaN where there is none.
-
-    tuples : AttributeTuples; hashes : uint64[n], see `tuple_hashes`, of the tuples' stream indices
-    function : SUM, AVERAGE or QUANTILE, of which `share` is
-    Cost: O(samples * n), for quantiles times log n.  The worlds are those of count windows.
-    """
-    n = tuples.offsets.size - 1
-    result, there, places = np.empty(samples), np.empty(n), np.empty(n, np.int64)
-    steps = np.int64(0)
-    for s in range(samples):
-        steps = after_signals(steps + tuples.prob.size + 16 * n)
-        take_all(tuples, hashes, 0, n, s, places)
-        total, values = 0.0, 0
-        for a in places:
-            if a >= 0 and not np.isnan(tuples.value[a]):
-                there[values] = tuples.value[a]
-                total += there[values]
-                values += 1
-        if function == SUM:
-            result[s] = total
-        elif values == 0:
-            result[s] = np.nan
-        elif function == AVERAGE:
-            result[s] = total / values
-        else:
-            result[s] = np.sort(there[:values])[rank_of(share, values) - 1]
-    return result

@@ -1,4 +1,4 @@
-"""Exact law of the sum or average of the w newest existing tuples, while it has few outcomes."""
+"""The exact distribution of the sum or average of the w newest existing tuples, while small."""
 
 import numpy as np
 
@@ -10,15 +10,13 @@ from sfumato.kernels.tolerances import EPSILON, NEGLIGIBLE_STATE
 
 @compiled
 def _take(old, size, movable, stay, states, step, to, limits):
-    """`old` states, and `states` after one alternative: one ascending list without equals.
+    """Merge `old` states and `states` moved by one alternative into `to`, ascending and distinct.
 
-    old, states, to : (key int64[...], sum, probability), the first of which are in use, ascending
-        by key, then sum; the movable ones are the first of `old` and of `states`
-    stay : float64, factor of the movable ones of `old`, which go if it is 0
-    step : (int64, float64, float64), added to key and sum of the movable ones of `states`, and the
-        factor of their probability
-    limits : distance within which sums are one, and most states
-    Returns how many states there are, or `most` + 1 for more.  O(states).
+    A state is (int64 key, float64 sum, float64 probability). Only the first `movable` move; those
+    in `old` keep the share `stay`.
+    step : added to key and sum, and the factor of the probability
+    limits : distance within which sums are equal, and most states
+    Returns the number of states, or `most` + 1 if there are more.
     """
     key, total, prob = old
     from_key, from_total, from_prob = states
@@ -56,7 +54,7 @@ def _room(states):
 
 @compiled
 def _near(tuples, head, end):
-    """Distance within which sums of tuples head ... end - 1 differ by roundings."""
+    """Return the distance within which sums of tuples head ... end - 1 differ by rounding only."""
     scale = 0.0
     for i in range(head, end):
         top = 0.0
@@ -69,7 +67,7 @@ def _near(tuples, head, end):
 
 @compiled
 def _outcomes(states, size, average, stride, near):
-    """Probabilities and different values, ascending, of the sums or averages of these states."""
+    """Return probabilities and distinct ascending values of the sums or averages of states."""
     key, total, law = states
     of, reach = np.empty(size), np.empty(size)
     for s in range(size):
@@ -90,15 +88,15 @@ def _outcomes(states, size, average, stride, near):
 
 @compiled
 def sum_law(tuples, head, end, w, average, most):
-    """Law of the sum (or average) of the values of the w newest existing of head ... end - 1.
+    """Return the distribution of the sum or average of the values of the w newest existing of head
+    ... end - 1.
 
-    tuples : Tuples; one without a value adds nothing
-    average : bool; most : int64, give up beyond this number of states: (count, values, sum), the
-        count only where more than w tuples are held, the values only for an average
-    Returns (bool done, probabilities, values), ascending; the probabilities of an average fall
-    short of 1 by that of a window without a value.
-    Cost: O(held * states * a), a alternatives a tuple, and sorting the states once.
-    Error: sums within the roundings of adding them are one, states below 1e-19 are dropped.
+    tuples : AttributeTuples; one without a value adds nothing
+    most : largest number of states: (count, values, sum), the count only if more than w tuples are
+        held, the values only for an average
+    Returns (bool done, probabilities, values), ascending; the rest to 1 is Pr(no average).
+    Cost: O(held * states * a), a alternatives per tuple, and sorting the states once.
+    Error: sums that differ by rounding only are merged; states below 1e-19 are dropped.
     """
     near = _near(tuples, head, end)
     now, aside, spare = _room(most), _room(most), _room(most)
@@ -106,14 +104,14 @@ def sum_law(tuples, head, end, w, average, most):
     states, stride, steps = 1, w + 1, np.int64(0)  # key: count * stride + number of values
     one = stride if end - head > w else 0
     for i in range(end - 1, head - 1, -1):
-        movable = states  # not those that are full
+        movable = states  # states that are not full
         if now[0][states - 1] >= w * stride:
             movable = np.searchsorted(now[0][:states], w * stride)
         if movable == 0:
             break
         begin, last = tuples.offsets[i], tuples.offsets[i + 1]
         stay = 1.0 - existence_of(tuples.offsets, tuples.prob, i)
-        if stay == 0.0 and last - begin == 1 and movable == states:  # all move alike
+        if stay == 0.0 and last - begin == 1 and movable == states:  # all states move alike
             none = np.isnan(tuples.value[begin])
             for s in range(states):
                 now[0][s] += one + (1 if average and not none else 0)

@@ -9,9 +9,9 @@ from sfumato.kernels.tolerances import CERTAIN
 
 
 class AttributeTuples(NamedTuple):
-    """n tuples and their alternatives, end to end.
+    """n tuples and their concatenated alternatives.
 
-    offsets : int64[n + 1], where each tuple's alternatives begin
+    offsets : int64[n + 1], begin of each tuple's alternatives
     prob, value : float64[offsets[n]]; NaN: the tuple exists, but has no value
     """
 
@@ -22,11 +22,11 @@ class AttributeTuples(NamedTuple):
 
 @compiled
 def survey(existence, most):
-    """(bad, above, certain, possible) of an array of probabilities, in one pass.  O(n).
+    """Return (bad, above, certain, possible) of an array of probabilities, in one pass.
 
-    existence : float64[n]; most : float64 >= 1, what rounding may make of a probability
-    bad : index of the first value that is NaN or outside [0, most], -1 if none is
-    above : how many exceed 1;  certain : how many are at least 1;  possible : how many exceed 0
+    most : float64 >= 1, the largest value that rounding may produce for a probability
+    bad : index of the first value that is NaN or outside [0, most], else -1
+    above, certain, possible : numbers of values > 1, >= 1 and > 0
     """
     above, certain, possible = 0, 0, 0
     valid = True
@@ -47,8 +47,8 @@ def survey(existence, most):
 
 @compiled_ieee
 def rounded_to_one(total, terms):
-    """`total` of some probabilities, 1 where only roundings keep it off: 2**-52 a term of two or
-    more."""
+    """Return a `total` of probabilities, or 1 if it misses 1 by rounding only: 2**-52 per term for
+    two or more terms."""
     if total > 1.0 or (terms > 1 and total >= 1.0 - terms * 2.0**-52):
         return 1.0
     return total
@@ -56,36 +56,31 @@ def rounded_to_one(total, terms):
 
 @compiled_ieee
 def reaches(probability, threshold):
-    """Whether a computed probability is at least a threshold in [0, 1].
+    """Return True if a computed probability is at least a threshold in [0, 1].
 
-    The one rule of certainty, for every operator: what misses 1 by at most CERTAIN is 1, and so
+    This is the rule of certainty for every operator: a probability within CERTAIN of 1 is 1, and so
     reaches a threshold of 1. Elsewhere the floats are compared, and rounding decides a tie.
-    Takes arrays through `reaches_all`.
     """
     return probability >= threshold or probability >= 1.0 - CERTAIN
 
 
 def reaches_all(probability, threshold):
-    """`reaches` for an array of probabilities: bool[n].  NumPy."""
+    """Return `reaches` for an array of probabilities: bool[n].  NumPy."""
     return (probability >= threshold) | (probability >= 1.0 - CERTAIN)
 
 
 @compiled_ieee
 def existence_of(offsets, prob, i):
-    """Existence of tuple i: `existence_within` of its alternatives.
-
-    offsets : int64[n + 1]    prob : float64[offsets[n]]
-    """
+    """Return the existence of tuple i: `existence_within` of its alternatives."""
     return existence_within(prob, offsets[i], offsets[i + 1])
 
 
 @lean
 def existence_within(prob, begin, end):
-    """The sum of probabilities [begin, end), the alternatives of one tuple, at most 1.
+    """Return the sum of probabilities [begin, end), the alternatives of one tuple, at most 1.
 
-    The one rule of existence: summed with compensation (one rounding), then `rounded_to_one`. So
-    ten tenths are certain, and a window of confidence 1 counts only certain tuples.
-    O(alternatives).  Source: spec of the model; compensated summation: Neumaier (1974).
+    This is the rule of existence: a compensated sum (one rounding), then `rounded_to_one`. So ten
+    tenths are certain.  Source: spec of the model; compensated summation: Neumaier (1974).
     """
     total, lost = 0.0, 0.0
     for k in range(begin, end):
@@ -101,7 +96,6 @@ def existence_within(prob, begin, end):
 
 @compiled_ieee
 def existences(offsets, prob):
-    """`existence_of` every tuple: float64[n].  O(alternatives)."""
     result = np.empty(offsets.size - 1)
     for i in range(result.size):
         result[i] = existence_of(offsets, prob, i)
@@ -110,10 +104,9 @@ def existences(offsets, prob):
 
 @compiled_ieee
 def value_parts(offsets, prob, value, i):
-    """(with, without): probabilities that tuple i exists with a value, and that it exists without.
+    """Return the probabilities that tuple i exists with a value (not NaN), and without.
 
-    value : float64[offsets[n]], NaN for no value
-    They sum to its existence; exactly 0 where no alternative is of that kind.  O(alternatives).
+    They sum to its existence; exactly 0 if it has no such alternative.
     """
     existence, valued, none = existence_of(offsets, prob, i), 0.0, 0.0
     for k in range(offsets[i], offsets[i + 1]):
@@ -131,7 +124,7 @@ def value_parts(offsets, prob, value, i):
 
 @compiled_ieee
 def value_moments(offsets, prob, value, existence, i):
-    """(e, mu, var) of tuple i; e is exactly `existence` where each alternative has a value."""
+    """Return (e, mu, var) of tuple i; e is exactly `existence` if each alternative has a value."""
     total, mean, first, missing = 0.0, 0.0, np.nan, False
     for k in range(offsets[i], offsets[i + 1]):
         if np.isnan(value[k]):
@@ -153,21 +146,16 @@ def value_moments(offsets, prob, value, existence, i):
 
 @compiled_ieee
 def lift(offsets, prob, value, to):
-    """What tuples are to a channel: e, mu and var; mu = var = 0 where e = 0.
-
-    offsets : int64[n + 1]    prob, value : float64[m], NaN: no value    to : float64[3, n], written
-    O(m).
-    """
+    """Write e, mu and var of each tuple, as `value_moments`, to float64[3, n]."""
     for i in range(offsets.size - 1):
         existence = existence_of(offsets, prob, i)
         to[0, i], to[1, i], to[2, i] = value_moments(offsets, prob, value, existence, i)
 
 
 class WindowTuples(NamedTuple):
-    """Tuples of a window in order: those held before, then the arrivals of a call.
+    """Tuples of a window in order: the held ones, then the arrivals of a call.
 
-    offsets : int64[n + 1], prob, value : float64[...], their alternatives, NaN for no value
-    first : int64, stream index of position 0
+    first : int64, stream index of position 0; the others as in AttributeTuples
     """
 
     offsets: np.ndarray
@@ -178,7 +166,7 @@ class WindowTuples(NamedTuple):
 
 @lean
 def centred(tuples, i, reference):
-    """Existence, mean and variance of tuple i's (value - reference) * (it exists).
+    """Return existence, mean and variance of tuple i's (value - reference) * (it exists).
 
     A NaN alternative exists and adds 0 to the sum: its value is 0.
     """
@@ -188,7 +176,7 @@ def centred(tuples, i, reference):
         x = value[a]
         total += prob[a]
         mean += prob[a] * ((0.0 if np.isnan(x) else x) - reference)
-    scale = existence / total  # 1 but for roundings
+    scale = existence / total  # 1 except for rounding
     mean *= scale
     variance = (1.0 - existence) * mean * mean
     for a in range(offsets[i], offsets[i + 1]):

@@ -1,5 +1,5 @@
 """Rankings of uncertain tuples under generation rules, and the timetable of top-k queries.
 
-One semantics a file.
-Open to the operators of ranking.
+Each file holds one semantics.
+May be imported by the operators of ranking.
 """

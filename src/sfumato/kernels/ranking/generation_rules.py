@@ -1,9 +1,9 @@
-"""What each ranked item adds to the count of those above the others, and where that is settled.
+"""The factor of each ranked item in the count of items above, and the positions that it decides.
 
-Items stand in rank order, best first. Seen from position x, every generation rule but x's own is
-one independent tuple that exists with the mass of its members above x (D, section 3): a factor
-1 - m + m z of the law of how many rank higher. So item i brings one factor, with the mass of its
-rule up to i, that holds for the positions strictly between i and the rule's next member.
+Items are in rank order, best first. At position x, every generation rule except the rule of x is an
+independent tuple that exists with the mass of its members above x (D, section 3): a factor
+1 - m + m z of the distribution of the number of items above. So item i adds one factor, with the
+mass of its rule up to i. It holds for the positions strictly between i and the rule's next member.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ RULE_CUT = 80.0  # twice the exponent of a negligible probability: exp(-40) = 4e
 
 
 class Factors(NamedTuple):
-    """What each of m items, in rank order, adds to the count of those above the others.
+    """Contribution of each of m items, in rank order, to the count of items above the others.
 
     prob : float64[m] in (0, 1], of the item itself
     mass : float64[m], of its rule up to and with the item, at most 1
@@ -30,25 +30,11 @@ class Factors(NamedTuple):
 
 
 @compiled
-def rule_masses(prob, rule, rules):
-    """Total probability of each rule's members.
-
-    prob : float64[n];  rule : int64[n] in [-1, rules), -1 for no rule
-    Returns float64[rules].  Cost: O(n).  Error: (1 + u)**n, plain summation.
-    """
-    total = np.zeros(rules)
-    for i in range(prob.size):
-        if rule[i] >= 0:
-            total[rule[i]] += prob[i]
-    return total
-
-
-@compiled
 def rule_factors(prob, rule, rules):
-    """The factors of items.
+    """Return the factors of items in rank order.
 
-    prob : float64[m] in (0, 1], in rank order;  rule : int64[m] in [-1, rules), -1 for no rule
-    Cost: O(m + rules).  Error: that of summation.  Source: D, section 3 (compressed rules).
+    prob : float64[m] in (0, 1];  rule : int64[m] in [-1, rules), -1 for no rule
+    O(m + rules).  Error: as summation.  Source: D, section 3 (compressed rules).
     """
     m = prob.size
     mass = prob.copy()
@@ -67,13 +53,13 @@ def rule_factors(prob, rule, rules):
 
 @compiled
 def undecided(factors, least, most):
-    """Positions where Pr(fewer than k items above) is neither 1 nor 0, for least <= k <= most.
+    """Return positions where Pr(fewer than k items above) is neither 1 nor 0, least <= k <= most.
 
-    Returns (begin, end): up to position `begin` at least `least` items can only be above with
+    Returns (begin, end): up to position `begin`, at least `least` items are above only with
     probability < 4e-18; from `end` on, fewer than `most` are above with probability < 4e-18. end =
     m if the items do not reach that far.
     O(m).  Source: Bernstein's and Chernoff's bounds for sums of independent variables, on all rules
-    above; leaving one's own rule out moves the mean by at most 1.
+    above; leaving out the item's rule moves the mean by at most 1.
     """
     prob, mass = factors.prob, factors.mass
     mean, variance, rules = 0.0, 0.0, 0

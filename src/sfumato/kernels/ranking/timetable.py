@@ -2,27 +2,27 @@
 
 Source: D, sections 7 and 8.
 
-Groups 0 ... g - 1 have bounds f and costs k, both rising strictly. A run of group e answers the
-groups 0 ... e and costs k[e]. Between two answers of group i at most f[i] units pass. The last
-group runs once a cycle, at its end, where everything begins anew.
+Groups 0 ... g - 1 have bounds f and costs k, both strictly ascending. A run of group e answers the
+groups 0 ... e and costs k[e]. Two answers of group i are at most f[i] units apart. The last group
+runs once per cycle, at its end, where the schedule restarts.
 """
 
 import numpy as np
 
 from sfumato.kernels.compile import compiled
 
-DENSE = 8  # with more than one step in so many cells, whole rows are quicker than the steps alone
+DENSE = 8  # with more than one step per DENSE cells, whole rows are faster than steps alone
 
 
 @compiled
 def extend_costs(lower, bound, cost, row):
-    """DP(i, t), the least cost of groups 0 ... i in [0, t] when nothing runs at 0 and after t.
+    """Compute DP(i, t), the least cost of groups 0 ... i in [0, t] without runs at 0 and after t.
 
     lower : int64[bound], DP(i - 1, t);  bound, cost : f[i], k[i];  row : int64[>= bound], the
     result
-    O((row.size - bound) * steps), steps <= bound: where `lower` does not rise, the longest rest
-    after the last run of group i is the best one, for DP(i, t) never falls.
-    Source: D, (7), of which only t < f[i + 1] is ever needed.
+    O((row.size - bound) * steps), steps <= bound: where `lower` is constant, the longest rest after
+    the last run of group i is the best one, because DP(i, t) never decreases.
+    Source: D, (7), which is only needed for t < f[i + 1].
     """
     row[:bound] = lower
     if row.size == bound:
@@ -39,7 +39,7 @@ def extend_costs(lower, bound, cost, row):
                 least = min(least, lower[steps[j]] + row[t - 1 - steps[j]])
             row[t] = cost + least
         return
-    backwards = np.empty(row.size, dtype=np.int64)  # so that both run forwards: SIMD
+    backwards = np.empty(row.size, dtype=np.int64)  # so that both arrays run forwards: SIMD
     for t in range(bound):
         backwards[row.size - 1 - t] = row[t]
     for t in range(bound, row.size):
@@ -53,7 +53,7 @@ def extend_costs(lower, bound, cost, row):
 
 @compiled
 def last_run(lower, row, t, bound, cost):
-    """Time of the last run of group i in [0, t] under DP(i, t) = row[t]; the earliest such."""
+    """Return the earliest possible time of the last run of group i in [0, t], DP(i, t) = row[t]."""
     for s in range(bound - 1, -1, -1):
         if row[t - 1 - s] + cost + lower[s] == row[t]:
             return t - s
@@ -62,11 +62,11 @@ def last_run(lower, row, t, bound, cost):
 
 @compiled
 def optimal_timetable(f, k):
-    """The timetable of least cost per unit of time.
+    """Return the timetable of least cost per unit of time.
 
     f, k : int64[g], g >= 1, strictly ascending, at least 1; sums below 2**63
     Returns times int64[r], ascending, and groups int64[r] of the runs in (0, cycle]; the last run
-    is that of group g - 1 at the cycle's end. Of equally good cycles the shortest.
+    is a run of group g - 1 at the cycle's end. Of equally good cycles the shortest is returned.
     Cost: O(f[g - 1]**2 / 2) at worst, usually far less (see extend_costs); memory O(sum of f).
     Source: D, section 7 and Algorithm 1. Its rows run to f[g - 1]; row i is needed to f[i + 1].
     """
@@ -120,9 +120,9 @@ def optimal_timetable(f, k):
 
 @compiled
 def greedy_timetable(f):
-    """The timetable that runs each group at the last run of the one before within its bound.
+    """Return the timetable that runs each group at the last run of the previous one in its bound.
 
-    f : int64[g], g >= 1, strictly ascending, at least 1 (costs, rising too, do not matter)
+    f : int64[g], g >= 1, strictly ascending, at least 1 (costs, also ascending, do not matter)
     Returns times and groups as optimal_timetable. Its cost is at most twice the optimum.
     Cost: O(f[g - 1]).  Source: D, section 8 and Algorithm 2.
     """

@@ -1,36 +1,36 @@
 """U-Topk: the most probable vector of the k best existing items, exactly, with rules.
 
-A vector V is the top k of a world if its members exist and no other item above its last does.
-Looking at the first i items only, the best choice of k members takes from each chosen rule its
-most probable item p, every other rule R being absent with 1 - m_R: so the k rules of greatest
-gain log p - log(1 - m_R). Demanding absence below V's last member too can only lower a vector's
-probability, so the maximum over all i is the answer. A rule's gain never falls as i grows: one
-heap of the k greatest follows them, O(log k) an item.
+A vector V is the top k of a world if its members exist and no other item above its last member
+does. Among the first i items, the best k members are the most probable item p of each chosen rule,
+and every other rule R is absent with 1 - m_R. So the chosen rules are the k rules of greatest gain
+log p - log(1 - m_R). Requiring absence below V's last member too can only lower a vector's
+probability, so the maximum over all i is the answer. A rule's gain never decreases with i, so one
+heap of the k greatest follows them.
 
 Source: the scan over prefixes for x-relations of Yi, Li, Kollios and Srivastava (2008), of the
-definition of Soliman, Ilyas and Chang (2007), named in D, section 2; the heap is ours.
+definition of Soliman, Ilyas and Chang (2007), named in D, section 2; the search over tuples with
+several alternatives is new.
 """
 
+import heapq
 import math
 from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import number_codes
 from sfumato.kernels.compile import compiled
+from sfumato.kernels.ranking.ranked_items import front_items, round_digits
 from sfumato.kernels.tolerances import LOG_TIE
 
+MOST_SEQUENCES = 20_000  # sequences examined for one vector of tuples
 
-class Chosen(NamedTuple):
-    """The rules of greatest gain: a binary heap, least gain first.
 
-    heap : int64[k], rules;  where : int64[rules], place in the heap or -1
-    pick : int64[rules], the rule's most probable item so far, -1 before its first
-    mass : float64[rules], probability of the rule's items so far, at most 1
-    absent, gain : float64[rules], log(1 - mass), and log p - log(1 - mass)
-    """
+class ChosenRules(NamedTuple):
+    """State of the rules: bool[rules], whether among the k of greatest gain; int64, the most
+    probable item, -1 before the first; float64, mass, log(1 - mass), and gain."""
 
-    heap: np.ndarray
-    where: np.ndarray
+    inside: np.ndarray
     pick: np.ndarray
     mass: np.ndarray
     absent: np.ndarray
@@ -38,58 +38,23 @@ class Chosen(NamedTuple):
 
 
 @compiled
-def sink(chosen, at, size):
-    """Restore the heap's order below place `at`, whose gain has grown."""
-    heap, where, gain = chosen.heap, chosen.where, chosen.gain
-    rule = heap[at]
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and gain[heap[child + 1]] < gain[heap[child]]:
-            child += 1
-        if gain[heap[child]] >= gain[rule]:
-            break
-        heap[at] = heap[child]
-        where[heap[at]] = at
-        at = child
-    heap[at] = rule
-    where[rule] = at
-
-
-@compiled
-def rise(chosen, at):
-    """Restore the heap's order above place `at`, where a rule was put."""
-    heap, where, gain = chosen.heap, chosen.where, chosen.gain
-    rule = heap[at]
-    while at > 0 and gain[heap[(at - 1) // 2]] > gain[rule]:
-        heap[at] = heap[(at - 1) // 2]
-        where[heap[at]] = at
-        at = (at - 1) // 2
-    heap[at] = rule
-    where[rule] = at
-
-
-@compiled
 def scan(prob, unit, units, k, stop):
     """Follow the k best rules over the first `stop` items.  O(stop log k + units).
 
-    unit : int64[m] in [0, units), the item's rule, or one of its own
+    unit : int64[m] in [0, units), the item's rule, or a separate unit for an item without rule
     Returns (best, length, ended, chosen): the greatest log probability of k members and the number
-    of items it was found at, whether the scan reached its end, and the rules there.
+    of items at which it was found, whether the scan reached its end, and the rules at that point.
     """
-    chosen = Chosen(
-        np.empty(k, dtype=np.int64),
-        np.full(units, -1),
-        np.full(units, -1),
-        np.zeros(units),
-        np.zeros(units),
-        np.zeros(units),
-    )
-    mass = chosen.mass
+    none, zeros = np.full(units, -1), np.zeros(units)
+    chosen = ChosenRules(none > 0, none, zeros, zeros.copy(), zeros.copy())
+    mass, gain, within = chosen.mass, chosen.gain, chosen.inside
+    heap = [(0.0, np.int64(0))]  # (gain, rule), least first; some entries have outdated gains
+    heap.clear()
     best, length, size = -np.inf, 0, 0
     inside, outside, mean = 0.0, 0.0, 0.0  # logs of the members, of the absent; expected count
     for i in range(stop):
         spare = mean - k + 1
-        # Any vector that reaches further needs fewer than k of these: Chernoff's bound.
+        # Chernoff's bound: any vector that reaches further needs fewer than k of these.
         if spare > 0 and -spare * spare / (2 * mean) < best - LOG_TIE:
             return best, length, False, chosen
         u = unit[i]
@@ -98,31 +63,29 @@ def scan(prob, unit, units, k, stop):
         old = chosen.pick[u]
         new = i if old < 0 or prob[i] > prob[old] else old
         chosen.pick[u] = new
-        if chosen.where[u] < 0:
+        if not within[u]:
             outside -= chosen.absent[u]
         else:
             inside += math.log(prob[new]) - math.log(prob[old])
         chosen.absent[u] = math.log1p(-mass[u]) if mass[u] < 1.0 else -np.inf
-        chosen.gain[u] = math.log(prob[new]) - chosen.absent[u]
-        out = -1
-        if chosen.where[u] >= 0:
-            sink(chosen, chosen.where[u], size)
-        elif size < k:
-            chosen.heap[size] = u
-            rise(chosen, size)
+        gain[u] = math.log(prob[new]) - chosen.absent[u]
+        out = np.int64(-1)
+        if not within[u] and size < k:
             size += 1
             inside += math.log(prob[new])
-        elif chosen.gain[u] > chosen.gain[chosen.heap[0]] + LOG_TIE:
-            out = chosen.heap[0]
-            chosen.where[out] = -1
-            chosen.heap[0] = u
-            sink(chosen, 0, size)
-            inside += math.log(prob[new]) - math.log(prob[chosen.pick[out]])
-        else:
-            out = u
+        elif not within[u]:
+            while not within[heap[0][1]] or heap[0][0] != gain[heap[0][1]]:
+                heapq.heappop(heap)
+            out = heap[0][1] if gain[u] > heap[0][0] + LOG_TIE else u
+            if out != u:
+                inside += math.log(prob[new]) - math.log(prob[chosen.pick[out]])
+        within[u] = out != u
+        if within[u]:
+            heapq.heappush(heap, (gain[u], u))
         if out >= 0:
+            within[out] = False
             outside += chosen.absent[out]
-            if outside == -np.inf:  # more than k rules exist for certain
+            if outside == -np.inf:  # more than k rules certainly exist
                 return best, length, False, chosen
         if size == k and inside + outside > best + LOG_TIE:
             best, length = inside + outside, i + 1
@@ -131,7 +94,7 @@ def scan(prob, unit, units, k, stop):
 
 @compiled
 def likeliest_world(chosen, prob):
-    """The most probable world, from the rules after the last item: (log probability, its
+    """Return the most probable world, from the rules after the last item: (log probability,
     positions)."""
     value, count = 0.0, 0
     members = np.empty(chosen.pick.size, dtype=np.int64)
@@ -148,7 +111,8 @@ def likeliest_world(chosen, prob):
 
 @compiled
 def chance_of(members, length, prob, unit, units):
-    """Probability, and its log, that just `members` exist among the first `length` items."""
+    """Return the probability that exactly `members` exist among the first `length` items, and its
+    log."""
     member, above = np.zeros(units, dtype=np.bool_), np.zeros(units)
     product, log = 1.0, 0.0
     for i in members:
@@ -165,29 +129,195 @@ def chance_of(members, length, prob, unit, units):
 
 
 @compiled
-def likeliest_vector(prob, unit, units, k, full):
-    """The most probable top-k vector: ascending int64[<= k] positions, probability, its log.
+def ordered_units(items, order):
+    """Return items in some order: the order, their probabilities and units, and the number of
+    units. A unit is a rule, or an item without one."""
+    unit = np.empty(order.size, np.int64)
+    for i in range(order.size):
+        x = order[i]
+        unit[i] = items.rule[x] if items.rule[x] >= 0 else items.rules + x
+    return order, items.prob[order], unit, items.rules + items.key.size
 
-    prob : float64[m] in (0, 1], in rank order;  unit : int64[m] in [0, units), the item's rule
-    (items without one have a unit of their own);  k : int >= 1
-    full : whether only vectors of k members count. Otherwise a world of fewer than k items has all
-    of them as its vector; empty, with probability 0, if no world has k items.
-    Of vectors whose probabilities differ by less than a factor 1 + 1e-10 one that ends earlier is
-    returned.  O(m log k).  Error: of the probability relative, (m + k) u; 0 below 1e-308, where the
-    logarithm still shows.
+
+@compiled
+def likeliest_vector(ordered, k, full):
+    """Return the most probable top-k vector of items: int64[<= k] in rank order, probability, log.
+
+    ordered : `ordered_units` of all items in rank order
+    full : bool, count only vectors of k members. Otherwise the vector of a world of fewer than k
+        items is all of them. Empty, with probability 0, if no world has k items.
+    Of vectors whose probabilities differ by less than a factor 1 + 1e-10, the one that ends earlier
+    is returned.  O(m log k).  Error: of the probability relative, (m + k) u; 0 below 1e-308, where
+    the logarithm is still valid.
     """
+    order, prob, unit, units = ordered
     best, length, ended, chosen = scan(prob, unit, units, k, prob.size)
     if ended and not full:
         value, members = likeliest_world(chosen, prob)
         if members.size < k and value > best + LOG_TIE:
             product, log = chance_of(members, prob.size, prob, unit, units)
-            return members, product, log
+            return order[members], product, log
     if length == 0:
-        return np.empty(0, dtype=np.int64), 0.0, -np.inf
+        return np.empty(0, np.int64), 0.0, -np.inf
     chosen = scan(prob, unit, units, k, length)[3]
-    members = np.empty(k, dtype=np.int64)
-    for j in range(k):
-        members[j] = chosen.pick[chosen.heap[j]]
-    members = np.sort(members)
+    members = np.sort(chosen.pick[chosen.inside])
     product, log = chance_of(members, members[k - 1] + 1, prob, unit, units)
-    return members, product, log
+    return order[members], product, log
+
+
+class TupleItems(NamedTuple):
+    """The items, in rank order, that the top k can reach, and their units.
+
+    prob : float64[e];  owner, unit : int64[e], numbers of tuples and units by first occurrence
+    units : their number;  unit_of : int64[tuples], the unit of each tuple
+    absent, never : log probability that no unit has any member, without zeros, and the number of
+        zeros
+    gone : float64[units], the log probability per unit, or 1.0 for a zero
+    """
+
+    prob: np.ndarray
+    owner: np.ndarray
+    unit: np.ndarray
+    unit_of: np.ndarray
+    gone: np.ndarray
+    absent: float
+    never: int
+
+
+@compiled
+def _log_or_one(chance):
+    """Return the logarithm of a probability, or 1.0 for probability 0."""
+    return math.log(chance) if chance > 0.0 else 1.0
+
+
+@compiled
+def _extend(some, sequence, length, member, chances):
+    """Add to chances[t], for each t that may follow, Pr(a sequence and then tuple t are the top).
+
+    member : int64[tuples], working memory of -1.  Returns Pr(only the sequence exists).
+    Let F(x) be the probability that the sequence exists in this order with its last one as item x.
+    Adding t gives F'(y) = Pr(y) (sum of F(x) over the items x above y). No other tuple may exist
+    above: this is the product, over the other units, of 1 - their mass above y.  O(e + k).
+    """
+    f, taken = np.zeros(length + 1), np.zeros(some.gone.size, np.bool_)
+    f[0] = 1.0
+    above, log, never = np.zeros(some.gone.size), 0.0, 0
+    for j in range(length):
+        member[sequence[j]] = j
+        taken[some.unit_of[sequence[j]]] = True
+    for i in range(some.prob.size):
+        t, u, p = some.owner[i], some.unit[i], some.prob[i]
+        if member[t] >= 0:
+            f[member[t] + 1] += p * f[member[t]]
+        if taken[u]:
+            continue
+        own = _log_or_one(1.0 - min(above[u], 1.0))
+        if own > 0.0:
+            never -= 1
+        else:
+            log -= own
+        if never == 0:
+            chances[t] += p * f[length] * math.exp(log)
+        above[u] += p
+        own = _log_or_one(1.0 - min(above[u], 1.0))
+        if own > 0.0:
+            never += 1
+        else:
+            log += own
+    log, never = some.absent, some.never
+    for u in range(some.gone.size):
+        if taken[u]:
+            if some.gone[u] > 0.0:
+                never -= 1
+            else:
+                log -= some.gone[u]
+    for j in range(length):
+        member[sequence[j]] = -1
+    return f[length] * math.exp(log) if never == 0 else 0.0
+
+
+@compiled
+def _tuple_items(items, k):
+    """Return the `TupleItems`, and the tuples in the order of their numbers there."""
+    order, _, _, end = front_items(items, k, k)
+    _, prob, unit, units = ordered_units(items, np.arange(items.key.size))
+    mass = np.zeros(units)
+    for x in range(unit.size):
+        mass[unit[x]] += prob[x]
+    absent, never = 0.0, 0
+    for u in range(units):
+        log = _log_or_one(1.0 - min(mass[u], 1.0))
+        if log > 0.0:
+            never += 1
+        else:
+            absent += log
+    owner, first = number_codes(items.owner[order[:end]], items.tuples)
+    own, begin = number_codes(unit[order[:end]], units)
+    gone = np.empty(begin.size)
+    for u in range(begin.size):
+        gone[u] = _log_or_one(1.0 - min(mass[unit[order[begin[u]]]], 1.0))
+    some = TupleItems(prob[order[:end]], owner, own, own[first], gone, absent, never)
+    return some, items.owner[order[first]]
+
+
+@compiled
+def likeliest_vector_of_tuples(items, keys, k, full):
+    """Return the most probable top-k vector of tuples, int64[<= k] in rank order, and probability.
+
+    keys : float64[tuples], breaks ties of vectors equally probable to 12 digits: the vector with
+        the better keys wins, first rank first;  full : as in `likeliest_vector`
+    A vector is a sequence of tuples, with any of their alternatives. A longer sequence is the top
+    of a subset of the same worlds, so the probability of a sequence bounds its extensions. The
+    first complete vector that a best-first search takes is the answer.
+    The probability is -1 if it is not among MOST_SEQUENCES sequences.  O(e + k) for each.
+    """
+    some, tuples = _tuple_items(items, k)
+    place, member = np.empty(tuples.size, np.int64), np.full(tuples.size, -1)
+    by_tuple = np.argsort(tuples)
+    for i, t in enumerate(by_tuple[np.argsort(keys[tuples[by_tuple]], kind="mergesort")]):
+        place[t] = i
+    # Sequence n is sequence parent[n] and then tuple last[n]; of equally probable sequences, those
+    # not yet complete are taken first.
+    parent, last, chance = [np.int64(-1)], [np.int64(-1)], [1.0]
+    waiting = [(-1.0, np.int64(0), np.int64(0))]
+    size = min(k, tuples.size)
+    sequence, best, places = np.empty(size, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+    found, worth, taken = 0.0, 0.0, 0
+    while len(waiting) > 0:
+        value, complete, node = heapq.heappop(waiting)
+        if found > 0.0 and value > worth:
+            break
+        length, at = 0, node
+        while last[at] >= 0:
+            sequence[length] = last[at]
+            length += 1
+            at = parent[at]
+        sequence[:length] = sequence[:length][::-1].copy()
+        if complete == 1:
+            own = place[sequence[:length]]
+            better = found == 0.0 or own.size < places.size
+            for j in range(min(own.size, places.size)):
+                if own[j] != places[j]:
+                    better = own[j] < places[j]
+                    break
+            if better:
+                best, places, found, worth = sequence[:length].copy(), own, chance[node], value
+            continue
+        taken += 1
+        if taken > MOST_SEQUENCES:
+            return best[:0], -1.0
+        chances = np.zeros(tuples.size)
+        alone = _extend(some, sequence, length, member, chances)
+        if not full and alone > 0.0:
+            parent.append(parent[node])
+            last.append(last[node])
+            chance.append(alone)
+            heapq.heappush(waiting, (-round_digits(alone), np.int64(1), np.int64(len(last) - 1)))
+        for t in range(tuples.size):
+            if chances[t] > 0.0:
+                parent.append(node)
+                last.append(np.int64(t))
+                chance.append(chances[t])
+                end = np.int64(1) if length + 1 == k else np.int64(0)
+                heapq.heappush(waiting, (-round_digits(chances[t]), end, np.int64(len(last) - 1)))
+    return tuples[best], found

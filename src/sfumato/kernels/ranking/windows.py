@@ -5,36 +5,30 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.ranking.best_of_columns import best_rows, expected_key
-from sfumato.kernels.ranking.generation_rules import rule_factors, undecided
-from sfumato.kernels.ranking.top_k_probability import (
-    ITEMS_PER_BLOCK,
-    SUMMED_K,
-    Tails,
-    sum_by_tuple,
-    top_k_tails,
-)
+from sfumato.kernels.ranking.ranked_items import RankedItems
+from sfumato.kernels.ranking.semantics import rank_items, rank_streams
 from sfumato.kernels.signals import after_signals
 
-NO_INSTANT = -(2**62)  # no instant is past
+NO_INSTANT = -(2**62)  # before any instant
 NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation, or time
+RULE_EXCESS = 1e-9  # rounding error by which the members of a rule may exceed 1
+REJECT, SCALE = 0, 1  # treatment of rules above that: drop later tuples, or divide all
 
 
 @compiled
 def judge(scope, time, late, punctuation, clock, newest):
-    """Rows that come too late, those marked so and those behind; moves the clocks.
+    """Select late rows, marked as such or behind the clock, and advance the clocks.
 
-    scope, time, punctuation : int64[n]    late : bool[n], those marked
-    clock, newest : int64[scopes], written: no instant up to `clock` is open, and the greatest
-        punctuation
+    scope, time, punctuation : int64[n]    late : bool[n], rows marked as late
+    clock, newest : int64[scopes], written: the last closed instant, and the greatest punctuation
     Returns bool[n], and the clock of its scope after each row, int64[n].
     """
     n = scope.size
-    behind, steps = late.copy(), np.empty(n, dtype=np.int64)
+    behind, steps = late.copy(), np.empty(n, np.int64)
     for i in range(n):
         s, settled = scope[i], np.int64(NO_INSTANT)
-        if not late[i] and punctuation[i] > newest[s]:  # a late row's is its own source's
-            settled = min(newest[s] + 1, time[i])  # a row of that very time may follow it
+        if not late[i] and punctuation[i] > newest[s]:  # for a late row, it is its source's
+            settled = min(newest[s] + 1, time[i])  # a row of the same time may follow
             newest[s] = punctuation[i]
         behind[i] |= time[i] < max(clock[s], settled)
         clock[s] = max(clock[s], settled)
@@ -46,10 +40,10 @@ def judge(scope, time, late, punctuation, clock, newest):
 
 @compiled
 def known_at(begin, steps, scope, time, otherwise):
-    """When some times were known: the first step of its scope that reaches each, int64[n].
+    """Return when some times became known: the first step of the scope that reaches each, int64[n].
 
     begin : int64[scopes + 1], scope s has the steps begin[s] ... begin[s + 1], ascending
-    otherwise : int64[n], where a scope has no steps; NO_PUNCTUATION where none reaches
+    otherwise : int64[n], used if a scope has no steps; NO_PUNCTUATION if no step reaches the time
     """
     found = otherwise.copy()
     for i in range(scope.size):
@@ -60,218 +54,83 @@ def known_at(begin, steps, scope, time, otherwise):
     return found
 
 
-class Rankings(NamedTuple):
-    """The answers to several k, one after the other: k number c has offsets[c] ... offsets[c + 1].
+class RankedWindowTuples(NamedTuple):
+    """n tuples of w windows, window by window: held tuples, then arrivals.
 
-    rank : int64, 1, 2, ...;  tuples : int64
-    score : float64, of the tuple's most probable alternative
-    value : float64, Pr_k; under U-Topk the probability of the whole vector, under U-kRanks that of
-        having this rank, and the expected rank or the sum where these rank the tuples
-    stream : int64, -1 unless streams are ranked
-    """
-
-    offsets: np.ndarray
-    rank: np.ndarray
-    tuples: np.ndarray
-    score: np.ndarray
-    value: np.ndarray
-    stream: np.ndarray
-
-
-class WindowRun(NamedTuple):
-    """One run, at an instant, for several queries.
-
-    query, k, ranking : int64[q], of each query its number, its k, and which ranking is its answer
-    time, answered : int, the instant, and when it was answered, in microseconds
-    row : int64[tuples], what is written of a tuple
-    """
-
-    query: np.ndarray
-    k: np.ndarray
-    ranking: np.ndarray
-    time: int
-    answered: int
-    row: np.ndarray
-
-
-class AnswerRows(NamedTuple):
-    """n rows of answers, column by column: all int64[n], but score and probability float64[n]."""
-
-    query: np.ndarray
-    k: np.ndarray
-    time: np.ndarray
-    answered: np.ndarray
-    rank: np.ndarray
-    row: np.ndarray
-    stream: np.ndarray
-    score: np.ndarray
-    probability: np.ndarray
-
-
-@compiled
-def write_answers(out, at, run, rankings):
-    """Write the answers of one run to each of its queries; returns where the next ones go.
-
-    out : AnswerRows, filled from row `at` on;  run : WindowRun;  rankings : Rankings of its k
-    One pass, column by column: there may be far more rows than tuples, as every query gets its own.
-    """
-    offsets = rankings.offsets
-    for j in range(run.query.size):
-        begin, end = offsets[run.ranking[j]], offsets[run.ranking[j] + 1]
-        size = end - begin
-        out.query[at : at + size] = run.query[j]
-        out.k[at : at + size] = run.k[j]
-        out.time[at : at + size] = run.time
-        out.answered[at : at + size] = run.answered
-        out.rank[at : at + size] = rankings.rank[begin:end]
-        out.stream[at : at + size] = rankings.stream[begin:end]
-        out.score[at : at + size] = rankings.score[begin:end]
-        out.probability[at : at + size] = rankings.value[begin:end]
-        for i in range(size):
-            out.row[at + i] = run.row[rankings.tuples[begin + i]]
-        at += size
-    return at
-
-
-@compiled
-def count_answers(changes, latency, every):
-    """How many answers there are, how many are later than their `every`, and their latency.
-
-    changes : bool[n], where another answer begins;  latency, every : int64[n] microseconds,
-        latency negative where unknown
-    Returns (answers, late ones, the sum of the known latencies).
-    """
-    answers, late, total = 0, 0, 0
-    for i in range(changes.size):
-        if changes[i]:
-            answers += 1
-            late += latency[i] > every[i]
-            total += max(latency[i], 0)
-    return answers, late, total
-
-
-class MovingWindows(NamedTuple):
-    """w windows, each with the tuples it held and then its arrivals: n tuples in all.
-
-    begin : int64[w + 1], window j's tuples are those at begin[j] ... begin[j + 1]
+    begin : int64[w + 1], window j has the tuples begin[j] ... begin[j + 1]
     fresh : int64[w], place of its first arrival
-    row, time : int64[n]
-    since : int64[n], of an arrival the number of the oldest tuple that a window of so many rows
-        holds behind it;  before : int64[w], the same before all of them
-    length : int, of windows of time; 0 where they hold so many rows
+    place : int64[n], time, or number of arrival if windows are measured in rows
+    valid : bool[n], False for a tuple that overfilled its rule; written
+    rule : int64[n] in [-1, rules), -1 for none;  stream : int64[n]
+    item : int64[n + 1], tuple i's alternatives are key[item[i] : item[i + 1]], score and prob
     """
 
     begin: np.ndarray
     fresh: np.ndarray
-    row: np.ndarray
-    time: np.ndarray
-    since: np.ndarray
-    before: np.ndarray
-    length: int
-
-
-@compiled
-def newest_times(time, begin, latest, until):
-    """How far time has come with each arrival, and behind all of a window's.
-
-    time : int64[n], of arrivals alone, window j's at begin[j] ... begin[j + 1]
-    latest, until : int64[w], known before, and known by something else behind the arrivals
-    Returns newest int64[n], last int64[w], and how many arrivals were older than the newest before
-    them, int64[w].
-    """
-    newest, last, older = np.empty_like(time), until.copy(), np.zeros_like(until)
-    for j in range(latest.size):
-        known = latest[j]
-        for i in range(begin[j], begin[j + 1]):
-            older[j] += time[i] < known
-            known = max(known, time[i])
-            newest[i] = known
-        last[j] = max(known, last[j])
-    return newest, last, older
-
-
-@compiled
-def _span(windows, j, instant, visible):
-    """First place, and the one behind the last, of what window j holds at an instant, of the tuples
-    before place `visible`."""
-    begin, end = windows.begin[j], windows.begin[j + 1]
-    if windows.length == 0:
-        since = windows.since[visible - 1] if visible > windows.fresh[j] else windows.before[j]
-        return begin + np.searchsorted(windows.row[begin:end], since), visible
-    time = windows.time[begin:end]
-    first = begin + np.searchsorted(time, instant - windows.length)
-    return first, min(begin + np.searchsorted(time, instant), visible)
-
-
-@compiled
-def window_spans(windows, newest, until, instants, runs):
-    """Where the tuples of each run lie, and when it is answered.
-
-    newest : int64[arrivals];  until : int64[w], see `newest_times`
-    instants : int64[r], window j's at runs[j] ... runs[j + 1], ascending
-    Returns first, last and answered, int64[r] each, and bool[w], whether all times of a window
-    ascend: where they do not, those between `first` and `last` are in a window of time, or not.
-    """
-    r, w = instants.size, windows.fresh.size
-    first, last = np.empty(r, np.int64), np.empty(r, np.int64)
-    answered, ascending = np.empty(r, np.int64), np.empty(w, np.bool_)
-    arrived = 0
-    for j in range(w):
-        begin, end = windows.begin[j], windows.begin[j + 1]
-        ascending[j] = np.all(np.diff(windows.time[begin:end]) >= 0)
-        shown = newest[arrived : arrived + end - windows.fresh[j]]
-        arrived += shown.size
-        for run in range(runs[j], runs[j + 1]):
-            reached = np.searchsorted(shown, instants[run])  # this arrival shows that it is past
-            answered[run] = shown[reached] if reached < shown.size else until[j]
-            visible = windows.fresh[j] + reached
-            if windows.length == 0 or ascending[j]:
-                first[run], last[run] = _span(windows, j, instants[run], visible)
-            else:
-                first[run], last[run] = begin, visible
-    return first, last, answered, ascending
-
-
-class RankedTuples(NamedTuple):
-    """n tuples with m alternatives in all, in order of arrival.
-
-    row, time : int64[n];  valid : bool[n], whether it takes part
-    rule : int64[n] in [-1, rules), -1 for no rule;  rules : int
-    begin : int64[n + 1], tuple i's alternatives are key[begin[i] : begin[i + 1]], score and prob
-    key : float64[m], the least ranks first;  score : float64[m];  prob : float64[m] in (0, 1]
-    """
-
-    row: np.ndarray
-    time: np.ndarray
+    place: np.ndarray
     valid: np.ndarray
     rule: np.ndarray
     rules: int
-    begin: np.ndarray
+    stream: np.ndarray
+    item: np.ndarray
     key: np.ndarray
     score: np.ndarray
     prob: np.ndarray
 
 
-class RankedWindows(NamedTuple):
-    """r windows: int64[r] each.
+@compiled
+def shown_intervals(tuples, time, latest, until, since, before, length):
+    """Return instants that arrivals, and then something else, close, without instants at which a
+    window of a length is empty.
 
-    time, answered : as in `WindowRun`;  asked : which of the `RunQueries` it is for
-    first, last : places of tuples [first, last), of which it holds those with since <= time < until
+    time : int64[n], of all tuples;  latest : int64[w], written: known before, then after all
+    until : int64[w], closed by something else after the arrivals
+    since : int64[n], for an arrival the place of the oldest tuple in a window of rows after it
+    before : int64[w], the same before all;  length : of windows of time, else 0
+    Returns int64[6, i]: window, the interval (after, upto] of instants, the time that closed them,
+    the end of the tuples there, and `since`; and the number of arrivals older than `latest`.
+    """
+    out, count, older = np.empty((6, time.size + latest.size), np.int64), 0, 0
+    for j in range(latest.size):
+        known, greatest, oldest = latest[j], np.int64(NO_INSTANT), before[j]
+        for i in range(tuples.begin[j], tuples.fresh[j]):
+            greatest = max(greatest, time[i])
+        for i in range(tuples.fresh[j], tuples.begin[j + 1] + 1):
+            last = i == tuples.begin[j + 1]
+            shown = max(known, until[j] if last else time[i])
+            end = min(shown, greatest + length) if length else shown
+            if end > known:
+                out[0, count], out[1, count], out[2, count] = j, known, end
+                out[3, count], out[4, count], out[5, count] = shown, i, oldest
+                count += 1
+            if not last:
+                older += time[i] < known
+                greatest, oldest = max(greatest, time[i]), since[i]
+            known = shown
+        latest[j] = known
+    return out[:, :count], older
+
+
+class WindowRuns(NamedTuple):
+    """r runs, in order of time within a window: int64[r] each.
+
+    window, time, asked : window to rank, time of the run, index into `RunQueries`
+    answered : the time known at the answer, in microseconds
+    visible : the run sees the tuples before this place;  since : and holds tuples from this `place`
     """
 
+    window: np.ndarray
     time: np.ndarray
-    answered: np.ndarray
     asked: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
+    answered: np.ndarray
+    visible: np.ndarray
     since: np.ndarray
-    until: np.ndarray
 
 
 class RunQueries(NamedTuple):
-    """What several runs are asked for: run a has queries begin[a] ... begin[a + 1].
+    """Requests of several runs: run a has the queries begin[a] ... begin[a + 1].
 
-    query, k : int64, of each query its number and its k;  ranking : which of the run's ks that is
+    query, k : int64, number and k of each query;  ranking : index of its k among the run's ks
     ks : int64, run a's different k, ascending, at some_k[a] ... some_k[a + 1]
     """
 
@@ -284,95 +143,133 @@ class RunQueries(NamedTuple):
 
 
 @compiled
-def inside(tuples, windows, r):
-    """Places of the tuples that window r holds, in order of arrival."""
-    first, last = windows.first[r], windows.last[r]
-    places, count = np.empty(max(last - first, 0), dtype=np.int64), 0
-    for i in range(first, last):
-        if tuples.valid[i] and windows.since[r] <= tuples.time[i] < windows.until[r]:
-            places[count] = i
-            count += 1
-    return places[:count]
+def _window_items(tuples, chosen, number, full_rules):
+    """Return the `RankedItems` of the tuples at some places, with rules numbered as they occur.
 
-
-@compiled
-def rank_window(tuples, places, ks):
-    """Pk-topk for each of `ks`, of the tuples at some places: Rankings, tuples by their place
-    among these."""
-    items = 0
-    for i in places:
-        items += tuples.begin[i + 1] - tuples.begin[i]
-    key, prob = np.empty(items), np.empty(items)
-    rule, owner = np.empty(items, dtype=np.int64), np.empty(items, dtype=np.int64)
-    score, mean, x = np.empty(places.size), np.empty(places.size), 0
-    for j in range(places.size):
-        i, best = places[j], 0.0
-        mean[j] = expected_key(tuples.key, tuples.prob, tuples.begin[i], tuples.begin[i + 1])
-        for a in range(tuples.begin[i], tuples.begin[i + 1]):
-            key[x], prob[x], owner[x] = tuples.key[a], tuples.prob[a], j
-            rule[x] = tuples.rule[i] if tuples.rule[i] >= 0 else tuples.rules + j
-            if prob[x] > best:
-                best, score[j] = prob[x], tuples.score[a]
-            x += 1
-    order = np.argsort(key, kind="mergesort")
-    factors = rule_factors(prob[order], rule[order], tuples.rules + places.size)
-    begin, end = undecided(factors, ks[0], ks[ks.size - 1])
-    tails = np.zeros((end, ks.size))
-    block = ITEMS_PER_BLOCK if ks.size < SUMMED_K else ITEMS_PER_BLOCK // 2
-    top_k_tails(factors, begin, end, block, Tails(ks, np.arange(end), tails))
-    owners, values = sum_by_tuple(owner[order[:end]], places.size, tails)
-    if items > places.size:  # tuples of equal probability by expected score, then by arrival
-        arrived = np.argsort(owners)
-        by_score = arrived[np.argsort(mean[owners[arrived]], kind="mergesort")]
-        owners, values = owners[by_score], values[by_score]
-    offsets, rank, chosen, score, value = best_rows(values, ks, owners, score)
-    return Rankings(offsets, rank, chosen, score, value, np.full(rank.size, -1))
-
-
-@compiled
-def most_rows(windows, asked):
-    """How many rows of answers there can be."""
-    rows = 0
-    for r in range(windows.time.size):
-        for j in range(asked.begin[windows.asked[r]], asked.begin[windows.asked[r] + 1]):
-            rows += min(asked.k[j], max(windows.last[r] - windows.first[r], 0))
-    return rows
-
-
-@compiled
-def rank_windows(tuples, windows, asked, skips):
-    """The answers of all windows, one after the other, and how many rows each has: int64[r], -1 of
-    a window that is left out.
-
-    skips : whether a window without tuples is left out
-    The members of a rule have at most probability 1 in each window.
-    Cost: that of ranking each window, without its tuples far behind: O(n log n) for n tuples.
-    Source: D, (1), (2) and section 3, as `top_k_tails`.
+    number : int64[rules], working memory of -1;  full_rules : SCALE divides rules above 1 by their
+    sum
     """
-    room = most_rows(windows, asked)
-    out = AnswerRows(
-        np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
-        np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64),
-        np.empty(room, np.int64), np.empty(room), np.empty(room),
-    )  # fmt: skip
-    sizes, at, steps = np.full(windows.time.size, -1), 0, np.int64(0)
-    for r in range(windows.time.size):
-        steps = after_signals(steps + 256 * max(windows.last[r] - windows.first[r], 0))
-        places, a = inside(tuples, windows, r), windows.asked[r]
-        if skips and not places.size:
+    size = 0
+    for i in chosen:
+        size += tuples.item[i + 1] - tuples.item[i]
+    key, score, prob = np.empty(size), np.empty(size), np.empty(size)
+    rule, owner = np.empty(size, np.int64), np.empty(size, np.int64)
+    x, rules = 0, 0
+    for j in range(chosen.size):
+        i, own = chosen[j], -1
+        if tuples.rule[i] >= 0:
+            own = number[tuples.rule[i]]
+        if own < 0 and (tuples.rule[i] >= 0 or tuples.item[i + 1] - tuples.item[i] > 1):
+            own = rules
+            rules += 1
+        if tuples.rule[i] >= 0:
+            number[tuples.rule[i]] = own
+        for a in range(tuples.item[i], tuples.item[i + 1]):
+            key[x], score[x], prob[x] = tuples.key[a], tuples.score[a], tuples.prob[a]
+            rule[x], owner[x] = own, j
+            x += 1
+    for i in chosen:
+        if tuples.rule[i] >= 0:
+            number[tuples.rule[i]] = -1
+    if full_rules == SCALE:
+        mass = np.zeros(rules)
+        for x in range(size):
+            if rule[x] >= 0:
+                mass[rule[x]] += prob[x]
+        for x in range(size):
+            if rule[x] >= 0 and mass[rule[x]] > 1.0 + RULE_EXCESS:
+                prob[x] /= mass[rule[x]]
+    return RankedItems(key, score, prob, rule, owner, rules, chosen.size, size == chosen.size)
+
+
+@compiled
+def _reject_overfull(tuples, chosen, mass):
+    """Mark tuples that would raise their rule above 1 as not valid; return the other places.
+
+    mass : float64[rules], working memory of zeros.  Rejected tuples do not count for later ones.
+    """
+    kept = 0
+    for i in chosen:
+        r = tuples.rule[i]
+        if r >= 0:
+            total = mass[r] + tuples.prob[tuples.item[i] : tuples.item[i + 1]].sum()
+            tuples.valid[i] = total <= 1.0 + RULE_EXCESS
+            if tuples.valid[i]:
+                mass[r] = total
+        if tuples.valid[i]:
+            chosen[kept] = i
+            kept += 1
+    for i in chosen[:kept]:
+        if tuples.rule[i] >= 0:
+            mass[tuples.rule[i]] = 0.0
+    return chosen[:kept]
+
+
+@compiled
+def _longer(array, room):
+    """Return the array, or a copy with at least this room along its last axis."""
+    if array.shape[1] >= room:
+        return array
+    result = np.empty((array.shape[0], 2 * room), array.dtype)
+    result[:, : array.shape[1]] = array
+    return result
+
+
+@compiled
+def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
+    """Rank the windows of all runs, for all their queries.
+
+    full_rules : REJECT or SCALE;  skips : bool, leave out windows without tuples
+    streams : bool, rank streams instead of tuples
+    Returns int64[7, n], for each row of answers its window, query, k, time, time known, rank and
+    tuple (a place); streams int64[n]; float64[2, n], scores and probabilities; ranked bool[r];
+    rejected int64[], places in order; and the run at which U-Topk gave up, else -1.
+    Cost: O(n log n) for a window of n tuples, plus the semantics over the items in front.
+    Source: D, (1), (2) and section 3, see `rank_tree`.
+    """
+    whole, real = np.empty((8, 64), np.int64), np.empty((2, 64))
+    ranked, first = np.zeros(runs.time.size, np.bool_), tuples.begin[:-1].copy()
+    number, mass = np.full(tuples.rules, -1), np.zeros(tuples.rules)
+    rejected, lost = np.empty(tuples.valid.size, np.int64), 0
+    at, steps, failed = 0, np.int64(0), -1
+    for r in range(runs.time.size):
+        j, end, since = runs.window[r], runs.visible[r], runs.since[r]
+        while first[j] < end and not (tuples.valid[first[j]] and tuples.place[first[j]] >= since):
+            first[j] += 1  # no later run holds it
+        steps = after_signals(steps + 256 * (end - first[j]))
+        chosen, count = np.empty(end - first[j], np.int64), 0
+        for i in range(first[j], end):
+            if tuples.valid[i] and tuples.place[i] >= since:
+                chosen[count] = i
+                count += 1
+        chosen = chosen[:count]
+        if skips and count == 0:
             continue
-        of = slice(asked.begin[a], asked.begin[a + 1])
-        run = WindowRun(
-            asked.query[of], asked.k[of], asked.ranking[of],
-            windows.time[r], windows.answered[r], tuples.row[places],
-        )  # fmt: skip
-        found = rank_window(tuples, places, asked.ks[asked.some_k[a] : asked.some_k[a + 1]])
-        end = write_answers(out, at, run, found)
-        sizes[r], at = end - at, end
-    return (
-        AnswerRows(
-            out.query[:at], out.k[:at], out.time[:at], out.answered[:at], out.rank[:at],
-            out.row[:at], out.stream[:at], out.score[:at], out.probability[:at],
-        ),
-        sizes,
-    )  # fmt: skip
+        if tuples.rules and full_rules == REJECT:
+            kept = _reject_overfull(tuples, chosen.copy(), mass)
+            for i in chosen:
+                if not tuples.valid[i]:
+                    rejected[lost] = i
+                    lost += 1
+            chosen = kept
+        items, a = _window_items(tuples, chosen, number, full_rules), runs.asked[r]
+        ks = asked.ks[asked.some_k[a] : asked.some_k[a + 1]]
+        if streams:
+            found = rank_streams(items, tuples.stream[chosen], ks)
+        else:
+            found = rank_items(items, ks, question)
+        if not found.offsets.size:
+            failed = r
+            break
+        ranked[r] = True
+        for q in range(asked.begin[a], asked.begin[a + 1]):
+            begin, end = found.offsets[asked.ranking[q]], found.offsets[asked.ranking[q] + 1]
+            whole, real = _longer(whole, at + end - begin), _longer(real, at + end - begin)
+            rows = slice(at, at + end - begin)
+            whole[0, rows], whole[1, rows], whole[2, rows] = j, asked.query[q], asked.k[q]
+            whole[3, rows], whole[4, rows] = runs.time[r], runs.answered[r]
+            whole[5, rows], whole[7, rows] = found.rank[begin:end], found.stream[begin:end]
+            whole[6, rows] = chosen[found.tuples[begin:end]]
+            real[0, rows], real[1, rows] = found.score[begin:end], found.value[begin:end]
+            at += end - begin
+    return whole[:, :at], real[:, :at], ranked, rejected[:lost], failed

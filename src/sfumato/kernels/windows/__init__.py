@@ -1,5 +1,5 @@
-"""Where windows begin and what they hold: count windows, extents, attribute-delta windows.
+"""Begins and contents of windows: count windows, extents, attribute-delta windows.
 
-`count/front_stack` says how the moments of a count window are kept.
-Open to the operators of windows; joins and rankings go through these.
+`count/front_stack` explains how the moments of a count window are maintained.
+May be imported by the operators of windows; joins and rankings use these operators.
 """

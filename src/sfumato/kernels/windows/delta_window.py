@@ -1,31 +1,52 @@
 """Attribute-delta windows: evict the oldest tuple while another is probably too far from it.
 
-Source: A, section 8.1.
+Moments are kept by two stacks laid end to end, so that nothing is ever subtracted:
+
+    head ===== front ===== middle ---- back ---- tail
+    suffixes of the front, built        one partial that
+    when it was turned over             grows with arrivals
+
+An arrival is added to the back; when the front is used up, the back is turned over into it. Only
+every STRIDE-th suffix is kept (a partial with nodes takes 5 KB); the others are built one stride at
+a time. Turning over depends only on arrivals and evictions, so results are reproducible to the bit.
+
+Source: the windows, A, section 8.1; a queue of two stacks, the window aggregation literature.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.laws.extreme_law import Passed, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
-from sfumato.kernels.laws.mergeable_moments import add_tuple, measure, one_set
+from sfumato.kernels.laws.mergeable_moments import (
+    Sets,
+    add_tuple,
+    clear_set,
+    copy_set,
+    measure,
+    merge_set,
+    one_set,
+)
 from sfumato.kernels.laws.tuples import reaches
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import REMAINDER
-from sfumato.kernels.windows.sliding_partials import merge_parts, turn_over
 
-FEW_COMPARED = 1 << 14  # of alternatives: up to here they are compared one by one
-FEW_LISTED = 32  # alternatives: up to here they are inserted into a list one by one
+STRIDE = 16
+# Places of the held tuples and of the front's end; block: the stride of the front that is built.
+STACK_MARKS = integers("head middle tail block")
+STEPS_PER_TUPLE = 1 << 14
+ONE = np.zeros(1, np.int64)  # the order of one alternative
 
 
 class DeltaRule(NamedTuple):
-    """When the oldest tuple is evicted.
+    """The rule by which the oldest tuple is evicted.
 
-    on : int, the attribute whose distance counts; delta : float, the largest allowed
-    threshold : float, the probability from which on a tuple too far off counts
-    most : int, more tuples than these are evicted too
+    on : int, the attribute whose distance counts; delta : float, the largest distance allowed
+    threshold : float, least probability of a distant tuple that evicts
+    most : int, largest number of tuples; more are evicted too
     """
 
     on: int
@@ -34,213 +55,214 @@ class DeltaRule(NamedTuple):
     most: int
 
 
+class DeltaTuples(NamedTuple):
+    """n tuples of a group, held tuples first, and their m alternatives.
+
+    offsets : int64[n + 1]    prob : float64[m]    values : float64[a, m]    owner : int64[m]
+    lifted : float64[channels, 3, n], see `lift`    rest : float64[n], all 1
+    """
+
+    offsets: np.ndarray
+    prob: np.ndarray
+    values: np.ndarray
+    owner: np.ndarray
+    lifted: np.ndarray
+    rest: np.ndarray
+
+
+class PartialStacks(NamedTuple):
+    """Partials: every STRIDE-th suffix, the suffixes of one stride, and the back."""
+
+    kept: Sets
+    block: Sets
+    back: Sets
+
+
 @lean
-def near_enough(held, k, i, rule):
-    """Pr(tuple i does not exist, or is at most delta from alternative k)."""
-    on, delta = rule.on, rule.delta
-    centre, rest = held.values[on, k], 1.0
-    for j in range(held.offsets[i], held.offsets[i + 1]):
-        if abs(held.values[on, j] - centre) > delta:  # not so for NaN, on either side
-            rest -= held.prob[j]
-    return 0.0 if rest < REMAINDER else rest
+def _build_front(marks, lifted, stacks):
+    """Build the suffixes of the front: `kept` of every STRIDE-th."""
+    block, marks.block = stacks.block, -1
+    clear_set(block, 0)
+    copy_set(block, 0, stacks.kept, 0)
+    for r in range(1, marks.middle - marks.head + 1):
+        add_tuple(lifted, marks.middle - r, block, 0)
+        if r % STRIDE == 0:
+            copy_set(block, 0, stacks.kept, r // STRIDE)
+
+
+@lean
+def _merge_parts(marks, lifted, stacks, total):
+    """Write the partial of all tuples held to set 0 of `total`."""
+    copy_set(stacks.back, 0, total, 0)
+    r, block = marks.middle - marks.head, stacks.block
+    if r == 0:
+        return
+    b = (r - 1) // STRIDE
+    if marks.block != b:
+        marks.block = b
+        copy_set(stacks.kept, b, block, 0)
+        for j in range(r - b * STRIDE):
+            if j > 0:
+                copy_set(block, j - 1, block, j)
+            add_tuple(lifted, marks.middle - b * STRIDE - j - 1, block, j)
+    merge_set(block, r - b * STRIDE - 1, total, 0)
 
 
 @compiled_ieee
-def _outlast_many(held, i, rule):
-    """`_outlast_one` for many alternatives, by sorting those of tuple i.  O(l log l)."""
-    begin, end = held.offsets[i], held.offsets[i + 1]
-    value, prob = held.values[rule.on, begin:end], held.prob[begin:end]
-    order, n = np.argsort(value, kind="mergesort"), end - begin
-    while n > 0 and np.isnan(value[order[n - 1]]):
-        n -= 1
-    ordered, below, above = np.empty(n), np.zeros(n + 1), np.zeros(n + 1)
-    for x in range(n):
-        ordered[x] = value[order[x]]
-        below[x + 1] = below[x] + prob[order[x]]
-    for x in range(n - 1, -1, -1):
-        above[x] = above[x + 1] + prob[order[x]]
-    head, delta = held.marks[0].head, rule.delta
-    first = held.offsets[head]
-    for k in range(first, held.offsets[head + 1]):
-        centre = held.values[rule.on, k]
+def _sort_values(tuples, on):
+    """Sort each tuple's values and cumulate their probability from place offsets[i] + i on.
+
+    Returns (float64[m], int64[n] values per tuple, float64[m + n]).
+    """
+    n, value = tuples.offsets.size - 1, tuples.values[on]
+    near, many, mass = np.empty(value.size), np.zeros(n, np.int64), np.zeros(value.size + n)
+    for i in range(n):
+        begin, end = tuples.offsets[i], tuples.offsets[i + 1]
+        order = np.argsort(value[begin:end], kind="mergesort") if end > begin + 1 else ONE
+        for k in order:  # NaN at the end
+            if not np.isnan(value[begin + k]):
+                at = begin + many[i]
+                near[at] = value[begin + k]
+                mass[at + i + 1] = mass[at + i] + tuples.prob[begin + k]
+                many[i] += 1
+    return near, many, mass
+
+
+@lean
+def _outlast(marks, i, tuples, by_value, rule, survival):
+    """Multiply the survival of the oldest by the probability that tuple i is near enough.
+
+    survival : float64[], Pr(no other tuple is too far), per alternative.  O(l log l).
+    """
+    near, many, mass = by_value
+    begin, oldest = tuples.offsets[i], tuples.offsets[marks.head]
+    end = begin + many[i]
+    for k in range(oldest, tuples.offsets[marks.head + 1]):
+        centre = tuples.values[rule.on, k]
         if np.isnan(centre):
             continue
-        low, high = np.int64(0), n  # a difference rounds monotonically
+        low, high = begin, end  # a difference rounds monotonically
         while low < high:
             half = (low + high) // 2
-            if centre - ordered[half] > delta:
+            if centre - near[half] > rule.delta:
                 low = half + 1
             else:
                 high = half
-        near, high = low, n
+        first, high = low, end
         while low < high:
             half = (low + high) // 2
-            if ordered[half] - centre <= delta:
+            if near[half] - centre <= rule.delta:
                 low = half + 1
             else:
                 high = half
-        rest = 1.0 - (below[near] + above[low])
-        held.survival[k - first] *= 0.0 if rest < REMAINDER else rest
+        rest = 1.0 - (mass[first + i] + (mass[end + i] - mass[low + i]))
+        survival[k - oldest] *= 0.0 if rest < REMAINDER else rest
 
 
 @lean
-def _outlast_one(held, i, rule):
-    """Multiply the survival of the oldest by the chance that tuple i is near enough.
-
-    O(l**2) for few alternatives, else O(l log l).
-    """
-    head, survival = held.marks[0].head, held.survival
-    begin, end = held.offsets[head], held.offsets[head + 1]
-    if (end - begin) * (held.offsets[i + 1] - held.offsets[i]) > FEW_COMPARED:
-        _outlast_many(held, i, rule)
-        return
-    for k in range(begin, end):
-        survival[k - begin] *= near_enough(held, k, i, rule)
-
-
-@lean
-def begin_survival(held, rule):
-    """The survival of the oldest, anew.  O(held * l log l)."""
-    head, tail = held.marks[0].head, held.marks[0].tail
-    for k in range(held.offsets[head + 1] - held.offsets[head]):
-        held.survival[k] = 1.0
+def _begin_survival(marks, tuples, by_value, rule, survival):
+    """Compute the survival of the oldest.  O(held * l log l)."""
+    survival[: tuples.offsets[marks.head + 1] - tuples.offsets[marks.head]] = 1.0
     steps = np.int64(0)
-    for i in range(head + 1, tail):
-        steps = after_signals(steps + FEW_COMPARED)
-        _outlast_one(held, i, rule)
+    for i in range(marks.head + 1, marks.tail):
+        steps = after_signals(steps + STEPS_PER_TUPLE)
+        _outlast(marks, i, tuples, by_value, rule, survival)
 
 
 @lean
-def outlast(held, i, rule):
-    """Update the survival of the oldest by arrival i, which may be the oldest itself.
-
-    O(l log l).
-    """
-    head = held.marks[0].head
-    if head != i:
-        _outlast_one(held, i, rule)
-        return
-    for k in range(held.offsets[i + 1] - held.offsets[i]):
-        held.survival[k] = 1.0
-
-
-@lean
-def broken(held):
-    """Probability that some tuple is too far from the oldest, given that the oldest exists."""
-    head, survival = held.marks[0].head, held.survival
-    begin = held.offsets[head]
-    total, lost = 0.0, 0.0
-    for k in range(begin, held.offsets[head + 1]):
-        total += held.prob[k]
-        lost += held.prob[k] * (1.0 - survival[k - begin])
+def _broken(head, tuples, survival):
+    """Return Pr(some tuple is too far from the oldest | the oldest exists)."""
+    begin, total, lost = tuples.offsets[head], 0.0, 0.0
+    for k in range(begin, tuples.offsets[head + 1]):
+        total += tuples.prob[k]
+        lost += tuples.prob[k] * (1.0 - survival[k - begin])
     return lost / total
 
 
 @compiled_ieee
-def _merge_alternatives(held, i, measures):
-    """`list_alternatives` for many of them: sorted first.  O(held + l log l)."""
-    begin, end = held.offsets[i], held.offsets[i + 1]
-    for x in range(measures.sign.size):
-        order, sign = held.order[x], measures.sign[x]
-        values = held.values[measures.attribute[x]]
-        fresh = np.argsort(-sign * values[begin:end], kind="mergesort")  # NaN at the end
-        many, old = fresh.size, held.listed[x]
-        while many > 0 and np.isnan(values[begin + fresh[many - 1]]):
-            many -= 1
-        held.listed[x] = at = old + many
-        while many > 0:
-            at -= 1
-            k = begin + fresh[many - 1]
-            if old > 0 and sign * values[order[old - 1]] < sign * values[k]:
-                old -= 1
-                order[at] = order[old]
-            else:
-                many -= 1
-                order[at] = k
+def _list_alternatives(begin, end, values, sign, order, listed):
+    """Merge alternatives [begin, end) into a list by descending sign * value, after equal ones.
 
-
-@lean
-def list_alternatives(held, i, measures):
-    """Insert tuple i's alternatives into the sorted lists, after equal ones.  O(held) moves."""
-    if held.offsets[i + 1] - held.offsets[i] > FEW_LISTED:
-        _merge_alternatives(held, i, measures)
-        return
-    for x in range(measures.sign.size):
-        order, sign = held.order[x], measures.sign[x]
-        values = held.values[measures.attribute[x]]
-        for k in range(held.offsets[i], held.offsets[i + 1]):
-            if np.isnan(values[k]):
-                continue
-            n, key = held.listed[x], sign * values[k]
-            low, high = 0, n
-            while low < high:
-                half = (low + high) // 2
-                if sign * values[order[half]] >= key:
-                    low = half + 1
-                else:
-                    high = half
-            for j in range(n, low, -1):
-                order[j] = order[j - 1]
-            order[low] = k
-            held.listed[x] = n + 1
-
-
-@lean
-def drop_alternatives(held, before):
-    """Remove all alternatives placed before `before` from the sorted lists.  O(held)."""
-    for x in range(held.listed.size):
-        order, kept = held.order[x], 0
-        for j in range(held.listed[x]):
-            if order[j] >= before:
-                order[kept] = order[j]
-                kept += 1
-        held.listed[x] = kept
-
-
-@lean
-def evict(held, stacks, rule):
-    """Evict from a window that has taken an arrival; its survival includes the arrival."""
-    marks = held.marks[0]
-    before = marks.head
-    while True:
-        if marks.tail - marks.head > 1 and reaches(broken(held), rule.threshold):
-            pass
-        elif marks.tail - marks.head > rule.most:
-            marks.overflow += 1
+    order : int64[m], of which `listed` are in use.  Returns the new number.  O(moves + l log l).
+    """
+    fresh = np.argsort(-sign * values[begin:end], kind="mergesort")  # NaN at the end
+    many, old = fresh.size, listed
+    while many > 0 and np.isnan(values[begin + fresh[many - 1]]):
+        many -= 1
+    listed = at = old + many
+    while many > 0:
+        at -= 1
+        k = begin + fresh[many - 1]
+        if old > 0 and sign * values[order[old - 1]] < sign * values[k]:
+            old -= 1
+            order[at] = order[old]
         else:
-            break
-        if marks.head == marks.middle:
-            turn_over(held, stacks)
-        marks.head += 1
-        begin_survival(held, rule)
-    if marks.head > before:
-        drop_alternatives(held, held.offsets[marks.head])
+            many -= 1
+            order[at] = k
+    return listed
 
 
 @compiled_ieee
-def slide_delta(held, stacks, enters, rule, measures, bounds, answers):
-    """Take arrivals, written after the tail; answers after each.
+def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
+    """Process arrivals, which follow the held tuples; write the answers after each.
 
-    enters : bool[n]; those that do not enter (and are not written) are only answered
-    bounds : int64[2, n], written: where the window began and ended
+    state : STACK_MARKS[1], updated    enters : bool[n]; the other arrivals are only answered
+    bounds : int64[2, n], written: begin and end of the window
     answers : float64[r, 3, n], written
-    Cost: O(l log l) an arrival and O(held * l log l) an eviction; O(held) moves for MIN and MAX.
+    Returns the number of tuples evicted only because of `most`.
+    Cost: O(held * l log l) per call and eviction, O(l log l) per arrival; O(held) moves for MIN and
+    MAX.
     """
-    marks, what, extreme = held.marks[0], measures.what, measures.extreme
-    total = one_set(stacks.back)
-    room = held.order.shape[1] if extreme.size else 0
-    law, chance, steps = np.empty(room), np.empty(room), np.int64(0)
+    marks, what, extreme = state[0], measures.what, measures.extreme
+    offsets, by_value, total = tuples.offsets, _sort_values(tuples, rule.on), one_set(stacks.back)
+    held, overflow, room = marks.tail, 0, tuples.prob.size
+    order, listed = np.empty((measures.sign.size, room), np.int64), np.zeros(extreme.size, np.int64)
+    law, chance, survival = np.empty(room), np.empty(room), np.empty(room)
+    _build_front(marks, tuples.lifted, stacks)
+    clear_set(stacks.back, 0)
+    for i in range(marks.middle, held):
+        add_tuple(tuples.lifted, i, stacks.back, 0)
+    for x in range(measures.sign.size):
+        values = tuples.values[measures.attribute[x]]
+        listed[x] = _list_alternatives(0, offsets[held], values, measures.sign[x], order[x], 0)
+    if held > 0:
+        _begin_survival(marks, tuples, by_value, rule, survival)
+    steps = np.int64(0)
     for n in range(enters.size):
-        steps = after_signals(steps + FEW_COMPARED)
+        steps = after_signals(steps + STEPS_PER_TUPLE)
         if enters[n]:
-            i = marks.tail
+            i, before = marks.tail, marks.head
             marks.tail += 1
-            add_tuple(held.lifted, i, stacks.back, 0)
-            list_alternatives(held, i, measures)
-            outlast(held, i, rule)
-            evict(held, stacks, rule)
+            add_tuple(tuples.lifted, i, stacks.back, 0)
+            if before == i:
+                survival[: offsets[i + 1] - offsets[i]] = 1.0
+            else:
+                _outlast(marks, i, tuples, by_value, rule, survival)
+            while marks.tail - marks.head > 1:
+                if not reaches(_broken(marks.head, tuples, survival), rule.threshold):
+                    if marks.tail - marks.head <= rule.most:
+                        break
+                    overflow += 1
+                if marks.head == marks.middle:  # turn the back over
+                    clear_set(stacks.back, 0)
+                    marks.middle = marks.tail
+                    _build_front(marks, tuples.lifted, stacks)
+                marks.head += 1
+                _begin_survival(marks, tuples, by_value, rule, survival)
+            for x in range(measures.sign.size):
+                values, sign, one = tuples.values[measures.attribute[x]], measures.sign[x], order[x]
+                if marks.head > before:
+                    kept = 0
+                    for j in range(listed[x]):
+                        if one[j] >= offsets[marks.head]:
+                            one[kept] = one[j]
+                            kept += 1
+                    listed[x] = kept
+                listed[x] = _list_alternatives(
+                    offsets[i], offsets[i + 1], values, sign, one, listed[x]
+                )
         bounds[0, n], bounds[1, n] = marks.head, marks.tail
-        merge_parts(held, stacks, total)
+        _merge_parts(marks, tuples.lifted, stacks, total)
         for r in range(what.size):
             x = extreme[r]
             if what[r] >= 0:
@@ -248,12 +270,13 @@ def slide_delta(held, stacks, enters, rule, measures, bounds, answers):
                     what[r], total, 0, measures.channel[r]
                 )
             elif x >= 0:
-                value = held.values[measures.attribute[x]]
-                of = Passed(value, held.prob, held.owner, held.rest)
-                begins, listed = np.zeros(1, np.int64), held.listed[x : x + 1]
+                value = tuples.values[measures.attribute[x]]
+                of = Passed(value, tuples.prob, tuples.owner, tuples.rest)
                 found = extreme_law(
-                    measures.sign[x], begins, listed, held.order[x], of, law, chance
-                )
+                    measures.sign[x], np.zeros(1, np.int64), listed[x : x + 1], order[x], of, law,
+                    chance,
+                )  # fmt: skip
                 answers[r, 0, n], answers[r, 1, n], answers[r, 2, n] = law_moments(
                     chance[:found], law[:found]
                 )
+    return overflow

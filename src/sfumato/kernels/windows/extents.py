@@ -1,301 +1,645 @@
-"""Extents: which rows and panes belong to which, and when each is complete.
+"""Time extents: assign rows, complete extents, and aggregate over shared panes.
 
 With slide s and length n, extent j (counted by its end) holds the rows of [j s - n, j s), so a row
 at time t is in extents t // s + 1 ... (t + n) // s. It is complete when the punctuation, up to
-which all rows in order have come, is at least j s - 1.
+which all rows in order have arrived, is at least j s - 1.
 
-A row may come late, its own punctuation (that of its source) at or above its time. It is still
-part of the extents that contain it and end after its own punctuation: no pace of other sources
-can have completed them. The others have missed it.
-
-Which extents of a group hold tuples follows from its panes and its late rows:
+A row may be late, with its punctuation (its source's) at or above its time. It is still part of the
+extents that contain it and end after its punctuation: no reading rate of other sources can have
+completed them. It is missing from the others.
 
     slide      |--------|--------|--------|      time units of s, aligned to time 0
     panes      |-----|--|-----|--|-----|--|      cut where extents begin (b) and where they end
-    extent j            |-----------|            b = -n mod s; one pane a slide where s divides n
+    extent j            |-----------|            b = -n mod s; one pane per slide if s divides n
 
-So there are at most two panes a slide, whatever the greatest common divisor of n and s, and every
-extent is the same number K of consecutive panes. A late row is in some of the extents that hold
-its time only, so it is in no pane.
+So there are at most two panes per slide, whatever the greatest common divisor of n and s, and every
+extent is the same number K of consecutive panes. A late row is in only some of the extents that
+contain its time, so it has a separate partial, which is merged last.
+
+Partials of panes (see `mergeable_moments`) are merged in blocks of K panes, aligned to pane 0. An
+extent is a suffix of one block and a prefix of the next, so a pane costs two merges and an extent
+one, whatever the overlap. Results do not depend on how rows are divided into calls, to the bit.
+
+    blocks of K = 4     |. . . .|. . . .|
+    an extent               |. .|. .|        suffix of 2 panes, prefix of 2
 
 Source: the extents, C, equation (6.1); panes as paired windows, Krishnamurthy, Wu & Franklin
-(2006).
+(2006); prefixes and suffixes of blocks, van Herk (1992).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import integers
-from sfumato.kernels.compile import compiled
+from sfumato.kernels.arrays import first_at_least, integers, with_room
+from sfumato.kernels.compile import compiled, compiled_ieee, lean
+from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
+from sfumato.kernels.laws.finite_law import law_moments
+from sfumato.kernels.laws.mergeable_moments import (
+    Sets,
+    add_tuple,
+    clear_set,
+    copy_set,
+    measure,
+    merge_set,
+    one_set,
+)
 from sfumato.kernels.signals import after_signals
 
-NO_EXTENT = -(
-    2**61
-)  # a punctuation, or the number of an extent, before any; twice it fits in int64
+NO_EXTENT = -(2**61)  # a punctuation or extent number below all; its double fits in int64
+NONE = -1  # no tuple, pane, group or alternative
 
-# Verdicts on rows: in all extents that contain it; in those from `first` on; in none, because it
-# came too late; because none contains it; because it has no alternatives.
+# Verdicts on rows: in all extents that contain it; only in the later ones of these; in none because
+# it was late; because no extent contains it; because it has no alternatives.
 TAKEN, JOINED, LATE, OUTSIDE, ABSENT = range(5)
 
-# A scope's state: its punctuation and the one before that, the last extent completed, and the time
-# of its newest row taken.
-SCOPE = integers("punctuation before closed newest")
-
-# Extents (after, up_to] of a scope are complete: at which row, and by which punctuation.
-CLOSING = integers("row scope after up_to at")
-
-# Of a row: the verdict, the first and last extent that take it, those that have missed it (none
-# where the first is above the last), and the last extent that was complete when it came;
-# 1 if it is in order and a punctuation had excluded it.
-JUDGED = integers("verdict first last missed_from missed_to closed out_of_order")
+# Punctuation and the previous one, last extent completed, time of the newest row taken; first of
+# its non-empty groups.
+SCOPE = integers("punctuation before closed newest groups")
+# Scope; next index of a tuple, last extent that holds a tuple, last extent emitted; newest pane,
+# the scope's next non-empty group, and 1 if this one is listed.
+GROUP = integers("scope arrived reach previous pane following listed")
+# Extents (after, up_to] of a scope are complete by the punctuation `at`; turn: order of completion.
+CLOSING = integers("turn scope after up_to at")
+# A tuple that is late for some extents, and the extents that include it; or (tuple NONE) a row, and
+# the extents that do not include it.
+LATE_ROW = integers("group first last tuple")
+# Alternatives [begin, end), the next tuple of its pane, its pane's place; 0 if no longer needed.
+TUPLE = integers("index group time number begin end following pane alive")
+# The group's previous pane, or the next free place; its first and last tuple; 1 if complete, 2 if
+# its partial includes the rest of its block.
+PANE = integers("number previous first last state")
+POOL = integers("free panes tuples alternatives dead")  # first free pane; numbers in use
+EXTENT = integers("group number closing held late low high")
 
 
 class ReleasedRows(NamedTuple):
-    """Rows in the order in which they were let out.
+    """Rows in the order in which they were released.
 
-    scope, time : int64[n]    exists : bool[n], has alternatives
-    punctuation : int64[n], late : bool[n]; or empty: each row brings one of its time - 1
+    group, scope, time : int64[n]    offsets : int64[n + 1], of their alternatives
+    punctuation : int64[n], late : bool[n]; or empty: each row brings a punctuation of its time - 1
     """
 
+    group: np.ndarray
     scope: np.ndarray
     time: np.ndarray
-    exists: np.ndarray
+    offsets: np.ndarray
     punctuation: np.ndarray
     late: np.ndarray
 
 
+class PaneGrid(NamedTuple):
+    """Microseconds of an extent and of a slide; panes per slide and per extent; the begin of
+    extents within a slide, or 0."""
+
+    length: int
+    slide: int
+    per_slide: int
+    width: int
+    cut: int
+
+
+class PooledTuples(NamedTuple):
+    """Tuples in order of arrival, with room at the end.
+
+    pool : POOL[1]    at : TUPLE[room]    rest : float64[room], all 1    owner : int64[m], tuples
+    prob : float64[m]    values : float64[attributes, m]
+    below : int64[extremes, m], next alternative of the pane by descending sign * value
+    """
+
+    pool: np.ndarray
+    at: np.ndarray
+    rest: np.ndarray
+    owner: np.ndarray
+    prob: np.ndarray
+    values: np.ndarray
+    below: np.ndarray
+
+
+class Partials(NamedTuple):
+    """Partials by pane: of the pane, and of its block up to it; int64[extremes, panes], the first
+    alternative of each extreme."""
+
+    own: Sets
+    prefix: Sets
+    top: np.ndarray
+
+
+class Room(NamedTuple):
+    """Working memory: int64 and float64 per alternative, and int64 per pane."""
+
+    order: np.ndarray
+    law: np.ndarray
+    chance: np.ndarray
+    begins: np.ndarray
+    first: np.ndarray
+    counts: np.ndarray
+
+
+class ChannelMeasures(NamedTuple):
+    """The channel or list of values of each of r aggregates.
+
+    what, channel : int64[r], function and its channel; what < 0: MIN, MAX or nothing
+    extreme : int64[r], index of the extreme for a MIN or MAX, else -1
+    sign : float64[x], 1 for a MAX, -1 for a MIN; attribute : int64[x], of each extreme
+    """
+
+    what: np.ndarray
+    channel: np.ndarray
+    extreme: np.ndarray
+    sign: np.ndarray
+    attribute: np.ndarray
+
+
 @compiled
 def last_complete(punctuation, slide):
-    """Number of the last extent that a punctuation completes: j s - 1 <= punctuation."""
+    """Return the last extent that a punctuation completes: j s - 1 <= punctuation."""
     return NO_EXTENT if punctuation <= NO_EXTENT else (punctuation + 1) // slide
 
 
-@compiled
-def _close(scopes, c, up_to, row, at, closings, found):
-    """Note that the extents of a scope up to number `up_to` are complete by the punctuation `at`.
-
-    Returns the number of notes.
-    """
+@lean
+def _close(scopes, c, up_to, at, closings, found):
+    """Record that a scope's extents up to `up_to` are complete; return the number of records."""
     scope = scopes[c]
     if up_to <= scope.closed:
         return found
     note = closings[found]
-    note.row, note.scope, note.after, note.up_to, note.at = row, c, scope.closed, up_to, at
+    note.turn, note.scope, note.after, note.up_to, note.at = found, c, scope.closed, up_to, at
     scope.closed = up_to
     return found + 1
 
 
-@compiled
-def sweep(rows, length, slide, scopes, judged, closings):
-    """Judge rows in order and note which extents they complete; how many notes.
+@lean
+def _list_group(scopes, groups, g):
+    if groups[g].listed == 0:
+        scope = scopes[groups[g].scope]
+        groups[g].following, groups[g].listed = scope.groups, 1
+        scope.groups = g
 
-    rows : ReleasedRows    scopes : SCOPE[], updated
-    judged : JUDGED[n], written    closings : CLOSING[2 n], written.  O(n).
+
+@lean
+def _note_late(late_rows, found, g, first, last, of):
+    if first > last:
+        return found
+    row = late_rows[found]
+    row.group, row.first, row.last, row.tuple = g, first, last, of
+    return found + 1
+
+
+@compiled
+def judge(rows, grid, scopes, groups, index, closings, late_rows):
+    """Judge rows in order and record the extents that they complete.  O(n).
+
+    scopes : SCOPE[], groups : GROUP[], updated    index : int64[n], written: for each stored row
+        its index in its group, which restarts at 0 when all extents of earlier rows are complete,
+        so that an empty group behaves like a new one; NONE for others
+    closings : CLOSING[2 n], late_rows : LATE_ROW[2 n], written; tuples by their place among the
+        rows stored in this call
+    Returns (rows per verdict int64[5], rows that a punctuation had excluded, closings, late rows).
     """
-    found, ordered = 0, rows.punctuation.size == 0
+    length, slide, ordered = grid.length, grid.slide, rows.punctuation.size == 0
+    counts, excluded, found, lates, stored = np.zeros(5, np.int64), 0, 0, 0, 0
     for i in range(rows.time.size):
-        c, time = rows.scope[i], rows.time[i]
-        scope, j, last = scopes[c], time // slide, (time + length) // slide
+        g, c, time = rows.group[i], rows.scope[i], rows.time[i]
+        scope, group, j, last = scopes[c], groups[g], time // slide, (time + length) // slide
         p = time - 1 if ordered else max(rows.punctuation[i], NO_EXTENT)
-        excluded = False
+        group.scope, index[i] = c, NONE
         if not ordered and rows.late[i]:
-            # Its punctuation is its own source's, and says nothing about the progress of all.
+            # The punctuation is its source's only, and says nothing about overall progress.
             first = max(last_complete(p, slide), scope.closed) + 1
         else:
             if p > scope.punctuation:
-                # All rows that the punctuation before let out have come, but for those of its very
-                # time, which a higher one releases before all others.
+                # All rows released by the previous punctuation have arrived, except rows of the
+                # same time, which a higher punctuation releases first.
                 done = last_complete(min(scope.punctuation, time - 1), slide)
-                found = _close(scopes, c, done, i, scope.punctuation, closings, found)
+                found = _close(scopes, c, done, scope.punctuation, closings, found)
                 scope.before, scope.punctuation = scope.punctuation, p
-            excluded = not ordered and (p < scope.punctuation or time < scope.before)
-            # Rows let out together come in order of time: none before this one follows.
+            excluded += not ordered and (p < scope.punctuation or time < scope.before)
+            # Rows released together are ordered by time: no earlier row follows.
             done = min(j, last_complete(scope.punctuation, slide))
-            found = _close(scopes, c, done, i, scope.punctuation, closings, found)
+            found = _close(scopes, c, done, scope.punctuation, closings, found)
             first = scope.closed + 1
-        of = judged[i]
-        of.first, of.last, of.closed, of.out_of_order = first, last, scope.closed, excluded
-        of.missed_from, of.missed_to = max(j, scope.closed) + 1, min(first - 1, last)
+        missed_from, missed_to = max(j, scope.closed) + 1, min(first - 1, last)
         if last <= j:
-            of.verdict = OUTSIDE
+            verdict = OUTSIDE
         elif first > last:
-            of.verdict = LATE
-        elif not rows.exists[i]:
-            of.verdict = ABSENT
+            verdict = LATE
+        elif rows.offsets[i] == rows.offsets[i + 1]:
+            verdict = ABSENT
         else:
-            of.verdict = TAKEN if first <= j + 1 else JOINED
+            verdict = TAKEN if first <= j + 1 else JOINED
             scope.newest = max(scope.newest, time)
-    return found
+            if scope.closed >= group.reach:
+                group.arrived = 0
+            index[i], group.arrived = group.arrived, group.arrived + 1
+            group.reach = max(group.reach, last)
+            _list_group(scopes, groups, g)
+            if verdict == JOINED:
+                lates = _note_late(late_rows, lates, g, first, last, stored)
+            stored += 1
+        counts[verdict] += 1
+        if verdict in (JOINED, LATE):
+            before = lates
+            lates = _note_late(late_rows, lates, g, missed_from, missed_to, NONE)
+            if lates > before:
+                _list_group(scopes, groups, g)
+    return counts, excluded, found, lates
+
+
+@lean
+def list_groups(scopes, groups, used):
+    """Link the groups `used` to their scopes."""
+    for g in used:
+        _list_group(scopes, groups, g)
 
 
 @compiled
-def close_all(wanted, length, slide, scopes, closings):
-    """Note all extents of some scopes that hold a row; how many notes.
+def close_all(wanted, grid, scopes, closings):
+    """Record all extents of some scopes that hold a row; return the number of records.
 
-    wanted : int64[], scopes. These extents miss later rows; the punctuation of the scope, by which
-    later rows are judged, stays as it is.
+    wanted : int64[], scopes. Later rows are missing from these extents. The punctuation of the
+    scope, by which later rows are judged, does not change.
     """
     found = 0
     for c in wanted:
-        scope = scopes[c]
+        scope, slide = scopes[c], grid.slide
         at = scope.punctuation
-        found = _close(scopes, c, last_complete(at, slide), 0, at, closings, found)
-        if scope.newest == NO_EXTENT:
-            continue
-        up_to = (scope.newest + length) // slide
-        found = _close(scopes, c, up_to, 0, max(at, up_to * slide - 1), closings, found)
+        found = _close(scopes, c, last_complete(at, slide), at, closings, found)
+        if scope.newest > NO_EXTENT:
+            up_to = (scope.newest + grid.length) // slide
+            found = _close(scopes, c, up_to, max(at, up_to * slide - 1), closings, found)
     return found
 
 
 @compiled
-def number_tuples(group, judged, arrived, reach, index):
-    """Index of each tuple in its group, from 0 again when all extents of those before are complete.
-
-    So a group that holds nothing is as one that never had a tuple.
-    group : int64[n]    judged : JUDGED[n], of rows taken    index : int64[n], written
-    arrived : int64[groups], next index, and reach : int64[groups], last extent that holds a tuple
-    of the group; updated
-    """
-    for i in range(group.size):
-        g, of = group[i], judged[i]
-        if of.closed >= reach[g]:
-            arrived[g] = 0
-        index[i] = arrived[g]
-        arrived[g] += 1
-        reach[g] = max(reach[g], of.last)
-
-
-# An extent: its number, its first pane, the end of its panes (the first again if it has none), and
-# the row of the closings that completed it.
-EXTENT = integers("number low high closing")
-
-
-class PaneGrid(NamedTuple):
-    """per_slide, width : int, panes a slide, and an extent."""
-
-    per_slide: int
-    width: int
-
-
-class Groups(NamedTuple):
-    """Groups with panes or late rows, g of them.
-
-    starts : int64[g + 1], where each one's panes are in `panes` : int64[], ascending numbers
-    late_starts : int64[g + 1], where its late rows are in
-    first, reach : int64[], the first extent that takes a late row, ascending, and the largest of
-        the last ones of the group's late rows up to this one
-    begins : int64[g], where the closings of its scope begin, -1: there are none
-    previous : int64[g], number of its last extent so far
-    most : int, extents without a tuple between two with one are listed if they are at most so
-        many, else none of them is; -1: none is wanted
-    """
-
-    starts: np.ndarray
-    panes: np.ndarray
-    late_starts: np.ndarray
-    first: np.ndarray
-    reach: np.ndarray
-    begins: np.ndarray
-    previous: np.ndarray
-    most: int
+def _new_pane(panes, pool, number):
+    """Return the place of a new pane, and `panes`, grown if needed."""
+    s = pool.free
+    if s == NONE:
+        s = pool.panes
+        panes = with_room(panes, s + 1)
+        pool.panes = s + 1
+    else:
+        pool.free = panes[s].previous
+    pane = panes[s]
+    pane.number, pane.previous, pane.first, pane.last, pane.state = number, NONE, NONE, NONE, 0
+    return s, panes
 
 
 @compiled
-def _note(fill, found, number, low, high, closing):
-    if fill.size:
-        extent = fill[found]
-        extent.number, extent.low, extent.high, extent.closing = number, low, high, closing
+def store(rows, index, numbers, late, prob, values, grid, groups, panes, tuples, to):
+    """Append the rows with an index to `tuples`, and link them to their panes.
+
+    numbers : int64[n]    late : bool[], for each stored row: True if it has a separate pane
+    prob : float64[m], values : float64[attributes, m]    to : int64[n], written: panes
+    Returns `panes`, grown if needed.  O(m) if rows of a group are ordered by time.
+    """
+    pool, stored = tuples.pool[0], 0
+    for i in range(index.size):
+        to[i] = NONE
+        if index[i] == NONE:
+            continue
+        g, time, n, m = rows.group[i], rows.time[i], pool.tuples, pool.alternatives
+        begin, end = rows.offsets[i], rows.offsets[i + 1]
+        whole = time // grid.slide
+        number = whole
+        if grid.cut > 0:
+            number = 2 * whole + (1 if time - whole * grid.slide >= grid.cut else 0)
+        if late[stored]:
+            s, panes = _new_pane(panes, pool, number)
+        else:
+            above, s = NONE, groups[g].pane
+            while s != NONE and panes[s].number > number:
+                above, s = s, panes[s].previous
+            if s == NONE or panes[s].number < number:
+                before = s
+                s, panes = _new_pane(panes, pool, number)
+                panes[s].previous = before
+                if above == NONE:
+                    groups[g].pane = s
+                else:
+                    panes[above].previous = s
+        if panes[s].first == NONE:
+            panes[s].first = n
+        else:
+            tuples.at[panes[s].last].following = n
+        panes[s].last, to[i] = n, s
+        of = tuples.at[n]
+        of.index, of.group, of.time, of.number, of.alive = index[i], g, time, numbers[i], 1
+        of.begin, of.end, of.following, of.pane = m, m + end - begin, NONE, s
+        for k in range(begin, end):
+            tuples.prob[m], tuples.owner[m] = prob[k], n
+            for a in range(values.shape[0]):
+                tuples.values[a, m] = values[a, k]
+            m += 1
+        pool.tuples, pool.alternatives, stored = n + 1, m, stored + 1
+    return panes
+
+
+@lean
+def fill(to, begin, lifted, panes, at, own):
+    """Add rows, stored in panes to[i], to the panes' partials.
+
+    begin : place of the first row    lifted : float64[channels, 3, n], see `lift`
+    """
+    for i in range(to.size):
+        s = to[i]
+        if s != NONE:
+            if panes[s].first == begin:
+                clear_set(own, s)
+            add_tuple(lifted, i, own, s)
+            begin += 1
+
+
+@compiled_ieee
+def _rank(s, panes, tuples, measures, partials, room):
+    """Link the alternatives of a pane that an extreme may need, most extreme first."""
+    for x in range(measures.sign.size):
+        value, n, t = tuples.values[measures.attribute[x]], 0, panes[s].first
+        while t != NONE:
+            for k in range(tuples.at[t].begin, tuples.at[t].end):
+                room.order[n], room.law[n] = k, -measures.sign[x] * value[k]
+                n += 1
+            t = tuples.at[t].following
+        order = room.order[:n]
+        if n > 1:
+            order = order[np.argsort(room.law[:n], kind="mergesort")]  # NaN at the end
+        of = Passed(value, tuples.prob, tuples.owner, tuples.rest)
+        kept, below = cut_alternatives(0, n, of, order), tuples.below[x]
+        partials.top[x, s] = order[0] if kept > 0 else NONE
+        for i in range(kept):
+            below[order[i]] = order[i + 1] if i + 1 < kept else NONE
+
+
+@lean
+def _drop(s, panes, tuples):
+    """Free a pane and its tuples, which are unused."""
+    pool, t = tuples.pool[0], panes[s].first
+    while t != NONE:
+        tuples.at[t].alive = 0
+        pool.dead += 1
+        t = tuples.at[t].following
+    panes[s].first, panes[s].last, panes[s].state = NONE, NONE, 0
+    panes[s].previous, pool.free = pool.free, s
 
 
 @compiled
-def _of_group(groups, g, grid, closings, fill):
-    """The extents of group g that some closings complete: how many; `fill` says where they go.
+def _list_extents(group, closings, numbers, late_rows, grid, most, found, extents):
+    """List a group's complete extents: (`extents`, grown if needed; their number; skipped extents).
 
-    And how many without a tuple lie in gaps that are too long for them to be listed.
+    Extents without a tuple are skipped in gaps of more than `most` (-1: all are, uncounted).
+    closings : ascending, of its scope    numbers : int64[], of its panes    late_rows : its own
     """
-    skipped = 0
-    begin, width, per_slide = groups.begins[g], grid.width, grid.per_slide
-    panes, last = groups.panes, groups.starts[g + 1]
-    late, late_end = groups.late_starts[g], groups.late_starts[g + 1]
-    scope, previous, found = closings[begin].scope, groups.previous[g], 0
-    low, high = groups.starts[g], groups.starts[g]
-    for c in range(begin, closings.size):
-        if closings[c].scope != scope:
-            break
-        j = closings[c].after + 1
-        while True:
-            while low < last and panes[low] < j * per_slide - width:
-                low += 1
-            while late < late_end and groups.reach[late] < j:
-                late += 1
-            if low == last and late == late_end:
-                break
-            following = closings[c].up_to + 1
-            if low < last:
-                following = min(following, panes[low] // per_slide + 1)
-            if late < late_end:
-                following = min(following, groups.first[late])
-            j = max(j, following)
-            if j > closings[c].up_to:
-                break
-            high = max(high, low)
-            while high < last and panes[high] < j * per_slide:
-                high += 1
-            while low < last and panes[low] < j * per_slide - width:
-                low += 1
-            high = max(high, low)
-            covered = late < late_end and groups.first[late] <= j and groups.reach[late] >= j
-            if low == high and not covered:
-                continue
-            missing = j - previous - 1 if previous > NO_EXTENT else 0
-            if missing > groups.most:
-                skipped += missing if groups.most >= 0 else 0
-                missing = 0
-            for k in range(missing):
-                _note(fill, found, previous + 1 + k, low, low, c)
-                found += 1
-            _note(fill, found, j, low, high, c)
+    low, high, c, skipped, j = 0, 0, 0, 0, closings[0].after + 1
+    while True:
+        following = closings[-1].up_to + 1
+        while low < numbers.size and numbers[low] < j * grid.per_slide - grid.width:
+            low += 1
+        if low < numbers.size:
+            following = min(following, max(j, numbers[low] // grid.per_slide + 1))
+        for row in late_rows:
+            if row.tuple != NONE and row.last >= j:
+                following = min(following, max(j, row.first))
+        if following > closings[-1].up_to:
+            return extents, found, skipped
+        j = following
+        while closings[c].up_to < j:
+            c += 1
+        high = first_at_least(numbers, max(low, high), numbers.size, j * grid.per_slide)
+        missing = j - group.previous - 1 if group.previous > NO_EXTENT else 0
+        if missing > most:
+            skipped += missing if most >= 0 else 0
+            missing = 0
+        extents = with_room(extents, found + missing + 1)
+        for k in range(j - missing, j + 1):
+            extent = extents[found]
+            extent.number, extent.closing, extent.late = k, c, 0
+            extent.low, extent.high = (low, high) if k == j else (low, low)
+            for row in late_rows:
+                if row.tuple == NONE and row.first <= k <= row.last:
+                    extent.late += 1
             found += 1
-            previous = j
-            j += 1
-    return found, skipped
+        group.previous = j
+        j += 1
+
+
+@lean
+def _merge_extent(extent, slots, numbers, late_slots, late_rows, grid, panes, partials, total):
+    """Merge the partials of an extent's panes and late tuples into set 0 of `total`."""
+    low, high, own = extent.low, extent.high, partials.own
+    start, middle = extent.number * grid.per_slide - grid.width, low
+    if start % grid.width != 0:
+        middle = first_at_least(numbers, low, high, (start // grid.width + 1) * grid.width)
+        if middle > low and panes[slots[low]].state < 2:  # build suffixes of the block's end
+            for i in range(middle - 1, low - 1, -1):
+                if panes[slots[i]].state < 2:
+                    panes[slots[i]].state = 2
+                    if i + 1 < middle:
+                        merge_set(own, slots[i + 1], own, slots[i])
+    clear_set(total, 0)
+    if middle > low:
+        copy_set(own, slots[low], total, 0)
+    if middle < high:
+        merge_set(partials.prefix, slots[high - 1], total, 0)
+    for i in range(late_slots.size):
+        if late_slots[i] != NONE and late_rows[i].first <= extent.number <= late_rows[i].last:
+            merge_set(own, late_slots[i], total, 0)
+
+
+@compiled_ieee
+def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, room, answers):
+    """Write mean, standard deviation and existence of extreme x, for the aggregates that need it.
+
+    slots : int64[panes and late rows]    answers : float64[extents * aggregates * 3], written
+    O(K + r log K) per extent of K panes for r alternatives reached.
+    """
+    below, value, many = tuples.below[x], tuples.values[measures.attribute[x]], measures.what.size
+    begins, panes, n, steps = room.begins, slots.size - late_rows.size, 0, np.int64(0)
+    for i in range(slots.size):
+        begins[i] = n
+        k = partials.top[x, slots[i]] if slots[i] != NONE else NONE
+        while k != NONE:
+            room.order[n] = k - begins[i]
+            n, k = n + 1, below[k]
+    begins[slots.size] = n
+    of = Passed(value, tuples.prob, tuples.owner, tuples.rest)
+    first, counts, law, chance = room.first, room.counts, room.law, room.chance
+    for e in range(extents.size):
+        extent, lists = extents[e], 0
+        for i in range(extent.low, extent.high):
+            first[lists], counts[lists] = begins[i], begins[i + 1] - begins[i]
+            lists += 1
+        for i in range(late_rows.size):
+            if late_rows[i].first <= extent.number <= late_rows[i].last:
+                first[lists] = begins[panes + i]
+                counts[lists] = begins[panes + i + 1] - first[lists]
+                lists += 1
+        steps = after_signals(steps + 64 * lists)
+        sign = measures.sign[x]
+        found = extreme_law(sign, first[:lists], counts[:lists], room.order, of, law, chance)
+        moments = law_moments(chance[:found], law[:found])
+        for r in range(many):
+            if measures.extreme[r] == x:
+                at = 3 * (e * many + r)
+                answers[at], answers[at + 1], answers[at + 2] = moments
+
+
+@compiled_ieee
+def _ready_panes(group, closed, late_rows, panes, tuples, measures, partials, grid, room):
+    """Return a group's complete panes by number, then the panes of its late rows (NONE: missed),
+    and the numbers of the complete panes. Builds prefixes and ranks the first time."""
+    n, s = 0, group.pane
+    while s != NONE:
+        n += panes[s].number // grid.per_slide < closed
+        s = panes[s].previous
+    slots, numbers, s = np.empty(n + late_rows.size, np.int64), np.empty(n, np.int64), group.pane
+    while s != NONE:
+        if panes[s].number // grid.per_slide < closed:
+            n -= 1
+            slots[n], numbers[n] = s, panes[s].number
+        s = panes[s].previous
+    for i in range(late_rows.size):
+        of = late_rows[i].tuple
+        slots[numbers.size + i] = NONE if of == NONE else tuples.at[of].pane
+    for i in range(slots.size):
+        s = slots[i]
+        if s == NONE or panes[s].state > 0:
+            continue
+        panes[s].state = 1
+        _rank(s, panes, tuples, measures, partials, room)
+        if i < numbers.size:
+            block = numbers[i] // grid.width
+            if i > 0 and numbers[i - 1] // grid.width == block:
+                copy_set(partials.prefix, slots[i - 1], partials.prefix, s)
+                merge_set(partials.own, s, partials.prefix, s)
+            else:
+                copy_set(partials.own, s, partials.prefix, s)
+    return slots, numbers
+
+
+@lean
+def _release(group, closed, late_rows, panes, tuples, grid, most):
+    """Drop what further extents of a group do not need; return True if nothing is left."""
+    keep, above, s = (closed + 1) * grid.per_slide - grid.width, NONE, group.pane
+    while s != NONE and panes[s].number >= keep:
+        above, s = s, panes[s].previous
+    if above == NONE:
+        group.pane = NONE
+    else:
+        panes[above].previous = NONE
+    while s != NONE:
+        before = panes[s].previous
+        _drop(s, panes, tuples)
+        s = before
+    out = closed  # extents without a tuple are emitted with the next one that has a tuple
+    if most >= 0 and group.previous > NO_EXTENT:
+        out = min(closed, max(group.previous, closed - most - 1))
+    left = 0
+    for i in range(late_rows.size):
+        row = late_rows[i]
+        if row.last > (out if row.tuple == NONE else closed):
+            left += 1
+            continue
+        if row.tuple != NONE:
+            _drop(tuples.at[row.tuple].pane, panes, tuples)
+        row.group = NONE
+    return group.pane == NONE and left == 0
 
 
 @compiled
-def list_extents(groups, grid, closings, fill):
-    """The extents that some closings complete: how many each group has, and how many without a
-    tuple are in gaps that are too long, see `Groups.most`.
+def _list_tuples(extent, slots, late_rows, panes, at, members, listed):
+    """Append the places of an extent's tuples to `members[:listed]`."""
+    first = slots.size - late_rows.size
+    members = with_room(members, listed + extent.held)
+    for i in range(slots.size):
+        if i < first:
+            inside = extent.low <= i < extent.high
+        else:
+            row = late_rows[i - first]
+            inside = row.tuple != NONE and row.first <= extent.number <= row.last
+        t = panes[slots[i]].first if inside else NONE
+        while t != NONE:
+            members[listed] = t
+            listed, t = listed + 1, at[t].following
+    return members, listed
 
-    closings : CLOSING[], those of a scope together, ascending
-    fill : EXTENT[m], written one group after the other, or EXTENT[0] to count only
+
+@compiled_ieee
+def complete(
+    closings, scopes, groups, late_rows, panes, tuples, partials, grid, measures, most, listing
+):
+    """List and measure the complete extents, and drop what further extents do not need.
+
+    closings : CLOSING[], by scope, then ascending    late_rows : LATE_ROW[], by group; group NONE
+        is written to rows that further extents do not need
+    most : longest gap of extents without a tuple that is listed; -1: none is
+    listing : bool, list the tuples of extents
+    Returns (EXTENT[m]; float64[m * r * 3]: mean, standard deviation and existence of aggregates;
+    int64[]: places of the extents' tuples, by pane and arrival, late ones last; and the number of
+    extents left out in longer gaps).
+    Cost: two merges per pane, one per extent and late row; a sort of each pane for MIN and MAX.
     """
-    counts = np.zeros(groups.begins.size, np.int64)
-    done, skipped = 0, 0
-    for g in range(groups.begins.size):
-        if groups.begins[g] >= 0:
-            counts[g], more = _of_group(groups, g, grid, closings, fill[done:])
+    extents, found, answers = np.empty(16, EXTENT), 0, np.empty(0)
+    members, listed, skipped, steps = np.empty(0, np.int64), 0, 0, np.int64(0)
+    total, many, late_group = one_set(partials.own), measures.what.size, late_rows.group.copy()
+    m, p = tuples.owner.size, panes.size + late_rows.size + 1
+    room = Room(
+        np.empty(m, np.int64), np.empty(m), np.empty(m), np.empty(p, np.int64),
+        np.empty(p, np.int64), np.empty(p, np.int64),
+    )  # fmt: skip
+    begin = 0
+    while begin < closings.size:
+        end, c = begin + 1, closings[begin].scope
+        while end < closings.size and closings[end].scope == c:
+            end += 1
+        above, g, closed = NONE, scopes[c].groups, scopes[c].closed
+        while g != NONE:
+            group, start = groups[g], found
+            low = first_at_least(late_group, 0, late_group.size, g)
+            lates = late_rows[low : first_at_least(late_group, low, late_group.size, g + 1)]
+            slots, numbers = _ready_panes(
+                group, closed, lates, panes, tuples, measures, partials, grid, room
+            )
+            extents, found, more = _list_extents(
+                group, closings[begin:end], numbers, lates, grid, most, found, extents
+            )
             skipped += more
-        if fill.size:
-            done += counts[g]
-    return counts, skipped
-
-
-@compiled
-def late_of_extents(extents, starts, first, last, found):
-    """The late rows that each extent holds: int64[m + 1], where each one's are in `found`.
-
-    extents : EXTENT[m]    starts : int64[m, 2], where the late rows of its group are in
-    first, last : int64[], the extents that take each late row
-    found : int64[k], written: places of late rows, in their order; or int64[0] to count only
-    """
-    begins, done, steps = np.zeros(extents.size + 1, np.int64), 0, np.int64(0)
-    for x in range(extents.size):
-        steps = after_signals(steps + starts[x, 1] - starts[x, 0])
-        for i in range(starts[x, 0], starts[x, 1]):
-            if first[i] <= extents[x].number <= last[i]:
-                if found.size:
-                    found[done] = i
-                done += 1
-        begins[x + 1] = done
-    return begins
+            answers = with_room(answers, 3 * many * found)
+            late_slots = slots[numbers.size :]
+            for e in range(start, found):
+                extent = extents[e]
+                extent.group, extent.closing = g, extent.closing + begin
+                _merge_extent(
+                    extent, slots, numbers, late_slots, lates, grid, panes, partials, total
+                )
+                extent.held = np.int64(total.sums[0, -1].tuples)
+                steps = after_signals(steps + 64 + lates.size)
+                for r in range(many):
+                    at, what = 3 * (e * many + r), measures.what[r]
+                    answers[at] = answers[at + 1] = answers[at + 2] = np.nan
+                    if what >= 0:
+                        answers[at], answers[at + 1], answers[at + 2] = measure(
+                            what, total, 0, measures.channel[r]
+                        )
+                if listing:
+                    members, listed = _list_tuples(
+                        extent, slots, lates, panes, tuples.at, members, listed
+                    )
+            if found > start:
+                for x in range(measures.sign.size):
+                    _answer_extremes(
+                        x, extents[start:found], slots, lates, tuples, partials, measures, room,
+                        answers[3 * many * start :],
+                    )  # fmt: skip
+            following = group.following
+            if _release(group, closed, lates, panes, tuples, grid, most):
+                group.listed = 0
+                if above == NONE:
+                    scopes[c].groups = following
+                else:
+                    groups[above].following = following
+            else:
+                above = g
+            g = following
+        begin = end
+    return extents[:found], answers[: 3 * many * found], members[:listed], skipped

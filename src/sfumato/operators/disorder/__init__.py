@@ -1,4 +1,4 @@
-"""Rows in event-time order: the punctuator and the buffer that it releases.
+"""Rows in event-time order: the punctuator, and the buffer from which it releases rows.
 
-Open: Punctuator, Reorder.
+Public: Punctuator, Reorder.
 """

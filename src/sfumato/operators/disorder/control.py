@@ -1,4 +1,4 @@
-"""The estimation of punctuations: the settings of a disorder controller, checked."""
+"""Settings of a disorder controller, which estimates punctuations."""
 
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -9,13 +9,12 @@ from sfumato.kernels.disorder import state
 
 ESTIMATORS = ("conformal", "normal", "max")
 WAIT_OPTIONS = {"drop_ratio": "DRATIO", "slack": "SLACK", "max_delay": "MAX_DELAY"}
-USUAL = 0.01  # drop ratio, where the guard needs one and none is given
+USUAL = 0.01  # drop ratio of the guard if none is given
 
 
 @dataclass(frozen=True)
 class DisorderControl:
-    """Settings of the estimation of a punctuation; checks itself. The fields are those of
-    `Punctuator`."""
+    """Validated settings of a disorder controller; the fields are parameters of `Punctuator`."""
 
     drop_ratio: float | None = None
     slack: int | None = None
@@ -30,7 +29,7 @@ class DisorderControl:
         for name, value in [*vars(self).items()]:
             if isinstance(value, np.generic):  # plain numbers, for snapshots
                 object.__setattr__(self, name, value.item())
-        if self.estimator is not None and self.estimator not in ESTIMATORS:
+        if self.estimator not in (None, *ESTIMATORS):
             raise ValueError(
                 f"`estimator` must be one of {', '.join(ESTIMATORS)}; got {self.estimator!r}"
             )
@@ -38,23 +37,23 @@ class DisorderControl:
             raise ValueError(f"`rounding` must be 'ceiling' or 'floor'; got {self.rounding!r}")
         self._check_one_way()
         self._check_drop_ratio()
-        if self.slack is not None:
-            check_count("slack (SLACK)", self.slack, 0)
         if self.averaged and self.estimator != "max":
             raise ValueError(
                 "`averaged` is a variant of estimator='max'; set that, or leave it out"
             )
-        if self.max_buffer is not None:
-            check_count("max_buffer (BSIZE)", self.max_buffer, 1)
+        for name, value, least in (
+            ("slack (SLACK)", self.slack, 0),
+            ("max_buffer (BSIZE)", self.max_buffer, 1),
+        ):
+            if value is not None:
+                check_count(name, value, least)
 
     def _check_one_way(self) -> None:
-        given = {
-            name: getattr(self, name) for name in WAIT_OPTIONS if getattr(self, name) is not None
-        }
+        given = [name for name in WAIT_OPTIONS if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(
                 f"{' and '.join(f'`{n}` ({WAIT_OPTIONS[n]})' for n in given)} exclude each other; "
-                f"got {' and '.join(f'{n}={v}' for n, v in given.items())}: give one of them"
+                f"got {' and '.join(f'{n}={getattr(self, n)}' for n in given)}: give one of them"
             )
         full = self.max_buffer is not None and self.estimator is None
         if not given and self.estimator != "max" and not full:
@@ -62,11 +61,12 @@ class DisorderControl:
                 "one of `drop_ratio` (DRATIO), `slack` (SLACK), `max_delay`, `max_buffer` (BSIZE) "
                 "or estimator='max' (MAX) is needed; got none"
             )
-        for name, what in (("slack", "sort buffer"), ("max_delay", "delay")):
-            if name in given and self.estimator is not None:
+        fixed = {"slack": "sort buffer", "max_delay": "delay"}
+        for name in given:
+            if name in fixed and self.estimator is not None:
                 raise ValueError(
-                    f"`{name}` ({WAIT_OPTIONS[name]}) is a fixed {what} and needs no estimator; "
-                    f"got estimator={self.estimator!r}: leave one of them out"
+                    f"`{name}` ({WAIT_OPTIONS[name]}) is a fixed {fixed[name]} and needs no "
+                    f"estimator; got estimator={self.estimator!r}: leave one of them out"
                 )
         delay = self.max_delay
         if delay is not None and not (type(delay) is int and 0 <= delay < 2**58):
@@ -83,7 +83,7 @@ class DisorderControl:
                 f"estimator='max' (MAX) cannot be steered by a drop ratio; got drop_ratio={ratio}: "
                 "leave it out, or take estimator='normal' or 'conformal'"
             )
-        if isinstance(ratio, bool) or not isinstance(ratio, (int, float, np.number)):
+        if isinstance(ratio, bool) or not isinstance(ratio, (int, float)):
             raise TypeError(f"`drop_ratio` (DRATIO) must be a number; got {type(ratio).__name__}")
         if not 0.0 < ratio <= 0.5:
             raise ValueError(
@@ -92,10 +92,20 @@ class DisorderControl:
 
     @property
     def kernel(self) -> state.Control:
-        """The settings as the kernels take them."""
+        """The settings in the form that kernels take."""
         ratio = float(self.drop_ratio or USUAL)
+        if self.slack is not None:
+            estimator = state.SLACK
+        elif self.max_delay is not None:
+            estimator = state.FIXED
+        elif self.estimator == "max":
+            estimator = state.AVERAGED if self.averaged else state.LARGEST
+        elif self.drop_ratio is None:
+            estimator = state.FULL
+        else:
+            estimator = state.NORMAL if self.estimator == "normal" else state.CONFORMAL
         return state.Control(
-            estimator=self._estimator,
+            estimator=estimator,
             drop_ratio=ratio,
             slack=int(self.slack or 0),
             deviations=NormalDist().inv_cdf(ratio) ** 2,
@@ -104,18 +114,6 @@ class DisorderControl:
             guard=bool(self.guard),
             max_buffer=int(self.max_buffer or 0),
         )
-
-    @property
-    def _estimator(self) -> int:
-        if self.slack is not None:
-            return state.SLACK
-        if self.max_delay is not None:
-            return state.FIXED
-        if self.estimator == "max":
-            return state.AVERAGED if self.averaged else state.LARGEST
-        if self.drop_ratio is None:
-            return state.FULL
-        return state.NORMAL if self.estimator == "normal" else state.CONFORMAL
 
 
 def check_count(name: str, value: object, least: int) -> None:
@@ -128,8 +126,10 @@ def check_count(name: str, value: object, least: int) -> None:
 
 @dataclass(frozen=True)
 class ReorderConfig:
-    """control : of each controller     by_source : a key's rows come from several sources
-    expected_sources : how many must have spoken before anything of a key comes out
+    """Settings of `Reorder`.
+
+    control : of each controller    by_source : a key's rows come from several sources
+    expected_sources : sources that must have sent rows before any row of a key is released
     """
 
     control: DisorderControl

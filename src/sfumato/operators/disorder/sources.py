@@ -1,4 +1,4 @@
-"""The sources that keys are made of: which of them count, and how far they let rows out."""
+"""The sources of each key: the sources that count, and the event time that they release."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,47 +9,33 @@ import numpy as np
 from sfumato.kernels.disorder.release import least_punctuations, least_steps
 from sfumato.kernels.disorder.state import END_OF_TIME, NO_TIME
 from sfumato.operators.arrays import Ints, longer, offsets_of
-from sfumato.operators.disorder.rows import ByKey, Keyed
-from sfumato.operators.state.declared import Array, Declaration, Offsets
+from sfumato.operators.disorder.rows import NO_CODES, ByKey, Keyed
+from sfumato.operators.state.declared import Array, Declaration, Record
 from sfumato.operators.state.stateful import Stateful
 
-NO_CODES = np.empty(0, np.int64)
-
 
 @dataclass
-class Member(Keyed):
-    """Sources that count, of their keys."""
+class SourceValues(Keyed):
+    """Values per source or key: the sources of a key, or ascending punctuations of a source."""
 
-    key: np.ndarray
-    source: np.ndarray
+    key: Ints
+    value: Ints
 
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        "key": Array(int, "members"),
-        "source": Array(int, "members"),
-    }
-
-
-@dataclass
-class SourceStep(Keyed):
-    """Punctuations beyond the levels of their keys, ascending for each source (here the key)."""
-
-    key: np.ndarray
-    time: np.ndarray
-
-    layout: ClassVar[Mapping[str, Declaration]] = {
-        "key": Array(int, "steps"),
-        "time": Array(int, "steps"),
-    }
+    layout: ClassVar[Mapping[str, Declaration]] = dict.fromkeys(("key", "value"), Array(int, "n"))
 
 
 class Sources(Stateful):
-    """Sources with codes 0, 1, 2, ..., each of one key. A key's rows come out up to the least
-    punctuation of its sources that count: those that have spoken and did not fall silent.
+    """Sources with codes 0, 1, 2, ..., each of one key. A key's rows are released up to the least
+    punctuation of its counting sources: sources that have sent rows and are not silent.
 
-    expected : sources of a key that must have spoken before anything of it comes out
+    expected : sources of a key that must have sent rows before any of its rows is released
 
-    Cost of a call: of the keys in it, their sources and the punctuations of these.
-    Memory: a few numbers a source, and those of its punctuations that are ahead of its key's.
+    level : int64[keys], event time up to which rows have been released
+    awaited : bool[keys], some expected sources have not sent rows yet
+    ranks : function that returns the sort order of sources
+
+    Cost of a call: proportional to its keys, their sources and the punctuations of these.
+    Memory: a few numbers per source, and its punctuations above the level of its key.
     """
 
     state: ClassVar[Mapping[str, Declaration]] = {
@@ -57,128 +43,112 @@ class Sources(Stateful):
         "awaited": Array(bool, "keys"),
         "key_of": Array(int, "sources", low=0, high="keys"),
         "counts": Array(bool, "sources"),
-        "offsets": Offsets("sources", "steps"),
-        "steps": Array(int, "steps"),
+        "ahead": Record(SourceValues),
     }
 
     def __init__(self, expected: int) -> None:
         self.expected = expected
-        self.level = NO_CODES  # of each key: its rows up to there have come out
-        self.awaited = np.empty(0, bool)  # of each key: not all expected sources have spoken
-        self.spoken = NO_CODES  # of each key: how many sources count
-        self.key_of = NO_CODES
-        self.counts = np.empty(0, bool)
-        self.ranks: Callable[[Ints], Ints] = lambda sources: sources  # how sources sort
-        self._members, self._ahead = ByKey(Member), ByKey(SourceStep)
-        self.offsets, self.steps = np.zeros(1, np.int64), NO_CODES  # `_ahead`, as it is saved
+        self.level, self.key_of = NO_CODES, NO_CODES
+        self.awaited, self.counts = np.empty(0, bool), np.empty(0, bool)
+        self.ranks: Callable[[Ints], Ints] = lambda sources: sources
+        self._members, self._ahead = ByKey(SourceValues), ByKey(SourceValues)
 
     def speak(self, source: Ints, key: Ints) -> Ints:
-        """Rows of these sources (distinct, with their keys) have come: they count.
+        """Count these sources (distinct, with their keys), which have sent rows.
 
-        Returns those that did not count before: the level of their keys is their floor.
+        Returns the sources that did not count before; they start at the level of their keys.
         """
-        self._grow(int(key.max(initial=-1)) + 1, int(source.max(initial=-1)) + 1)
-        self.key_of[source] = key
-        fresh = source[~self.counts[source]]
-        self._count(fresh)
-        keys = self.key_of[fresh]
-        self.awaited[keys[self.spoken[keys] >= self.expected]] = False
-        return fresh
-
-    def _grow(self, keys: int, sources: int) -> None:
+        keys, sources = int(key.max(initial=-1)) + 1, int(source.max(initial=-1)) + 1
         self.level = longer(self.level, keys, NO_TIME)
         self.awaited = longer(self.awaited, keys, True)
-        self.spoken = longer(self.spoken, keys)
-        self.key_of = longer(self.key_of, sources)
-        self.counts = longer(self.counts, sources)
-
-    def _count(self, fresh: Ints) -> None:
-        """From now on these count."""
+        self.key_of, self.counts = longer(self.key_of, sources), longer(self.counts, sources)
+        self.key_of[source] = key
+        fresh = source[~self.counts[source]]
         self.counts[fresh] = True
-        np.add.at(self.spoken, self.key_of[fresh], 1)
-        self._members.add(Member(self.key_of[fresh], fresh))
+        self._members.add(SourceValues(self.key_of[fresh], fresh))
+        begun = np.unique(self.key_of[fresh])
+        self.awaited[begun[np.diff(self.members(begun)[1]) >= self.expected]] = False
+        return fresh
 
     def members(self, keys: Ints) -> tuple[Ints, Ints]:
-        """(sources, offsets): the sources that count, of each of these keys (ascending)."""
-        found = self._members.of(keys).rows
-        order = np.lexsort((found.source, found.key))
-        ends = np.searchsorted(found.key[order], keys, "right")
-        return found.source[order], np.append(0, ends)
+        """Return (sources, offsets): the counting sources of each of these keys (ascending)."""
+        found, _ = self._members.of(keys)
+        order = np.lexsort((found.value, found.key))
+        return found.value[order], np.append(0, np.searchsorted(found.key[order], keys, "right"))
 
     def least(
-        self, keys: Ints, rows: tuple[Ints, Ints, Ints], counting: tuple[Ints, Ints, Ints]
+        self, keys: Ints, starts: Ints, source: Ints, after: Ints, punctuation_of: Ints
     ) -> Ints:
-        """int64[n]: each key's punctuation after each of its rows; see `least_punctuations`.
+        """Return int64[n]: the punctuation of each row's key after the row.
 
-        keys : those that have rows, ascending
-        rows : where those of each key begin; their sources; punctuations of these, after each row
-        counting : `members` of the keys, and the punctuations of these before the rows
+        keys : ascending keys that have rows    starts : start of each key's rows
+        source, after : of each row, and the source's punctuation after it
+        punctuation_of : of the `members` of the keys, preceding these rows
         """
-        (starts, source, punctuation), (members, offsets, before) = rows, counting
-        place = _places(source, members)
-        least = least_punctuations(place, punctuation, starts, offsets, before.copy())
+        members, offsets = self.members(keys)
+        least = least_punctuations(
+            _places(source, members), after, starts, offsets, punctuation_of.copy()
+        )
         return np.where(np.repeat(self.awaited[keys], np.diff(starts)), NO_TIME, least)
 
     def step(self, source: Ints, punctuation: Ints) -> None:
-        """Sources have reached these punctuations, ascending for each of them."""
+        """Record punctuations that sources have reached, ascending for each source."""
         ahead = punctuation > self.level[self.key_of[source]]
-        self._ahead.add(SourceStep(source[ahead], punctuation[ahead]))
+        self._ahead.add(SourceValues(source[ahead], punctuation[ahead]))
 
     def punctuations(self, time: Ints, key: Ints) -> Ints:
-        """int64[m]: with which punctuation rows come out; see `least_steps`."""
+        """Return int64[m]: the punctuation at which rows are emitted; see `least_steps`."""
         keys, group = np.unique(key, return_inverse=True)
         members, offsets = self.members(keys)
-        ahead = self._ahead.of(np.sort(members)).rows
+        ahead, _ = self._ahead.of(np.sort(members))
         place = _places(ahead.key, members)
         places = offsets_of(np.bincount(place, minlength=len(members)))
-        steps = ahead.time[np.argsort(place, kind="stable")]
+        steps = ahead.value[np.argsort(place, kind="stable")]
         return least_steps(time, group.reshape(-1), offsets, steps, places)
 
     def raise_level(self, keys: Ints, levels: Ints) -> None:
-        """All rows of these keys (ascending) up to these event times have come out."""
+        """Record that all rows of these keys (ascending) up to these event times are released."""
         self.level[keys] = np.maximum(self.level[keys], levels)
-        found = self._ahead.of(np.sort(self.members(keys)[0]))
-        passed = found.rows.time <= self.level[self.key_of[found.rows.key]]
-        self._ahead.remove(found, passed)
+        found, places = self._ahead.of(np.sort(self.members(keys)[0]))
+        self._ahead.remove(places[found.value <= self.level[self.key_of[found.key]]])
 
     def silence(self, source: Ints) -> Ints:
-        """These sources do not count until they speak again. Returns their keys, ascending."""
-        over = source[self.counts[source]]
-        self.counts[over] = False
-        np.subtract.at(self.spoken, self.key_of[over], 1)
-        found = self._members.of(np.unique(self.key_of[over]))
-        self._members.remove(found, ~self.counts[found.rows.source])
-        return np.unique(self.key_of[source])
+        """Stop counting these sources until they send rows. Returns their keys, ascending."""
+        keys = np.unique(self.key_of[source])
+        self.counts[source] = False
+        found, places = self._members.of(keys)
+        self._members.remove(places[~self.counts[found.value]])
+        return keys
 
     def targets(self, keys: Ints, punctuation_of: Callable[[Ints], Ints]) -> Ints:
-        """int64[keys]: the event times up to which rows of these keys (ascending) may come out now;
-        the int64 maximum where no source counts, the minimum where sources are awaited."""
+        """Return int64[keys]: the event time up to which rows of these keys (ascending) may be
+        released: int64 maximum without sources, minimum while expected sources are missing."""
         members, offsets = self.members(keys)
         out = np.full(len(keys), END_OF_TIME)
-        group = np.repeat(np.arange(len(keys)), np.diff(offsets))
-        np.minimum.at(out, group, punctuation_of(members))
+        np.minimum.at(
+            out, np.repeat(np.arange(len(keys)), np.diff(offsets)), punctuation_of(members)
+        )
         return np.where(self.awaited[keys] & (out != END_OF_TIME), NO_TIME, out)
 
-    # ---- saved
-
-    def before_saving(self) -> None:
+    @property
+    def ahead(self) -> SourceValues:
+        """The punctuations above the levels of their keys, by source."""
         ahead = self._ahead.rows
-        ahead = ahead.take(ahead.time > self.level[self.key_of[ahead.key]])
-        ahead = ahead.take(np.argsort(ahead.key, kind="stable"))
-        self._ahead, self.steps = ByKey(SourceStep, ahead), ahead.time
-        self.offsets = offsets_of(np.bincount(ahead.key, minlength=len(self.key_of)))
+        ahead = ahead.take(ahead.value > self.level[self.key_of[ahead.key]])
+        return ahead.take(np.argsort(ahead.key, kind="stable"))
+
+    @ahead.setter
+    def ahead(self, saved: SourceValues) -> None:
+        self._ahead.rows = saved
 
     def after_loading(self) -> None:
-        source = np.repeat(np.arange(len(self.key_of)), np.diff(self.offsets))
-        self._ahead, self._members = (
-            ByKey(SourceStep, SourceStep(source, self.steps)),
-            ByKey(Member),
-        )
-        self.spoken = np.zeros(len(self.level), np.int64)
-        self._count(np.flatnonzero(self.counts))
+        ahead, sources = self._ahead.rows, np.flatnonzero(self.counts)
+        if len(ahead.key) and not 0 <= ahead.key.min() <= ahead.key.max() < len(self.key_of):
+            raise ValueError("its punctuations are of sources that it does not know")
+        self._members.rows = SourceValues(self.key_of[sources], sources)
 
 
 def _places(sources: Ints, members: Ints) -> Ints:
-    """int64[n]: where these sources are among `members` (distinct), which has them all."""
+    """Return int64[n]: positions of these sources in `members` (distinct), which has them all."""
     order = np.argsort(members)
     return order[np.searchsorted(members, sources, sorter=order)]

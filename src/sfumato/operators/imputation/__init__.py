@@ -1,4 +1,4 @@
-"""Missing attributes as distributions, and the dependencies that say how.
+"""Missing attributes as distributions, and the dependencies from which they are inferred.
 
-Open: Dependency, Imputer, EarlierValues, discover_dependencies.
+Public: Dependency, Imputer, EarlierValues, discover_dependencies.
 """

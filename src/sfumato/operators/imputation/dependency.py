@@ -1,4 +1,4 @@
-"""Differential dependencies: rows near in some attributes are near in another one."""
+"""Differential dependencies: rows close in some attributes are close in another attribute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# Blanks around a token are skipped; a name is anything plain, or anything at all in backquotes.
+# Blanks around tokens are skipped. A name is a plain word, or any text in backquotes.
 TOKEN = re.compile(r"\s*(?:(?P<mark>->|,|:)|`(?P<quoted>(?:[^`]|``)*)`|(?P<plain>[^\s,:`>-]"
                    r"(?:(?!->)[^,:`])*))")  # fmt: skip
 PLAIN_ATTRIBUTE = re.compile(r"[^\s,:`>-](?:(?!->)[^,:`])*(?<!\s)\Z")
@@ -16,28 +16,28 @@ SHAPE = "A,B -> C : 0.05, 0.1 -> 0.2"
 
 
 class DependencyError(ValueError):
-    """A text that is no dependency. `position`: where in the text, from 0."""
+    """Invalid text of a dependency. `position` : place of the error in the text, from 0."""
 
     def __init__(self, message: str, text: str, position: int) -> None:
-        line = re.sub(r"\s", " ", text)  # the mark stands under what is meant
+        line = re.sub(r"\s", " ", text)  # the caret stands below the error
         super().__init__(f"{message} at position {position}, in\n  {line}\n  {' ' * position}^")
         self.position = position
 
 
 @dataclass(frozen=True)
 class Dependency:
-    """Differential dependency X -> A: rows near on every x of X are near on A.
+    """Differential dependency X -> A: rows close on every x of X are close on A.
 
     determinants : ((name, epsilon), ...), at least one; each constraint is |s[x] - o[x]| <= epsilon
     dependent : name of the attribute A that is inferred
     epsilon : float >= 0, the bound on A
-    confidence : share of the pairs of rows near on X that are within epsilon on A, or None
-    support : share of all pairs of rows that are near on X, or None
-    spread : the largest difference on A seen among pairs near on X, or None
+    confidence : share of the pairs of rows close on X that are within epsilon on A, or None
+    support : share of all pairs of rows that are close on X, or None
+    spread : the largest difference on A among pairs close on X, or None
 
-    Distances are of scaled attributes: by default 1 is an attribute's whole extent in the
-    repository (`Imputer` says how it scales). Determinants are kept in order of their names, so
-    that equal dependencies are equal; what is known of them (the last three) is not compared.
+    Distances are measured on scaled attributes: by default, 1 is the whole extent of an attribute
+    in the repository (see `Imputer`). Determinants are sorted by name, so that equal dependencies
+    compare equal. The statistics (the last three fields) are not compared.
     Raises ValueError for names that repeat or are empty, and for epsilons that are negative or not
     finite.  Source: E, Definition 2.3 (Song and Chen 2011), with intervals [0, epsilon].
 
@@ -75,11 +75,11 @@ class Dependency:
 
     @classmethod
     def parse(cls, text: str) -> Dependency:
-        """The dependency that a text like `A,B -> C : 0.05, 0.1 -> 0.2` states.
+        """Parse a text like `A,B -> C : 0.05, 0.1 -> 0.2`.
 
-        Names with a comma, a colon, an arrow or a backquote stand in backquotes, a backquote
-        doubled. `str` gives the text again, determinants by name.
-        Raises DependencyError (a ValueError) that says where and what was expected.
+        Names with a comma, a colon, an arrow or a backquote must be in backquotes, with backquotes
+        doubled. `str` returns such a text, with determinants sorted by name.
+        Raises DependencyError (a ValueError) with the position and the expected token.
         """
         if not isinstance(text, str):
             raise TypeError(f"a dependency's text must be a str like {SHAPE!r}; got {text!r:.80}")
@@ -87,7 +87,7 @@ class Dependency:
 
 
 def as_dependencies(given: Dependency | Iterable[Dependency | str]) -> list[Dependency]:
-    """Dependencies from texts and dependencies. Raises TypeError for anything else."""
+    """Return a list of dependencies, parsing texts. Raises TypeError for anything else."""
     if isinstance(given, str | Dependency):
         given = [given]
     return [item if isinstance(item, Dependency) else Dependency.parse(item) for item in given]
@@ -96,7 +96,7 @@ def as_dependencies(given: Dependency | Iterable[Dependency | str]) -> list[Depe
 def check_dependencies(
     given: Iterable[Dependency], attributes: Sequence[str], names: Sequence[str]
 ) -> None:
-    """Raise ValueError unless all determine one of the attributes by columns of these names."""
+    """Raise ValueError for dependents outside `attributes` or determinants outside `names`."""
     for dependency in given:
         unknown = [name for name in dependency.names if name not in names]
         if unknown or dependency.dependent not in attributes:
@@ -108,7 +108,7 @@ def check_dependencies(
 
 
 class _DependencyReader:
-    """One pass over a dependency's text, token by token."""
+    """Parser of one dependency's text."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -171,7 +171,7 @@ class _DependencyReader:
         self.at = match.end()
 
     def _skip(self) -> int:
-        """Where the next thing begins."""
+        """Return the position of the next token."""
         return len(self.text) - len(self.text[self.at :].lstrip())
 
     def _error(self, message: str, position: int) -> DependencyError:

@@ -1,4 +1,4 @@
-"""Dependencies found in a repository by a search over thresholds."""
+"""Discovery of dependencies in a repository by a search over thresholds."""
 
 import math
 import warnings
@@ -13,17 +13,17 @@ import numpy.typing as npt
 from sfumato.operators.arguments import distance
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
-from sfumato.operators.imputation.donor_index import columns_of
 from sfumato.operators.imputation.prepared_repository import rounding
+from sfumato.operators.imputation.repository_columns import columns_of
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
-EPSILON_PARTS = 1e4  # epsilons found are rounded up to so many parts, to be read
-FEWEST_PAIRS = 30  # below, a share of pairs says little
-MOST_TOLD = 5  # attributes of which a warning names the nearest miss
+EPSILON_PARTS = 1e4  # epsilons found are rounded up to multiples of 1/EPSILON_PARTS, to be readable
+FEWEST_PAIRS = 30  # a share of fewer pairs is not meaningful
+MOST_TOLD = 5  # attributes whose nearest miss a warning describes
 
 
 class NothingDiscovered(UserWarning):
-    """No dependency was found for some attributes; the nearest misses are named."""
+    """No dependency was found for some attributes; the message describes the nearest misses."""
 
 
 def discover_dependencies(
@@ -35,31 +35,31 @@ def discover_dependencies(
     seed: int = 0,
     **settings: Any,
 ) -> list[Dependency]:
-    """Differential dependencies that nearly hold in a repository.
+    """Find differential dependencies that nearly hold in a repository.
 
     repository, names, scaling : as for `Imputer`; all epsilons are of scaled attributes
     dependents : names of the attributes to infer (None: all)
     within : float > 0, the largest epsilon of a dependent    confidence : float in (0, 1]
-    epsilons : to be tried for determinants, one for all of them
+    epsilons : candidates for the determinants, each used for all determinants of a dependency
     max_determinants : int >= 1    least_donors : float >= 0, see below
-    sample, seed : so many rows, drawn at random, are compared in pairs (all, if there are fewer)
-    See `Search` for what holds where they are not given.
+    sample, seed : number of random rows that are compared in pairs (all rows if there are fewer)
+    The defaults are those in `Search`.
 
-    For every set of determinants each of `epsilons` is taken at which at least `confidence` of the
-    pairs near on the determinants lie within `within` on the dependent. The dependent's epsilon is
-    then the smallest, rounded up to four digits, that has this confidence. Sets near on fewer than
-    30 pairs, or that expect fewer than `least_donors` donors in the whole repository, are passed
-    over, and so are those that another makes superfluous: with no other determinants, epsilons of
-    these as large and one of the dependent as small.
+    For every set of determinants, each of `epsilons` is accepted at which at least `confidence` of
+    the pairs close on the determinants lie within `within` on the dependent. The dependent's
+    epsilon is then the smallest with this confidence, rounded up to four digits. A set is skipped
+    if fewer than 30 pairs are close on it, or if it expects fewer than `least_donors` donors in
+    the whole repository. A dependency is redundant, and skipped, if another one has no additional
+    determinants, epsilons of these at least as large and an epsilon of the dependent at most as
+    large.
 
-    Warns (NothingDiscovered) of dependents for which nothing holds, with what came nearest.
-
-    Returns dependencies with `confidence`, `support` and `spread` as seen in the sample, for each
-    dependent those with the smallest epsilon first. They describe this repository; that others
-    will obey them is for the user to judge.
+    Returns dependencies with `confidence`, `support` and `spread` in the sample; for each
+    dependent, smaller epsilons come first. They describe this repository. The user must judge
+    whether other data follow them.
     Cost: O(sample**2) for each set of determinants, dependent and epsilon.
-    Raises ValueError for arguments outside these ranges.
-    Source: threshold search in the manner of Song and Chen (2011), as E, section 6.1, uses it.
+    Raises ValueError for arguments outside these ranges. Warns (NothingDiscovered) of dependents
+    without any dependency, with the nearest misses.
+    Source: threshold search similar to Song and Chen (2011), as used in E, section 6.1.
     """
     known, rows = columns_of(repository, names)
     chosen = list(known) if dependents is None else list(dependents)
@@ -102,9 +102,9 @@ def discover_dependencies(
 def _differences(
     kept: Floats, rows: Floats, names: Sequence[str], scaling: dict[str, tuple[float, float]]
 ) -> Floats:
-    """|difference| of every pair of rows on each scaled attribute: float64[D, pairs].
+    """Return |difference| of every pair of rows on each scaled attribute: float64[D, pairs].
 
-    What rounding may have added is taken off, so that all comparisons are those of `Imputer`.
+    The largest rounding error is subtracted, so that comparisons agree with `Imputer`.
     """
     first, second = np.triu_indices(len(kept), 1)
     result = np.empty((len(names), first.size))
@@ -119,7 +119,7 @@ def _differences(
 
 @dataclass(frozen=True)
 class Search:
-    """Requirements of a dependency, and the bounds tried; checks itself."""
+    """Validated requirements of a dependency, and the candidates for epsilons."""
 
     within: float = 0.1
     confidence: float = 0.95
@@ -145,10 +145,7 @@ class Search:
 
 
 class Miss(NamedTuple):
-    """Determinants and an epsilon at which a share of the near pairs, too small, is within reach.
-
-    The greatest of several is the nearest one.
-    """
+    """Candidate whose share of close pairs within reach is too small; the greatest is nearest."""
 
     share: float
     pairs: int
@@ -163,13 +160,13 @@ class Miss(NamedTuple):
 def _candidates(
     reach: Floats, difference: Floats, names: tuple[list[str], str], search: Search, least: float
 ) -> Iterator[Dependency | Miss]:
-    """For each epsilon the dependency that has the confidence, or what is missing."""
+    """Yield, for each epsilon, the dependency with enough confidence, or a `Miss`."""
     determinants, dependent = names
     for epsilon in sorted(search.epsilons, reverse=True):
         near = difference[reach <= epsilon]
         support = near.size / difference.size
         if near.size < FEWEST_PAIRS or support < least:
-            return  # and smaller epsilons have fewer still
+            return  # smaller epsilons have even fewer pairs
         inside = int(np.count_nonzero(near <= search.within))
         if inside < search.confidence * near.size:
             yield Miss(inside / near.size, near.size, tuple(determinants), epsilon)
@@ -188,7 +185,7 @@ def _candidates(
 
 
 def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
-    """Warn of the attributes for which no dependency holds."""
+    """Warn of the attributes for which no dependency was found."""
     if not missed:
         return
     lines = [
@@ -207,7 +204,7 @@ def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
 
 
 def _implies(smaller: Dependency, larger: Dependency) -> bool:
-    """True if a dependency with no other determinants promises all that another does."""
+    """Return True if `smaller` has no additional determinants and guarantees at least as much."""
     bounds = dict(larger.determinants)
     return smaller.epsilon <= larger.epsilon and all(
         name in bounds and epsilon >= bounds[name] for name, epsilon in smaller.determinants

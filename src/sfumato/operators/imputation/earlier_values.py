@@ -14,7 +14,7 @@ from sfumato.operators.state.stateful import Operator
 
 @dataclass(frozen=True)
 class EarlierValuesConfig:
-    """attributes : int >= 1, how many there are."""
+    """Config of `EarlierValues`. attributes : int >= 1."""
 
     attributes: int
 
@@ -23,18 +23,19 @@ class EarlierValuesConfig:
 
 
 class EarlierValues(Operator):
-    """For each row, every attribute's newest known value among the earlier rows of its key.
+    """Newest known value of every attribute among the earlier rows of each row's key.
 
-    attributes : int >= 1, T of them
+    attributes : int >= 1, number T of attributes
 
-    These are determinants for an imputation: a sensor that read 20.5 a minute ago reads about that
-    now. Dependencies like `earlier, age -> value : 0.01, 0.1 -> 0.02` say how far that holds. The
-    repository needs the same columns, as old as the stream's are: give its rows the stream's gaps,
-    process them here, and put the results beside its complete rows.
+    These values are determinants for imputation: a sensor that read 20.5 a minute ago reads about
+    the same now. Dependencies like `earlier, age -> value : 0.01, 0.1 -> 0.02` state for how long.
+    The repository needs the same columns, with ages as in the stream: give its rows the stream's
+    gaps, process them here, and add the results to its complete rows.
 
-    Newest by time: a row that is older than what is known (its age is negative) changes nothing.
+    The newest value is the newest by time. A row older than the known value (its age is negative)
+    changes nothing.
 
-    State: 2 T numbers a key. Results do not depend on how rows are split into calls, nor on
+    State: 2 T numbers per key. Results do not depend on how rows are split into calls, nor on
     snapshot and restore. Raises ValueError for arguments outside these ranges.
 
     >>> earlier, age = EarlierValues(1).process([0, 0, 0], [0, 60, 90], [[20.5], [np.nan], [21.0]])
@@ -53,16 +54,16 @@ class EarlierValues(Operator):
         self.config = EarlierValuesConfig(attributes)
         self.attributes = attributes
         self.known = np.empty((0, attributes))  # newest known value, by key
-        self.since = np.empty((0, attributes))  # and its time
+        self.since = np.empty((0, attributes))  # time of that value
 
     def process(
         self, key: npt.ArrayLike, time: npt.ArrayLike, values: npt.ArrayLike
     ) -> tuple[Floats, Floats]:
-        """Earlier values and their ages, float64[n, T] each; NaN where nothing is known yet.
+        """Return earlier values and their ages, float64[n, T] each; NaN where none is known yet.
 
-        key : int64[n], codes 0, 1, 2, ...    time : float64[n]    values : float64[n, T], NaN or
-        infinite = missing. Rows are taken as they come; an age is negative where time steps back.
-        O(n T).  Raises ValueError, with nothing taken, for other shapes.
+        key : int64[n], codes 0, 1, 2, ...    time : float64[n]    values : float64[n, T], missing
+        if NaN or infinite. Rows are processed in the given order; ages are negative where time
+        decreases. Cost: O(n T).  Raises ValueError for other shapes; state is then unchanged.
         """
         keys, times = np.asarray(key, np.int64), np.asarray(time, np.float64)
         rows = np.asarray(values, np.float64)
@@ -84,7 +85,7 @@ class EarlierValues(Operator):
         )
 
     def forget(self, keys: npt.ArrayLike) -> None:
-        """Know nothing of these keys any more (int64[], codes)."""
+        """Delete the values of these keys (int64[], codes)."""
         codes = np.asarray(keys, np.int64)
         codes = codes[codes < len(self.known)]
         self.known[codes] = self.since[codes] = np.nan
@@ -92,7 +93,7 @@ class EarlierValues(Operator):
     def _grow(self, keys: int) -> None:
         more = keys - len(self.known)
         if more > 0:
-            more = max(more, len(self.known) // 2)  # so that keys that come one by one are cheap
+            more = max(more, len(self.known) // 2)  # amortises keys that arrive one by one
             wanted = len(self.known) + more
             self.known = longer(self.known, wanted, np.nan)
             self.since = longer(self.since, wanted, np.nan)

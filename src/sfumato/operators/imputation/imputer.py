@@ -1,10 +1,10 @@
-"""Impute missing attributes from a repository of complete rows."""
+"""Imputation of missing attributes from a repository of complete rows."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,38 +12,40 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.imputation import dependency_choice, imputation
-from sfumato.kernels.imputation.repository import Choice
+from sfumato.kernels.imputation.repository import (
+    LENDING,
+    Choice,
+    DependencySets,
+    Repository,
+)
 from sfumato.operators.arguments import NO_LIMIT, one_of, whole
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.imputation import prepared_repository
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies, check_dependencies
-from sfumato.operators.imputation.donor_index import (
+from sfumato.operators.imputation.lattice import (
+    Combination,
+    build_lattice,
+    combine,
+    donors_expected,
+    tightest,
+)
+from sfumato.operators.imputation.repository_columns import (
     checked_attributes,
     columns_of,
     matrix_of,
     scaling_of,
 )
-from sfumato.operators.imputation.lattice import (
-    Choices,
-    Combination,
-    Lattice,
-    all_choices,
-    build_lattice,
-    combine,
-    donors_expected,
-)
-from sfumato.operators.imputation.prepared_repository import Calibration, Preparation
 from sfumato.operators.state.config import as_json, from_json
 from sfumato.operators.state.snapshot import Snapshot, pack, unpack
 
 FALLBACKS = ("marginal", "reject")
-LEAST_DONORS = {"calibrated": 20, "plain": 1}  # where nothing is said; measured, see docs
+LEAST_DONORS = {"calibrated": 20, "plain": 1}  # defaults, from measurements; see docs
 IMPUTATION_METHODS = tuple(LEAST_DONORS)
 
 
 @dataclass(frozen=True)
 class ImputerSettings:
-    """Settings of an `Imputer`; see there. Raises ValueError for anything else."""
+    """Validated settings of an `Imputer`. Raises ValueError."""
 
     joint: bool = False
     max_alternatives: int | None = None
@@ -62,11 +64,11 @@ class ImputerSettings:
         object.__setattr__(self, "least_donors", whole("least_donors", least))
 
     def choice(self, rows: int) -> Choice:
-        """Return the choice of donors among `rows` rows, for kernels."""
+        """Return how kernels choose donors among `rows` rows."""
         least, marginal = self.least_donors or 1, self.fallback == "marginal"
         if self.method == "plain":
             return Choice(least, marginal, 0)
-        # The rows that calibrate are left out of the donors.
+        # Rows used for calibration are excluded from the donors.
         return Choice(min(least, max(rows - 1, 1)), marginal, 2 * least)
 
 
@@ -85,17 +87,17 @@ IMPUTATION_REASONS = (
 class Imputed:
     """Imputation of n objects; m alternatives of T attributes.
 
-    offsets : int64[n + 1], of each object's alternatives; one that cannot be imputed has none
-    prob : float64[m] in (0, 1], an object's sum to 1    values : float64[m, T], ascending by the
-        first missing attribute, then the next, unless merged jointly; present ones as they were
-    chosen : int64[n, T], which dependencies: bit i for number i of `Imputer.dependencies_of`, or
+    offsets : int64[n + 1], of each object's alternatives; none if it cannot be imputed
+    prob : float64[m] in (0, 1], sum 1 per object    values : float64[m, T], sorted by the missing
+        attributes in order, unless merged jointly; present attributes are unchanged
+    chosen : int64[n, T], the dependencies used: bit i for number i of `Imputer.dependencies_of`, or
         PRESENT, MARGINAL, NOTHING (-1, -2, -3)
     reason : uint8[n], place in REASONS; from 2 on the object could not be imputed
-    donors : int64[n, T], rows that lent values    spread : float64[n, T], how far these lie apart
-    beyond : bool[n, T], donors lie farther apart than twice the least epsilon of the
-        dependencies: they do not hold
-    error : float64[n, T], how far values were moved to have few enough alternatives
-    joint : bool[n], several attributes were taken together, from the same rows
+    donors : int64[n, T], number of donor rows    spread : float64[n, T], range of their values
+    beyond : bool[n, T], the spread exceeds twice the least epsilon of the dependencies, so that
+        the dependencies do not hold
+    error : float64[n, T], distance by which values were moved to limit the alternatives
+    joint : bool[n], several attributes were imputed together, from the same rows
     """
 
     offsets: Ints
@@ -111,71 +113,71 @@ class Imputed:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Objects by reason; they add up to n."""
+        """Number of objects by reason; the sum is n."""
         found = np.bincount(self.reason, minlength=len(IMPUTATION_REASONS))
         return dict(zip(IMPUTATION_REASONS, found.tolist(), strict=True))
 
 
-KIND, VERSION = "imputer", 5
+KIND, VERSION = "imputer", 6
 
 
 class Imputer:
-    """Imputes objects from a complete repository by differential dependencies.
+    """Imputer of incomplete objects, from a complete repository by differential dependencies.
 
     repository : {name: float64[N]}, or float64[N, D] with `names`; finite
-    dependencies : `Dependency` or their texts, at least none; epsilons are of scaled attributes
-    attributes : names of those to impute and put out, T of them (None: all). Other columns, like a
-        time of day, may be determinants but are never imputed
-    joint : take several missing attributes from the same rows, the donors of all of them, which
-        keeps their correlation; where no row is, and by default, as independent (product)
-    max_alternatives : int >= 1 or None, alternatives of one object; values are merged, see below
-        and `Imputed.error`. Independent attributes never make more than 1,024 ("plain": 65,536, and
-        10,000 where nothing is given).
-        Where that leaves them fewer than ten values each (below 100 for two, 1,000 for three),
-        "calibrated" takes them from the same rows, as with `joint`
+    dependencies : `Dependency` or their texts, possibly none; epsilons are of scaled attributes
+    attributes : names of the T attributes to impute and return (None: all). Other columns, such as
+        a time of day, may be determinants but are never imputed
+    joint : take several missing attributes from the same rows, the donors common to all of them,
+        which preserves their correlation. Without common donors, and by default, the attributes
+        are independent (product)
+    max_alternatives : int >= 1 or None, alternatives per object; values are merged, see below and
+        `Imputed.error`. Independent attributes yield at most 1,024 ("plain": 65,536, and 10,000 by
+        default). Where this leaves fewer than ten values each (below 100 for two attributes, 1,000
+        for three), "calibrated" takes them from the same rows, as with `joint`
     method : "calibrated" or "plain", see below
-    fallback : where no dependency has donors: "marginal" takes the attribute's distribution in the
-        repository, "reject" gives the object back without alternatives, with the reason
-    scaling : {name: (shift, span)} or None: scaled = (value - shift) / span. By default, and for
-        names not given, minimum and extent in the repository, an extent of 0 counting as 1;
-        `scaling` has what is used
-    least_donors : int >= 1, fewer donors do not count; None: 20 for "calibrated", 1 for "plain"
-    max_combinations : of dependencies, tried by "plain" for an attribute; `left_out` are beyond
-        that, and dependencies of an attribute beyond its 62 tightest
+    fallback : used if no dependency has donors. "marginal" takes the attribute's distribution in
+        the repository; "reject" returns the object without alternatives, with the reason
+    scaling : {name: (shift, span)} or None: scaled = (value - shift) / span. The default, also for
+        names that are not given, is the minimum and the extent in the repository, or 1 if the
+        extent is 0. The property `scaling` holds the values used
+    least_donors : int >= 1, least number of donors; None: 20 for "calibrated", 1 for "plain"
+    max_combinations : number of combinations of dependencies that "plain" tries per attribute.
+        `left_out` counts those beyond it, and dependencies beyond an attribute's 62 tightest
 
-    Donors are rows s with |s[x] - o[x]| <= epsilon_x for all x of scaled attributes, edges
-    included, also where rounding puts a distance of just epsilon beyond it (see `rounding`).
+    Donors are rows s with |s[x] - o[x]| <= epsilon_x for all x of scaled attributes, bounds
+    included, even if rounding moves a distance of exactly epsilon above it (see `rounding`).
 
-    "calibrated" means that a value lies in a range of probability p in a share p of cases. A
-    missing attribute's dependencies narrow a box, those first that alone impute rows of the
-    repository best, as long as `least_donors` remain; of more than twice as many the nearest lend,
-    near ones more, as far as that is better. Their values are moved along a line fitted to them to
-    where the object is (`kernels.imputation.local_line`), unless many are equal. Their shares are
-    corrected, and values beyond them added (`...calibration`), by what rows of the repository
-    show, left out one by one: for each number of determinants that an object may lack their
-    hidden values lie in such ranges as often as these say. A box with too few donors is widened.
-    So it holds on average over objects that are like the repository's rows and lack as many
-    attributes at random; that a stream drifts away from them is not noticed. With few rows ranges
-    are wider for that, and may leave what the repository holds: 19 rows show a range of
-    probability 90%, 199 that of 99%, wider ones are extrapolated. Of few different values a range
-    often holds more than it says. Where there must be fewer alternatives, values
-    at even levels of probability from 5% to 95% stay: the range of 90% is what it was. With 24
-    values or more so is the range of 99%.
+    "calibrated": a range of probability p contains the true value in a share p of cases. The
+    dependencies of a missing attribute narrow a box while at least `least_donors` remain. The
+    dependencies that impute rows of the repository best when used alone come first. If more than
+    twice `least_donors` remain, the nearest ones are used, and near ones get more weight as far as
+    that helps. Their values are shifted along a fitted line to the position of the object
+    (`kernels.imputation.local_line`), unless many are equal. Leave-one-out tests on rows of the
+    repository then correct the shares and add values outside their range
+    (`...calibration`), separately for each number of missing determinants. A box with too few
+    donors is widened. Calibration thus holds on average over objects that resemble the rows of the
+    repository and miss the same number of attributes at random; drift of the stream is not
+    detected. With few rows, ranges are wider and may exceed the values in the repository: 19 rows
+    support a range of probability 90%, 199 rows one of 99%, and wider ranges are extrapolated.
+    With few distinct values, a range often contains more than it claims. If alternatives must be
+    reduced, values at equidistant levels of probability from 5% to 95% are kept, so that the 90%
+    range is unchanged. With 24 values or more, this also holds for the 99% range.
 
-    "plain": an object is imputed by the first of its `combinations` for an attribute (all
-    dependencies, then all but one, ... each alone; see `build_lattice`) whose determinants are
-    present and that has donors. Each distinct value of the donors has their share as probability.
-    More dependencies make it more certain, not more right.
+    "plain": an object is imputed by the first of an attribute's `combinations` (all dependencies,
+    then all but one, ... each alone; see `build_lattice`) whose determinants are present and that
+    has donors. The probability of each distinct value is its share among the donors. More
+    dependencies make the result more certain, not more accurate.
 
-    Where values are merged or left out, Pr(dist <= e) lies between those with all values of e - f
-    and e + f, with f the length of the errors of both sides together.
+    If values are merged or left out, Pr(dist <= e) lies between the results with all values for
+    e - f and e + f, where f is the length of the error vectors of both sides together.
 
-    Deterministic; no state; an instance may be shared by threads.
-    Cost: O(T N log N) to make, and for "calibrated" as imputing some 10,000 objects;
-    8 * T * (D + 3) * N bytes; microseconds to impute an object.
+    Deterministic and stateless; threads may share an instance.
+    Cost: O(T N log N) for the constructor, and for "calibrated" also the cost of imputing about
+    10,000 objects; 8 * T * (D + 3) * N bytes; microseconds per object.
     Raises ValueError for arguments outside these ranges.
-    Source: "plain" is E, sections 2.2 and 3; the number of donors is tested exactly in place of
-    estimated.
+    Source: "plain" is E, sections 2.2 and 3, with an exact instead of an estimated number of
+    donors.
 
     >>> repository = {"a": [0.0, 0.1, 1.0], "b": [5.0, 6.0, 9.0]}
     >>> imputer = Imputer(repository, ["a -> b : 0.2 -> 1"], method="plain")
@@ -183,6 +185,8 @@ class Imputer:
     >>> done.values.tolist(), done.prob.tolist()
     ([[0.0, 5.0], [0.0, 6.0]], [0.5, 0.5])
     """
+
+    prepared: Repository
 
     def __init__(
         self,
@@ -201,56 +205,56 @@ class Imputer:
     ) -> None:
         self.names, rows = columns_of(repository, names)
         by_name = np.argsort(np.array(self.names))[::-1]
-        rows = rows[np.lexsort(rows.T[by_name])]  # rows in any order make the same imputer
+        rows = rows[np.lexsort(rows.T[by_name])]  # the order of rows has no effect
         self.attributes = checked_attributes(attributes, self.names)
         self.dependencies = tuple(as_dependencies(dependencies))
         check_dependencies(self.dependencies, self.attributes, self.names)
         self._set(ImputerSettings(joint, max_alternatives, fallback, method, least_donors))
         self._shift, self._span = scaling_of(rows, self.names, scaling or {})
-        most = whole("max_combinations", max_combinations)
-        expected = donors_expected((rows - self._shift) / self._span, self.names)
-
-        def build(own: Sequence[Dependency]) -> Lattice:
-            wanted = own if self.method == "plain" else ()
-            return build_lattice(wanted, expected, max(most, len(own)))
-
-        self._choices = all_choices(self.dependencies, self.attributes, build)
-        self._finish(rows, None, None)
+        self._rows, most = rows, whole("max_combinations", max_combinations)
+        scaled = (rows - self._shift) / self._span
+        self._ordered = [tightest(self.dependencies, name) for name in self.attributes]
+        self._orders = prepared_repository.tree_orders(scaled, self.names, self._ordered)
+        self._tried: list[list[Combination]] = []
+        self.left_out = len(set(self.dependencies)) - sum(map(len, self._ordered))
+        expected = donors_expected(scaled, self.names)
+        for own in self._ordered:
+            wanted = own if method == "plain" else ()
+            tried, left_out = build_lattice(wanted, expected, max(most, len(own)))
+            self._tried.append(tried)
+            self.left_out += left_out
+        self._prepare(prepared_repository.no_calibration(len(self.attributes)))
+        if method == "calibrated" and len(rows) > 1:
+            rank = np.argsort(np.argsort(np.array(self.names)))
+            for t, order in enumerate(prepared_repository.by_worth(self.prepared, rows, rank)):
+                self._ordered[t] = [self._ordered[t][i] for i in order]
+            self.prepared = self.prepared._replace(sets=self._sets())
+            calibration = prepared_repository.calibrated(self.prepared, rows, rank)
+            self.prepared = self.prepared._replace(**calibration)
 
     def impute(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Imputed:
-        """Alternatives of objects.
+        """Impute objects, each independently of the others.
 
         values : float64[n, D] in the order of `names`, or {name: float64[n]}; NaN is missing
         An object with an infinite attribute is not imputed: reason "not finite".
-        Results of an object depend on nothing but the object.
         """
-        objects = self.objects(values)
-        chosen, reason = dependency_choice.judge_batch(self.prepared, objects)
-        offsets, (prob, points), (donors, spread, error), joined = imputation.impute_batch(
-            self.prepared, imputation.Completion(self.joint, self.most), objects, chosen, reason
+        objects = matrix_of(values, self.names)
+        completion = imputation.Completion(self.joint, self.most)
+        offsets, prob, points, chosen, reason, (donors, spread, error), joint = (
+            imputation.impute_batch(self.prepared, completion, objects)
         )
+        bound = np.full(chosen.shape, np.inf)  # the least epsilon of each choice
+        for t, own in enumerate(self._ordered):
+            for i, each in enumerate(own):
+                asked = (chosen[:, t] > 0) & (chosen[:, t] >> i & 1 > 0)
+                bound[asked, t] = np.minimum(bound[asked, t], each.epsilon)
+        # Allow for rounding: the distance is compared as a rounded quotient.
         span = self._span[self.prepared.column_of]
-        bound = np.stack([own.bounds(chosen[:, t]) for t, own in enumerate(self._choices)], axis=1)
-        return Imputed(
-            offsets=offsets,
-            prob=prob,
-            values=points,
-            chosen=chosen,
-            reason=reason,
-            donors=donors,
-            spread=spread,
-            # An epsilon is met with a little room: it is compared with a rounded quotient.
-            beyond=spread / span > 2.0 * bound * (1.0 + 1e-12),
-            error=error,
-            joint=joined,
-        )
-
-    def objects(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Floats:
-        """Values as the matrix [n, D] that kernels take. Raises ValueError for another shape."""
-        return matrix_of(values, self.names)
+        beyond = spread / span > 2.0 * bound * (1.0 + 1e-12)
+        return Imputed(offsets, prob, points, chosen, reason, donors, spread, beyond, error, joint)
 
     def explain(self, imputed: Imputed, i: int) -> str:
-        """Describe in words how object i was imputed: `imputed_by`."""
+        """Describe in words how object i was imputed; the text of `imputed_by`."""
         if imputed.reason[i] != dependency_choice.IMPUTED:
             return IMPUTATION_REASONS[imputed.reason[i]]
         parts = []
@@ -270,59 +274,53 @@ class Imputer:
 
     @property
     def scaling(self) -> dict[str, tuple[float, float]]:
-        """(shift, span) of every column: scaled = (value - shift) / span."""
+        """Pairs (shift, span) of every column: scaled = (value - shift) / span."""
         pairs = zip(self._shift.tolist(), self._span.tolist(), strict=True)
         return dict(zip(self.names, pairs, strict=True))
 
     def dependencies_of(self, t: int) -> tuple[Dependency, ...]:
-        """The dependencies of attribute number t, in the order in which they are asked."""
-        return self._choices[t].ordered
+        """Return the dependencies of attribute number t, in the order in which they are used."""
+        return tuple(self._ordered[t])
 
     def chosen_dependencies(self, t: int, chosen: int) -> list[Dependency]:
-        """Dependencies of a set in `Imputed.chosen`."""
-        return self._choices[t].chosen(chosen)
+        """Return the dependencies encoded by a value of `Imputed.chosen`."""
+        return [each for i, each in enumerate(self._ordered[t]) if chosen >> i & 1]
 
     @property
     def combinations(self) -> tuple[Combination, ...]:
-        """All that "plain" tries, attribute after attribute, each attribute's in order."""
-        return tuple(each for own in self._choices for each in own.lattice.combinations)
-
-    @property
-    def left_out(self) -> int:
-        """Combinations beyond `max_combinations`, and dependencies beyond 62: never tried."""
-        asked = sum(len(each.ordered) for each in self._choices)
-        untried = sum(each.lattice.left_out for each in self._choices)
-        return len(set(self.dependencies)) - asked + untried
+        """Combinations that "plain" tries, in order, attribute by attribute."""
+        return tuple(each for own in self._tried for each in own)
 
     @cached_property
     def fingerprint(self) -> int:
-        """A checksum of the repository and all settings: equal for equal imputers. O(D N)."""
+        """Checksum of the repository and all settings, equal for equal imputers. O(D N)."""
         return zlib.crc32(self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """The prepared repository and all settings, for other processes. No pickle."""
+        """Serialise the prepared repository and all settings for other processes. No pickle."""
         values: dict[str, Any] = {
             "names": list(self.names),
             "attributes": list(self.attributes),
             "dependencies": [str(dependency) for dependency in self.dependencies],
             "settings": as_json(self.settings),
-            "choices": [each.as_json() for each in self._choices],
+            "ordered": [list(map(str, own)) for own in self._ordered],
+            "tried": [
+                [[list(map(str, each.parts)), each.expected] for each in own] for own in self._tried
+            ],
+            "left_out": self.left_out,
         }
-        arrays = {
-            "rows": self._rows,
-            "orders": self._orders,
-            "shift": self._shift,
-            "span": self._span,
-            **self._calibration._asdict(),
-        }
+        of = self.prepared
+        arrays = {"rows": self._rows, "orders": self._orders, "shift": of.shift, "span": of.span}
+        arrays |= {"curve": of.curve, "tails": of.tails, "far": of.far}
+        arrays |= {name: of.lending[name] for name in LENDING.names or ()}
         return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Imputer:
-        """The imputer that `to_bytes` saved; it imputes the same, to the last bit.
+        """Restore an imputer from `to_bytes`; it gives bit-identical results.
 
-        Orders and combinations are not searched for again: O(T D N).
-        Raises SnapshotError for bytes that are damaged or of something else.
+        The searches for orders and combinations are not repeated: O(T D N).
+        Raises SnapshotError for bytes that are damaged or of another kind.
         """
         saved = unpack(data, KIND, VERSION)
         values, arrays = saved.values, saved.arrays
@@ -332,9 +330,18 @@ class Imputer:
         imputer.dependencies = tuple(as_dependencies(values["dependencies"]))
         imputer._set(from_json(ImputerSettings, values["settings"]))
         imputer._shift, imputer._span = arrays["shift"], arrays["span"]
-        imputer._choices = tuple(map(Choices.of_json, values["choices"]))
-        known = Calibration(*(arrays[name] for name in Calibration._fields))
-        imputer._finish(arrays["rows"], arrays["orders"], known)
+        imputer._rows, imputer._orders = arrays["rows"], arrays["orders"]
+        imputer._ordered = [as_dependencies(own) for own in values["ordered"]]
+        imputer._tried = [
+            [Combination(tuple(as_dependencies(parts)), expected) for parts, expected in own]
+            for own in values["tried"]
+        ]
+        imputer.left_out = values["left_out"]
+        lending = np.empty(len(imputer.attributes), LENDING)
+        for name in LENDING.names or ():
+            lending[name] = arrays[name]
+        known = {name: arrays[name] for name in ("curve", "tails", "far")}
+        imputer._prepare({**known, "lending": lending})
         return imputer
 
     def _set(self, settings: ImputerSettings) -> None:
@@ -342,41 +349,19 @@ class Imputer:
         self.method, self.least_donors = settings.method, settings.least_donors or 1
         self.most = settings.max_alternatives or NO_LIMIT
 
-    def _finish(self, rows: Floats, orders: Ints | None, calibration: Calibration | None) -> None:
-        """Trees and flat arrays for the kernels."""
-        self._rows, boxes = rows, [own.boxes(self.names) for own in self._choices]
-        by_name = np.argsort(np.array(self.names))  # columns in any order make the same imputer
-        rank = np.argsort(by_name)
-        if orders is None:
-            named = [own.boxes([self.names[a] for a in by_name]) for own in self._choices]
-            scaled = (rows - self._shift) / self._span
-            orders = prepared_repository.tree_orders(scaled[:, by_name], named)
-        self._orders = orders
-        self.prepared = prepared_repository.prepare(
-            Preparation(
-                rows=rows,
-                shift=self._shift,
-                span=self._span,
-                columns=np.array([self.names.index(name) for name in self.attributes], np.int64),
-                boxes=boxes,
-                combinations=[own.sets() for own in self._choices],
-                orders=orders,
-                choice=self.settings.choice(len(rows)),
-            )
-        )
-        if calibration is None and self.method == "calibrated" and len(rows) > 1:
-            self._by_worth(rows, rank)
-            calibration = prepared_repository.calibrated(self.prepared, rows, rank)
-        self._calibration = calibration or Calibration.none(len(self.attributes))
-        self.prepared = self.prepared._replace(**self._calibration.fields)
+    def _sets(self) -> DependencySets:
+        """Return the ordered dependencies in the form that kernels take."""
+        tried = [
+            [sum(1 << own.index(part) for part in each.parts) for each in tried]
+            for own, tried in zip(self._ordered, self._tried, strict=True)
+        ]
+        room = prepared_repository.rounding(self._rows, self._shift, self._span)
+        return prepared_repository.dependency_sets(self._ordered, tried, self.names, room)
 
-    def _by_worth(self, rows: Floats, rank: Ints) -> None:
-        """Each attribute's dependencies in the order of what they are worth alone."""
-        orders = prepared_repository.by_worth(self.prepared, rows, rank)
-        self._choices = tuple(
-            replace(own, ordered=tuple(own.ordered[i] for i in order))
-            for own, order in zip(self._choices, orders, strict=True)
-        )
-        boxes = [own.boxes(self.names) for own in self._choices]
-        room = prepared_repository.rounding(rows, self._shift, self._span)
-        self.prepared = self.prepared._replace(**prepared_repository.box_arrays(boxes, room))
+    def _prepare(self, calibration: dict[str, Any]) -> None:
+        """Build trees and flat arrays for the kernels."""
+        columns = np.array([self.names.index(name) for name in self.attributes], np.int64)
+        self.prepared = prepared_repository.prepare(
+            self._rows, self._shift, self._span, columns, self._sets(), self._orders,
+            self.settings.choice(len(self._rows)), calibration,
+        )  # fmt: skip

@@ -1,185 +1,133 @@
-"""A repository in the flat arrays that the imputation kernels take."""
+"""A repository as flat arrays, in the form that imputation kernels take."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.kernels.imputation.calibration import ENOUGH_ROWS, curve_of, reach_of
-from sfumato.kernels.imputation.donor_tree import build_tree, tree_order
+from sfumato.kernels.imputation.donor_tree import DonorTree, build_tree, tree_order
 from sfumato.kernels.imputation.imputation import HeldOutRanks, held_out_ranks
 from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE
-from sfumato.kernels.imputation.repository import LENDING, TAIL, Choice, Repository
-from sfumato.operators.arrays import Floats, Ints, offsets_of
+from sfumato.kernels.imputation.repository import (
+    LENDING,
+    TAIL,
+    Choice,
+    DependencySets,
+    Repository,
+)
+from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.lattice import MOST_DEPENDENCIES
 
-Box = tuple[list[int], list[float]]  # columns and their epsilons
-
-MOST_DEPENDENCIES = 62  # of an attribute: a bit each
+Own = Sequence[Dependency]  # the dependencies of one attribute, in order
 U = 2.0**-53  # relative error of one rounding
-# Rows left out: for a curve; to choose how an attribute is imputed; to order its boxes.
+# Rows held out: to fit a curve; to choose how an attribute is imputed; to order its dependencies.
 CALIBRATING, HELD_OUT, FEWER_HELD_OUT = 1024, 512, 128
-GAPS = 0.3  # share of the other attributes that are missing too where the number is not given
-MOST_GROUPS = 5  # curves of an attribute: the last is for those that lack so many less 1, and more
+GAPS = 0.3  # share of other attributes that are missing, if the number is not given
+MOST_GROUPS = 5  # curves per attribute; the last is for MOST_GROUPS - 1 missing attributes and more
 TOGETHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
 LEVEL_SHAPES = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
-BINS, PRIOR = 20, 10.0  # of a calibration curve; how many uniform ranks it begins with
-FLOOR = 0.25  # of the mean deviation of donors: the least unit of distances beyond them
-FEW_ROWS_ROOM = 2.0  # of few rows: what a deviation may be larger than those of the rows left out
-COVERED_SHARE = 0.995  # of left out rows are no farther beyond the donors than the margin
-SMALLEST_REACH = 1e-6  # an epsilon of 0 must not make an attribute the only one that is cut
+BINS, PRIOR = 20, 10.0  # of a calibration curve; weight of the uniform prior, in ranks
+FLOOR = 0.25  # least unit of distances beyond the donors, as a share of their mean deviation
+FEW_ROWS_ROOM = 2.0  # factor from deviations of held-out rows to deviations of few rows
+COVERED_SHARE = 0.995  # share of held-out rows within the margin beyond the donors
+SMALLEST_REACH = 1e-6  # without it, an attribute with epsilon 0 would be split exclusively
 
 
-def tree_orders(scaled: Floats, boxes: list[list[Box]]) -> Ints:
-    """Order of the rows in each attribute's tree, cut to suit its boxes: int64[T, N]."""
-    orders = np.empty((len(boxes), len(scaled)), np.int64)
-    for t, own in enumerate(boxes):
-        weight = np.zeros(scaled.shape[1])
-        for columns, epsilons in own:
-            for a, epsilon in zip(columns, epsilons, strict=True):
-                weight[a] = max(weight[a], 1.0 / max(epsilon, SMALLEST_REACH))
-        orders[t] = tree_order(scaled, weight)
+def tree_orders(scaled: Floats, names: Sequence[str], ordered: Sequence[Own]) -> Ints:
+    """Return int64[T, N]: the order of rows in each attribute's tree, to suit its dependencies."""
+    by_name = sorted(range(len(names)), key=names.__getitem__)  # the order of columns has no effect
+    orders = np.empty((len(ordered), len(scaled)), np.int64)
+    for t, own in enumerate(ordered):
+        weight = dict.fromkeys(names, 0.0)
+        for name, epsilon in (pair for each in own for pair in each.determinants):
+            weight[name] = max(weight[name], 1.0 / max(epsilon, SMALLEST_REACH))
+        weights = np.array([weight[names[a]] for a in by_name])
+        orders[t] = tree_order(scaled[:, by_name], weights)
     return orders
 
 
 def rounding(rows: Floats, shift: Floats, span: Floats) -> Floats:
-    """Return what rounding may add to a scaled distance of two numbers written in decimals.
+    """Return the largest rounding error of a scaled distance of two decimal numbers: float64[D].
 
-    rows : float64[N, D]    shift, span : float64[D]    Returns float64[D].
-    Each of two numbers as large as those of the rows, their shifts and their quotients is rounded
-    once. So 0.4 is within 0.1 of 0.3 and of 0.5, as it is on paper, though 0.4 - 0.3 > 0.1 here.
+    rows : float64[N, D]    shift, span : float64[D]
+    The numbers, their shifts and their quotients are each rounded once. So 0.4 is within 0.1 of
+    0.3 and of 0.5, as on paper, although 0.4 - 0.3 > 0.1 in floating point.
     """
     largest = np.maximum(np.abs(rows).max(axis=0), np.abs(shift))
     return 16.0 * U * np.minimum(largest / span, 1e300)
 
 
-@dataclass(frozen=True)
-class Preparation:
-    """Arrays that a repository is prepared from.
+def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
+    """Return neutral calibration fields of a `Repository`: equal weights, unchanged probability."""
+    lending = np.zeros(attributes, LENDING)
+    lending["narrowing"] = MOST_DEPENDENCIES
+    curve = np.tile(np.linspace(0.0, 1.0, BINS + 1), (attributes, groups, 1))
+    tails = np.zeros((attributes, groups, 2, TAIL + 1))
+    return {"curve": curve, "tails": tails, "far": tails[:, :, 0, 0].copy(), "lending": lending}
 
-    rows : float64[N, D]    shift, span : float64[D]    columns : int64[T], the attributes
-    boxes : of each attribute's dependencies, the tightest first    combinations : of each
-    attribute, sets of them in order of choice    orders : int64[T, N], of `tree_orders`
+
+def dependency_sets(
+    ordered: Sequence[Own], tried: Sequence[Sequence[int]], names: Sequence[str], room: Floats
+) -> DependencySets:
+    """Return the dependencies of each attribute as arrays. tried : sets that "plain" tries, per
+    attribute    room : result of `rounding`, in the order of `names`"""
+    asks = np.zeros((len(ordered), room.size), np.bool_)
+    for t, own in enumerate(ordered):
+        asks[t, [names.index(name) for each in own for name in each.names]] = True
+    flat = [each for own in ordered for each in own]
+    pairs = [(names.index(name), epsilon) for each in flat for name, epsilon in each.determinants]
+    return DependencySets(
+        offsets_of([len(own) for own in ordered]),
+        offsets_of([len(each.determinants) for each in flat]),
+        np.array([a for a, _ in pairs], np.int64),
+        np.array([epsilon * (1.0 + 4.0 * U) + room[a] for a, epsilon in pairs], np.float64),
+        offsets_of([len(own) for own in tried]),
+        np.array([each for own in tried for each in own], np.int64),
+        asks,
+    )
+
+
+def prepare(
+    rows: Floats, shift: Floats, span: Floats, columns: Ints, sets: DependencySets, orders: Ints,
+    choice: Choice, calibration: dict[str, Any],
+) -> Repository:  # fmt: skip
+    """Build trees and ranks of values. Other arguments are fields of `Repository`.
+
+    rows : float64[N, D]    orders : int64[T, N], from `tree_orders`
     """
-
-    rows: Floats
-    shift: Floats
-    span: Floats
-    columns: Ints
-    boxes: list[list[Box]]
-    combinations: list[list[int]]
-    orders: Ints
-    choice: Choice
-
-    @property
-    def scaled(self) -> Floats:
-        return (self.rows - self.shift) / self.span
-
-
-class Calibration(NamedTuple):
-    """Numbers learned from the repository's own rows, see `Repository` and LENDING."""
-
-    curve: Floats
-    tails: Floats
-    sharpness: Floats
-    even: npt.NDArray[np.bool_]
-    narrowing: Ints
-    unit: Floats
-    margin: Floats
-    outside: Floats
-    far: Floats
-
-    @classmethod
-    def none(cls, attributes: int, groups: int = 1) -> Calibration:
-        """Calibration of `attributes` attributes that changes no probability; donors lend alike."""
-        return cls(
-            np.tile(np.linspace(0.0, 1.0, BINS + 1), (attributes, groups, 1)),
-            np.zeros((attributes, groups, 2, TAIL + 1)),
-            np.zeros(attributes),
-            np.zeros(attributes, np.bool_),
-            np.full(attributes, MOST_DEPENDENCIES),
-            np.zeros(attributes),
-            np.zeros(attributes),
-            np.zeros(attributes),
-            np.zeros((attributes, groups)),
-        )
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The same as the fields of a `Repository`."""
-        lending = np.zeros(self.sharpness.size, LENDING)
-        for name in LENDING.names or ():
-            lending[name] = getattr(self, name)
-        return {"curve": self.curve, "tails": self.tails, "far": self.far, "lending": lending}
-
-
-def box_arrays(boxes: list[list[Box]], room: Floats) -> dict[str, Any]:
-    """The boxes of all dependencies as the fields of a `Repository`; room : of `rounding`."""
-    asks = np.zeros((len(boxes), room.size), np.bool_)
-    for t, own in enumerate(boxes):
-        for columns, _ in own:
-            asks[t, columns] = True
-    flat = [box for own in boxes for box in own]
-    reach = [
-        e * (1.0 + 4.0 * U) + room[a]
-        for columns, epsilons in flat
-        for a, e in zip(columns, epsilons, strict=True)
+    scaled = (rows - shift) / span
+    trees = [
+        build_tree(np.column_stack([scaled, rows[:, a]]), order)
+        for a, order in zip(columns, orders, strict=True)
     ]
-    return {
-        "asks": asks,
-        "first_dependency": offsets_of([len(own) for own in boxes]),
-        "box_begin": offsets_of([len(columns) for columns, _ in flat]),
-        "box_attribute": np.array([a for columns, _ in flat for a in columns], np.int64),
-        "box_reach": np.array(reach, np.float64),
-    }
-
-
-def prepare(of: Preparation) -> Repository:
-    """Trees, ranks of values and boxes of all attributes; curves that change no probability."""
-    rows, scaled, orders, boxes = of.rows, of.scaled, of.orders, of.boxes
-    shift, span, columns = of.shift, of.span, of.columns
-    trees = [build_tree(scaled, order) for order in orders]
+    cells, places, low, high, *_ = (np.array(parts) for parts in zip(*trees, strict=True))
     found = [np.unique(rows[:, a], return_inverse=True, return_counts=True) for a in columns]
-    row_codes = np.array([codes.reshape(-1) for _, codes, _ in found], np.int64)
-    places = trees[0].rows.size
-    codes = np.zeros((len(trees), places), np.int64)
-    for t, order in enumerate(orders):
-        codes[t, : len(rows)] = row_codes[t, order]
-    leaves = [_leaf_ranks(codes[t], trees[t].begin, trees[t].end) for t in range(len(trees))]
     return Repository(
-        columns=np.array([tree.columns for tree in trees]),
-        rows=np.array([tree.rows for tree in trees]),
-        low=np.array([tree.low for tree in trees]),
-        high=np.array([tree.high for tree in trees]),
-        begin=trees[0].begin,
-        end=trees[0].end,
-        codes=codes,
-        row_codes=row_codes,
-        code_low=np.array([low for low, _ in leaves]),
-        code_high=np.array([high for _, high in leaves]),
+        DonorTree(cells, places, low, high, trees[0].begin, trees[0].end),
+        row_codes=np.array([codes.reshape(-1) for _, codes, _ in found], np.int64),
         values=np.concatenate([values for values, _, _ in found]),
         counts=np.concatenate([counts for _, _, counts in found]).astype(np.int64),
         first_value=offsets_of([values.size for values, _, _ in found]),
-        **box_arrays(boxes, rounding(rows, shift, span)),
-        first_combination=offsets_of([len(own) for own in of.combinations]),
-        combination=np.array([each for own in of.combinations for each in own], np.int64),
+        sets=sets,
         column_of=columns,
         shift=shift,
         span=span,
-        choice=of.choice,
-        **Calibration.none(len(trees)).fields,
+        choice=choice,
+        **calibration,
     )
 
 
 class HeldOut:
-    """Rows of a repository, left out one by one: what the others say of their hidden values.
+    """Held-out rows of a repository, whose hidden values are imputed from the other rows.
 
-    rows : float64[N, D], as they were prepared    rank : int64[D], of the columns' names in their
-    order, so that columns in any order have the same gaps
-    Other attributes that dependencies ask about are missing as well, at random. Always the same
-    rows and gaps. Rows that calibrate are others than those that choose, if there are enough.
+    rows : float64[N, D], as prepared    rank : int64[D], of each column's name in sorted order, so
+    that the gaps do not depend on the order of columns
+    Other attributes used by dependencies are also missing, at random. Rows and gaps are
+    deterministic. Rows for calibration and rows for choices are disjoint if there are enough.
     """
 
     def __init__(self, repository: Repository, rows: Floats, rank: Ints) -> None:
@@ -194,28 +142,26 @@ class HeldOut:
         self.chance = rng.random(CALIBRATING)
 
     def judged(self, t: int, most: int, **changes: Any) -> float:
-        """The mean score of what is said of hidden values of attribute t, to nine digits: what
-        imputes alike but for roundings is equal.
+        """Return the mean score for hidden values of attribute t on at most `most` rows, to nine
+        digits so that results that differ only by rounding are equal.
 
-        most : so many rows at most    changes : to fields of the repository
+        changes : fields of the repository to replace
         """
         picked = self.picked[:most]
-        gaps = (self.draws[0, : picked.size] < GAPS) & self.repository.asks[t]
+        gaps = (self.draws[0, : picked.size] < GAPS) & self.repository.sets.asks[t]
         score = self._ranks(t, picked, gaps, **changes).score
         score = score[np.isfinite(score)]
         return float(f"{score.mean():.9g}") if score.size else np.inf
 
     def ranks(self, t: int, lacking: int, **changes: Any) -> HeldOutRanks:
-        """Ranks of hidden values of attribute t, of rows that lack so many others."""
-        picked, asked = self.calibrating, np.flatnonzero(self.repository.asks[t])
+        """Return ranks of hidden values of attribute t while further attributes are missing."""
+        picked, asked = self.calibrating, np.flatnonzero(self.repository.sets.asks[t])
         gaps = np.zeros((picked.size, self.rows.shape[1]), np.bool_)
         order = np.argsort(self.draws[1, : picked.size][:, asked], axis=1)
         np.put_along_axis(gaps, asked[order[:, :lacking]], True, axis=1)
         return self._ranks(t, picked, gaps, **changes)
 
-    def _ranks(
-        self, t: int, picked: Ints, gaps: npt.NDArray[np.bool_], **changes: Any
-    ) -> HeldOutRanks:
+    def _ranks(self, t: int, picked: Ints, gaps: Bools, **changes: Any) -> HeldOutRanks:
         objects, chance = self.rows[picked], self.chance[: picked.size]
         objects[gaps] = np.nan
         objects[:, self.repository.column_of[t]] = np.nan
@@ -224,91 +170,77 @@ class HeldOut:
 
 
 def by_worth(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]]:
-    """Numbers of each attribute's dependencies, those that alone impute best first.
+    """Return the numbers of each attribute's dependencies, best imputation alone first.
 
     rows, rank : as for `HeldOut`
-
-    What a dependency promises is no measure of that: most pairs of rows may be near each other
-    while the others are far apart.  Cost: as imputing 128 rows by each dependency.
+    Epsilons do not measure this: most pairs of rows may be close while the others are far apart.
+    Cost: imputation of 128 rows by each dependency.
     """
     held_out, orders = HeldOut(repository, rows, rank), []
     for t in range(repository.column_of.size):
-        scores = []
-        for d in range(repository.first_dependency[t], repository.first_dependency[t + 1]):
-            alone = repository.first_dependency.copy()
+        scores, sets = [], repository.sets
+        for d in range(sets.first[t], sets.first[t + 1]):
+            alone = sets.first.copy()
             alone[t], alone[t + 1] = d, d + 1
-            scores.append(held_out.judged(t, FEWER_HELD_OUT, first_dependency=alone))
+            scores.append(held_out.judged(t, FEWER_HELD_OUT, sets=sets._replace(first=alone)))
         orders.append(np.argsort(np.array(scores), kind="stable").tolist())
     return orders
 
 
-def calibrated(repository: Repository, rows: Floats, rank: Ints) -> Calibration:
-    """Choose how many dependencies narrow and how donors lend: the best of TOGETHER and LENDING;
-    then the curves and tails that make it right.
+def calibrated(repository: Repository, rows: Floats, rank: Ints) -> dict[str, Any]:
+    """Choose the best number of narrowing dependencies (TOGETHER) and weighting (LEVEL_SHAPES),
+    then fit curves and tails. Returns calibration fields of a `Repository`.
 
-    rows, rank : as for `HeldOut`
-    Cost: as imputing some thousand rows for each attribute.
+    rows, rank : as for `HeldOut`    Cost: imputation of some thousand rows per attribute.
     """
-    held_out, asked = HeldOut(repository, rows, rank), repository.asks.sum(axis=1)
+    held_out, asked = HeldOut(repository, rows, rank), repository.sets.asks.sum(axis=1)
     groups = max(min(MOST_GROUPS, int(asked.max(initial=0))), 1)
-    found = Calibration.none(repository.column_of.size, groups)
-    for t in range(repository.column_of.size):
-        own = repository.first_dependency[t + 1] - repository.first_dependency[t]
-        scores = {}
-        for found.narrowing[t] in {min(own, many) for many in TOGETHER}:
-            scores[int(found.narrowing[t])] = held_out.judged(t, HELD_OUT, **found.fields)
-        found.narrowing[t] = min(scores, key=lambda many: (scores[many], many))
-        trials = []
-        # Of too few donors for a line one near the object would have most of the probability.
+    found = no_calibration(asked.size, groups)
+    for t, lending in enumerate(found["lending"]):
+        own, scores = np.diff(repository.sets.first)[t], {}
+        for many in sorted({min(int(own), many) for many in TOGETHER}):
+            lending["narrowing"] = many
+            scores[many] = held_out.judged(t, HELD_OUT, **found)
+        lending["narrowing"], trials = min(scores, key=scores.__getitem__), []
+        # With too few donors for a line, a donor near the object would get most of the probability.
         line = len(rows) > DONORS_A_SLOPE * (int(asked[t]) + 1)
-        for found.even[t], found.sharpness[t] in LEVEL_SHAPES if line else LEVEL_SHAPES[:1]:
-            trials.append(held_out.judged(t, HELD_OUT, **found.fields))
-        found.even[t], found.sharpness[t] = LEVEL_SHAPES[int(np.argmin(trials))]
+        for lending["even"], lending["sharpness"] in LEVEL_SHAPES if line else LEVEL_SHAPES[:1]:
+            trials.append(held_out.judged(t, HELD_OUT, **found))
+        lending["even"], lending["sharpness"] = LEVEL_SHAPES[int(np.argmin(trials))]
         _calibrate(held_out, t, int(asked[t]), found)
     return found
 
 
-def _calibrate(held_out: HeldOut, t: int, asked: int, found: Calibration) -> None:
-    """The curves and tails of attribute t, by how many of the `asked` attributes are lacking."""
-    groups, fields = found.curve.shape[1], found.fields
+def _calibrate(held_out: HeldOut, t: int, asked: int, found: dict[str, Any]) -> None:
+    """Fit the curves and tails of attribute t by the number of missing among `asked` attributes."""
+    groups, lending = found["curve"].shape[1], found["lending"][t]
     values = held_out.rows[:, held_out.repository.column_of[t]]
-    few = values.size < ENOUGH_ROWS
-    if few:  # values may lie outside of what so few rows hold
-        found.outside[t] = found.margin[t] = reach_of(values.size) * values.std() * FEW_ROWS_ROOM
-    ranks = []
+    few, ranks = values.size < ENOUGH_ROWS, []
+    known = {**found, "lending": found["lending"].copy()}
+    if few:  # values may exceed the range of so few rows
+        lending["outside"] = reach_of(values.size) * values.std() * FEW_ROWS_ROOM
+        lending["margin"] = lending["outside"]
     for group in range(groups):
         many = range(group, asked if group == groups - 1 else group + 1)
-        several = [held_out.ranks(t, lacking, **fields) for lacking in many if lacking < asked]
+        several = [held_out.ranks(t, lacking, **known) for lacking in many if lacking < asked]
         ranks.append([np.concatenate(parts) for parts in zip(*several, strict=True)])
-    known = [own for own in ranks if own]
-    deviation = np.concatenate([own[2] for own in known]) if known else np.empty(0)
-    beyond = np.abs(np.concatenate([own[1] for own in known])) if known else np.empty(0)
-    deviation, beyond = deviation[np.isfinite(deviation)], beyond[np.isfinite(beyond)]
+    both = [np.concatenate([own[i] for own in ranks if own] or [np.empty(0)]) for i in (1, 2)]
+    beyond, deviation = (each[np.isfinite(each)] for each in both)
     if not beyond.size:
         return
-    found.unit[t] = max(FLOOR * deviation.mean(), 1e-9 * beyond.max(), 1e-300)
-    found.margin[t] = max(found.margin[t], np.quantile(beyond, COVERED_SHARE, method="higher"))
+    beyond = np.abs(beyond)
+    lending["unit"] = max(FLOOR * deviation.mean(), 1e-9 * beyond.max(), 1e-300)
+    covered = np.quantile(beyond, COVERED_SHARE, method="higher")
+    lending["margin"] = max(lending["margin"], covered)
     for group, own in enumerate(ranks):
         if own:
             rank, far, off, _ = own
-            far = far / np.hypot(found.unit[t], off)  # its square may be 0
+            far = far / np.hypot(lending["unit"], off)  # its square may be 0
             inside, outside = rank[np.isfinite(rank)], np.sort(far[np.abs(far) > 0.0])
-            curve_and_tails = curve_of(inside, outside, BINS, PRIOR)
-            found.curve[t, group], found.tails[t, group], found.far[t, group] = curve_and_tails
+            learned = curve_of(inside, outside, BINS, PRIOR)
+            for name, value in zip(("curve", "tails", "far"), learned, strict=True):
+                found[name][t, group] = value
     if few:
-        farthest = found.tails[t].max() * np.hypot(found.unit[t], deviation.max(initial=0.0))
-        found.outside[t] = found.margin[t] = max(found.margin[t], FEW_ROWS_ROOM * farthest)
-
-
-def _leaf_ranks(codes: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Least and greatest rank in every node; an empty node's are the wrong way round."""
-    leaves = begin.size // 2
-    low, high = np.full(begin.size, codes.size), np.full(begin.size, -1)
-    for node in range(leaves, 2 * leaves):
-        if end[node] > begin[node]:
-            inside = codes[begin[node] : end[node]]
-            low[node], high[node] = inside.min(), inside.max()
-    for node in range(leaves - 1, 0, -1):
-        low[node] = min(low[2 * node], low[2 * node + 1])
-        high[node] = max(high[2 * node], high[2 * node + 1])
-    return low, high
+        farthest = found["tails"][t].max() * np.hypot(lending["unit"], deviation.max(initial=0.0))
+        lending["outside"] = max(lending["margin"], FEW_ROWS_ROOM * farthest)
+        lending["margin"] = lending["outside"]

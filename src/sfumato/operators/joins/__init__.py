@@ -1,4 +1,4 @@
-"""Joins of two streams, similar or incomplete, over count windows.
+"""Joins of two streams over windows, by similarity or with missing attributes.
 
-Open: SimilarityJoin, IncompleteJoin and their arrivals and answers.
+Public: SimilarityJoin, IncompleteJoin, their arrivals and answers.
 """

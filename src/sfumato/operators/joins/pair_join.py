@@ -1,54 +1,77 @@
-"""The part shared by joins of uncertain and of incomplete streams: windows, answers, time."""
+"""The common part of joins of uncertain and of incomplete streams: windows, answers, time."""
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
+from sfumato.kernels.joins.grid import empty_windows
 from sfumato.kernels.joins.match_probability import Criterion
-from sfumato.kernels.joins.matching_pairs import Pairs, matching_pairs
-from sfumato.kernels.joins.tuple_store import Batch, expired
+from sfumato.kernels.joins.matching_pairs import matching_pairs
+from sfumato.kernels.joins.regions import summarise, summary_columns
+from sfumato.kernels.joins.store_windows import (
+    empty_store,
+    expired,
+    index_windows,
+    make_room,
+    renewed,
+    write_batch,
+)
+from sfumato.kernels.joins.tuple_store import FOREVER, Batch, held_slots, padded
 from sfumato.kernels.laws.tuples import existences, reaches_all
 from sfumato.kernels.windows.count.count_boundary import positions
 from sfumato.limits import MAX_ALTERNATIVES
-from sfumato.operators.arrays import Floats, Ints, Records, grouped, longer, running_maximum
-from sfumato.operators.joins.answers import Answers, AnswerSet
-from sfumato.operators.joins.arrivals import ALONE, Numbers, Task
-from sfumato.operators.joins.join_store import JoinStore, StoreIndex
-from sfumato.operators.state.declared import Array, Declaration, Offsets, Part, Value
+from sfumato.operators.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    Records,
+    by_code,
+    grouped,
+    longer,
+    running_maximum,
+)
+from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
+from sfumato.operators.joins.arrivals import ALONE, Arrivals, IncompleteArrivals, Task
+from sfumato.operators.state.declared import Array, Declaration, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
+from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.windows import JoinWindow
 
-PAIR_CHUNK = (
-    8192  # arrivals taken at once: more would leave the processor's cache between two steps
-)
 NO_CLOCK = np.iinfo(np.int64).min
-SPARE_KEYS = 1 << 20  # codes of keys held are below the number of tuples given and these
+SPARE_KEYS = 1 << 20  # codes of held keys are below the number of tuples so far plus this
 
-
-# Tuples held, window after window, oldest first, and their samples.
+# Held tuples, window after window, oldest first.
 HELD_STATE: dict[str, Declaration] = {
     "code": Array(int, "held", low=0),
     "number": Array(int, "held", low=0),
     "time": Array(int, "held"),
-    "offsets": Offsets("held", "samples"),
-    "prob": Array(float, "samples", low=0),
-    "points": Array(float, "samples", "dimensions"),
 }
 
 
 class PairJoin(Operator):
-    """Pairs of tuples of different streams; a kind of join says which (see its docstring).
+    """Base class of joins of tuples from different streams; subclasses define the match.
 
-    Windows of a key stand at the newest time of its tuples: one that comes with an older time
-    counts as of that newest one.
+    counts : the record of counters that the kernel updates
+    columns, rows : sizes of the tuples' summaries (None: summaries of regions) and boxes
+    indexed : maintain a grid
+
+    The time of a key's windows is the newest time of its tuples; a tuple with an older time counts
+    as of that newest time. The contents of windows depend only on existences and times, so they are
+    known for a whole batch before any tuple is matched. Source: A, Algorithm 2.
+
+    A window by count in which all tuples have existence 1 holds the newest `rows`. Other windows
+    have an `UncertainWindow`, built from the held tuples when first needed. It is not saved, as its
+    decisions depend only on these tuples.
     """
 
-    _counts: Records
-    most_pairs = MAX_ALTERNATIVES  # of samples that come with an answer, see `matching_pairs`
+    most_pairs = MAX_ALTERNATIVES  # sample pairs per answer, see `matching_pairs`
     state = {
-        "answer_set": Part(),
-        "given": Part(),
+        "current": Record(Answers),
+        "given": Array(int, "streams", low=0),
+        "counted": Array(int, "counts", low=0),
         "found": Value(low=0),
         "overflow": Value(low=0),
         "clock": Array(int, None),
@@ -60,86 +83,266 @@ class PairJoin(Operator):
         windows: Sequence[JoinWindow],
         output: str,
         alternatives: bool,
-        index: StoreIndex,
+        counts: np.dtype[Any],
+        *,
+        columns: int | None = None,
+        rows: int = 0,
+        indexed: bool = False,
         task: Task = ALONE,
     ) -> None:
         self.output, self.alternatives = output, alternatives
-        self.criterion, self.streams = criterion, len(windows)
-        self.store = JoinStore(criterion.d, windows, criterion.probability, index, task)
-        self.timed = any(window.span is not None for window in windows)
-        self.clock = np.empty(0, np.int64)  # newest time, by key, where windows go by time
-        self.answer_set = AnswerSet()
-        self.given = Numbers(self.streams)
-        self.found = 0
+        self.criterion, self.windows, self.streams = criterion, windows, len(windows)
+        self.rows = np.array([FOREVER if w.rows is None else w.rows for w in windows])
+        # Tuples in a window without uncertain existences.
+        self._newest = np.minimum(self.rows, [w.max_tuples or FOREVER for w in windows])
+        spans = np.array([FOREVER if w.span_us is None else w.span_us for w in windows])
+        columns = summary_columns(criterion.d) if columns is None else columns
+        within = criterion.within if indexed else -1.0
+        self.store = empty_store(criterion.d, columns, rows, within, spans, task.number, task.tasks)
+        self._uncertain: dict[int, UncertainWindow] = {}
+        self.timed = bool((spans < FOREVER).any())
+        self.clock = np.empty(0, np.int64)  # newest time by key, for windows by time
+        self.current = Answers.none()  # answers whose tuples are both in their windows
+        self.given = np.zeros(self.streams, np.int64)  # tuples of each stream so far
+        self.counts, self.counted = counts, np.zeros(len(counts.names or ()), np.int64)
+        self.found = self.overflow = 0  # answers; tuples evicted only by `max_tuples`
 
     @classmethod
     def of(cls, config: Any, **resources: Any) -> Self:
         given = {**vars(config), **resources}
         return cls(**{"window": given.pop("windows"), **given})
 
+    @abstractmethod
+    def _match(self, batch: Batch) -> Records:
+        """Find the pairs of a batch and move the windows, by a kernel. Returns FOUND[]."""
+
+    def _describe(self, slots: Ints) -> None:
+        """Compute the summaries of newly written tuples."""
+        summarise(self.store.tuples, slots, self.criterion.d, self.criterion.least)
+
     def live(self, side: int) -> Ints:
-        """Numbers of the tuples of a side that may still be named: held here, or in answers."""
-        held = self.store.numbers(side)
+        """Return numbers of a side's tuples that may still be named: held here, or in answers."""
+        slots, code = held_slots(self.store.windows)
+        held: Ints = self.store.tuples.number[slots[code % self.streams == side]]
+        held = held[self._owned(held)]
         if self.output == "append":
             return held
-        return np.union1d(held, self.answer_set.named(side, self.streams))
+        named = [self.current.left, self.current.right]
+        if self.streams == 2:
+            return np.union1d(held, named[side])
+        both = np.concatenate(named)
+        return np.union1d(held, both[both % self.streams == side])
 
     def named_at_most(self, side: int) -> int:
-        """About how many `live` would give at most, known without a pass over all of them."""
-        answers = 0 if self.output == "append" else len(self.answer_set.current)
-        held, tasks = int(self.store.store.held[side]), int(self.store.store.tasks)
+        """Return an approximate upper bound on the size of `live`, without a full pass."""
+        answers = 0 if self.output == "append" else len(self.current)
+        held, tasks = int(self.store.held[side]), int(self.store.tasks)
         return (held if tasks == 1 else 2 * held // tasks) + answers
 
     def largest(self, keys: Ints) -> int:
-        """The most tuples that a window of these keys, which have had tuples, holds."""
-        windows = self.store.store.windows
-        codes = (self.streams * keys[:, None] + np.arange(self.streams)).reshape(-1)
-        codes = codes[codes < windows.head.size]
+        """Return the size of the largest window of these keys."""
+        windows, codes = self.store.windows, self._codes(keys)
         return int((windows.tail[codes] - windows.head[codes]).max(initial=0))
 
     def forget(self, keys: Ints) -> None:
-        """Drop all state of these keys; their codes may be given to others.
+        """Delete all state of these keys; their codes may be reused.
 
         Raises ValueError under output="changes", where the answers of a key stay current.
         """
         if self.output == "changes":
             raise ValueError('keys with current answers, output="changes", are not forgotten')
-        self.store.forget(keys)
+        codes = self._codes(np.unique(keys))
+        for w in codes.tolist() if self._uncertain else ():
+            self._uncertain.pop(w, None)
+        empty_windows(self.store, codes)
         self.clock[keys[keys < self.clock.size]] = NO_CLOCK
 
     def answers(self) -> Answers:
-        """The current answers, by arrival. Raises ValueError unless `output` is "changes"."""
-        return self.answer_set.asked(self.output)
-
-    @property
-    def overflow(self) -> int:
-        """Tuples evicted only by `max_tuples`."""
-        return self.store.overflow
-
-    @overflow.setter
-    def overflow(self, count: int) -> None:
-        self.store.overflow = count
+        """Return the current answers by arrival. Raises ValueError unless output="changes"."""
+        if self.output != "changes":
+            raise ValueError(
+                'the current answers are kept only with output="changes"; got '
+                f'output="{self.output}"'
+            )
+        return self.current
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters since the start; a kind of join says what it counts."""
+        """Counters since the start; subclasses add their own."""
         return {
-            "held": int(self.store.store.held.sum()),
+            "held": int(self.store.held.sum()),
             "answers": self.found,
-            **{name: int(self._counts[name][0]) for name in self._counts.dtype.names or ()},
+            **dict(zip(self.counts.names or (), self.counted.tolist(), strict=True)),
         }
 
-    @property
-    def counted(self) -> Ints:
-        """Counters that kernels keep."""
-        return self._counts.view(np.int64)
+    def lengths(self) -> Sizes:
+        """Return the lengths known before loading."""
+        return {**super().lengths(), "streams": self.streams, "counts": self.counted.size}
 
-    @counted.setter
-    def counted(self, counts: Ints) -> None:
-        self._counts[:] = counts.view(self._counts.dtype)
+    def _codes(self, keys: Ints) -> Ints:
+        """Return the existing windows of keys."""
+        codes: Ints = (self.streams * keys[:, None] + np.arange(self.streams)).reshape(-1)
+        return codes[codes < self.store.windows.head.size]
+
+    def _owned(self, numbers: Ints) -> Bools:
+        """Return bool[n]: True for tuples that this task compares with arrivals."""
+        owned: Bools = numbers % self.store.tasks == self.store.task
+        return owned
+
+    def _in_parts(self, arrivals: Any, step: int, join: Callable[[Any], Answers]) -> Answers:
+        """Join arrivals in parts of about `step`."""
+        n = arrivals.side.size
+        if n <= 2 * step:
+            return join(arrivals)
+        parts = []
+        for begin in range(0, n, step):
+            part = join(arrivals.part(begin, min(begin + step, n)))
+            parts.append(replace(part, arrival=part.arrival + begin))
+        return Answers.joined(parts)
+
+    def _join(
+        self,
+        arrivals: Arrivals | IncompleteArrivals,
+        samples: SampledTuples,
+        raw: Floats | None = None,
+    ) -> Answers:
+        """Match arrivals in order and add them to windows; tuples without samples are ignored.
+
+        raw : float64[n, ...], kept in the last rows of the tuples' boxes
+        """
+        side = arrivals.side.astype(np.int64)
+        time, number = self._times(arrivals.key, arrivals.time), self._numbers(side)
+        code, places = self.streams * arrivals.key + side, np.flatnonzero(np.diff(samples.offsets))
+        if places.size < side.size:
+            code, number, time = code[places], number[places], time[places]
+            samples, raw = samples.take(places), None if raw is None else raw[places]
+        batch = self._batch(code, number, time, samples)
+        self._admit(batch, raw)
+        self._describe(batch.slots)
+        heads = self.store.windows.head.copy() if self.output == "changes" else None
+        answers = self._answers(batch, self._match(batch))
+        self.found += len(answers)
+        if heads is not None:
+            answers = self._changes(batch, heads, answers)
+        if self.store.tasks > 1:  # samples of tuples that other tasks own
+            self.store.tuples.samples[batch.slots[~self._owned(number)]] = 0
+        if places.size < side.size:
+            answers = replace(answers, arrival=places[answers.arrival])
+        return answers
+
+    def _numbers(self, side: Ints) -> Ints:
+        """Number arrivals of these streams: the i-th of a stream, over all keys, from 0.
+
+        With more than two streams, streams * i + stream, so that a number identifies its stream.
+        """
+        numbers, given = np.empty(side.size, np.int64), self.given.copy()
+        for stream in range(self.streams):
+            own = np.flatnonzero(side == stream)
+            numbers[own] = given[stream] + np.arange(own.size)
+            given[stream] += own.size
+        self.given = given
+        return self.streams * numbers + side if self.streams > 2 else numbers
+
+    def _load(self, batch: Batch, raw: Floats | None = None) -> None:
+        """Restore saved tuples to their windows, in order.
+
+        Raises ValueError for tuples that a join cannot have held.
+        """
+        same = np.diff(batch.code) == 0
+        if (np.diff(batch.code) < 0).any():
+            raise ValueError("held tuples must come window after window")
+        if (np.diff(batch.number)[same] <= 0).any() or (np.diff(batch.time)[same] < 0).any():
+            raise ValueError("numbers and times of a window's tuples must ascend")
+        if not self.timed and np.any(batch.time):
+            raise ValueError("tuples have times only where windows go by time")
+        most = self.streams * (int(self.given.sum()) + SPARE_KEYS)
+        if batch.code.max(initial=-1) >= most:  # windows need memory for every code up to theirs
+            raise ValueError("its keys are not 0, 1, 2, ...: one is far beyond the tuples given")
+        self._admit(batch, raw)
+        self.store.windows.tail[:] += np.bincount(
+            batch.code, minlength=self.store.windows.tail.size
+        )
+        self.store.held[:] = np.bincount(batch.code % self.streams, minlength=self.streams)
+        self._describe(batch.slots[self._owned(batch.number)])
+        index_windows(self.store)
+
+    def _batch(self, code: Ints, number: Ints, time: Ints, samples: SampledTuples) -> Batch:
+        """Return arrivals as kernels take them."""
+        offsets, prob, points = samples.offsets, samples.prob, samples.points
+        slots, begins = np.empty((2, code.size), np.int64)
+        return Batch(
+            code, number, time, existences(offsets, prob), offsets, prob, points, slots, begins
+        )
+
+    def _admit(self, batch: Batch, raw: Floats | None) -> None:
+        """Append arrivals to their windows and compute where each window begins after each.
+
+        The windows do not move yet, as the join processes them arrival by arrival.
+        """
+        lengths = padded.py_func(np.diff(batch.offsets))
+        places = (self.criterion.d + 1) * int(lengths.sum())
+        known = batch.code.max(initial=-1) < self.store.windows.head.size
+        if not (known and make_room(self.store, batch.code, places)):
+            self.store = renewed(self.store, batch.code, places)
+        write_batch(self.store, batch, self._newest)
+        if raw is not None:
+            self.store.tuples.box[-raw.shape[1] :, batch.slots] = raw.T
+        self._begin_uncertain(batch)
+        for stream, window in enumerate(self.windows):
+            if window.rows is None and window.max_tuples is not None:
+                of = np.flatnonzero(batch.code % self.streams == stream)
+                out = batch.slots[of] - window.max_tuples
+                self.overflow += self._count_held(batch, of, out)
+
+    def _begin_uncertain(self, batch: Batch) -> None:
+        """Compute the beginnings of windows with uncertain existences."""
+        doubtful, bounded = batch.existence < 1.0, self._newest < self.rows
+        if not (self._uncertain or bounded.any() or doubtful.any()):
+            return  # most batches
+        for w, places in by_code(batch.code):
+            stream = w % self.streams
+            if self.windows[stream].rows is None:
+                continue
+            if not (w in self._uncertain or bounded[stream] or doubtful[places].any()):
+                continue
+            window = self._window(w)
+            shift = batch.slots[places[0]] - window.arrived
+            crowded = window.max_tuples is not None and (
+                window.held + places.size > window.max_tuples
+            )
+            if not crowded or self.windows[stream].span is None:
+                before = window.overflow
+                batch.begins[places] = window.extend(batch.existence[places]) + shift
+                self.overflow += window.overflow - before
+                continue
+            for place in places:  # one by one, as tuples already excluded by time do not overflow
+                before = window.overflow
+                begin = window.extend(batch.existence[place : place + 1])[0] + shift
+                batch.begins[place] = begin
+                if window.overflow > before:
+                    self.overflow += self._count_held(batch, np.array([place]), begin - 1)
+
+    def _count_held(self, batch: Batch, places: Ints, slots: Ints) -> int:
+        """Count slots whose tuples are still in time when arrivals enter the same windows."""
+        code = batch.code[places]
+        oldest = batch.time[places] - self.store.span[code % self.streams]
+        in_time = self.store.tuples.time[np.maximum(slots, 0)] > oldest
+        return int(np.count_nonzero(in_time & (slots >= self.store.windows.head[code])))
+
+    def _window(self, w: int) -> UncertainWindow:
+        window = self._uncertain.get(w)
+        if window is None:
+            of = self.windows[w % self.streams]
+            assert of.rows is not None
+            window = self._uncertain[w] = UncertainWindow(
+                of.rows, of.confidence, self.criterion.probability, max_tuples=of.max_tuples
+            )
+            windows = self.store.windows
+            window.extend(self.store.tuples.existence[windows.head[w] : windows.tail[w]])
+        return window
 
     def _times(self, key: Ints, time: Ints | None) -> Ints:
-        """Return the times of arrivals, made ascending in each key."""
+        """Return the times of arrivals, made ascending within each key."""
         if not self.timed:
             return np.zeros(key.size, np.int64)
         if time is None:
@@ -156,37 +359,21 @@ class PairJoin(Operator):
         self.clock[keys] = result[order[starts[1:] - 1]]
         return result
 
-    def _batch(
-        self, code: Ints, number: Ints, time: Ints, samples: tuple[Ints, Floats, Floats]
-    ) -> Batch:
-        """Arrivals as kernels take them; without samples, those that are yet to be imputed."""
-        offsets, prob, points = samples
-        n = code.size
-        existence = existences(offsets, prob) if prob.size else np.ones(n)
-        empty = np.empty(n, np.int64), np.empty(n, np.int64)
-        return Batch(code, number, time, existence, offsets, prob, points, *empty)
-
-    def _changes(self, batch: Batch, heads: Ints | None, answers: Answers) -> Answers:
-        """The answers, or with them those that leave."""
-        self.found += len(answers)
-        if heads is None:
-            return answers
-        arrival, stream, number = expired(self.store.store, heads, batch)
-        if self.streams > 2:  # a number says which stream it is of, and may be on either side
+    def _changes(self, batch: Batch, heads: Ints, answers: Answers) -> Answers:
+        """Add the removed answers. heads : where windows began before."""
+        arrival, stream, number = expired(self.store, heads, batch)
+        if self.streams != 2:  # a number may be on either side
             arrival, number = np.tile(arrival, 2), np.tile(number, 2)
             stream = np.repeat([0, 1], stream.size)
         if len(answers) or arrival.size:
-            answers = self.answer_set.update(answers, (arrival, stream, number))
+            gone = arrival, stream, number
+            self.current, answers = changed_answers(self.current, answers, gone)
         return answers
 
-    def _heads(self) -> Ints | None:
-        """Where windows begin before a batch, if somebody wants to know what leaves."""
-        return self.store.store.windows.head.copy() if self.output == "changes" else None
-
     def _answers(self, batch: Batch, found: Records) -> Answers:
-        """The answers among found pairs: multiplied by T_j and still probable enough."""
-        tuples, streams = self.store.store.tuples, self.streams
-        inside, rows = np.ones(found.size), self.store.rows[found["window"] % streams]
+        """Return the found pairs that, multiplied by T_j, are still probable enough."""
+        tuples, streams = self.store.tuples, self.streams
+        inside, rows = np.ones(found.size), self.rows[found["window"] % streams]
         crowded = found["newest"] - found["held"] > rows
         if crowded.any():
             for limit in np.unique(rows[crowded]):
@@ -195,37 +382,27 @@ class PairJoin(Operator):
                 inside[of] = positions(tuples.existence, first, last, int(limit))
             keep = ~crowded | reaches_all(inside * found["total"], self.criterion.probability)
             found, inside = found[keep], inside[keep]
-        arrival, held = found["arrival"].copy(), found["held"].copy()
+        arrival, held, total = (found[name].copy() for name in ("arrival", "held", "total"))
         arriving = batch.slots[arrival]
         on_right = (batch.code[arrival] % streams > found["window"] % streams).astype(np.int64)
         one, other = tuples.number[arriving], tuples.number[held]
-        offsets, none = np.zeros(found.size + 1, np.int64), Answers.none()
-        pairs = Pairs(none.prob, none.left_sample, none.right_sample)
-        if self.alternatives:
-            offsets, pairs = matching_pairs(
-                tuples, arriving, held, -on_right, inside, self.criterion, self.most_pairs
+        none = Answers.none()
+        offsets, pairs = (
+            matching_pairs(
+                tuples, arriving, held, -on_right, total, inside, self.criterion, self.most_pairs
             )
-        return Answers(
-            arrival=arrival,
-            change=np.ones(arrival.size, np.int8),
-            left=np.where(on_right, other, one),
-            right=np.where(on_right, one, other),
-            probability=inside * found["total"],
-            offsets=offsets,
-            prob=pairs.prob,
-            left_sample=pairs.left,
-            right_sample=pairs.right,
+            if self.alternatives
+            else (
+                np.zeros(found.size + 1, np.int64),
+                (none.prob, none.left_sample, none.right_sample),
+            )
         )
-
-    def _check_held(self, held: Any) -> None:
-        """Raise ValueError for tuples that cannot have been held like this."""
-        same = np.diff(held.code) == 0
-        if (np.diff(held.code) < 0).any():
-            raise ValueError("held tuples must come window after window")
-        if (np.diff(held.number)[same] <= 0).any() or (np.diff(held.time)[same] < 0).any():
-            raise ValueError("numbers and times of a window's tuples must ascend")
-        if not self.timed and np.any(held.time):
-            raise ValueError("tuples have times only where windows go by time")
-        most = self.streams * (int(self.given.given.sum()) + SPARE_KEYS)
-        if held.code.max(initial=-1) >= most:  # windows take memory for each code up to theirs
-            raise ValueError("its keys are not 0, 1, 2, ...: one is far beyond the tuples given")
+        return Answers(
+            arrival,
+            np.ones(arrival.size, np.int8),
+            np.where(on_right, other, one),
+            np.where(on_right, one, other),
+            inside * total,
+            offsets,
+            *pairs,
+        )

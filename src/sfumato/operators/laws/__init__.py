@@ -1,4 +1,4 @@
-"""Aggregate requests, and their distributions over independent tuples.
+"""Aggregate requests, and distributions of aggregates over independent tuples.
 
-Open to the operators of windows and ranking.
+The operators of windows and ranking may use these modules.
 """

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 
-LARGEST = 1e140  # values beyond it, or -1e140, are refused: sums of their squares would overflow
-LISTED = (  # known by their distributions alone, without moments of sums
+LARGEST = 1e140  # larger absolute values are rejected: sums of their squares would overflow
+LISTED = (  # computed only from distributions, without moments of sums
     "quantile", "stddev", "var", "first", "last", "count_distinct",
 )  # fmt: skip
 FUNCTIONS = ("count", "sum", "avg", "min", "max", *LISTED, "boundary_sum")
@@ -21,13 +21,13 @@ class Aggregate:
     attribute : number of the attribute, from 0; None only for "count": count(*)
     argument : the share q in [0, 1] of "quantile", None for the others
 
-    Over possible worlds: alternatives without a value (NaN, SQL's NULL) are skipped; count and sum
-    of nothing are 0; avg, min, max and quantile of nothing are undefined. quantile is the smallest
-    value such that at least q * N of the N existing ones are at most that. var is the sample
-    variance (the squares over N - 1) and stddev its root; of fewer than two values they are
-    undefined. first and last are the oldest and the newest value, in the order of the tuples;
-    count_distinct is the number of different values, 0 of nothing. boundary_sum is certain: the sum
-    of the tuples' mean values, each conditional on its existence.
+    Results in each possible world: Alternatives without a value (NaN, SQL's NULL) are skipped.
+    Without values, count, sum and count_distinct are 0; avg, min, max and quantile are undefined.
+    quantile is the smallest value such that at least q * N of the N existing values do not exceed
+    it. var is the sample variance (squares divided by N - 1) and stddev its root; both are
+    undefined for fewer than two values. first and last are the oldest and the newest value, in the
+    order of the tuples. count_distinct is the number of different values. boundary_sum is certain:
+    the sum of the tuples' mean values, each conditional on its existence.
     Raises ValueError or TypeError for anything else.  Source: A, section 7.3; the model.
     """
 
@@ -59,17 +59,17 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Measured(Columns, flat=("prob", "value"), begins="offsets"):
-    """One aggregate's results, r of them.
+    """Results of one aggregate, r of them.
 
-    mean, stddev : float64[r], given that the result is defined; NaN where it never is
+    mean, stddev : float64[r], given that the result is defined; NaN if it never is
     existence : float64[r], probability that it is defined (1 for count and sum)
     quantiles : float64[r, q], of the requested shares, given that it is defined
-    error : float64[r], NaN where quantiles and distribution are exact; else the distance within
-        which the sampled distribution function is of the true one, with probability 0.99
-    offsets : int64[r + 1], prob, value : float64[offsets[r]], the distributions, where asked for:
-        ascending values, whose probabilities sum to `existence`
-    moved : float64[r], the mean distance by which probability was moved to keep the bound: the
-        Wasserstein distance from the law itself
+    error : float64[r], NaN if quantiles and distribution are exact; otherwise a bound, valid with
+        probability 0.99, on the distance of the sampled distribution function from the true one
+    offsets : int64[r + 1], prob, value : float64[offsets[r]], the distributions, if requested:
+        ascending values, with probabilities that sum to `existence`
+    moved : float64[r], Wasserstein distance from the full distribution, caused by the limit on
+        the number of values
     """
 
     mean: Floats
@@ -81,3 +81,15 @@ class Measured(Columns, flat=("prob", "value"), begins="offsets"):
     prob: Floats | None = None
     value: Floats | None = None
     moved: Floats | None = None
+
+
+@dataclass(frozen=True)
+class WindowAnswers:
+    """Answers of a call to `process`, one entry per arriving tuple, in the order of arrival.
+
+    held : int64[n], number of tuples in its group's window after the tuple entered, w'
+    results : one Measured for each aggregate, n results each
+    """
+
+    held: Ints
+    results: list[Measured]

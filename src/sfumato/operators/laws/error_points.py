@@ -1,4 +1,4 @@
-"""Equally likely points that represent an error of known distribution: fixed, not drawn."""
+"""Equally likely, deterministic points that represent an error of known distribution."""
 
 import warnings
 from functools import lru_cache
@@ -7,22 +7,22 @@ from statistics import NormalDist
 import numpy as np
 
 DISTRIBUTIONS = ("normal", "uniform", "exponential")
-CORRELATION = 0.05  # the correlation that points of several attributes may have
+CORRELATION = 0.05  # accepted correlation between the points of two attributes
 MAX_SWAPS = 300  # exchanges of two values of one attribute
-LOW_CORRELATION = 0.005  # at which no more values are exchanged
-MAX_ALL_PAIRS = 128  # up to this number of points every pair is tried
+LOW_CORRELATION = 0.005  # exchanges stop at this correlation
+MAX_ALL_PAIRS = 128  # up to this number of points every pair is tested
 
 
 def standard_points(n: int, dimensions: int, distribution: str) -> np.ndarray:
     """Return float64[n, dimensions]: points of independent errors with mean 0 and sd 1.
 
     One dimension: the quantiles at (i + ½)/n, scaled to sd 1. Several dimensions: every column has
-    mean 0 and sd 1, and no two columns are correlated (exponential: at most by 0.05). Normal and
-    uniform points are closed under the change of sign of each column where n allows it (two
-    dimensions: n >= 4; three: n >= 8; more: n >= 4 * 2**dimensions), else under the change of all
-    signs at once where n >= 2 * dimensions. A single point has sd 0.
+    mean 0 and sd 1, and columns are uncorrelated (exponential: correlations up to 0.05). Normal and
+    uniform points are closed under the change of sign of each column if n is large enough (two
+    dimensions: n >= 4; three: n >= 8; more: n >= 4 * 2**dimensions), otherwise under the change of
+    all signs together if n >= 2 * dimensions. A single point has sd 0.
 
-    Warns if n <= dimensions: so few points cannot be uncorrelated.
+    Warns if n <= dimensions, as the points are then correlated.
     Raises ValueError for n < 1 or an unknown distribution.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
@@ -33,7 +33,7 @@ def standard_points(n: int, dimensions: int, distribution: str) -> np.ndarray:
         warnings.warn(
             f"{n} samples of {dimensions} attributes have correlated errors: uncorrelated ones "
             f"need `n` of at least {dimensions + 1}",
-            stacklevel=3,  # of the caller of `samples`
+            stacklevel=3,  # the caller of `samples`
         )
     return _points(n, dimensions, distribution).copy()
 
@@ -59,7 +59,6 @@ def _points(n: int, dimensions: int, distribution: str) -> np.ndarray:
 
 
 def _levels(levels: np.ndarray, distribution: str) -> np.ndarray:
-    """Return the quantiles of an error at some levels in (0, 1)."""
     if distribution == "normal":
         inverse = NormalDist().inv_cdf
         return np.array([inverse(level) for level in levels.tolist()])
@@ -73,7 +72,7 @@ def _column(n: int, distribution: str) -> np.ndarray:
     points = _levels((np.arange(n) + 0.5) / n, distribution)
     if distribution != "exponential":
         return _scaled((points - points[::-1])[:, None])[:, 0]
-    # A power of the quantiles keeps them at least 0, which is one sd below their mean.
+    # A power of the quantiles keeps them non-negative: 0 is one sd below their mean.
     low, high = 1.0, 64.0
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -84,7 +83,6 @@ def _column(n: int, distribution: str) -> np.ndarray:
 
 
 def _scaled(points: np.ndarray) -> np.ndarray:
-    """Return the points with mean 0 and sd 1 in every column."""
     points = points - points.mean(axis=0)
     return np.asarray(points / np.sqrt(np.mean(points**2, axis=0)))
 
@@ -92,8 +90,7 @@ def _scaled(points: np.ndarray) -> np.ndarray:
 def _ranks(n: int, dimensions: int, first: int) -> np.ndarray:
     """Return int64[n, dimensions]: ranks of a low-discrepancy sequence, a permutation per column.
 
-    first : number of the sequence's first dimension
-    Source: Roberts, the sequence of the generalised golden ratio.
+    Source: Roberts, the sequence of the generalised golden ratio, from dimension `first` on.
     """
     ratio = 2.0
     for _ in range(64):
@@ -105,7 +102,7 @@ def _ranks(n: int, dimensions: int, first: int) -> np.ndarray:
 
 
 def _decorrelated(points: np.ndarray, *, signs: bool = False) -> np.ndarray:
-    """Exchange pairs of values of one column as long as that reduces the correlations.
+    """Exchange pairs of values within a column while that reduces the correlations.
 
     signs : also change the sign of single values    Cost: O(exchanges * min(n, MAX_ALL_PAIRS)**2).
     """
@@ -150,9 +147,9 @@ def _decorrelated(points: np.ndarray, *, signs: bool = False) -> np.ndarray:
 
 
 def _fitting(points: np.ndarray, distribution: str) -> np.ndarray:
-    """Return the nearest points with orthogonal columns of one length (Löwdin's).
+    """Return the nearest points with orthogonal columns of equal length (Löwdin).
 
-    Points of a bounded error could pass its bounds: they change only if columns are correlated.
+    Points of a bounded error could leave its bounds, so they change only if columns are correlated.
     """
     lengths = np.sqrt((points**2).sum(axis=0))
     correlation = np.abs(points.T @ points / np.outer(lengths, lengths) - np.eye(len(lengths)))
@@ -163,7 +160,7 @@ def _fitting(points: np.ndarray, distribution: str) -> np.ndarray:
 
 
 def _magnitudes(weights: np.ndarray, zeros: float, distribution: str) -> np.ndarray:
-    """Return magnitudes of an error, ascending: of weights[i] points each, after `zeros` of 0."""
+    """Return ascending magnitudes of an error: weights[i] points each, after `zeros` zeros."""
     after = zeros + np.cumsum(weights)
     middle = (after - 0.5 * weights) / after[-1]
     return np.asarray(_levels(0.5 + 0.5 * middle, distribution))
@@ -172,7 +169,7 @@ def _magnitudes(weights: np.ndarray, zeros: float, distribution: str) -> np.ndar
 def _reflected(n: int, dimensions: int, distribution: str) -> np.ndarray:
     """Return points closed under the change of sign of each column: orbits of sign combinations.
 
-    n >> dimensions orbits have all columns. The rest of n, in binary, gives orbits of fewer
+    n >> dimensions orbits use all columns. The remainder of n, in binary, yields orbits of fewer
     columns, and the origin.
     """
     whole = n >> dimensions
@@ -184,7 +181,7 @@ def _reflected(n: int, dimensions: int, distribution: str) -> np.ndarray:
             first += k
     magnitudes = np.zeros((len(orbits), dimensions))
     ranks = _ranks(len(orbits), dimensions, 0)
-    if whole > 1:  # of what is common to all columns, large values of one with small ones of others
+    if whole > 1:  # in full orbits, combine large values of one column with small values of others
         squares = _magnitudes(np.ones(whole), 0.0, distribution) ** 2
         squares = _decorrelated((squares - squares.mean())[_ranks(whole, dimensions, 0)])
         ranks[:whole] = np.argsort(np.argsort(squares, axis=0), axis=0)

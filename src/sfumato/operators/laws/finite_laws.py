@@ -7,24 +7,43 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.kernels.laws import statistics
 from sfumato.kernels.laws.finite_law import all_bounded, all_moments, all_quantiles
 from sfumato.kernels.laws.sampled_worlds import laws_of_samples
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.laws.aggregate import LISTED, Aggregate, Measured
 from sfumato.operators.state.columns import Columns
 
-MOST_STATES = 4_096  # of the exact law of a sum or average; beyond, worlds are sampled
-MOST_WORK = 4e6  # cell updates of the exact law of a quantile; beyond, worlds are sampled
-CERTAINTY = 0.99  # with which a sampled distribution function is within `error`
-SAMPLE_TIE = 1e-14  # sampled sums that differ by no more, relatively, are one outcome
+MOST_STATES = 4_096  # of the exact distribution of a sum or average; beyond, worlds are sampled
+MOST_WORK = 4e6  # cell updates of the exact distribution of a quantile; beyond, worlds are sampled
+MOST_SPREAD_WORK = 1e5  # tuples examined when worlds are enumerated; beyond, worlds are sampled
+CERTAINTY = 0.99  # probability that a sampled distribution function is within `error`
+STATISTICS = {
+    "avg": statistics.AVERAGE,
+    "quantile": statistics.QUANTILE,
+    "var": statistics.VARIANCE,
+    "stddev": statistics.DEVIATION,
+    "count_distinct": statistics.DISTINCT,
+    "first": statistics.FIRST,
+    "last": statistics.LAST,
+}
+OF_VALUES = ("first", "last")  # results are values of tuples, so equal results are bitwise equal
 
 Moments = tuple[Floats, Floats, Floats]  # mean, standard deviation, existence
 
 
+def law_limits() -> tuple[int, float, float]:
+    """Return the limits of exact distributions; see `exact_law`."""
+    return MOST_STATES, float(MOST_WORK), float(MOST_SPREAD_WORK)
+
+
 @dataclass(frozen=True)
 class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
-    """k laws: places int64[k + 1], where each one's outcomes begin in prob and value, float64[...],
-    values ascending; error float64[k], NaN for exact ones, else as in `Measured`."""
+    """Distributions, k of them, with ascending values.
+
+    places : int64[k + 1], start of each distribution in prob and value, float64[...]
+    error : float64[k], NaN for exact distributions, otherwise as in `Measured`
+    """
 
     places: Ints
     prob: Floats
@@ -33,33 +52,30 @@ class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
 
     @classmethod
     def exact(cls, laws: Sequence[tuple[Floats, Floats]]) -> FiniteLaws:
-        """Distributions of these probabilities and values."""
         prob, value = (np.concatenate([law[i] for law in laws]) for i in range(2))
         places = offsets_of(np.array([len(law[0]) for law in laws]))
         return cls(places, prob, value, np.full(len(laws), np.nan))
 
     @classmethod
     def of_samples(cls, samples: Floats, existence: Floats, exact: bool) -> FiniteLaws:
-        """Distributions of an aggregate in sampled worlds.
+        """Build the distributions of an aggregate from sampled worlds.
 
-        samples : float64[k, worlds], NaN where there is none; sorted in place
-        existence : float64[k], probability that there is one    exact : values have no roundings
+        samples : float64[k, worlds], NaN where undefined; sorted in place
+        existence : float64[k], probability of a defined value    exact : values have no rounding
         """
         samples.sort(axis=1)
         places, prob, value, used = laws_of_samples(
-            samples, existence, 0.0 if exact else SAMPLE_TIE
+            samples, existence, 0.0 if exact else statistics.SAMPLE_TIE
         )
-        # Dvoretzky, Kiefer & Wolfowitz; Massart's constant.
+        # Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant.
         error = np.sqrt(np.log(2.0 / (1.0 - CERTAINTY)) / (2.0 * np.maximum(1, used)))
         return cls(places, prob, value, error)
 
     def __getitem__(self, t: int) -> tuple[Floats, Floats]:
-        """Probabilities and values of law t."""
         span = slice(self.places[t], self.places[t + 1])
         return self.prob[span], self.value[span]
 
     def moments(self) -> Moments:
-        """Mean and standard deviation given that there is an outcome, and its probability."""
         of = all_moments(self.places, self.prob, self.value)
         return of[:, 0], of[:, 1], of[:, 2]
 
@@ -68,8 +84,8 @@ class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
 class LawOptions:
     """Requests for each result in addition to mean and standard deviation.
 
-    quantiles : shares in [0, 1]    distribution : values at most, or None for no distribution
-    seed, samples : of laws that are sampled, because they have too many states
+    quantiles : shares in [0, 1]    distribution : largest number of values; None: no distribution
+    seed, samples : for distributions that are sampled because they have too many states
     Raises ValueError for values out of range.
     """
 
@@ -92,15 +108,15 @@ class LawOptions:
 
     @property
     def laws(self) -> bool:
-        """True if more than means and deviations is asked for."""
+        """True if more than means and deviations is requested."""
         return bool(self.quantiles) or self.distribution is not None
 
     def law_wanted(self, aggregate: Aggregate) -> bool:
-        """True if moments alone do not answer `aggregate`."""
+        """Return True if moments alone do not answer `aggregate`."""
         return self.laws or aggregate.function in LISTED
 
     def measured(self, moments: Moments | None, laws: Iterable[FiniteLaws] | None) -> Measured:
-        """One aggregate's results; without moments those of the laws, of which there is one."""
+        """Return one aggregate's results; without `moments`, compute them from `laws`."""
         if laws is None:
             assert moments is not None
             k = moments[0].size
@@ -115,7 +131,7 @@ class LawOptions:
         return Measured.joined(parts) if parts else self.nothing()
 
     def nothing(self) -> Measured:
-        """No results."""
+        """Return an empty set of results."""
         none = np.empty(0)
         return self._of(FiniteLaws(np.zeros(1, np.int64), none, none, none), (none, none, none))
 
@@ -135,6 +151,6 @@ def _share(value: object) -> float:
 
 
 def _whole(value: object, least: int = 0) -> int:
-    """A whole number, or one below `least` for anything else."""
+    """Return a whole number, or a number below `least` for anything else."""
     number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     return int(value) if number else least - 1  # type: ignore[call-overload]

@@ -1,38 +1,35 @@
-"""Laws of aggregates over independent tuples that all are inside, and the results from them."""
+"""Distributions of aggregates over independent tuples that are all in a window."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.kernels.laws import sampled_worlds
 from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
-from sfumato.kernels.laws.order_statistics import (
-    order_statistic_law,
-    quantile_is_small,
-    value_existences,
-)
 from sfumato.kernels.laws.poisson_binomial import law_of_sum
-from sfumato.kernels.laws.sampled_worlds import Drawn
-from sfumato.kernels.laws.sum_law import sum_law
+from sfumato.kernels.laws.sampled_worlds import Drawn, tuple_hashes
+from sfumato.kernels.laws.statistics import (
+    SUM,
+    exact_law,
+    result_existences,
+    sampled_statistics,
+)
 from sfumato.kernels.laws.tuples import AttributeTuples, lift
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT
-from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import LISTED, Aggregate, Floats, Ints, Measured
-from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions
-from sfumato.operators.laws.spreads import (
+from sfumato.operators.laws.finite_laws import (
+    OF_VALUES,
     STATISTICS,
-    exact_statistic,
-    is_small,
-    sampled_statistics,
-    statistic_existences,
+    FiniteLaws,
+    LawOptions,
+    law_limits,
 )
 from sfumato.operators.state.tuple_batch import TupleBatch
 
-MOST_LAWS = 256  # summarised at a time
+MOST_LAWS = 256  # distributions that are summarised together
 
 
 def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
-    """The tuples with the values that an aggregate is over; those of count(*) all have one."""
+    """Return the tuples with their values of an aggregate; for count(*), every tuple has one."""
     if aggregate.attribute is None:
         return AttributeTuples(members.offsets, members.prob, np.zeros(members.prob.size))
     values = np.ascontiguousarray(members.values[aggregate.attribute])
@@ -40,57 +37,42 @@ def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
 
 
 def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> FiniteLaws:
-    """Law of an aggregate over independent tuples: one law.
+    """Return the distribution of an aggregate over independent tuples.
 
-    Exact for count, min, max and boundary_sum; for the others while it is small (see
-    `finite_laws`), or if all tuples are certain; else sampled, in the worlds of count windows.
+    Exact for count, min, max and boundary_sum, and for other functions if it is small (see
+    `finite_laws`). Otherwise it is sampled, in the same worlds as count windows.
     """
     tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
     if function == "count":
-        law = law_of_sum(_lifted(tuples)[0], NEGLIGIBLE_COUNT)
-        used = np.flatnonzero(law > 0.0)
-        return FiniteLaws.exact([(law[used], used.astype(np.float64))])
+        return _counted(_lifted(tuples)[0])
     if function == "boundary_sum":
         return FiniteLaws.exact([(np.ones(1), _lifted(tuples)[1].sum(keepdims=True))])
     if function in ("min", "max"):
         return FiniteLaws.exact([_extreme(1.0 if function == "max" else -1.0, tuples)])
-    if function == "quantile":
-        share = float(aggregate.argument or 0.0)
-        if quantile_is_small(tuples, 0, n, max(n, 1), finite_laws.MOST_WORK):
-            prob, value = order_statistic_law(tuples, 0, n, max(n, 1), share)
-            return FiniteLaws.exact([(prob[prob > 0.0], value[prob > 0.0])])
-        return _sampled(sampled_worlds.QUANTILE, share, members, tuples, options)
-    if function in STATISTICS:
-        return _statistic_law(function, members, tuples, options)
-    averaged = function == "avg"
-    done, prob, value = sum_law(tuples, 0, n, max(n, 1), averaged, finite_laws.MOST_STATES)
+    if function == "count_distinct" and (chances := _value_chances(tuples)) is not None:
+        return _counted(chances)
+    what, share = STATISTICS.get(function, SUM), float(aggregate.argument or 0.0)
+    done, prob, value = exact_law(what, share, tuples, 0, n, max(n, 1), law_limits())
     if done:
         return FiniteLaws.exact([(prob, value)])
-    what = sampled_worlds.AVERAGE if averaged else sampled_worlds.SUM
-    return _sampled(what, 0.0, members, tuples, options)
+    hashes = tuple_hashes(options.seed, members.index)
+    drawn, head, end = Drawn(tuples, hashes, 0), np.zeros(1, np.int64), np.array([n])
+    samples = sampled_statistics(what, share, drawn, head, end, n, options.samples)
+    existence = result_existences(what, tuples, head, end, n)
+    return FiniteLaws.of_samples(samples, existence, function in ("quantile", *OF_VALUES))
 
 
-def _statistic_law(
-    function: str, members: TupleBatch, tuples: AttributeTuples, options: LawOptions
-) -> FiniteLaws:
-    n, head = members.index.size, np.zeros(1, np.int64)
-    if function == "count_distinct" and (chances := _value_chances(tuples)) is not None:
-        law = law_of_sum(chances, NEGLIGIBLE_COUNT)
-        used = np.flatnonzero(law > 0.0)
-        return FiniteLaws.exact([(law[used], used.astype(np.float64))])
-    if not n or is_small(function, tuples, head, n - 1, n)[0]:
-        return FiniteLaws.exact([exact_statistic(function, tuples, 0, n, max(n, 1))])
-    drawn = Drawn(tuples, sampled_worlds.tuple_hashes(options.seed, members.index), 0)
-    samples = sampled_statistics(function, drawn, head, n - 1, n, options.samples)
-    existence = statistic_existences(function, tuples, head, n - 1, n)
-    return FiniteLaws.of_samples(samples, existence, False)
+def _counted(chances: Floats) -> FiniteLaws:
+    law = law_of_sum(chances, NEGLIGIBLE_COUNT)
+    used = np.flatnonzero(law > 0.0)
+    return FiniteLaws.exact([(law[used], used.astype(np.float64))])
 
 
 def _value_chances(tuples: AttributeTuples) -> Floats | None:
-    """Return the probability that each different value is there: float64[values].
+    """Return the probability that each different value exists: float64[values].
 
-    None where a tuple may have one of several values: then these are not independent.
+    None if a tuple may have one of several values, as these are then dependent.
     """
     there = ~np.isnan(tuples.value)
     owner = np.repeat(np.arange(tuples.offsets.size - 1), np.diff(tuples.offsets))[there]
@@ -98,14 +80,13 @@ def _value_chances(tuples: AttributeTuples) -> Floats | None:
     pairs = np.unique(owner * max(value.size, 1) + of)
     if np.unique(owner).size < pairs.size:
         return None
-    rest = np.ones(value.size)  # each tuple's one value; it may be several alternatives
+    rest = np.ones(value.size)  # each tuple has one value, possibly in several alternatives
     with_value = _lifted(tuples)[0]
     np.multiply.at(rest, pairs % max(value.size, 1), 1.0 - with_value[pairs // max(value.size, 1)])
     return 1.0 - rest
 
 
 def _lifted(tuples: AttributeTuples) -> Floats:
-    """Each tuple's probability of a value, and the value's mean and variance: float64[3, n]."""
     result = np.empty((3, tuples.offsets.size - 1))
     lift(*tuples, result)
     return result
@@ -124,23 +105,11 @@ def _extreme(sign: float, tuples: AttributeTuples) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(prob[:found][::step]), np.ascontiguousarray(at[:found][::step])
 
 
-def _sampled(
-    what: int, share: float, members: TupleBatch, tuples: AttributeTuples, options: LawOptions
-) -> FiniteLaws:
-    hashes = sampled_worlds.tuple_hashes(options.seed, members.index)
-    samples = sampled_worlds.sample_set(tuples, hashes, what, share, options.samples)
-    n, existence = members.index.size, np.ones(1)
-    if what != sampled_worlds.SUM:
-        existence = value_existences(tuples, np.zeros(1, np.int64), n - 1, n)
-    exact = what == sampled_worlds.QUANTILE
-    return FiniteLaws.of_samples(samples[None], existence, exact)
-
-
 class LawfulResults:
-    """Results of several aggregates, row by row, with laws where they are wanted.
+    """Results of several aggregates, row by row, with distributions where requested.
 
-    moments : float64[r, 3, n], of each aggregate mean, standard deviation and existence of all
-        rows; of those in LISTED none are known
+    moments : float64[r, 3, n], mean, standard deviation and existence of each aggregate in all
+    rows; unused for the functions in LISTED
     """
 
     def __init__(
@@ -148,12 +117,12 @@ class LawfulResults:
     ) -> None:
         self._aggregates, self._options, self._moments = aggregates, options, moments
         self.lawful = [r for r, a in enumerate(aggregates) if options.law_wanted(a)]
-        self._rows: list[int] = []  # that have laws, in order of `put`
-        self._laws: list[list[FiniteLaws]] = [[] for _ in aggregates]  # not summarised yet
+        self._rows: list[int] = []  # with distributions, in order of `put`
+        self._laws: list[list[FiniteLaws]] = [[] for _ in aggregates]  # not yet summarised
         self._parts: list[list[Measured]] = [[] for _ in aggregates]
 
     def put(self, row: int, members: TupleBatch) -> None:
-        """The laws of a row, from the tuples inside."""
+        """Compute the distributions of a row from the tuples inside."""
         self._rows.append(row)
         for r in self.lawful:
             self._laws[r].append(law_of(self._aggregates[r], members, self._options))
@@ -161,7 +130,7 @@ class LawfulResults:
             self._summarise()
 
     def measured(self, order: Ints) -> list[Measured]:
-        """The results of these rows, in this order; all or none have laws."""
+        """Return the results of these rows, in this order; all rows or none have distributions."""
         self._summarise()
         place = np.empty(self._moments.shape[2], np.int64)
         place[self._rows] = np.arange(len(self._rows))
@@ -189,9 +158,9 @@ class LawfulResults:
 
 
 def checked_aggregates(aggregates: Sequence[Aggregate], attributes: int | None) -> int:
-    """Number of attributes that `aggregates` need, or `attributes` if that is given.
+    """Return the number of attributes that `aggregates` need, or `attributes` if given.
 
-    Raises TypeError for something else than `Aggregate`, ValueError for too few attributes.
+    Raises TypeError for objects other than `Aggregate`, ValueError for too few attributes.
     """
     if not aggregates:
         raise ValueError("`aggregates` must name at least one aggregate; got none")

@@ -1,4 +1,4 @@
-"""The attributes whose moments are kept for aggregates."""
+"""Attributes whose moments are kept for aggregates."""
 
 from collections.abc import Sequence
 
@@ -24,8 +24,8 @@ EXTREMES = {"min": -1.0, "max": 1.0}
 class Channels:
     """Channels of some aggregates: averaged attributes first, count(*) last.
 
-    what, channel : int64[r], what is measured of which channel; -1 for min, max and quantile
-    extremes : (sign, attribute) of each min and max    extreme : per aggregate its place there
+    what, channel : int64[r], the measure (-1 for min, max and quantile) and its channel
+    extremes : (sign, attribute) of each min and max    extreme : position there, per aggregate
     """
 
     def __init__(self, aggregates: Sequence[Aggregate]) -> None:
@@ -51,7 +51,7 @@ class Channels:
         self.extreme = [self.extremes.index(pair) if pair[0] else -1 for pair in pairs]
 
     def lifted(self, batch: TupleBatch) -> tuple[Floats, bool]:
-        """(float64[channels, 3, n], see `lift`; whether an averaged one is of existence < 1)."""
+        """Return (float64[channels, 3, n], see `lift`; True if averaged values may be missing)."""
         result = np.zeros((self.count, 3, batch.size))
         for c, attribute in enumerate(self.attributes):
             lift(batch.offsets, batch.prob, batch.values[attribute], result[c])
@@ -60,7 +60,7 @@ class Channels:
         return result, bool(((e > 0.0) & (e < 1.0)).any())
 
     def room(self, slots: int, nodes: bool) -> Sets:
-        """Partials for some slots, of no tuples; without `nodes`, with those of one slot."""
+        """Return empty partials for some slots; without `nodes`, with the nodes of one slot."""
         rows = slots if nodes else 1
         sums = np.zeros((slots, self.count), MOMENT_SUMS)
         return Sets(sums, np.empty((rows, self.averages), NODE_SUMS))

@@ -1,17 +1,10 @@
-"""The law of how many of some independent, maybe-existing tuples exist."""
+"""Distribution of the number of existing tuples among independent uncertain tuples."""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.approximate_law import (
-    NORMAL,
-    POISSON,
-    REFINED_NORMAL,
-    approximate_cdf,
-    moments,
-)
 from sfumato.kernels.laws.poisson_binomial import law_of_sum, tails_of_law
 from sfumato.kernels.laws.tuples import CERTAIN as CERTAIN
 from sfumato.kernels.laws.tuples import survey
@@ -19,30 +12,30 @@ from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT, UNDERFLOW
 from sfumato.operators.arguments import EXCESS
 from sfumato.operators.arrays import Floats
 
-COUNT_METHODS = {"exact": 0, "poisson": POISSON, "normal": NORMAL, "refined_normal": REFINED_NORMAL}
+COUNT_METHODS = ("exact", "poisson", "normal", "refined_normal")
 
 
 def checked_existence(existence: npt.ArrayLike) -> Floats:
-    """`existence` as a contiguous float64[n] in [0, 1]; values up to 1 + 1e-9 are clipped to 1.
+    """Return `existence` as a contiguous float64[n] in [0, 1]; values to 1 + 1e-9 are clipped.
 
-    Raises ValueError for another dimension, for values that are no numbers, NaN or out of range.
+    Raises ValueError for another dimension and for values that are not numbers in range.
     """
     return surveyed_existence(existence, "existence")[0]
 
 
 def as_floats(name: str, values: npt.ArrayLike) -> Floats:
-    """`values` as a contiguous float64[n]; ValueError naming them if they are no such list."""
+    """Return `values` as a contiguous float64[n]. Raises ValueError with their name."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"`{name}` must be an array of numbers; got {values!r:.80}") from None
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have one dimension; got {array.ndim}")
-    return np.require(array, requirements=["C", "W"])  # kernels are compiled for one kind of array
+    return np.require(array, requirements=["C", "W"])  # as kernels are compiled
 
 
 def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int, int]:
-    """As checked_existence, with how many of them are 1 and how many exceed 0."""
+    """Return checked existences, the number that equal 1, and the number above 0."""
     array = as_floats(name, existence)
     bad, above, certain, possible = survey(array, 1.0 + EXCESS)
     if bad >= 0:
@@ -53,29 +46,50 @@ def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int
     return np.minimum(array, 1.0) if above else array, certain, possible
 
 
-def method_number(method: str) -> int:
-    """The kernels' number of a method's name; ValueError for an unknown one."""
-    if method not in COUNT_METHODS:
-        names = ", ".join(f'"{name}"' for name in COUNT_METHODS)
-        raise ValueError(f"`method` must be one of {names}; got {method!r}")
-    return COUNT_METHODS[method]
+def approximate_tails(method: str, p: Floats, k: Floats) -> Floats:
+    """Return float64[2, n]: moment approximations of Pr(N <= k) and Pr(N > k).
+
+    N is a sum of independent Bernoulli variables with probabilities p.
+    method : "poisson", or "normal" with a continuity correction; "refined_normal" also corrects
+    for skewness    p : float64[m]; k : float64[n], whole, at least 0
+    Without variance (every p is 0 or 1) the normal methods are exact.
+    Source: A, equations (14)-(17); below (17) the paper swaps the names of Phi and phi.
+    """
+    from scipy.special import ndtr, pdtr, pdtrc  # slow to import and rarely needed
+
+    mu, spread = p.sum(), p * (1.0 - p)
+    variance = spread.sum()
+    if method == "poisson":
+        return np.array([pdtr(k, mu), pdtrc(k, mu)])
+    if variance == 0.0:
+        return np.array([k >= mu, k < mu], np.float64)
+    x = (k + 0.5 - mu) / np.sqrt(variance)
+    tails = np.array([ndtr(x), ndtr(-x)])
+    if method == "refined_normal":
+        near = np.abs(x) < 38.0  # beyond, the density is 0
+        x = np.where(near, x, 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            skewness = (spread * (1.0 - 2.0 * p)).sum() / (variance * np.sqrt(variance))
+            term = skewness * (1.0 - x * x) * np.exp(-0.5 * x * x) / np.sqrt(72.0 * np.pi)
+        tails += np.where(near, term, 0.0) * np.array([[1.0], [-1.0]])
+    return np.clip(tails, 0.0, 1.0)
 
 
 class PoissonBinomial:
-    """Law of N = the number of tuples that exist among n independent ones.
+    """Distribution of N, the number of tuples that exist among n independent ones.
 
     p : float array [n] of existence probabilities in [0, 1] (up to 1 + 1e-9, clipped)
     method : "exact" (default), or the approximations "poisson", "normal" and "refined_normal"
 
-    Under every method cdf and sf are exactly 0 and 1 for k < 0 and k >= n; under "exact" already
-    below the number of p equal to 1 and from the number of p above 0. With every p 0 or 1 the two
-    normal methods are exact.
+    Under every method, cdf is exactly 0 for k < 0 and 1 for k >= n, and sf exactly 1 and 0. Under
+    "exact" this already holds below the number of p equal to 1 and from the number of p above 0.
+    If every p is 0 or 1, the two normal methods are exact.
 
-    Error: "exact" has a relative error below 4e-16 n in pmf, cdf and sf alike, far tails included
-    down to 1e-290. The approximations have no bound here.
-    Cost: "exact" O(n sigma) once, at the first question: a single cdf at n = 1,000 takes some 30
-    microseconds. Arrays of questions, `pmf` and tails below about 1e-8 need all of the law, once:
-    twice that at n = 1,000.
+    Error: "exact" has a relative error below 4e-16 n in pmf, cdf and sf, including far tails down
+    to 1e-290. The error of the approximations is not bounded.
+    Cost: "exact" O(n sigma) once, at the first query; a single cdf at n = 1,000 takes about 30
+    microseconds. Arrays of queries, `pmf` and tails below about 1e-8 need the whole distribution,
+    once: twice that time at n = 1,000.
     Raises ValueError for a wrong dimension, NaN, values out of [0, 1] or an unknown method.
     Source: A, equations (14) to (17) and figure 4, for the approximations.
 
@@ -87,11 +101,14 @@ class PoissonBinomial:
     """
 
     def __init__(self, p: npt.ArrayLike, method: str = "exact") -> None:
-        self._number = method_number(method)
+        if method not in COUNT_METHODS:
+            names = ", ".join(f'"{name}"' for name in COUNT_METHODS)
+            raise ValueError(f"`method` must be one of {names}; got {method!r}")
         checked, certain, possible = surveyed_existence(p, "p")
         self._p = checked.copy()
         self.method = method
-        self._least, self._most = (0, len(self)) if self._number else (certain, possible)
+        exact = method == "exact"
+        self._least, self._most = (certain, possible) if exact else (0, len(self))
         self._tails: Floats | None = None
         self._law: Floats | None = None
         self._wide = False
@@ -100,12 +117,12 @@ class PoissonBinomial:
         return self._p.size
 
     def pmf(self) -> Floats:
-        """Pr(N = k) at index k: float64[n + 1].
+        """Return Pr(N = k) at index k: float64[n + 1].
 
-        Approximate methods: the differences of their cdf, so the sum is 1; refined normal is not
-        monotone everywhere and can have slightly negative differences.
+        Approximate methods return differences of their cdf, with sum 1. Refined normal is not
+        monotone everywhere, so differences can be slightly negative.
         """
-        if self._number:
+        if self.method != "exact":
             return np.diff(self.cdf(np.arange(len(self) + 1)), prepend=0.0)
         if not self._wide:
             self._compute(wide=True)
@@ -113,20 +130,21 @@ class PoissonBinomial:
         return self._law.copy()
 
     def cdf(self, k: Any) -> Any:
-        """Pr(N <= k) for a number (a float) or an array of any shape (float64 of that shape)."""
+        """Return Pr(N <= k) for a number (a float) or an array (float64 of the same shape)."""
         return self._answer(k, 0)
 
     def sf(self, k: Any) -> Any:
-        """Pr(N > k), with the digits of a small tail that 1 - cdf(k) would lose."""
+        """Return Pr(N > k) with the digits of a small tail that 1 - cdf(k) would lose."""
         return self._answer(k, 1)
 
     def _answer(self, k: Any, side: int) -> Any:
         places = self._places(k)
-        values = self._approximate(places, side) if self._number else self._exact(places, side)
+        of = self._exact if self.method == "exact" else self._approximate
+        values = of(places, side)
         return float(values) if places.ndim == 0 else values
 
     def _places(self, k: Any) -> npt.NDArray[np.int64]:
-        """Whole counts, those beyond the possible ones as -1 or n."""
+        """Return whole counts; impossible counts become -1 or n."""
         counts = np.asarray(k)
         if counts.dtype.kind != "i":
             counts = np.floor(counts.astype(np.float64))
@@ -136,8 +154,7 @@ class PoissonBinomial:
 
     def _approximate(self, places: npt.NDArray[np.int64], side: int) -> Any:
         flat = np.maximum(places, 0).reshape(-1).astype(np.float64)
-        tails = approximate_cdf(self._number, flat, *moments(self._p))
-        values = tails[:, side].reshape(places.shape)
+        values = approximate_tails(self.method, self._p, flat)[side].reshape(places.shape)
         values = np.where(places < self._least, float(side == 1), values)
         return np.where(places >= self._most, float(side == 0), values)
 
@@ -146,7 +163,7 @@ class PoissonBinomial:
             self._compute(wide=places.ndim > 0)
         assert self._tails is not None
         values = self._tails[side][places + 1]
-        # A single question is answered from the narrow law unless it is about a far tail.
+        # Use the narrow distribution for a single query unless it asks for a far tail.
         doubtful = not self._wide and self._least <= places < self._most
         if doubtful and values < len(self) * NEGLIGIBLE_COUNT / 1e-14:
             self._compute(wide=True)

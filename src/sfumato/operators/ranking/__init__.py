@@ -1,4 +1,4 @@
-"""Top-k answers over uncertain tuples, and when to compute which.
+"""Top-k answers over uncertain tuples, and the times at which they are computed.
 
-Open: the functions of `top_k`, Timetable, TopKWindow.
+Public: the functions of `top_k`, Timetable, TopKWindows.
 """

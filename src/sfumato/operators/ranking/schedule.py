@@ -1,96 +1,82 @@
-"""A timetable at run time: the next instant, and queries that come and go."""
+"""A timetable at run time: the next instant, and changes of the queries."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from sfumato.operators.arrays import Bools, Ints, spans
 from sfumato.operators.ranking.timetable import PLANS, Query, Timetable, checked_query, timetable
 from sfumato.operators.state.declared import Value
-from sfumato.operators.state.stateful import Operator
+from sfumato.operators.state.stateful import Stateful
+
+NO_RUN = 2**62  # no instant is due
+MAX_TIME = 2**61  # sums of times fit
 
 
 class Due(NamedTuple):
-    """One run: at `time` (microseconds) these queries are answered, the greatest k being `k`."""
+    """One run: at `time` (microseconds) these queries are answered; `k` is their greatest k."""
 
     time: int
     k: int
     queries: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ScheduleConfig:
-    """Settings of a schedule: (name, k, every) of its queries, start and plan."""
-
-    queries: tuple[tuple[str, int, int], ...]
-    start: int
-    plan: str = "dp"
-
-
-class Schedule(Operator):
+class Schedule(Stateful):
     """Instants at which named queries are due, from a start on.
 
     queries : name -> (k, every), `every` in microseconds;  start : int, microseconds
     plan : as in `timetable`
 
-    Bound: from `start`, or its registration, on no query waits longer than its `every`.
+    Bound: from `start` or its registration on, no query waits longer than its `every`.
 
-    A query added at `now` enters where the running cycle ends. If that were too late for it, the
-    cycle ends early: at the last run that is soon enough, which then answers all queries, or at
-    now + every if there is none. A removed query is not answered any more; the timetable without
-    it begins where the cycle ends. So no bound is missed: wherever a timetable begins, all
-    queries were just answered.
-    Which instants are taken together, and snapshot and restore, do not matter.
+    A query added at `now` joins where the running cycle ends. If that is too late for it, the cycle
+    ends early: at the last run that is in time, which then answers all queries, or at now + every
+    if there is none. A removed query is not answered any more; a timetable without it begins where
+    the cycle ends. Bounds hold, as all queries are answered when a timetable begins.
+    Results do not depend on how instants are split into calls, nor on snapshot and restore.
 
-    Raises ValueError for queries or a plan that `timetable` does not take.
-    Source: D, sections 6-8 (timetables); the change at run time is ours.
+    Raises ValueError for queries or a plan that `timetable` rejects.
+    Source: D, sections 6-8 (timetables); the changes at run time are not in the paper.
 
     >>> schedule = Schedule({"a": (3, 2), "b": (4, 3), "c": (5, 5)}, start=100)
     >>> [(due.time, due.queries) for due in schedule.take(104)]
     [(102, ('a', 'b')), (104, ('a', 'b', 'c'))]
     """
 
-    kind, version = "schedule", 2
-    config: ScheduleConfig
     state = {"course": Value(dict)}
 
     def __init__(self, queries: Mapping[str, Sequence[int]], start: int, plan: str = "dp") -> None:
-        checked = {str(name): checked_query(query) for name, query in queries.items()}
-        self.config = ScheduleConfig(tuple(_listed(checked)), operator.index(start), plan)
+        if str(plan).lower() not in PLANS:
+            timetable([(1, 1)], plan)  # raises
         self.plan = plan
-        self.queries: dict[str, Query] = {}  # answered now
-        self.waiting: dict[str, Query] = {}  # from the next timetable on
+        self.queries = named([(name, *query) for name, query in queries.items()])  # in force
+        self.waiting: dict[str, Query] = {}  # included from the next timetable on
         self.clock = self.origin = operator.index(start)  # every instant up to the clock was taken
         self._switch: int | None = None
-        self._planned: dict[str, Query] = {}  # what the timetable was made for
-        self.table: Timetable | None = None  # in force; None while there is no query
-        self._live: dict[int, Due | None] = {}  # by group, until something changes
-        if str(plan).lower() not in PLANS:
-            timetable([(1, 1)], plan)  # says what is wrong
-        self.queries |= checked
+        self._planned: dict[str, Query] = {}  # queries of the timetable
+        self.table: Timetable | None = None  # current timetable; None without queries
+        self._live: dict[int, Due | None] = {}  # cache by group, until a change
         self._replan(self.origin)
 
-    @classmethod
-    def of(cls, config: ScheduleConfig, **_: Any) -> Schedule:
-        return cls(_named(config.queries), config.start, config.plan)
-
     def next(self) -> int | None:
-        """The next instant at which a query is due; None while there is no query."""
+        """Return the next instant at which a query is due; None without queries."""
         for due in self._runs(self._switch):
             return due.time
         return self._switch
 
     def upcoming(self, number: int) -> list[Due]:
-        """The next runs, at most `number`, as things stand."""
+        """Return at most `number` next runs, if queries do not change."""
         return list(islice(self._runs(self._switch), number))
 
     def take(self, until: int) -> list[Due]:
-        """All runs after those taken before, up to and with `until`, in order of time.
+        """Return all runs not yet taken, up to and including `until`, in order of time.
 
-        Runs at one instant under a plan without sharing are listed one by one.
+        Plans without sharing list runs at the same instant one by one.
         """
         taken: list[Due] = []
         while self._switch is not None and self._switch <= until:
@@ -103,13 +89,8 @@ class Schedule(Operator):
 
     @property
     def steady(self) -> bool:
-        """True if its timetable is shared, and goes on as it is until a query comes or goes."""
+        """True if the timetable is shared and continues unless queries change."""
         return self._switch is None and self.table is not None and self.table.shared
-
-    def like(self, other: Schedule) -> bool:
-        """True if both are steady, with the same queries and timetable."""
-        same = self.table is other.table and self.steady and other.steady
-        return same and list(self.queries.items()) == list(other.queries.items())
 
     def live_of(self, group: int) -> Due | None:
         """Return the run of this group with the present queries; None if it answers none."""
@@ -121,7 +102,7 @@ class Schedule(Operator):
         return self._live[group]
 
     def skip(self, until: int) -> None:
-        """As `take`, without listing the runs: cheap over any span of time."""
+        """Skip all runs up to `until`; cheap over any span of time."""
         while self._switch is not None and self._switch <= until:
             self._begin(self._switch)
         self.clock = max(self.clock, until)
@@ -145,7 +126,7 @@ class Schedule(Operator):
         self._switch = self._soon_enough(now, now + query[1])
 
     def remove(self, name: str, now: int) -> None:
-        """Answer a query no more after `now`.
+        """Remove a query, which is not answered after `now`.
 
         Raises KeyError for an unknown name, ValueError for runs up to `now` not taken.
         """
@@ -163,10 +144,10 @@ class Schedule(Operator):
             self._switch = self.origin + ((now - self.origin) // cycle + 1) * cycle
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Call queries by other names; when each is answered stays.
+        """Rename queries without changing their instants.
 
-        names : old name -> new name. A name that the running timetable knows already stays free for
-        the query that it means there: the one to be called so keeps its own.
+        names : old name -> new name. A query keeps its old name if the running timetable already
+        uses the new one.
         """
         taken = {*self.queries, *self.waiting, *self._planned}
         names = {old: new for old, new in names.items() if new not in taken}
@@ -178,11 +159,11 @@ class Schedule(Operator):
 
     @property
     def course(self) -> dict[str, Any]:
-        """State to save: the queries, where their timetable began, and how far it was taken."""
+        """State to save: the queries, the origin of their timetable, and the clock."""
         return {
-            "queries": _listed(self.queries),
-            "waiting": _listed(self.waiting),
-            "planned": _listed(self._planned),
+            "queries": listed(self.queries),
+            "waiting": listed(self.waiting),
+            "planned": listed(self._planned),
             "clock": self.clock,
             "origin": self.origin,
             "switch": self._switch,
@@ -190,17 +171,18 @@ class Schedule(Operator):
 
     @course.setter
     def course(self, course: Mapping[str, Any]) -> None:
-        self.waiting = _named(course["waiting"])
-        self.queries = _named(course["planned"])
+        self.waiting = named(course["waiting"])
+        self.queries = named(course["planned"])
         self._replan(operator.index(course["origin"]))
-        self.queries = _named(course["queries"])
+        self.queries = named(course["queries"])
         self.clock, self._switch = operator.index(course["clock"]), course["switch"]
         possible = self.clock >= self.origin and self.queries.keys() <= self._planned.keys()
-        if not possible or not isinstance(self._switch, int | None):
+        times = self.origin, self.clock, 0 if self._switch is None else operator.index(self._switch)
+        if not possible or any(abs(time) > MAX_TIME for time in times):
             raise ValueError(f"a schedule cannot have come to {course}")
 
     def _runs(self, end: int | None) -> Iterator[Due]:
-        """Runs of this timetable after the clock and before `end`, if they answer any query."""
+        """Yield runs of this timetable after the clock and before `end` that answer any query."""
         if self.table is None or not self.queries:
             return
         for time, group in self.table.after(self.clock - self.origin):
@@ -211,7 +193,7 @@ class Schedule(Operator):
                 yield live._replace(time=self.origin + time)
 
     def _answer_all(self, time: int) -> list[Due]:
-        """The runs at the end of a cycle that was set by a change."""
+        """Return the runs that answer all queries, at the end of a cycle set by a change."""
         everyone = {**self.queries, **self.waiting}
         names = tuple(everyone)
         table = timetable(everyone.values(), self.plan)
@@ -220,7 +202,7 @@ class Schedule(Operator):
         return [_due(time, [names[i] for i in table.answers(each)], everyone) for each in groups]
 
     def _soon_enough(self, now: int, deadline: int) -> int:
-        """Where to end the cycle so that all queries can be answered there by `deadline`."""
+        """Return the end of the cycle at which all queries can be answered by `deadline`."""
         assert self.table is not None
         if self._switch is not None and self._switch <= deadline:
             return self._switch
@@ -231,7 +213,7 @@ class Schedule(Operator):
         return limit if run is None else origin + run
 
     def _begin(self, instant: int) -> None:
-        """All queries, the waiting ones too, were just answered: a new timetable begins."""
+        """Begin a timetable with all queries, including waiting ones, which were just answered."""
         self.queries.update(self.waiting)
         self.waiting.clear()
         self._replan(instant)
@@ -255,9 +237,71 @@ def _due(time: int, names: Sequence[str], queries: Mapping[str, Query]) -> Due:
     return Due(time, max(queries[name][0] for name in names), tuple(names))
 
 
-def _named(rows: Iterable[Sequence[Any]]) -> dict[str, Query]:
+def named(rows: Iterable[Sequence[Any]]) -> dict[str, Query]:
     return {str(name): checked_query((k, every)) for name, k, every in rows}
 
 
-def _listed(queries: Mapping[str, Query]) -> list[tuple[str, int, int]]:
+def listed(queries: Mapping[str, Query]) -> list[tuple[str, int, int]]:
     return [(name, k, every) for name, (k, every) in queries.items()]
+
+
+def _steady_ones(schedules: Sequence[Schedule]) -> tuple[Schedule | None, Bools, Ints, Ints]:
+    """Return the first steady schedule; a mask of steady schedules with equal queries and
+    timetable; the origin and the clock of each schedule."""
+    first = next((each for each in schedules if each.steady), None)
+    alike = [
+        first is not None
+        and each.table is first.table
+        and each.steady
+        and each.queries == first.queries
+        for each in schedules
+    ]
+    times = np.array([(each.origin, each.clock) for each in schedules], np.int64).reshape(-1, 2)
+    return first, np.array(alike, np.bool_), times[:, 0], times[:, 1]
+
+
+def next_runs(schedules: Sequence[Schedule]) -> Ints:
+    """Return int64[w]: the next instant at which each schedule has a run, or NO_RUN."""
+    first, alike, origin, clock = _steady_ones(schedules)
+    found = np.full(len(schedules), NO_RUN)
+    if first is not None and first.table is not None:
+        number = first.table.count_until((clock - origin)[alike])
+        found[alike] = origin[alike] + first.table.runs_at(number)[0]
+    for j in np.flatnonzero(~alike).tolist():
+        due = schedules[j].next()
+        found[j] = NO_RUN if due is None else due
+    return found
+
+
+def runs_within(
+    schedules: Sequence[Schedule], window: Ints, after: Ints, upto: Ints
+) -> tuple[Ints, tuple[tuple[str, ...], ...]]:
+    """Return the runs within intervals (after, upto], int64[i], of schedules window[i], in order.
+
+    Returns int64[3, r], the interval, time and kind of each run; and the queries of each kind.
+    The clocks of steady schedules do not move.
+    """
+    first, alike, origin, clock = _steady_ones(schedules)
+    kinds: dict[tuple[str, ...], int] = {}
+    found = [np.empty((3, 0), np.int64)]
+    some = np.flatnonzero(alike[window])
+    if some.size and first is not None and first.table is not None:
+        own, table = window[some], first.table
+        ends = (np.maximum(times[some], clock[own]) - origin[own] for times in (after, upto))
+        begin, end = (table.count_until(times) for times in ends)
+        time, group = table.runs_at(spans(begin, end - begin)[1])
+        kind = np.empty(len(table.groups) + 1, np.int64)
+        for each in np.flatnonzero(np.bincount(group)).tolist():
+            due = first.live_of(each)
+            assert due is not None  # runs of a steady timetable answer at least one query
+            kind[each] = kinds.setdefault(due.queries, len(kinds))
+        times = np.repeat(origin[own], end - begin) + time
+        found.append(np.stack([np.repeat(some, end - begin), times, kind[group]]))
+    for i in np.flatnonzero(~alike[window]).tolist():
+        schedule = schedules[window[i]]
+        schedule.skip(int(after[i]))
+        for due in schedule.take(int(upto[i])):
+            number = kinds.setdefault(due.queries, len(kinds))
+            found.append(np.array([[i], [due.time], [number]], np.int64))
+    runs = np.concatenate(found, axis=1)
+    return runs[:, np.argsort(runs[0], kind="stable")], tuple(kinds)

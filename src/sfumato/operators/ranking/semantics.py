@@ -1,4 +1,4 @@
-"""The semantics of a top-k query, and its answers: several k from one computation."""
+"""The semantics of top-k queries."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,21 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.ranking.best_of_columns import best_of_columns, best_rows
-from sfumato.kernels.ranking.windows import Rankings
+from sfumato.kernels.ranking.ranked_items import RankedItems
+from sfumato.kernels.ranking.semantics import RankingQuestion, Rankings, rank_items
+from sfumato.kernels.ranking.u_topk import MOST_SEQUENCES
 from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.ranking import tuple_values
-from sfumato.operators.ranking.ranked_items import RankedItems
-from sfumato.operators.ranking.tuple_values import Likeliest, Vector, vector_of_tuples
 
 SEMANTICS = ("pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf", "prfe")
-NO_SCORES = np.empty(0)
 SEMANTICS_ALIASES = {"global_topk": "pk_topk", "expected_ranks": "expected_rank"}
 
 
 def checked_weights(weights: npt.ArrayLike) -> Floats:
-    """`weights` as float64[k]; ValueError unless they are finite numbers, at least one."""
+    """Return `weights` as float64[k]. Raises ValueError unless they are finite, at least one."""
     try:
         omega = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):
@@ -43,19 +40,19 @@ SEMANTICS_OPTIONS: tuple[tuple[str, str, Callable[[str, Any], Any]], ...] = (
 
 @dataclass(frozen=True)
 class Semantics:
-    """Answers of a top-k query.
+    """Semantics of a top-k query, with its parameters.
 
     name : "pk_topk" (also "global_topk"): the k tuples of highest Pr_k;  "pt_k": all tuples with
-        Pr_k >= probability;  "u_topk": the most probable top-k vector of tuples;  "u_kranks": for
-        each rank to k the tuple most probable there;  "expected_rank": the k tuples of least
-        expected rank;  "prf": the k tuples of greatest sum of weights, weights[0] being that of
-        rank 1;  "prfe": the same with alpha**rank
-    Equal values, to 12 digits, are in order of expected score (see `RankedItems.key_of`), then of
+        Pr_k >= probability;  "u_topk": the most probable top-k vector of tuples;  "u_kranks": the
+        most probable tuple for each rank up to k;  "expected_rank": the k tuples of least expected
+        rank;  "prf": the k tuples of greatest weighted sum, with weights[0] for rank 1;  "prfe":
+        the same with weights alpha**rank
+    Values that are equal to 12 digits are ordered by expected score, given existence, and then by
     arrival.
     probability : float in (0, 1], for "pt_k" only;  weights : numbers, for "prf" only
     alpha : float in (0, 1], for "prfe" only
 
-    Raises ValueError for an unknown name, and for a missing or a superfluous number.
+    Raises ValueError for an unknown name, and for a missing or superfluous parameter.
     """
 
     name: str = "pk_topk"
@@ -78,11 +75,25 @@ class Semantics:
                     f'`{option}` belongs to the semantics "{owner}"; got {value!r} for "{name}"'
                 )
 
+    @property
+    def question(self) -> RankingQuestion:
+        """The semantics in the form that kernels take."""
+        weights = np.array(self.weights or (), np.float64)
+        number = self.probability or self.alpha or 0.0
+        return RankingQuestion(SEMANTICS.index(self.name), number, weights)
+
+    def rank(self, items: RankedItems, ks: Ints) -> Rankings:
+        """Answer all of `ks`, int64[c], ascending. Raises TooManyVectorsError."""
+        found: Rankings = rank_items(items, ks, self.question)
+        if not found.offsets.size:
+            raise TooManyVectorsError(int(ks[-1]), items.tuples)
+        return found
+
 
 def semantics_of(
     name: str, probability: float | None, alpha: float | None, weights: Sequence[float] | None
 ) -> Semantics:
-    """The semantics that the arguments of `top_k` mean. Raises ValueError as `Semantics`."""
+    """Return the semantics for the arguments of `top_k`. Raises ValueError as `Semantics`."""
     if probability is not None and name != "pt_k":
         raise ValueError(
             f'`probability` is the least Pr_k of "pt_k"; got {probability!r} for {name!r}: '
@@ -93,110 +104,13 @@ def semantics_of(
     return Semantics(name, probability, alpha, None if weights is None else tuple(weights))
 
 
-def rankings(items: RankedItems, ks: Ints, semantics: Semantics) -> Rankings:
-    """The answers to all of `ks`, int64[c], ascending.
+class TooManyVectorsError(ValueError):
+    """The most probable vector was not found within MOST_SEQUENCES sequences of tuples."""
 
-    Cost: that of the greatest k (and of each k on its own under "u_topk").
-    """
-    name = semantics.name
-    if name == "u_topk":
-        return _vectors(items, ks)
-    if name == "pk_topk":
-        front, values = tuple_values.front_probabilities(items, ks)
-        scores = items.scores if items.single else NO_SCORES
-        offsets, rank, tuples, score, value = best_rows(values, ks, front, scores)
-        score = score if items.single else _scores(items, tuples)
-        return Rankings(offsets, rank, tuples, score, value, np.full(rank.size, -1))
-    if name == "pt_k":
-        front, values = tuple_values.front_probabilities(items, ks)
-        least = semantics.probability or 0.0
-        return _joined(items, [tuple_values.at_least(front, each, least) for each in values.T])
-    most = int(ks[-1])
-    if name == "u_kranks":
-        whole = tuple_values.likeliest_ranks(items, most)
-    elif name == "expected_rank":
-        whole = tuple_values.best(items, tuple_values.rank_means(items), most, least=True)
-    elif name == "prf":
-        omega = np.array(semantics.weights)
-        whole = tuple_values.best(items, tuple_values.weighed(items, omega), most)
-    else:
-        values = tuple_values.exponential(items, semantics.alpha or 0.0)
-        whole = tuple_values.best(items, values, most)
-    return _joined(items, [Likeliest(whole.indices[:k], whole.probability[:k]) for k in ks])
-
-
-def stream_rankings(items: RankedItems, streams: Ints, ks: Ints) -> Rankings:
-    """For each k the k streams of highest Pr_k, the sum over their tuples.
-
-    streams : int64[tuples], the stream of each tuple;  ks : as in `rankings`
-    `score` and `tuples` are those of the stream's tuple of highest Pr_k. Equal sums in ascending
-    order of stream.  Source: D, section 9.
-    """
-    tuples, values = tuple_values.front_probabilities(items, ks)
-    ids, place = np.unique(streams[tuples], return_inverse=True)
-    if ids.size < ks[-1] and tuples.size < items.tuples:  # streams without a chance belong too
-        rest = np.setdiff1d(np.arange(items.tuples), tuples)
-        tuples = np.concatenate([tuples, rest])
-        values = np.concatenate([values, np.zeros((rest.size, ks.size))])
-        ids, place = np.unique(streams[tuples], return_inverse=True)
-    total = np.zeros((ids.size, ks.size))
-    np.add.at(total, place, values)
-    offsets, chosen = best_of_columns(total, ks)
-    columns = np.repeat(np.arange(ks.size), np.diff(offsets))
-    leader = np.empty((ids.size, ks.size), dtype=np.int64)
-    for j in range(ks.size):
-        by_value = np.argsort(-values[:, j], kind="stable")[::-1]
-        leader[place[by_value], j] = tuples[by_value]  # the last one written is the greatest
-    found = _rankings(items, offsets, leader[chosen, columns], total[chosen, columns])
-    return found._replace(stream=ids[chosen])
-
-
-def _rankings(items: RankedItems, offsets: Ints, tuples: Ints, value: Floats) -> Rankings:
-    """Rankings of tuples in their order, k after k."""
-    rank = np.arange(1, tuples.size + 1) - np.repeat(offsets[:-1], np.diff(offsets))
-    none = np.full(tuples.size, -1)
-    return Rankings(offsets, rank, tuples, _scores(items, tuples), value, none)
-
-
-def _joined(items: RankedItems, answers: Sequence[Likeliest]) -> Rankings:
-    sizes = [answer.indices.size for answer in answers]
-    tuples = np.concatenate([answer.indices for answer in answers])
-    value = np.concatenate([answer.probability for answer in answers])
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    if (tuples >= 0).all():
-        return _rankings(items, offsets, tuples, value)
-    there = tuples >= 0  # U-kRanks leaves ranks open that nothing can have
-    rank = np.arange(1, tuples.size + 1) - np.repeat(offsets[:-1], sizes)
-    kept = np.concatenate([[0], np.cumsum(there)])[offsets]
-    found = _rankings(items, kept, tuples[there], value[there])
-    return found._replace(rank=rank[there])
-
-
-def _vectors(items: RankedItems, ks: Ints) -> Rankings:
-    if items.items > items.tuples:  # tuples of several alternatives
-        return _joined(items, [_each_of(vector_of_tuples(items, int(k))) for k in ks])
-    vectors = [tuple_values.vector(items, int(k)) for k in ks]
-    indices = np.concatenate([each.indices for each in vectors])
-    sizes = [each.indices.size for each in vectors]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    value = np.repeat([each.probability for each in vectors], sizes)
-    found = _rankings(items, offsets, items.item_tuple[indices], value)
-    return found._replace(score=items.scores[indices])
-
-
-def _each_of(vector: Vector) -> Likeliest:
-    """The tuples of a vector, each with the probability of the whole."""
-    return Likeliest(vector.indices, np.full(vector.indices.size, vector.probability))
-
-
-def _scores(items: RankedItems, tuples: Ints) -> Floats:
-    """Score of each tuple's most probable alternative; of the first such."""
-    if items.single:
-        return items.scores[tuples]
-    wanted = np.zeros(items.tuples, dtype=np.bool_)
-    wanted[tuples] = True
-    members = np.flatnonzero(wanted[items.item_tuple])[::-1]
-    members = members[np.argsort(items.prob[members], kind="stable")]
-    score = np.empty(items.tuples)
-    score[items.item_tuple[members]] = items.scores[members]
-    return score[tuples]
+    def __init__(self, k: int, tuples: int) -> None:
+        super().__init__(
+            f'"u_topk" with k = {k} over {tuples} tuples of several alternatives: the '
+            f"most probable vector was not found among {MOST_SEQUENCES:,} sequences of tuples. "
+            'Write semantics="pk_topk" or "u_kranks", a smaller k, or rank an expected score '
+            "(one alternative per tuple)"
+        )

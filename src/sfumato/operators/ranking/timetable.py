@@ -1,4 +1,4 @@
-"""Timetables of queries: every bound holds, and runs are shared.
+"""Timetables of queries that keep every bound and share runs.
 
 Source: D, sections 4 to 8.
 """
@@ -10,26 +10,19 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from heapq import merge
-from itertools import islice
+from itertools import count, islice, repeat, takewhile
 from typing import Any
 
 import numpy as np
 
 from sfumato.kernels.ranking.timetable import greedy_timetable, optimal_timetable
 
-# Names of the paper, and ours.
-PLANS = {
-    "dp": "dp",
-    "ga": "greedy",
-    "greedy": "greedy",
-    "inco": "inco",
-    "in": "in",
-    "ns": "none",
-    "none": "none",
-}
+# Names in the paper, and aliases.
+PLANS = {name: name for name in ("dp", "greedy", "inco", "in", "none")}
+PLANS |= {"ga": "greedy", "ns": "none"}
 SHARING_PLANS = ("dp", "greedy")
-LONGEST_CYCLE = 40_000  # units in a cycle; longer bounds are shortened to it
-FINEST = 50  # units in the least bound, where the greatest common divisor would be too fine
+LONGEST_CYCLE = 40_000  # units per cycle; longer bounds are shortened to it
+FINEST = 50  # units in the least bound, if the greatest common divisor would be too fine
 MOST_RUNS = 1_000_000
 
 Query = tuple[int, int]
@@ -38,17 +31,17 @@ Run = tuple[int, int]
 
 @dataclass(frozen=True)
 class Timetable:
-    """Runs within one cycle, again and again; nothing runs at instant 0.
+    """Runs of one cycle, which repeats; nothing runs at instant 0.
 
     plan : "dp", "greedy", "inco", "in" or "none"
     queries : (k, every) as given
-    groups : of each group the indices of its queries
+    groups : indices of the queries of each group
     ks : each group's greatest k, the cost of a run;  bounds : its shortest `every`
-    cycle : after so many units of time everything begins anew
-    cost_per_unit : sum of the runs' k in a cycle, over the cycle
+    cycle : length after which the runs repeat
+    cost_per_unit : sum of the runs' k in a cycle, divided by its length
 
-    A run (time, group) has 0 < time <= cycle and a group numbered from 1, as D does. It answers
-    groups 1 ... group under "dp" and "greedy", this group alone under the other plans.
+    A run (time, group) has 0 < time <= cycle and a group numbered from 1, as in D. It answers
+    groups 1 ... group under "dp" and "greedy", and only this group under the other plans.
     """
 
     plan: str
@@ -73,10 +66,10 @@ class Timetable:
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """(time, group) of one cycle, in order.
+        """Runs (time, group) of one cycle, in order.
 
-        Raises ValueError where groups run on their own and meet again only after more than
-        1,000,000 runs: `after` lists them piece by piece.
+        Raises ValueError if groups run separately and coincide only after more than 1,000,000
+        runs; iterate over `after` instead.
         """
         if self.times is not None and self.numbers is not None:
             return tuple(zip(self.times.tolist(), self.numbers.tolist(), strict=True))
@@ -88,14 +81,17 @@ class Timetable:
         return tuple(self.until(0, self.cycle))
 
     def answers(self, group: int) -> tuple[int, ...]:
-        """Indices of the queries that a run of this group answers, ascending."""
+        """Return the indices of the queries that a run of this group answers, ascending."""
         groups = self.groups[:group] if self.shared else self.groups[group - 1 : group]
         return tuple(sorted(query for each in groups for query in each))
 
     def after(self, instant: int) -> Iterator[Run]:
-        """All runs after an instant >= 0, through the cycles, without end: (time, group)."""
+        """Yield all runs (time, group) after an instant >= 0, without end."""
         if self.times is None:
-            each = [self._multiples(i, instant) for i in range(len(self.groups))]
+            each = [
+                zip(count((instant // bound + 1) * bound, bound), repeat(group))
+                for group, bound in enumerate(self.bounds, 1)
+            ]
             yield from merge(*each)
             return
         assert self.numbers is not None
@@ -107,58 +103,46 @@ class Timetable:
             turn, place = turn + 1, 0
 
     def until(self, instant: int, last: int) -> Iterator[Run]:
-        """The runs after `instant` and not after `last`."""
-        for run in self.after(instant):
-            if run[0] > last:
-                return
-            yield run
+        """Yield the runs after `instant` up to and including `last`."""
+        return takewhile(lambda run: run[0] <= last, self.after(instant))
 
     def count_until(self, instants: np.ndarray) -> np.ndarray:
-        """int64[...]: how many runs come after 0 and not after some instants, if it is `shared`."""
+        """Return int64[...]: the number of runs after 0 up to each instant, if `shared`."""
         assert self.times is not None
         turn, rest = np.divmod(instants, self.cycle)
         return turn * self.times.size + np.searchsorted(self.times, rest, side="right")
 
     def runs_at(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Times and groups of the runs of these numbers, the first one's being 0: int64[r] each."""
+        """Return times and groups, int64[r] each, of runs with these numbers (from 0)."""
         assert self.times is not None
         assert self.numbers is not None
         turn, place = np.divmod(numbers, self.times.size)
         return turn * self.cycle + self.times[place], self.numbers[place]
 
     def last_before(self, instant: int, last: int) -> int | None:
-        """The latest time of a run after `instant` and not after `last`; None if there is none."""
+        """Return the latest time of a run after `instant` up to `last`; None without one."""
         if self.times is None:
             latest = max(last // bound * bound for bound in self.bounds)
         else:
-            turn, rest = divmod(last, self.cycle)
-            place = int(np.searchsorted(self.times, rest, side="right"))
-            inside = int(self.times[place - 1]) if place else 0
-            latest = turn * self.cycle + inside  # the end of the cycle before, if place is 0
+            latest = int(self.runs_at(self.count_until(np.array(last)) - 1)[0])
         return latest if latest > instant else None
-
-    def _multiples(self, group: int, instant: int) -> Iterator[Run]:
-        bound = self.bounds[group]
-        time = (instant // bound + 1) * bound
-        while True:
-            yield time, group + 1
-            time += bound
 
 
 def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
-    """When to answer several top-k queries over the same window.
+    """Plan the instants at which several top-k queries over the same window are answered.
 
-    queries : (k, every) of each: a cost, and the longest time between two answers; whole numbers
-        of at least 1. `every` in any unit (microseconds at run time)
-    plan : "dp" (default) least cost per unit of time; "greedy" (the paper's GA) at most twice that,
-        planned sooner; for comparison "none" (NS: every query alone), "in" (IN: queries of equal
-        `every` together) and "inco" (INCO: and those of lower k join more frequent ones)
+    queries : pairs (k, every): a cost, and the longest time between two answers; whole numbers of
+        at least 1. `every` in any unit (microseconds at run time)
+    plan : "dp" (default) has the least cost per unit of time; "greedy" (GA in the paper) costs at
+        most twice that and is planned faster; for comparison "none" (NS: every query separately),
+        "in" (IN: queries of equal `every` together) and "inco" (INCO: in addition, queries of lower
+        k join more frequent ones)
 
     Guarantee: from instant 0 on no query waits longer than its `every` for its next answer.
-    Times are multiples of the greatest common divisor of all `every`. Where that makes more than
-    40,000 units of the longest, "dp" and "greedy" round the bounds down: to a unit of at least
-    1/50 of the shortest `every`, and to 40,000 units. Bounds hold all the same; the cost may then
-    be a few percent above the optimum.
+    Times are multiples of the greatest common divisor of all `every`. If the longest `every` has
+    more than 40,000 such units, "dp" and "greedy" round the bounds down: to a unit of at least 1/50
+    of the shortest `every`, and to 40,000 units. Bounds still hold; the cost may then be a few
+    percent above the optimum.
     Cost: "dp" O(f**2) at worst for f units of the longest `every`, usually near O(f); others O(f).
     Raises ValueError for an empty list, an unknown plan or numbers out of range.
     Source: D, sections 4 (IN), 5 (INCO), 7 (DP), 8 (GA).
@@ -180,7 +164,7 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
 
 @lru_cache(maxsize=256)
 def _planned(queries: tuple[Query, ...], plan: str) -> Timetable:
-    """The timetable of checked queries; kept, for every key of a stream needs the same one."""
+    """Plan a timetable of checked queries; cached, as all keys of a stream share it."""
     if not queries:
         raise ValueError("`queries` must hold at least one (k, every)")
     unit = math.gcd(*(every for _, every in queries))
@@ -205,7 +189,7 @@ def _planned(queries: tuple[Query, ...], plan: str) -> Timetable:
 
 
 def _unit(divisor: int, queries: tuple[Query, ...]) -> int:
-    """The unit of time: the greatest common divisor, or a coarser one if the plan were too long."""
+    """Return the unit of time: the greatest common divisor, or a coarser unit for long plans."""
     shortest, longest = (pick(every for _, every in queries) for pick in (min, max))
     if longest <= LONGEST_CYCLE * divisor:
         return divisor
@@ -215,30 +199,25 @@ def _unit(divisor: int, queries: tuple[Query, ...]) -> int:
 def _grouped(
     queries: list[Query], plan: str
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[int, ...]]:
-    """Groups by ascending bound: their queries, greatest k, and bound."""
-    if plan == "none":
-        members = [[i] for i in sorted(range(len(queries)), key=lambda i: (queries[i][1], i))]
-    else:
-        members = []
-        for i in sorted(range(len(queries)), key=lambda i: (queries[i][1], -queries[i][0])):
-            k, every = queries[i]
-            # Sorted so, the group's first query has its greatest k and its bound.
-            group = members[-1] if members else None
-            if group and (
-                queries[group[0]][1] == every or (plan != "in" and queries[group[0]][0] >= k)
-            ):
-                group.append(i)
-            else:
-                members.append([i])
-    return (
-        tuple(tuple(sorted(group)) for group in members),
-        tuple(queries[group[0]][0] for group in members),
-        tuple(queries[group[0]][1] for group in members),
-    )
+    """Return groups by ascending bound: their queries, greatest k, and bound."""
+    members: list[list[int]] = []
+    alone = plan == "none"
+    # In this order, the first query of a group has its greatest k and its bound.
+    for i in sorted(
+        range(len(queries)), key=lambda i: (queries[i][1], -queries[i][0] * (not alone))
+    ):
+        k, every = queries[i]
+        first = queries[members[-1][0]] if members and not alone else (0, 0)
+        if first[1] == every or (plan != "in" and first[0] >= k):
+            members[-1].append(i)
+        else:
+            members.append([i])
+    ks, bounds = zip(*(queries[group[0]] for group in members), strict=True)
+    return tuple(tuple(sorted(group)) for group in members), ks, bounds
 
 
 def checked_query(query: Sequence[Any]) -> Query:
-    """(k, every) of a query. Raises ValueError for what is no such pair, or out of range."""
+    """Return (k, every) of a query. Raises ValueError for anything else."""
     try:
         k, every = (operator.index(number) for number in query)
     except (TypeError, ValueError):
@@ -252,5 +231,5 @@ def checked_query(query: Sequence[Any]) -> Query:
 
 
 def first_runs(table: Timetable, count: int) -> list[Run]:
-    """The first runs from instant 0 on, for pictures and EXPLAIN."""
+    """Return the first runs from instant 0 on, for charts and EXPLAIN."""
     return list(islice(table.after(0), count))

@@ -1,4 +1,4 @@
 """The state of operators: declarations, snapshots and batches of uncertain tuples.
 
-Open to all operators and tables.
+All operators and tables may use these modules.
 """

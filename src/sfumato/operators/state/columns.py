@@ -1,4 +1,4 @@
-"""Records of parallel arrays: parts of them, several as one, and none."""
+"""Records of parallel arrays that can be sliced and concatenated."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -10,11 +10,11 @@ from sfumato.operators.state.declared import Array, Declaration
 
 
 class Columns:
-    """A dataclass of arrays, one entry an item; a field that is None stays None.
+    """Base class of dataclasses of arrays with one entry per item; a field that is None stays None.
 
-    flat : fields that have a list of entries for each item, end to end
+    flat : fields with a list of entries per item, stored end to end
     begins : the field with their offsets, int64[n + 1]    axis : of the items in all arrays
-    layout : how each field is saved, where it is
+    layout : declaration of each field, if it can be saved
     """
 
     layout: ClassVar[Mapping[str, Declaration]] = {}
@@ -28,7 +28,7 @@ class Columns:
 
     @classmethod
     def none(cls, **lengths: int) -> Self:
-        """No items; of other dimensions these lengths."""
+        """Return an instance without items; `lengths` are the other dimensions."""
         arrays = {}
         for name, declared in cls.layout.items():
             if isinstance(declared, Array):
@@ -38,7 +38,7 @@ class Columns:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Some parts, at least one, one after the other."""
+        """Concatenate one or more parts."""
         if len(parts) == 1:
             return parts[0]
         arrays = {}
@@ -52,7 +52,7 @@ class Columns:
         return cls(**arrays)
 
     def part(self, begin: int, end: int, copy: bool = False) -> Self:
-        """Items [begin, end), not copied unless asked for."""
+        """Return items [begin, end), as views unless `copy`."""
         items, flat, offsets = slice(begin, end), slice(0, 0), getattr(self, self._begins, None)
         if offsets is not None:
             offsets = offsets[begin : end + 1]
@@ -60,7 +60,7 @@ class Columns:
         return self._picked(items, flat, offsets, copy)
 
     def take(self, places: Any) -> Self:
-        """A copy of the items at some places (int64[k]), in that order, or where bool[n] marks."""
+        """Return a copy of the items at places int64[k], in that order, or selected by bool[n]."""
         places = np.flatnonzero(places) if places.dtype == np.bool_ else places
         k = places.size
         if k and places[-1] - places[0] == k - 1 and (places[1:] > places[:-1]).all():  # a range
@@ -71,7 +71,7 @@ class Columns:
         return self._picked(places, flat, offsets, True)
 
     def _picked(self, items: Any, flat: Any, offsets: Any, copy: bool) -> Self:
-        """Some items, and of those fields that have lists the entries `flat`."""
+        """Select items, and the entries `flat` of fields with lists."""
         arrays = {}
         for name, array in vars(self).items():
             if name == self._begins or array is None:

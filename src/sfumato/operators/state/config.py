@@ -1,7 +1,7 @@
-"""Configs as JSON and back; fingerprints, and how two of them differ.
+"""Configs as JSON and back; their fingerprints, and the differences of two fingerprints.
 
 A config is a frozen dataclass of plain values (numbers, text, bools, None, tuples and dicts of
-them, other such dataclasses, durations) that checks itself when it is made.
+them, other such dataclasses, durations) that validates itself when it is created.
 """
 
 import json
@@ -16,29 +16,20 @@ import numpy as np
 
 from sfumato.operators.state.snapshot import SnapshotError
 
-# A field with this metadata may change while a checkpoint goes on: `field(metadata=CHANGEABLE)`.
+# Metadata of a field that may change while a checkpoint continues: `field(metadata=CHANGEABLE)`.
 CHANGEABLE = {"fingerprint": False}
-# One with this metadata is saved only where it is not the default: it came later.
-ADDED_FIELD = {"fingerprint": "added"}
-COLUMN_ORDER = "column order"  # in fingerprints; state holds the cells of rows by position
+COLUMN_ORDER = "column order"  # in fingerprints, as state holds the cells of rows by position
 
 
 def as_json(config: Any) -> dict[str, Any]:
-    """The fields of a config by name, as JSON values; those ADDED only if not the default."""
-    return {
-        f.name: _plain(getattr(config, f.name))
-        for f in fields(config)
-        if f.init and (f.metadata != ADDED_FIELD or getattr(config, f.name) != f.default)
-    }
+    """Return the fields of a config by name, as JSON values."""
+    return {f.name: _plain(getattr(config, f.name)) for f in fields(config) if f.init}
 
 
 def from_json(kind: type, values: Any) -> Any:
-    """The config of class `kind` that `as_json` gave. Raises SnapshotError or ValueError."""
+    """Restore a config of class `kind` from `as_json`. Raises SnapshotError or ValueError."""
     hints = get_type_hints(kind)
     known = [f for f in fields(kind) if f.init]
-    upgraded = getattr(kind, "upgraded", None)
-    if upgraded is not None and isinstance(values, dict):
-        values = upgraded(values)
     if not isinstance(values, dict) or not values.keys() <= {f.name for f in known}:
         raise SnapshotError(f"expected the settings of a {kind.__name__}; got {values!r:.200}")
     needed = [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]
@@ -49,28 +40,15 @@ def from_json(kind: type, values: Any) -> Any:
 
 
 def fingerprint(kind: str, config: Any) -> str:
-    """Text that differs where a checkpoint of another configuration cannot be continued.
-
-    All fields of the config but those that are CHANGEABLE, or ADDED and as by default; of bytes,
-    their checksum.
-    """
+    """Return text that differs between configurations that cannot share a checkpoint: all fields
+    except CHANGEABLE ones, with bytes as their checksum."""
     fixed = {f.name for f in fields(config) if f.metadata.get("fingerprint", True)}
     known = {name: value for name, value in as_json(config).items() if name in fixed}
     return json.dumps({"operator": kind, **known}, sort_keys=True)
 
 
-def continues(before: str, now: str) -> bool:
-    """Return whether a query can continue the checkpoint of another fingerprint.
-
-    Fingerprints once said nothing of the order of columns.
-    """
-    then, new = _flat(json.loads(before)), _flat(json.loads(now))
-    unsaid = {name for name in new if name.endswith(COLUMN_ORDER) and name not in then}
-    return then == {name: value for name, value in new.items() if name not in unsaid}
-
-
 def differences(before: str, now: str) -> str:
-    """One sentence on what differs between the fingerprint of a checkpoint and a query's."""
+    """Describe in one sentence how the fingerprints of a checkpoint and a query differ."""
     then, new = _flat(json.loads(before)), _flat(json.loads(now))
     if then.get("operator") != new.get("operator"):
         return (
@@ -117,7 +95,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read(name: str, hint: Any, value: Any) -> Any:
-    """`value` as what the type `hint` says. Raises SnapshotError where it is something else."""
+    """Return `value` converted to the type `hint`. Raises SnapshotError if it does not fit."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         for one in inner:
@@ -143,7 +121,7 @@ def _read(name: str, hint: Any, value: Any) -> Any:
     elif hint is float and type(value) in (int, float):
         return float(value)
     elif hint is int and type(value) is int and not -(2**63) <= value < 2**64:
-        pass  # no array and no kernel takes it
+        pass  # too large for an array or a kernel
     elif isinstance(hint, type) and type(value) is hint:
         return value
     raise SnapshotError(f"the setting `{name}` cannot be {value!r:.80}")

@@ -1,9 +1,8 @@
-"""Declared state: arrays, values, parts and lists, checked when they are loaded.
+"""Declared state: arrays, values, parts and lists, validated when they are loaded.
 
-A declaration (`Array`, `Offsets`, `Value`, `Part`, `Record`, `Optional`, `List`) says what an
-attribute holds. Lengths have names: the same name is the same length in all arrays of a state, so
-that arrays which belong together are checked together. Whole numbers of a config are lengths too.
-A restored array is always contiguous, writable and of the declared dtype, shape and range.
+A declaration describes an attribute. Lengths have names: equal names are equal lengths in all
+arrays of a state, and integers of a config are lengths too. Restored arrays are contiguous,
+writable and of the declared dtype, shape and range.
 """
 
 import math
@@ -15,55 +14,52 @@ import numpy as np
 
 from sfumato.operators.state.snapshot import SnapshotError
 
-MOST_COUNTED = 2**60  # so that sums of counts fit
+MOST_COUNTED = 2**60  # sums of counts fit in int64
 Sizes = dict[str, int]  # lengths known so far, by name
-Size = str | int | None  # a name, that length itself, or any
+Size = str | int | None  # a name, a fixed length, or any
 
 
 @dataclass
 class Saved:
-    """Parts to save, by name: JSON values and arrays. Loading takes the parts out."""
+    """Saved parts by name: JSON values and arrays. Loading removes the parts."""
 
     values: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
     def value(self, name: str) -> Any:
         if name not in self.values:
-            raise SnapshotError(f"the snapshot lacks the value `{name}`")
+            raise SnapshotError(f"the snapshot has no value `{name}`")
         return self.values.pop(name)
 
     def array(self, name: str) -> np.ndarray:
         if name not in self.arrays:
-            raise SnapshotError(f"the snapshot lacks the array `{name}`")
+            raise SnapshotError(f"the snapshot has no array `{name}`")
         return self.arrays.pop(name)
 
     def check_empty(self) -> None:
-        """Raise SnapshotError for parts that nobody took."""
-        left = [*self.values, *self.arrays]
-        if left:
+        """Raise SnapshotError if parts are left."""
+        if left := [*self.values, *self.arrays]:
             raise SnapshotError(f"the snapshot has parts that do not belong to it: {left}")
 
 
 class Declaration(Protocol):
-    """Declaration of an attribute: saves and loads it."""
+    """Declaration that saves and loads an attribute, as parts `name` and `name.*`.
 
-    def save(self, value: Any, name: str, saved: Saved) -> None:
-        """Put `value` into `saved` under `name`, and names that begin with it and a dot."""
+    owner : the object with the attribute; present : current value of the attribute
+    """
 
-    def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> Any:
-        """The value that was saved. Raises SnapshotError for anything else.
+    def save(self, value: Any, name: str, saved: Saved) -> None: ...
 
-        owner : the object whose attribute it is; present : what the attribute holds before
-        """
+    def load(self, saved: Saved, name: str, sizes: Sizes, owner: Any, present: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Value:
     """A JSON scalar, list or dict.
 
-    kind : int, float, str, bool, list, dict or tuple (a list of scalars, None or not)
-    low, high : bounds of a number, both allowed; what counts from 0 without a bound goes up to
-        2**60; none : None is allowed too
+    kind : int, float, str, bool, list, dict or tuple (a list of scalars or None)
+    low, high : inclusive bounds of a number; with low=0 and no `high`, at most 2**60
+    none : None is allowed too
     """
 
     kind: type = int
@@ -95,19 +91,13 @@ class Value:
         return above and (self.high is None or value <= self.high)
 
 
-@dataclass(frozen=True)
 class Array:
     """An array: its dtype and the lengths of its dimensions.
 
     dtype : bool, int (int64), float (float64) or another NumPy dtype of numbers
-    sizes : of each dimension a name, a number, or None for any; "n+1" is one more than "n"
-    low, high : least value, and the value (or the length of this name) all must be below
+    sizes : per dimension a name, a number, or None for any length; "n+1" is one more than "n"
+    low, high : inclusive lower bound; exclusive upper bound, a number or the name of a length
     """
-
-    dtype: Any
-    sizes: tuple[Size, ...]
-    low: int | float | None
-    high: int | float | str | None
 
     def __init__(
         self,
@@ -116,10 +106,8 @@ class Array:
         low: int | float | None = None,
         high: int | float | str | None = None,
     ) -> None:
-        for name, value in (("dtype", np.dtype(dtype)), ("sizes", sizes or (None,))):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
+        self.dtype, self.sizes = np.dtype(dtype), sizes or (None,)
+        self.low, self.high = low, high
 
     def save(self, value: Any, name: str, saved: Saved) -> None:
         array = np.asarray(value)
@@ -150,7 +138,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Offsets:
-    """int64[n + 1]: where n lists, stored end to end, begin in storage of length m.
+    """Offsets int64[n + 1] of n lists that are stored end to end in an array of length m.
 
     n, m : names (or numbers) of these two lengths
     """
@@ -172,10 +160,10 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Part:
-    """An attribute that has declared state itself; the owner's constructor makes it.
+    """An attribute with declared state, created by the owner's constructor.
 
-    make : name of the owner's method that makes an empty one, where there may be none yet (inside
-    `List` and `Optional`)
+    make : name of the owner's method that creates an empty part; needed inside `List` and
+    `Optional`
     """
 
     make: str | None = None
@@ -191,7 +179,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Record:
-    """A NamedTuple or dataclass, field by field.
+    """A NamedTuple or dataclass, saved field by field.
 
     kind : its class    layout : the declaration of each field; None: the class's own `layout`
     """
@@ -219,7 +207,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Optional:
-    """None, or what `of` declares."""
+    """None, or a value declared by `of`."""
 
     of: Declaration
 
@@ -235,7 +223,7 @@ class Optional:
 
 
 def check_size(name: str, size: Size, length: int, sizes: Sizes) -> None:
-    """Check a length against what is known by its name, or remember it."""
+    """Compare a length with the known length of this name, or record it."""
     if size is None:
         return
     if isinstance(size, str) and size.endswith("+1"):
@@ -246,7 +234,7 @@ def check_size(name: str, size: Size, length: int, sizes: Sizes) -> None:
 
 
 def sizes_of(config: Any) -> Sizes:
-    """The whole numbers of a config, as lengths."""
+    """Return the integers of a config, as lengths."""
     if not is_dataclass(config):
         return {}
     of = {f.name: getattr(config, f.name) for f in fields(config)}
@@ -255,10 +243,10 @@ def sizes_of(config: Any) -> Sizes:
 
 @dataclass(frozen=True)
 class List:
-    """A list of what `of` declares. Arrays of the items are stored end to end, one for all items.
+    """A list of items declared by `of`. Arrays of the items are stored end to end, in one array.
 
-    Lengths named inside an item are the item's own, those named before are shared.
-    Cost: some 20 microseconds an item: for more than thousands keep one array over all items.
+    Lengths first named inside an item belong to that item; known lengths are shared.
+    Cost: about 20 microseconds per item. For more than thousands, use one array for all items.
     """
 
     of: Declaration
@@ -308,7 +296,7 @@ class List:
 
 
 def _cut(saved: Saved, name: str, count: int) -> list[Any]:
-    """The arrays of the items out of one: None where an item has none."""
+    """Split one array into the arrays of the items; None for items without one."""
     flat, shapes = saved.array(name), saved.array(f"{name}:shapes")
     fits = shapes.dtype == np.int64 and shapes.ndim == 2 and len(shapes) == count
     if not fits or flat.ndim != 1:

@@ -1,4 +1,4 @@
-"""State as declared attributes, from which saving and loading follow."""
+"""State as declared attributes, with saving and loading derived from the declarations."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpa
 
 
 class Stateful:
-    """Something whose state is some of its attributes, declared in `state`.
+    """Base class of objects whose state is the attributes declared in `state`.
 
-    A class adds its own attributes to those of its bases. An attribute may be a property with a
-    setter, where what is saved is shorter than what is worked with.
+    A class extends the declarations of its bases. An attribute may be a property with a setter if
+    its saved form is more compact than its working form.
     """
 
     state: ClassVar[Mapping[str, Declaration]] = {}
@@ -29,31 +29,31 @@ class Stateful:
         cls.state = inherited
 
     def before_saving(self) -> None:
-        """Bring the attributes into the form that is declared."""
+        """Bring the attributes into their declared form."""
 
     def after_loading(self) -> None:
-        """Check what declarations cannot say, and build what follows from the state.
+        """Check conditions that declarations cannot express, and rebuild derived attributes.
 
-        Raises ValueError for a state that cannot be; kernels then never see it.
+        Raises ValueError for invalid state, which kernels therefore never see.
         """
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays that it holds; those that say it themselves are not looked into."""
+        """Bytes of all arrays; objects that define `nbytes` report it themselves."""
         return _bytes_of(vars(self), set())
 
     def lengths(self) -> Sizes:
-        """Lengths that are known before anything is loaded: the whole numbers of the config."""
+        """Return the lengths known before loading: the integers of the config."""
         return sizes_of(self.config)
 
     def save_state(self, saved: Saved, prefix: str = "") -> None:
-        """Put the declared attributes into `saved`."""
+        """Add the declared attributes to `saved`."""
         self.before_saving()
         for name, declaration in self.state.items():
             declaration.save(getattr(self, name), prefix + name, saved)
 
     def load_state(self, saved: Saved, prefix: str = "") -> None:
-        """Take the declared attributes out of `saved`. Raises SnapshotError or ValueError."""
+        """Set the declared attributes from `saved`. Raises SnapshotError or ValueError."""
         sizes = self.lengths()
         for name, declaration in self.state.items():
             present = getattr(self, name, None)
@@ -62,14 +62,14 @@ class Stateful:
 
 
 def saved_bytes(kind: str, version: int, stateful: Stateful, values: Mapping[str, Any]) -> bytes:
-    """A snapshot of declared state, with some values beside it."""
+    """Serialise declared state together with additional values."""
     saved = Saved()
     stateful.save_state(saved)
     return pack(kind, version, Snapshot({**values, "state": saved.values}, saved.arrays))
 
 
 def load_bytes(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], Saved]:
-    """The values beside the state, and the state. Raises SnapshotError."""
+    """Return the additional values, and the state. Raises SnapshotError."""
     snapshot = unpack(data, kind, version)
     values = dict(snapshot.values)
     state = values.pop("state", None)
@@ -79,10 +79,10 @@ def load_bytes(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], Sa
 
 
 class Operator(Stateful):
-    """An operator without an engine: a frozen config, declared state, and methods that move it.
+    """Base class of operators without an engine: a frozen config and declared state.
 
-    A class says its `kind` and `version`, annotates `config` with its config's class, and declares
-    its `state`. Snapshot, restore and fingerprint follow from that.
+    A class sets `kind` and `version`, annotates `config` with the class of its config, and declares
+    `state`. Snapshot, restore and fingerprint are derived from these.
     """
 
     kind: ClassVar[str]
@@ -91,9 +91,9 @@ class Operator(Stateful):
 
     @classmethod
     def of(cls, config: Any, **resources: Any) -> Self:
-        """A new operator of a config; `resources` are what no snapshot holds, as a repository.
+        """Create an operator from a config. resources : objects outside snapshots, as a repository.
 
-        The constructor takes the config's fields by name; a class whose does not says how.
+        The constructor takes the config's fields by name; other classes override this method.
         """
         given = {**vars(config), **resources}
         for name in cls.spread:
@@ -101,12 +101,12 @@ class Operator(Stateful):
         return cls(**given)
 
     def snapshot(self) -> bytes:
-        """Config and state as versioned bytes."""
+        """Serialise config and state, with kind and version."""
         return saved_bytes(self.kind, self.version, self, {"config": as_json(self.config)})
 
     @classmethod
     def restore(cls, data: bytes, **resources: Any) -> Self:
-        """The operator of a snapshot: it goes on as the one that was saved.
+        """Restore an operator that continues exactly as the saved one.
 
         Raises SnapshotError for bytes that are damaged, of another kind or of another version.
         """
@@ -121,12 +121,12 @@ class Operator(Stateful):
 
 @contextmanager
 def damage_in(kind: str) -> Iterator[None]:
-    """Report any error of what is built from a snapshot as SnapshotError."""
+    """Convert errors raised while a snapshot is loaded into SnapshotError."""
     try:
         yield
-    except (SnapshotError, ImportError, OSError):  # the latter two are of this installation
+    except (SnapshotError, ImportError, OSError):  # the latter two come from the installation
         raise
-    except Exception as error:  # whatever a constructor, a check or a kernel raises
+    except Exception as error:  # any error of a constructor, a check or a kernel
         raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""Tuples with their alternatives as flat arrays, checked."""
+"""Tuples with their alternatives as validated flat arrays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sfumato.operators.state.declared import Array, Declaration, Offsets
 
 
 def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
-    """Declaration of a batch to save; the arguments name its lengths, `attributes` is one too."""
+    """Return the declaration of a batch with named lengths; `attributes` is one, too."""
     return {
         "offsets": Offsets(tuples, alternatives),
         "prob": Array(float, alternatives, low=0.0),
@@ -24,17 +24,17 @@ def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
 
 
 def grouped_layout(tuples: str, alternatives: str) -> dict[str, Declaration]:
-    """The same of a `GroupedBatch`."""
+    """Return the declaration of a `GroupedBatch`; see `layout_of`."""
     marks = dict.fromkeys(("group", "time", "number"), Array(int, tuples))
     return layout_of(tuples, alternatives) | marks
 
 
 @dataclass(frozen=True)
 class TupleBatch(Columns, flat=("prob", "values"), begins="offsets", axis=1):
-    """n tuples of a group, m alternatives of a attributes.
+    """Batch of n tuples of a group, with m alternatives of a attributes.
 
     offsets : int64[n + 1]    prob : float64[m]    values : float64[a, m], NaN: no value
-    index : int64[n], of each among the tuples of its group
+    index : int64[n], of each tuple within its group
     """
 
     offsets: Ints
@@ -46,7 +46,7 @@ class TupleBatch(Columns, flat=("prob", "values"), begins="offsets", axis=1):
 
     @property
     def size(self) -> int:
-        """Tuples."""
+        """Number of tuples."""
         return self.index.size
 
 
@@ -64,10 +64,10 @@ class GroupedBatch(TupleBatch):
 def checked_alternatives(
     n: int, offsets: npt.ArrayLike, prob: npt.ArrayLike, values: npt.ArrayLike, attributes: int
 ) -> tuple[Ints, Floats, Floats]:
-    """(offsets, prob, values as float64[attributes, m]) of n tuples, writable and contiguous.
+    """Return (offsets, prob, values as float64[attributes, m]) of n tuples, as kernels take them.
 
-    Raises TypeError for another dtype, ValueError for lengths that do not belong together and for
-    probabilities outside (0, 1].
+    Raises TypeError for another dtype, ValueError for inconsistent lengths and probabilities
+    outside (0, 1].
     """
     offsets = codes("offsets", offsets, n + 1)
     prob = np.require(prob, np.float64, ["C", "W"])
@@ -85,11 +85,11 @@ def checked_alternatives(
         raise ValueError(
             "`prob` must hold probabilities in (0, 1]: reject or repair other tuples first"
         )
-    return offsets, prob, np.ascontiguousarray(table.T[:attributes])
+    return offsets, prob, np.require(table.T[:attributes], np.float64, ["C", "W"])
 
 
 def check_held(offsets: Ints, prob: Floats, values: Floats) -> None:
-    """Raise ValueError for restored tuples that no operator would have taken."""
+    """Raise ValueError for restored tuples that no operator would have accepted."""
     if (np.diff(offsets) < 1).any():
         raise ValueError("every tuple held must have alternatives")
     sums = np.add.reduceat(prob, offsets[:-1]) if prob.size else prob
@@ -100,7 +100,7 @@ def check_held(offsets: Ints, prob: Floats, values: Floats) -> None:
 
 
 def codes(name: str, values: npt.ArrayLike, n: int) -> Ints:
-    """int64[n], contiguous and writable; TypeError or ValueError for anything else."""
+    """Return int64[n], contiguous and writable. Raises TypeError or ValueError."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise TypeError(f"`{name}` must be an array of int64; got {array.dtype}")

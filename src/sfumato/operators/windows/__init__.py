@@ -1,5 +1,5 @@
 """Aggregates over count windows, extents and attribute-delta windows.
 
-`uncertain_window` says who is inside; `count` and the delta window move on with every arrival.
-Open: UncertainWindow, and the three `*_aggregate` operators.
+`uncertain_window` determines the contents of a window; `count` and the delta window move with
+every arrival. Public: UncertainWindow, and the three `*_aggregate` operators.
 """

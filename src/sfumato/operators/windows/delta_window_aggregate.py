@@ -1,28 +1,38 @@
-"""Aggregates over attribute-delta windows of uncertain tuples, one window a group."""
+"""Aggregates over attribute-delta windows of uncertain tuples, with one window per group."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.windows.delta_window import DeltaRule
+from sfumato.kernels.windows.delta_window import (
+    STACK_MARKS,
+    STRIDE,
+    DeltaRule,
+    DeltaTuples,
+    PartialStacks,
+    slide_delta,
+)
 from sfumato.operators.arguments import NO_LIMIT
-from sfumato.operators.arrays import by_code
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.arrays import Ints, by_code, fitted, offsets_of
+from sfumato.operators.laws.aggregate import Aggregate, WindowAnswers
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
 from sfumato.operators.laws.moment_channels import Channels
-from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes
-from sfumato.operators.windows.delta_group import DeltaGroup
-from sfumato.operators.windows.grouped_windows import GroupedWindows, WindowAnswers
+from sfumato.operators.state.declared import Array, Record, Value
+from sfumato.operators.state.stateful import Operator
+from sfumato.operators.state.tuple_batch import TupleBatch, check_held, checked_alternatives, codes
+from sfumato.operators.windows.extent_aggregate import measures_of
 from sfumato.windows import Delta
+
+GROUP_MARKS = 3  # per group: tuples in the front of its window, index of its next tuple, tuples
 
 
 @dataclass(frozen=True)
 class DeltaWindowConfig:
-    """Arguments of a `DeltaWindowAggregate`; see there."""
+    """Arguments of a `DeltaWindowAggregate`."""
 
     delta: float
     on: int
@@ -36,42 +46,37 @@ class DeltaWindowConfig:
         Delta(self.delta, f"attribute {self.on}", self.threshold, self.max_tuples)
 
 
-class DeltaWindowAggregate(GroupedWindows):
-    """Aggregates over the newest tuples of a group, as long as none is too far from the oldest.
+class DeltaWindowAggregate(Operator):
+    """Aggregates over the newest tuples of a group while none is too far from the oldest.
 
     delta : float >= 0    on : int, the attribute whose distance counts
-    aggregates : what is measured, over all tuples held
     threshold : in (0, 1]    max_tuples : int >= 1 or None; evictions by it count as `overflow`
-    attributes : columns of `values` (None: as many as `on` and the aggregates need)
+    attributes : columns of `values` (None: the number that `on` and the aggregates need)
     options : quantiles, distribution, seed, samples, see `LawOptions`
 
     An arrival enters its group's window; then the oldest tuple is evicted while
         Pr(broken) = sum over its alternatives k of Pr(k | it exists)
                      * (1 - product over the other tuples y of (1 - Pr(y exists, |y - k| > delta)))
-    is at least `threshold`. So all tuples held that violate the invariant count, not only the
-    newest, and what they have in common, the oldest one's value, is not averaged out. A missing
-    value (NaN) is not far from anything. A tuple without alternatives does not enter; its answer is
-    that of the window as it stands.
+    is at least `threshold`. All held tuples that violate the invariant count, not only the newest.
+    The sum over alternatives preserves their dependence on the value of the oldest tuple. A missing
+    value (NaN) is close to every value. A tuple without alternatives does not enter; its answer
+    describes the current window.
 
-    Results do not depend on how arrivals are split into calls, nor on snapshot and restore.
-    Guarantee: mean and standard deviation are exact (see `mergeable_moments`, `extreme_law`),
-    quantiles and distributions as `law_of` says; evictions but for rounding of Pr(broken).
-    Cost: to find who violates, O(l**2) an arrival and O(held * l**2) an eviction for l
-    alternatives; moments O(1) (some 100 nodes if an average is asked for and tuples may not exist);
-    min and max O(held) moves of integers; laws, where asked for, anew for each arrival.
-    Memory: the tuples held, and some 20 bytes an attribute and tuple (350 with an average over
-    uncertain existence).
-    Raises ValueError or TypeError for arguments out of range.  Source: A, section 8.1.
-
-    >>> window = DeltaWindowAggregate(2.0, 0, [Aggregate("sum", 0)])
-    >>> answers = window.process(np.zeros(3, int), np.arange(4), np.array([1.0, 0.5, 1.0]),
-    ...                          np.array([[1.0], [4.0], [2.0]]))
-    >>> answers.held.tolist(), answers.results[0].mean.tolist()
-    ([1, 1, 2], [1.0, 2.0, 4.0])
+    Cost: O(held * l log l) per call with rows of the group and an eviction, for l alternatives, and
+    O(l log l) per arrival. Moments O(1), about 100 nodes if an average is requested and tuples may
+    not exist; min and max O(held) moves of integers. Distributions, if requested, are recomputed
+    for each arrival. Memory: the tuples held.  Source: A, section 8.1.
     """
 
-    kind, version = "delta_window_aggregate", 3
+    kind, version = "delta_window_aggregate", 4
+    spread = ("options",)
     config: DeltaWindowConfig
+    state = {
+        "overflow": Value(low=0),
+        "codes": Array(int, "groups", low=0),
+        "marks": Array(int, "groups", GROUP_MARKS, low=0),
+        "held": Record(TupleBatch),
+    }
 
     def __init__(
         self,
@@ -84,7 +89,6 @@ class DeltaWindowAggregate(GroupedWindows):
         attributes: int | None = None,
         **options: Any,
     ) -> None:
-        super().__init__()
         if isinstance(on, bool) or not isinstance(on, int) or on < 0:
             raise TypeError(f"`on` must be the number of an attribute, from 0; got {on!r}")
         self.attributes = max(checked_aggregates(aggregates, attributes), on + 1)
@@ -93,8 +97,14 @@ class DeltaWindowAggregate(GroupedWindows):
             delta, on, tuple(aggregates), threshold, max_tuples, self.attributes, self.options
         )
         self._channels = Channels(self.aggregates)
-        most = NO_LIMIT if max_tuples is None else max_tuples
+        self._measures = measures_of(self._channels)
+        most = NO_LIMIT if max_tuples is None else min(max_tuples, NO_LIMIT)
         self._rule = DeltaRule(on, float(delta), float(threshold), most)
+        self._stacks: PartialStacks | None = None
+        self._noded = False
+        self._groups: dict[int, Ints] = {}  # by code, in order of appearance: see `_pack`
+        self.held: Any = None
+        self.overflow = 0  # tuples evicted so far, over all groups, only because of `max_tuples`
 
     def process(
         self,
@@ -103,31 +113,100 @@ class DeltaWindowAggregate(GroupedWindows):
         prob: npt.ArrayLike,
         values: npt.ArrayLike,
     ) -> WindowAnswers:
-        """Take n arrivals in order; the answers after each.
+        """Process n arrivals in order. Returns the answers after each.
 
         group : int64[n] >= 0, codes    offsets : int64[n + 1], prob : float64[m],
         values : float64[m, a], alternatives; NaN: no value
-        Raises TypeError or ValueError, with nothing taken, for arrays that do not fit.
+        Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
+        self.held = None  # free the last snapshot's tuples
         n = np.asarray(offsets).size - 1
         group = codes("group", group, n)
         if n and group.min() < 0:
             raise ValueError(f"`group` must hold codes 0, 1, 2, ...; got {group.min()}")
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
         batch = TupleBatch(offsets, prob, table, np.zeros(n, np.int64))
-        held = np.empty(n, np.int64)
+        held, enters = np.empty(n, np.int64), np.diff(offsets) > 0
         moments = np.full((len(self.aggregates), 3, n), np.nan)
         results = LawfulResults(self.aggregates, self.options, moments)
         for code, places in by_code(group):
-            window = self._group(code)
-            overflow = window.evicted
-            (first, end), answers = window.extend(batch.take(places))
-            self.overflow += window.evicted - overflow
-            held[places], moments[:, :, places] = end - first, answers
+            entering = enters[places]
+            tuples, bounds, answers = self._slide(code, batch.take(places[entering]), entering)
+            held[places], moments[:, :, places] = bounds[1] - bounds[0], answers
             if results.lawful:
-                for place, low, high in zip(places, first, end, strict=True):
-                    results.put(place, window.members(low, high))
+                for place, low, high in zip(places, *bounds, strict=True):
+                    results.put(place, tuples.part(low, high))
         return WindowAnswers(held, results.measured(np.arange(n)))
 
-    def _new_group(self) -> DeltaGroup:
-        return DeltaGroup(self._rule, self._channels, self.attributes)
+    def _slide(self, code: int, arrivals: TupleBatch, enters: Any) -> tuple[TupleBatch, Ints, Any]:
+        """Return the held and arriving tuples, int64[2, n] window bounds, float64[r, 3, n]."""
+        (front, arrived, held), tuples = self._group(code)
+        fresh = np.arange(arrivals.size) + arrived
+        tuples = TupleBatch.joined([tuples, replace(arrivals, index=fresh)])
+        lifted, uncertain = self._channels.lifted(tuples)
+        owner = np.repeat(np.arange(tuples.size), np.diff(tuples.offsets))
+        given = DeltaTuples(
+            tuples.offsets, tuples.prob, tuples.values, owner, lifted, np.ones(tuples.size)
+        )
+        bounds = np.empty((2, enters.size), np.int64)
+        answers = np.full((len(self.aggregates), 3, enters.size), np.nan)
+        state = np.array([(0, front, held, -1)], STACK_MARKS)
+        self.overflow += slide_delta(
+            given, state, enters, self._rule, self._measures, self._room(tuples.size, uncertain),
+            bounds, answers,
+        )  # fmt: skip
+        head, middle, tail, _ = state[0].tolist()
+        marks = np.array([middle - head, arrived + fresh.size, tail - head])
+        self._groups[code] = _pack(marks, tuples.part(head, tail))
+        return tuples, bounds, answers
+
+    def _room(self, tuples: int, uncertain: bool) -> PartialStacks:
+        """Return scratch partials for this number of tuples; nodes take most of the memory."""
+        strides, noded, room = tuples // STRIDE + 1, uncertain, self._channels.room
+        if self._stacks is not None:
+            noded |= self._noded
+            if len(self._stacks.kept.sums) >= strides and noded == self._noded:
+                return self._stacks
+        self._noded = noded
+        self._stacks = PartialStacks(room(2 * strides, noded), room(STRIDE, noded), room(1, True))
+        return self._stacks
+
+    def forget(self, codes: npt.ArrayLike) -> None:
+        """Delete groups that receive no more tuples; unknown codes are ignored."""
+        for code in np.asarray(codes).tolist():
+            self._groups.pop(code, None)
+        self._groups = fitted(self._groups)
+
+    def before_saving(self) -> None:
+        self.codes = np.array(list(self._groups), np.int64)
+        groups = [self._group(code) for code in self._groups]
+        self.marks = np.array([marks for marks, _ in groups], np.int64).reshape(-1, GROUP_MARKS)
+        none = TupleBatch.none(attributes=self.attributes)
+        self.held = TupleBatch.joined([none, *(tuples for _, tuples in groups)])
+
+    def after_loading(self) -> None:
+        check_held(self.held.offsets, self.held.prob, self.held.values)
+        front, _, sizes = self.marks.T
+        if sizes.sum() != self.held.size or (front > sizes).any():
+            raise ValueError("the front of a window must be among its tuples")
+        if np.unique(self.codes).size < self.codes.size:
+            raise ValueError("every code must have its group, once")
+        ends = offsets_of(sizes)
+        for i, code in enumerate(self.codes.tolist()):
+            self._groups[code] = _pack(self.marks[i], self.held.part(ends[i], ends[i + 1]))
+
+    def _group(self, code: int) -> tuple[list[int], TupleBatch]:
+        """Return a group's marks, and its held tuples."""
+        packed = self._groups.get(code)
+        if packed is None:
+            return [0] * GROUP_MARKS, TupleBatch.none(attributes=self.attributes)
+        marks, n = packed[:GROUP_MARKS].tolist(), packed[GROUP_MARKS - 1]
+        offsets, index, reals = np.split(packed[GROUP_MARKS:], [n + 1, 2 * n + 1])
+        table = reals.view(np.float64).reshape(1 + self.attributes, -1)
+        return marks, TupleBatch(offsets, table[0], table[1:], index)
+
+
+def _pack(marks: Ints, held: TupleBatch) -> Ints:
+    """Pack a group's marks and held tuples into one array, to save memory."""
+    reals = [held.prob.view(np.int64), held.values.ravel().view(np.int64)]
+    return np.concatenate([marks, held.offsets, held.index, *reals])

@@ -1,99 +1,153 @@
 """Aggregates over time extents of uncertain tuples, driven by punctuations."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.laws.mergeable_moments import Sets
 from sfumato.kernels.windows import extents
-from sfumato.operators.arrays import Ints
-from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.laws.finite_laws import LawOptions
+from sfumato.kernels.windows.extents import (
+    CLOSING,
+    GROUP,
+    LATE_ROW,
+    NO_EXTENT,
+    NONE,
+    PANE,
+    POOL,
+    SCOPE,
+    TUPLE,
+    ChannelMeasures,
+    PaneGrid,
+    Partials,
+    PooledTuples,
+    ReleasedRows,
+)
+from sfumato.limits import check_extents
+from sfumato.operators.arguments import whole
+from sfumato.operators.arrays import (
+    Floats,
+    Ints,
+    Records,
+    chosen,
+    longer,
+    moved,
+    offsets_of,
+    spans,
+)
+from sfumato.operators.laws.aggregate import Aggregate, Measured
+from sfumato.operators.laws.finite_laws import OF_VALUES, LawOptions
 from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
-from sfumato.operators.laws.spreads import OF_VALUES
-from sfumato.operators.state.declared import Array, Part, Record, Value
+from sfumato.operators.laws.moment_channels import Channels
+from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import (
     GroupedBatch,
+    TupleBatch,
     check_held,
     checked_alternatives,
     codes,
-    grouped_layout,
-)
-from sfumato.operators.windows.extent_tuples import ExtentConfig, ExtentTuples
-from sfumato.operators.windows.extents import (
-    MAX_TIME_US,
-    WITHIN,
-    ExtentGroups,
-    Extents,
-    MissedRows,
-    check_codes,
-    microseconds,
 )
 
-VERDICTS = (extents.LATE, extents.OUTSIDE, extents.ABSENT)
+MAX_TIME_US = 2**60  # event times lie within this, so that their sums fit in int64
 EXTENT_COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
-MOST_EMPTY = 1_000_000  # some 200 bytes each while they are made
+MOST_EMPTY = 1_000_000  # about 200 bytes each while they are built
+NO_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), SCOPE)
+NO_GROUP = np.array((NONE, 0, NO_EXTENT, NO_EXTENT, NONE, NONE, 0), GROUP)
+SAVED = 4  # leading fields that are saved; the others are derived from the tuples
+WITHIN = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Complete extents, m of them, in order of output.
+
+    start, end : int64[m] microseconds: an extent holds start <= event time < end
+    group : int64[m], codes    held : int64[m], number of tuples
+    punctuation : int64[m] microseconds, the punctuation that completed it
+    late : int64[m], rows of its group within its bounds that came too late for it
+    results : per aggregate, in the order given
+    offsets : int64[m + 1] and members : int64[k], numbers of its tuples among all rows so far, by
+        pane and arrival, late ones last; None unless requested
+    """
+
+    start: Ints
+    end: Ints
+    group: Ints
+    held: Ints
+    punctuation: Ints
+    late: Ints
+    results: list[Measured]
+    offsets: Ints | None = None
+    members: Ints | None = None
+
+    def __len__(self) -> int:
+        return self.end.size
+
+
+@dataclass(frozen=True)
+class ExtentConfig:
+    """Arguments of an `ExtentAggregate`."""
+
+    length: int
+    slide: int
+    aggregates: tuple[Aggregate, ...]
+    empty: bool
+    most_empty: int
+    members: bool
+    attributes: int
+    options: LawOptions
+
+    def __post_init__(self) -> None:
+        check_extents(whole("length", self.length), whole("slide", self.slide))
 
 
 class ExtentAggregate(Operator):
     """Aggregates over RANGE windows: extent i holds (i + 1) s - n <= event time < (i + 1) s.
 
     length, slide : int > 0 microseconds, n and s; extents are aligned to time 0
-    aggregates : what is measured
-    empty : a group's extents without a tuple between two that hold one come out too. They are known
-        to be between only when the later one is complete: they come out just before that, with
-        its punctuation and late count; a gap of more than `most_empty` of them is left out, and
+    empty : also emit a group's empty extents between two extents with tuples, just before the later
+        one, with its punctuation and late count; a gap of more than `most_empty` is omitted, and
         its extents are counted as `skipped`
-    members : the extents' tuples come out too, by number
-    attributes : columns of `values` (None: as many as the aggregates need)
+    members : also emit the extents' tuples, by number
+    attributes : columns of `values` (None: the number that the aggregates need)
     options : quantiles, distribution, seed, samples, see `LawOptions`
 
-    Rows belong to a group (what is aggregated together) and a scope (what shares punctuations; a
-    group stays in one scope). An extent is complete when a punctuation is at least its end - 1 and
-    all rows that punctuation let out have come. Rows let out together come in event-time order,
-    so this shows at the first row of the scope that is not before the extent's end or has a higher
-    punctuation. Every complete extent comes out exactly once, for each group with a tuple in it, in
-    order of completion, then of (end, group).
+    Rows belong to a group (rows that are aggregated together) and a scope (rows that share
+    punctuations); a group stays in one scope. An extent is complete when a punctuation is at least
+    its end - 1 and all rows released by that punctuation have arrived. Rows released together
+    arrive in event-time order. Completion therefore shows at the first row of the scope that is at
+    or after the extent's end or has a higher punctuation. Every complete extent is emitted exactly
+    once for each group with a tuple in it, in order of completion, then of (end, group).
 
-    - A late row (so flagged, with the punctuation of its own source) is in every extent that
-      contains it and ends after that punctuation; the others have missed it. It says nothing about
-      progress. A row that is not flagged is in every extent that contains it and is not complete.
-    - `late` of an extent: the rows of its group that it contains and has missed, so far.
-    - A row that no extent takes any more is counted as `late`.
-    - With slide > length, a row between extents is in none; counted as `outside`, never stored.
-    - A tuple without alternatives is in no extent; counted as `absent`. Its time counts.
-    - A row in order below a punctuation that came before its own, or whose punctuation falls,
-      shows that the rows are not those of one controller: counted as `out_of_order`.
+    - A late row (flagged, with the punctuation of its source) is in every extent that contains it
+      and ends after that punctuation; it came too late for the others. It does not show progress. A
+      row without the flag is in every extent that contains it and is not complete.
+    - `late` of an extent: the rows of its group so far that it contains but that came too late.
+    - Counted but not stored: `late`, rows that came too late for every extent; `outside`, rows
+      between extents (slide > length); `absent`, rows without alternatives, whose time counts.
+    - An on-time row below an earlier punctuation, or with a decreasing punctuation, shows that the
+      rows come from several controllers. It is counted as `out_of_order`.
 
-    Results do not depend on how rows are split into calls, nor on snapshot and restore.
-    Guarantee: mean and standard deviation are exact (see `mergeable_moments`, `extreme_law`),
-    quantiles and distributions as `law_of` says.
-    Cost: O(1) a tuple (some 100 nodes if an average is asked for and the tuple may not exist, a
-    sort of its pane for min and max), O(1) an extent whatever the overlap (O(n/s) for min, max);
-    laws, where asked for, are computed anew for each extent. A late row costs a merge in each
-    extent that takes it. Where groups are scopes of their own, work is for those with rows.
-    Memory: the tuples of one RANGE and one slide, and partials of some 200 bytes a pane, group and
-    attribute (10 KB with an average over uncertain existence).
-    Raises ValueError or TypeError for arguments out of range.  Source: C, section 6; A, 8.1.
-
-    >>> window = ExtentAggregate(10, 10, [Aggregate("sum", 0)])
-    >>> found = window.process(np.zeros(3, int), np.array([1, 4, 12]), None, None,
-    ...     np.arange(4), np.array([0.5, 1.0, 1.0]), np.array([[4.0], [2.0], [9.0]]))
-    >>> found.start.tolist(), found.held.tolist(), found.results[0].mean.tolist()
-    ([0], [2], [4.0])
+    Cost: O(1) per tuple (about 100 nodes if an average is requested and the tuple may not exist, a
+    sort of its pane for min and max), O(1) per extent for any overlap (O(n/s) for min, max).
+    Distributions, if requested, are computed separately for each extent. A late row costs a merge
+    in each extent that it enters. A call visits only groups of scopes with a complete extent.
+    Memory: the tuples of one RANGE and one slide, and partials of about 200 bytes per pane, group
+    and attribute (10 KB with an average over uncertain existence).
+    Source: C, section 6; A, 8.1.
     """
 
-    kind, version = "extent_aggregate", 4
+    kind, version = "extent_aggregate", 5
     spread = ("options",)
     config: ExtentConfig
     state = {
-        "groups": Part(),
-        "tuples": Record(GroupedBatch),
-        "late": Record(GroupedBatch, grouped_layout("late", "late alternatives")),
-        "joins": Array(int, 2, "late", **WITHIN),
-        "missed": Part(),
+        "scopes": Array(int, "scopes", SAVED, **WITHIN),
+        "groups": Array(int, "groups", SAVED, **WITHIN),
+        "held": Record(GroupedBatch),
+        "late_rows": Array(int, "late rows", len(LATE_ROW.names or ()), **WITHIN),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
     }
@@ -110,21 +164,36 @@ class ExtentAggregate(Operator):
         attributes: int | None = None,
         **options: Any,
     ) -> None:
-        self.length, self.slide = microseconds("length", length), microseconds("slide", slide)
         self.attributes = checked_aggregates(aggregates, attributes)
         self.aggregates, self.options = list(aggregates), LawOptions(**options)
-        self.empty, self.most_empty, self.members = empty, most_empty, members
         self.config = ExtentConfig(
-            self.length, self.slide, tuple(aggregates), empty, most_empty, members,
-            self.attributes, self.options,
+            length, slide, tuple(aggregates), empty, most_empty, members, self.attributes,
+            self.options,
         )  # fmt: skip
+        self.length, self.slide, self.empty, self.members = length, slide, empty, members
+        self._most = most_empty if empty else -1
+        self._listing = members or any(self.options.law_wanted(of) for of in aggregates)
         self._ordered = any(of.function in OF_VALUES for of in aggregates)
-        self.groups = ExtentGroups()
-        self._held = ExtentTuples(self.config, self.groups)
-        self.missed = MissedRows()
+        self._channels = channels = Channels(self.aggregates)
+        self._measures = measures_of(channels)
+        whole, part = divmod(length, slide)
+        panes = (2, 2 * whole + 1, slide - part) if part else (1, whole, 0)
+        self._grid = PaneGrid(length, slide, *panes)
+        self._scopes, self._groups = np.empty(0, SCOPE), np.empty(0, GROUP)
+        self._late_rows, self._panes = np.empty(0, LATE_ROW), np.empty(0, PANE)
+        self._tuples = PooledTuples(
+            np.array([(NONE, 0, 0, 0, 0)], POOL), np.empty(0, TUPLE), np.empty(0),
+            np.empty(0, np.int64), np.empty(0), np.empty((self.attributes, 0)),
+            np.empty((len(channels.extremes), 0), np.int64),
+        )  # fmt: skip
+        self._noded = False  # nodes take most of the memory, so they are allocated on demand
+        self._partials = Partials(
+            channels.room(0, False), channels.room(0, False), self._tuples.below[:, :0]
+        )
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
-        self._nothing: Extents | None = None  # of no completed extents, made once
+        self.held: Any = None
+        self._nothing: Extents | None = None  # cached result without completed extents
 
     def process(
         self,
@@ -138,177 +207,281 @@ class ExtentAggregate(Operator):
         *,
         scope: npt.ArrayLike | None = None,
     ) -> Extents:
-        """Take n rows, in the order in which they were let out; the extents they complete.
+        """Process n rows in the order of their release. Returns the extents that they complete.
 
         group : int64[n] >= 0, dense codes    event_time : int64[n] microseconds
-        punctuation : int64[n] microseconds: of a late row that of its source when it came, of
-            others that of the scope when they came out; None: rows come by event time, each with a
-            punctuation of its event time - 1
-        late : bool[n], None: none is    scope : int64[n] >= 0, dense codes; None: the groups'
+        punctuation : int64[n] microseconds: for late rows the punctuation of their source at
+            arrival, for other rows the punctuation of the scope at release. None: rows are in order
+            of event time, each with a punctuation of its event time - 1
+        late : bool[n], None: all False    scope : int64[n] >= 0, dense codes; None: the groups'
         offsets : int64[n + 1], prob : float64[m], values : float64[m, a], alternatives; NaN: none
-        Raises TypeError or ValueError, with nothing taken, for arrays that do not fit.
+        Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
+        self.held = None  # free the last snapshot's tuples
         n = np.asarray(event_time).size
         group, time = codes("group", group, n), codes("event_time", event_time, n)
         scope = group if scope is None else codes("scope", scope, n)
-        check_codes(group, scope, time)
-        self.groups.check(group, scope)
-        forced, flags = _punctuated(n, punctuation, late)
+        _check_codes(group, scope, time)
+        forced, flags = np.empty(0, np.int64), np.zeros(n, bool) if late is None else late
+        if punctuation is not None:
+            forced = np.minimum(codes("punctuation", punctuation, n), MAX_TIME_US)
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
-        self.groups.take(group, scope)
-        rows = extents.ReleasedRows(scope, time, np.diff(offsets) > 0, forced, flags)
-        judged = np.empty(n, extents.JUDGED)
-        closings = np.empty(2 * n, extents.CLOSING)
-        found = extents.sweep(rows, self.length, self.slide, self.groups.scopes, judged, closings)
-        kinds = np.bincount(judged["verdict"], minlength=extents.ABSENT + 1)
-        self.counts += [*kinds[[*VERDICTS]], judged["out_of_order"].sum(), 0]
-        if kinds[extents.JOINED] or kinds[extents.LATE]:
-            some = np.flatnonzero(np.isin(judged["verdict"], (extents.JOINED, extents.LATE)))
-            self.missed.add(group[some], judged["missed_from"][some], judged["missed_to"][some])
+        rows = ReleasedRows(group, scope, time, offsets, forced, np.asarray(flags, bool))
+        self._scopes = _with_codes(self._scopes, scope, NO_SCOPE)
+        self._groups = _with_codes(self._groups, group, NO_GROUP)
+        index, closings = np.empty(n, np.int64), np.empty(2 * n, CLOSING)
+        late_rows = np.empty(2 * n, LATE_ROW)
+        kinds, excluded, found, lates = extents.judge(
+            rows, self._grid, self._scopes, self._groups, index, closings, late_rows
+        )
+        self.counts += [*kinds[extents.LATE :], excluded, 0]
         numbers = np.arange(n) + self.next
-        batch = GroupedBatch(offsets, prob, table, np.zeros_like(time), group, time, numbers)
-        self._held.take(batch, judged)
+        self._store(rows, index, numbers, late_rows[:lates], prob, table)
         self.next += n
-        complete = self._complete(closings[:found])
-        self._held.rest(group)
-        return complete
+        return self._complete(closings[:found])
 
     def idle_groups(self) -> Ints:
-        """Groups that hold no tuple that an extent may still need: `forget` changes no answer.
+        """Return groups without tuples that an extent may still need, for `forget`.
 
-        None where extents without a tuple come out.  O(groups).
+        The result is empty if empty extents are emitted.  O(groups).
         """
-        groups = self.groups
-        known = np.flatnonzero(groups.scope_of >= 0)
+        known = np.flatnonzero(self._groups["scope"] >= 0)
         if self.empty:
             return known[:0]
-        known = known[groups.reach[known] <= groups.closed(known)]
-        return known[~np.isin(known, self.missed.table[0])]
+        of = self._groups[known]
+        known = known[of["reach"] <= self._scopes["closed"][of["scope"]]]
+        return known[~np.isin(known, self._late_rows["group"])]
 
     def forget(self, groups: Ints) -> None:
-        """Drop what is known of these groups, but for their scopes; their codes may come again."""
-        self.groups.forget(groups)
+        """Delete the state of these groups, except their scopes; their codes may be reused."""
+        self._groups[groups] = NO_GROUP
 
     def close(self, groups: Ints) -> Extents:
-        """Complete what these groups, each a scope of its own, hold, and know nothing of them any
-        more; their codes may come again."""
+        """Complete the extents of these groups, each in a separate scope, and delete their state;
+        their codes may be reused."""
         complete = self.idle(groups)
-        self.missed.leave(groups)
-        self.groups.forget(groups, scopes=True)
+        self._late_rows = self._late_rows[~np.isin(self._late_rows["group"], groups)]
+        self._groups[groups], self._scopes[groups] = NO_GROUP, NO_SCOPE
         return complete
 
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
         """Complete all extents that hold a tuple of these scopes (None: all).
 
-        The punctuation is then the last one's end - 1, so that they miss later rows before it.
+        The punctuation becomes the last end - 1, so that earlier rows that come later are late.
         """
-        known = np.arange(len(self.groups.scopes))
-        wanted = known if scopes is None else np.unique(np.asarray(scopes, np.int64))
-        wanted = wanted[(wanted >= 0) & (wanted < len(known))]
-        closings = np.empty(2 * wanted.size, extents.CLOSING)
-        found = extents.close_all(wanted, self.length, self.slide, self.groups.scopes, closings)
+        known = np.arange(len(self._scopes))
+        wanted = known if scopes is None else np.intersect1d(known, scopes)
+        closings = np.empty(2 * wanted.size, CLOSING)
+        found = extents.close_all(wanted, self._grid, self._scopes, closings)
         return self._complete(closings[:found], at_once=True)
 
     def flush(self) -> Extents:
-        """Complete all extents that hold a tuple: the stream has ended."""
+        """Complete all extents that hold a tuple, at the end of the stream."""
         return self.idle()
 
     @property
     def counters(self) -> dict[str, int]:
-        """rows; late, outside, absent: in no extent; out_of_order; skipped: extents without a
-        tuple that are not in the answers; held: tuples stored now."""
+        """Counters: rows; late, outside, absent: in no extent; out_of_order; skipped: empty extents
+        that were omitted; held: tuples stored now."""
         counts = {name: int(n) for name, n in zip(EXTENT_COUNTERS, self.counts, strict=True)}
-        return {"rows": self.next, **counts, "held": self._held.size}
+        pool = self._tuples.pool[0]
+        return {"rows": self.next, **counts, "held": int(pool["tuples"] - pool["dead"])}
 
     @property
     def numbers(self) -> Ints:
-        """Numbers of the rows whose tuples are stored now, among all rows so far, in no order."""
-        return self._held.numbers
+        """Numbers of the rows whose tuples are stored, among all rows so far, ascending."""
+        at = self._tuples.at[: self._tuples.pool[0]["tuples"]]
+        return at["number"][at["alive"] > 0]
 
     def before_saving(self) -> None:
-        late = self._held.panes.late
-        self.tuples, self.late = self._held.all(), self._held.panes.late_tuples()
-        self.joins = np.stack([late.first, late.last])
+        self._compact()
+        pool, tuples = self._tuples.pool[0], self._tuples
+        n, m = pool["tuples"], pool["alternatives"]
+        marks = {name: tuples.at[name][:n] for name in ("index", "group", "time", "number")}
+        offsets = np.append(tuples.at["begin"][:n], m)
+        self.held = GroupedBatch(offsets, tuples.prob[:m], tuples.values[:, :m], **marks)
+        self.scopes = _as_numbers(self._scopes)[:, :SAVED]
+        self.groups = _as_numbers(self._groups)[:, :SAVED]
+        self.late_rows = _as_numbers(self._late_rows)
 
     def after_loading(self) -> None:
-        self._check()
-        self._held.add(self.tuples)
-        self._held.rest(self.late.group)
-        self._held.move_complete()  # partials are computed again
-        self._held.panes.add_late(self.late, *self.joins)
-
-    def _check(self) -> None:
-        """Raise ValueError for a state that leads kernels astray."""
-        for batch in (self.tuples, self.late):
-            check_codes(batch.group, batch.number, batch.time)
-            if (batch.group >= len(self.groups.scope_of)).any():
-                raise ValueError("tuples must be of known groups")
-            check_held(batch.offsets, batch.prob, batch.values)
-        first, last = self.joins
-        if (first > last).any() or (last - first > self.length // self.slide + 1).any():
+        self._scopes = np.full(len(self.scopes), NO_SCOPE)
+        self._groups = groups = np.full(len(self.groups), NO_GROUP)
+        _as_numbers(self._scopes)[:, :SAVED] = self.scopes
+        _as_numbers(groups)[:, :SAVED] = self.groups
+        held, late_rows = self.held, self.late_rows.view(LATE_ROW)[:, 0]
+        _check_codes(held.group, held.number, held.time)
+        check_held(held.offsets, held.prob, held.values)
+        if (groups["scope"] >= len(self._scopes)).any() or (groups["arrived"] < 0).any():
+            raise ValueError("groups must be of known scopes, and count from 0")
+        used = np.append(held.group, late_rows["group"])
+        known = not used.size or 0 <= used.min() <= used.max() < len(groups)
+        if not known or (groups["scope"][used] < 0).any():
+            raise ValueError("tuples and late rows must be of known groups and scopes")
+        joined = late_rows[late_rows["tuple"] != NONE]
+        first, last, of = (joined[name] for name in ("first", "last", "tuple"))
+        if of.size != np.unique(of).size or (of < 0).any() or (of >= held.size).any():
+            raise ValueError("each late tuple must be stored, once")
+        if (
+            (held.group[of] != joined["group"]).any()
+            or (first > last).any()
+            or (last - first > self.length // self.slide + 1).any()
+        ):
             raise ValueError("late tuples must be in extents that contain them")
-        if (self.groups.scope_of[self.late.group] < 0).any():
-            raise ValueError("tuples must be of a known scope")
-        missed = self.missed.table[0]
-        if missed.size and not 0 <= missed.min() <= missed.max() < len(self.groups.scope_of):
-            raise ValueError("rows that extents missed must be of known groups")
+        extents.list_groups(self._scopes, groups, used)
+        none = np.empty(0, np.int64)
+        rows = ReleasedRows(held.group, none, held.time, held.offsets, none, none)
+        self._store(rows, held.index, held.number, late_rows, held.prob, held.values)
 
-    def _complete(self, closings: np.ndarray, at_once: bool = False) -> Extents:
-        """The extents of some closings, dropping what no further extent needs."""
-        panes = self._held.panes
+    def _store(
+        self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
+        values: Floats,
+    ) -> None:  # fmt: skip
+        """Store the rows with an index; late_rows : their late rows, tuples by place among them."""
+        n, channels = int(np.count_nonzero(index != NONE)), self._channels
+        if n:
+            self._make_room(n, prob.size)
+        begin, joined = int(self._tuples.pool[0]["tuples"]), late_rows["tuple"] != NONE
+        late, to = np.zeros(n, bool), np.empty(index.size, np.int64)
+        late[late_rows["tuple"][joined]] = True
+        if late_rows.size:
+            late_rows["tuple"][joined] += begin
+            late_rows = np.concatenate([self._late_rows, late_rows])
+            self._late_rows = late_rows[np.argsort(late_rows["group"], kind="stable")]
+        if not n:
+            return
+        self._panes = extents.store(
+            rows, index, numbers, late, prob, values, self._grid, self._groups, self._panes,
+            self._tuples, to,
+        )  # fmt: skip
+        lifted, uncertain = channels.lifted(TupleBatch(rows.offsets, prob, values, index))
+        own, prefix, top = self._partials
+        have, panes = len(own.sums), int(self._tuples.pool[0]["panes"])
+        if panes > have or (uncertain and not self._noded):
+            self._noded |= uncertain
+            room = max(panes, have * 3 // 2) if panes > have else have
+            own, prefix = self._wider(own, room), self._wider(prefix, room)
+            self._partials = Partials(own, prefix, moved(top, room))
+        extents.fill(to, begin, lifted, self._panes, self._tuples.at, own)
+
+    def _wider(self, old: Sets, room: int) -> Sets:
+        new = self._channels.room(room, self._noded)
+        for before, after in zip(old, new, strict=True):
+            after[: len(before)] = before[: len(after)]
+        return new
+
+    def _make_room(self, tuples: int, alternatives: int) -> None:
+        """Make room for more tuples, by removing dead ones if these are more than half."""
+        pool = self._tuples.pool[0]
+        n, m = int(pool["tuples"]) + tuples, int(pool["alternatives"]) + alternatives
+        if n <= self._tuples.rest.size and m <= self._tuples.owner.size:
+            return
+        if 2 * pool["dead"] > pool["tuples"]:
+            self._compact()
+            self._make_room(tuples, alternatives)
+            return
+        of, n, m = self._tuples, n * 3 // 2, m * 3 // 2
+        self._tuples = PooledTuples(
+            of.pool, moved(of.at, n), np.ones(n), *(moved(array, m) for array in of[3:])
+        )
+
+    def _compact(self) -> None:
+        """Remove the tuples that nothing needs any more."""
+        of, pool = self._tuples, self._tuples.pool[0]
+        if not pool["dead"]:
+            return
+        n, m = int(pool["tuples"]), int(pool["alternatives"])
+        kept = np.flatnonzero(of.at["alive"][:n])
+        at = of.at[kept]
+        offsets, flat = spans(at["begin"], at["end"] - at["begin"])
+        tuple_at, alternative_at = np.full(n + 1, NONE), np.full(m + 1, NONE)  # NONE stays NONE
+        tuple_at[kept], alternative_at[flat] = np.arange(kept.size), np.arange(flat.size)
+        at["begin"], at["end"] = offsets[:-1], offsets[1:]
+        at["following"] = tuple_at[at["following"]]
+        self._tuples = PooledTuples(
+            of.pool, at, np.ones(kept.size), tuple_at[of.owner[flat]], of.prob[flat],
+            of.values[:, flat], alternative_at[of.below[:, flat]],
+        )  # fmt: skip
+        pool["tuples"], pool["alternatives"], pool["dead"] = kept.size, flat.size, 0
+        panes, top = self._panes[: pool["panes"]], self._partials.top[:, : pool["panes"]]
+        panes["first"], panes["last"] = tuple_at[panes["first"]], tuple_at[panes["last"]]
+        top[:, panes["state"] == 0] = NONE
+        top[:] = alternative_at[top]
+        self._late_rows["tuple"] = tuple_at[self._late_rows["tuple"]]
+
+    def _complete(self, closings: Records, at_once: bool = False) -> Extents:
+        """Return the extents of some closings, and drop data that no further extent needs."""
         if not closings.size and self._nothing is not None:
             return self._nothing
-        self._held.wake(closings["scope"])
-        self._held.move_complete()
-        most = self.most_empty if self.empty else -1
-        found, groups, skipped = self._held.extents_of(closings, most)
-        self.counts[EXTENT_COUNTERS.index("skipped")] += skipped
-        answers, held = panes.answer(found, groups, len(self.aggregates))
-        turn = np.zeros(len(found)) if at_once else found["closing"]
-        order = np.lexsort((groups, found["number"], turn))
-        results = LawfulResults(self.aggregates, self.options, answers)
-        if results.lawful:
-            ends, rows = panes.members(found, groups)
-            for x in range(len(found)):
-                tuples = panes.tuples_at(rows[ends[x] : ends[x + 1]])
-                if self._ordered:
-                    tuples = tuples.take(np.lexsort((tuples.number, tuples.time)))
-                results.put(x, tuples)
-        end = found["number"][order] * self.slide
-        members: tuple[Ints | None, Ints | None] = (None, None)
-        if self.members:
-            members = panes.numbers_of(found[order], groups[order])
-        complete = Extents(
-            end - self.length, end, groups[order], held[order],
-            closings["at"][found["closing"][order]], self.missed.of(found, groups)[order],
-            results.measured(order), *members,
+        closings = closings[np.argsort(closings["scope"], kind="stable")]
+        found, answers, members, skipped = extents.complete(
+            closings, self._scopes, self._groups, self._late_rows, self._panes, self._tuples,
+            self._partials, self._grid, self._measures, self._most, self._listing,
         )  # fmt: skip
-        self._forget()
+        self.counts[-1] += skipped
+        m = found.size
+        turn = np.zeros(m) if at_once else closings["turn"][found["closing"]]
+        order = np.lexsort((found["group"], found["number"], turn))
+        moments = answers.reshape(m, len(self.aggregates), 3).transpose(1, 2, 0)
+        results = LawfulResults(self.aggregates, self.options, moments)
+        ends = offsets_of(found["held"])
+        if results.lawful:
+            for x in range(m):
+                results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
+        listed: tuple[Ints | None, Ints | None] = (None, None)
+        if self.members:
+            offsets, which = chosen(ends, order)
+            listed = (offsets, self._tuples.at["number"][members[which]])
+        if self._late_rows.size:
+            self._late_rows = self._late_rows[self._late_rows["group"] != NONE]
+        found = found[order]
+        end = found["number"] * self.slide
+        complete = Extents(
+            end - self.length, end, found["group"].copy(), found["held"].copy(),
+            closings["at"][found["closing"]], found["late"].copy(), results.measured(order),
+            *listed,
+        )  # fmt: skip
         if not closings.size:
             self._nothing = complete
         return complete
 
-    def _forget(self) -> None:
-        """Drop what no further extent holds or has missed."""
-        self._held.forget()
-        group = self.missed.table[0]
-        out = self.groups.closed(group)
-        if self.empty:  # extents without a tuple come out later, with the next that has one
-            previous = self.groups.previous[group]
-            some = np.maximum(previous, out - self.most_empty - 1)
-            out = np.where(previous > extents.NO_EXTENT, np.minimum(out, some), out)
-        self.missed.forget(out)
+    def _tuples_at(self, places: Ints) -> TupleBatch:
+        """Return the tuples at some places, ordered by time if an aggregate requires it."""
+        at = self._tuples.at[places]
+        if self._ordered:
+            at = at[np.lexsort((at["number"], at["time"]))]
+        offsets, flat = spans(at["begin"], at["end"] - at["begin"])
+        values = self._tuples.values[:, flat]
+        return TupleBatch(offsets, self._tuples.prob[flat], values, at["index"])
 
 
-def _punctuated(
-    n: int, punctuation: npt.ArrayLike | None, late: npt.ArrayLike | None
-) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Punctuations and late flags of n rows; both empty for rows that come by event time."""
-    flags = np.zeros(n, bool) if late is None else np.array(late, bool)
-    if punctuation is None:
-        if flags.any():
-            raise ValueError("`late` rows need a `punctuation`; got None: leave the late rows out")
-        return np.empty(0, np.int64), np.empty(0, bool)
-    if flags.shape != (n,):
-        raise ValueError(f"`late` must have {n} entries; got shape {flags.shape}")
-    return np.minimum(codes("punctuation", punctuation, n), MAX_TIME_US), flags
+def _check_codes(group: Ints, scope: Ints, time: Ints) -> None:
+    if group.size and min(int(group.min()), int(scope.min())) < 0:
+        raise ValueError("`group` and `scope` must be codes 0, 1, 2, ...; got a negative one")
+    if time.size and max(int(time.max()), -int(time.min())) > MAX_TIME_US:
+        raise ValueError(
+            f"`event_time` must lie within 2**60 microseconds of 1970; got {int(time.min())} to "
+            f"{int(time.max())}: reject such rows first"
+        )
+
+
+def measures_of(channels: Channels) -> ChannelMeasures:
+    """Return the channels of aggregates in the form that kernels take."""
+    return ChannelMeasures(
+        channels.what,
+        channels.channel,
+        np.array(channels.extreme, np.int64),
+        np.array([sign for sign, _ in channels.extremes], np.float64),
+        np.array([attribute for _, attribute in channels.extremes], np.int64),
+    )
+
+
+def _with_codes(records: Records, used: Ints, fill: Records) -> Records:
+    """Return the records with room for all codes used, and some more."""
+    many = int(used.max(initial=-1)) + 1
+    return longer(records, many + many // 4, fill) if many > len(records) else records
+
+
+def _as_numbers(records: Records) -> Ints:
+    """View records of int64 fields as int64[records, fields]."""
+    return records.view(np.int64).reshape(-1, len(records.dtype.names or ()))

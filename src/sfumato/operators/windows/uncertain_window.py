@@ -1,34 +1,26 @@
-"""Uncertain count windows."""
+"""Count windows over tuples of uncertain existence."""
 
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.approximate_law import approximate_cdf, moments
-from sfumato.kernels.windows.count.approximate_window import slide_approximately
-from sfumato.kernels.windows.count.count_boundary import (
-    CountWindow,
-    empty_window,
-    positions,
-    renewed,
-    slide,
-)
+from sfumato.kernels.windows.count.count_boundary import empty_boundary, positions, slide
 from sfumato.operators.arguments import NO_LIMIT, share, whole
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.laws.poisson_binomial import checked_existence, method_number
-from sfumato.operators.state.declared import Array, Record, Value
+from sfumato.operators.laws.poisson_binomial import checked_existence
+from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Operator
 
 
 def expected_tuples(rows: int, existence: float, confidence: float) -> int | None:
-    """About how many tuples hold `rows` existing ones, if each exists with that probability.
+    """Estimate the number of tuples with `rows` existing ones, if each has this existence.
 
     The least n with Pr(Binomial(n, existence) ≥ rows) ≥ confidence by the normal approximation
-    with continuity correction; exact for existence 1; None where no n is enough. O(1).
+    with continuity correction; exact for existence 1; None if no n is enough. O(1).
     """
     if existence == 1 or confidence <= 0:
         return rows
@@ -40,24 +32,20 @@ def expected_tuples(rows: int, existence: float, confidence: float) -> int | Non
 
 
 def join_confidence(confidence: float, probability: float) -> float:
-    """The confidence that a join with pairs of at least `probability` needs of its windows.
+    """Return the confidence that windows of a join need if its pairs have at least `probability`.
 
     Source: A, Algorithm 2 (uncert-evict-beta).
     """
     return min(confidence, 1 - probability)
 
 
-FIRST_CAPACITY = 16
-
-
 @dataclass(frozen=True)
 class UncertainWindowConfig:
-    """Arguments of an `UncertainWindow`; see there."""
+    """Arguments of an `UncertainWindow`."""
 
     rows: int
     confidence: float
     probability: float | None
-    method: str
     max_tuples: int | None
 
     def __post_init__(self) -> None:
@@ -67,18 +55,6 @@ class UncertainWindowConfig:
             share("probability", self.probability)
         if self.max_tuples is not None:
             whole("max_tuples", self.max_tuples)
-        method_number(self.method)
-
-
-class HeldExistence(NamedTuple):
-    """State of a window to save; its laws are built again at the first test."""
-
-    existence: Floats
-    indices: Ints
-    sums: Floats
-    arrived: int
-    overflow: int
-    short: int
 
 
 class UncertainWindow(Operator):
@@ -86,26 +62,24 @@ class UncertainWindow(Operator):
 
     rows : int >= 1, the window's size w in existing tuples
     confidence : float in (0, 1], alpha. The window holds the fewest newest tuples with
-        Pr(at least `rows` of them exist) >= confidence, and all tuples while none do (Algorithm 1:
-        evict the oldest while Pr(N >= rows) without it is >= confidence)
+        Pr(at least `rows` of them exist) >= confidence, or all tuples until this is reached
+        (Algorithm 1: evict the oldest while Pr(N >= rows) without it is >= confidence)
     probability : float in (0, 1], beta, or None. For operators that only report results of
-        probability >= beta: evicts at min(confidence, 1 - beta) (Algorithm 2). beta = 1 makes that
-        0; a tuple then leaves when Pr(N >= rows) without it is above 0, so that exactly those
-        stay that can still be inside with probability 1
-    method : "exact" (default), or "poisson", "normal", "refined_normal": the paper's approximate
-        laws, for comparison; they give up the guarantee
-    max_tuples : int >= 1 or None. More than these are never held: the oldest go first, counted in
-        `overflow`; while `guaranteed` is False the window is shorter than its definition says
+        probability >= beta: evicts at min(confidence, 1 - beta) (Algorithm 2). For beta = 1 this is
+        0; a tuple is then evicted when Pr(N >= rows) without it is above 0, so that exactly the
+        tuples remain that can still be inside with probability 1
+    max_tuples : int >= 1 or None, most tuples held. The oldest are evicted first and counted in
+        `overflow`; while `guaranteed` is False the window is shorter than defined
 
-    Stream indices count every arrival from 0, tuples of existence 0 too, though these never enter.
-    confidence = 1 under "exact" asks for certainty: only tuples of existence exactly 1 count.
+    Stream indices count every arrival from 0, including tuples of existence 0, which never enter.
+    confidence = 1 requires certainty: only tuples of existence exactly 1 count.
 
-    Guarantee of "exact": decisions are those of the recursion over all held tuples (RF1), at a
-    cost of O(sqrt(rows)) amortised an arrival and not O(rows^2). A test whose probability is
-    nearer to its threshold than the fast computation's error bound, which in practice means a
-    structural tie such as existence 1/2 and confidence 1/2, is decided by the plain float64
-    recursion itself, oldest tuple first: O(rows * held) for that test.
-    Decisions never depend on how arrivals are split into calls, nor on snapshot and restore.
+    Guarantee: decisions equal the recursion over all held tuples (RF1), at an amortised cost of
+    O(sqrt(rows)) per arrival instead of O(rows^2). If a probability is nearer to its threshold than
+    the error bound of the fast computation, the plain float64 recursion decides, oldest tuple
+    first: O(rows * held) for that test. In practice this only happens for structural ties, such as
+    existence 1/2 and confidence 1/2.
+    Decisions do not depend on how arrivals are split into calls, nor on snapshot and restore.
 
     Raises ValueError for arguments outside these ranges.
     Source: A, section 4 and 6.1, Algorithms 1 and 2.
@@ -115,21 +89,13 @@ class UncertainWindow(Operator):
     [0, 0, 1, 1, 4]
     """
 
-    kind, version = "uncertain_window", 2
+    kind, version = "uncertain_window", 3
     config: UncertainWindowConfig
-    _state: CountWindow
     state = {
-        "saved": Record(
-            HeldExistence,
-            {
-                "existence": Array(float, "held"),
-                "indices": Array(int, "held", low=0),
-                "sums": Array(float, 6),
-                "arrived": Value(low=0),
-                "overflow": Value(low=0),
-                "short": Value(low=0, high=1),
-            },
-        )
+        "existence": Array(float, "held"),
+        "indices": Array(int, "held", low=0),
+        "arrived": Value(low=0),
+        "status": Array(int, 2, low=0),
     }
 
     def __init__(
@@ -138,146 +104,99 @@ class UncertainWindow(Operator):
         confidence: float,
         probability: float | None = None,
         *,
-        method: str = "exact",
         max_tuples: int | None = None,
     ) -> None:
-        self.config = UncertainWindowConfig(rows, confidence, probability, method, max_tuples)
-        self.rows, self.max_tuples, self.method = whole("rows", rows), max_tuples, method
+        self.config = UncertainWindowConfig(rows, confidence, probability, max_tuples)
+        self.rows, self.max_tuples = whole("rows", rows), max_tuples
         self.confidence, self.probability = float(confidence), probability
-        self._number = method_number(method)
-        self._target = self.confidence
+        target = self.confidence
         if probability is not None:
-            self._target = min(self.confidence, 1.0 - float(probability))
-        self._limit = NO_LIMIT if self.max_tuples is None else self.max_tuples
-        self.clear()
+            target = min(self.confidence, 1.0 - float(probability))
+        self._rule = self.rows, target, NO_LIMIT if max_tuples is None else max_tuples
+        self._boundary = empty_boundary()
+        self.existence: Floats = np.empty(0)  # of the held tuples, oldest first
+        self.indices: Ints = np.empty(0, np.int64)  # stream indices of these
+        self.arrived = 0  # number of arrivals: the next one's stream index
+        self.status: Ints = np.zeros(2, np.int64)  # evicted by `max_tuples`; not `guaranteed`
 
     def extend(self, existence: npt.ArrayLike) -> Ints:
-        """Take arrivals in order; where the window began after each.
+        """Process arrivals in order. Returns the start of the window after each.
 
         existence : float array [n] in [0, 1] (up to 1 + 1e-9, clipped)
         Returns int64[n]: the stream index of the oldest tuple held after each arrival, or the
         next arrival's index while none is held.
-        Raises ValueError, with nothing taken, for a wrong dimension, NaN or values out of range.
+        Raises ValueError, with state unchanged, for a wrong dimension, NaN or values out of range.
         """
         arrivals = checked_existence(existence)
-        starts = np.empty(arrivals.size, dtype=np.int64)
-        done = self._slide(arrivals, 0, starts)
-        while done < arrivals.size:
-            self._state = renewed(self._state, self.rows, self._target)
-            done = self._slide(arrivals, done, starts)
+        enters = np.flatnonzero(arrivals > 0.0)
+        begin, heads = self.existence.size, np.empty(enters.size, np.int64)
+        held = np.concatenate([self.existence, arrivals[enters]])
+        indices = np.concatenate([self.indices, enters + self.arrived])
+        self._boundary = slide(self._boundary, held, begin, self._rule, self.status, heads)
+        # An arrival that does not enter leaves the window unchanged, empty at first.
+        starts = np.append(indices[heads], self.start)[np.cumsum(arrivals > 0.0) - 1]
+        if not begin:
+            before = np.cumsum(arrivals > 0.0) == 0
+            starts[before] = self.arrived + np.flatnonzero(before) + 1
+        if enters.size:
+            self.existence, self.indices = held[heads[-1] :], indices[heads[-1] :]
+        self.arrived += arrivals.size
         return starts
 
     def in_window(self, j: Any) -> Any:
-        """T_j: probability that tuple j, if it exists, is among the `rows` newest existing ones.
+        """Return T_j: the probability that tuple j, if it exists, is among the `rows` newest.
 
-        j : stream index of a held tuple (gives a float), or an array of them (float64 array)
-        Exactly 1.0 when fewer than `rows` tuples of existence > 0 are newer. Under an approximate
-        `method` the probability is approximate too.
+        j : stream index of a held tuple (returns a float), or an array of them (float64 array)
+        Exactly 1.0 if fewer than `rows` tuples of existence > 0 are newer.
         Raises ValueError for a tuple that has not arrived, never entered or was evicted.
-        Cost: one pass over the tuples newer than the oldest asked for.
+        Cost: one pass over the tuples newer than the oldest requested.
         Source: A, equation (24).
         """
         wanted = np.asarray(j)
         if wanted.dtype.kind not in "iu":
             raise ValueError(f"`j` must be a stream index or an array of them; got {j!r:.80}")
-        held, first = self.existence, self._places(wanted.reshape(-1).astype(np.int64)) + 1
-        if self._number == 0:
-            values = positions(held, first, np.full(first.size, held.size), self.rows)
-        else:
-            values = np.array([self._approximate_position(held[i:]) for i in first])
+        first = self._places(wanted.reshape(-1).astype(np.int64)) + 1
+        values = positions(self.existence, first, np.full(first.size, self.held), self.rows)
         return float(values[0]) if wanted.ndim == 0 else values.reshape(wanted.shape)
 
-    @property
-    def saved(self) -> HeldExistence:
-        """The state as it is saved: 16 bytes for each tuple held."""
-        short = int(self._state.marks[0]["short"])
-        return HeldExistence(
-            self.existence, self.indices, self._state.sums, self.arrived, self.overflow, short
-        )
-
-    @saved.setter
-    def saved(self, saved: HeldExistence) -> None:
-        held, indices = saved.existence, saved.indices
-        before = np.diff(indices, prepend=-1, append=max(saved.arrived, 0))
-        if not ((held > 0.0) & (held <= 1.0)).all() or (before <= 0).any():
+    def after_loading(self) -> None:
+        before = np.diff(self.indices, prepend=-1, append=self.arrived)
+        if not ((self.existence > 0.0) & (self.existence <= 1.0)).all() or (before <= 0).any():
             raise ValueError("tuples held must have existed, one after the other")
-        if held.size > self._limit or (self.max_tuples is None and (saved.overflow or saved.short)):
+        if self.held > self._rule[2] or self.status[1] > (self.status[0] > 0):
             raise ValueError(f"a window of at most {self.max_tuples} tuples cannot hold these")
-        self.recall(saved)
-
-    def recall(self, saved: HeldExistence) -> None:
-        """Go on from what `saved` was, of this window or of another one of the same config."""
-        held, indices = saved.existence, saved.indices
-        state = empty_window(max(FIRST_CAPACITY, held.size + 1))._replace(sums=saved.sums)
-        state.held[: held.size] = held
-        state.at[: held.size] = indices
-        marks = state.marks[0]
-        marks["tail"], marks["ones"] = held.size, np.count_nonzero(held == 1.0)
-        for name in ("arrived", "overflow", "short"):
-            marks[name] = getattr(saved, name)
-        self._state = state
-
-    def clear(self) -> None:
-        """Reset the window."""
-        self._state = empty_window(FIRST_CAPACITY)
-
-    @property
-    def arrived(self) -> int:
-        """Tuples that have arrived: the next one's stream index."""
-        return int(self._state.marks[0]["arrived"])
 
     @property
     def held(self) -> int:
-        """Tuples held now, w'."""
-        marks = self._state.marks[0]
-        return int(marks["tail"] - marks["head"])
+        """Number of tuples held, w'."""
+        return self.indices.size
 
     @property
     def start(self) -> int:
-        """Stream index of the oldest tuple held; `arrived` when none is."""
+        """Stream index of the oldest tuple held; `arrived` if the window is empty."""
         return int(self.indices[0]) if self.held else self.arrived
 
     @property
-    def existence(self) -> Floats:
-        """Existence of the tuples held, oldest first: float64[held], a copy."""
-        return self._state.held[self._span()].copy()
-
-    @property
-    def indices(self) -> Ints:
-        """Stream indices of the tuples held, oldest first: int64[held], a copy."""
-        return self._state.at[self._span()].copy()
-
-    @property
     def overflow(self) -> int:
-        """Tuples evicted so far only because of `max_tuples`."""
-        return int(self._state.marks[0]["overflow"])
+        """Number of tuples evicted only because of `max_tuples`."""
+        return int(self.status[0])
 
     @property
     def guaranteed(self) -> bool:
-        """True if the window is as long as its definition says.
+        """True if the window is as long as defined.
 
         False from an eviction by `max_tuples` until the algorithm itself next evicts a tuple,
-        which shows that enough of them are held again.
+        which shows that enough tuples are held again.
         """
-        return not self._state.marks[0]["short"]
+        return not self.status[1]
 
     @property
     def recursions(self) -> int:
-        """Tests the plain recursion had to decide, since the window was made or restored."""
-        return int(self._state.marks[0]["recursions"])
-
-    def _span(self) -> slice:
-        marks = self._state.marks[0]
-        return slice(int(marks["head"]), int(marks["tail"]))
-
-    def _slide(self, arrivals: Floats, done: int, starts: Ints) -> int:
-        given = arrivals, done, self.rows, self._target, self._limit, starts
-        if self._number == 0:
-            return slide(self._state, *given)
-        return slide_approximately(self._state, self._number, *given)
+        """Number of tests decided by the plain recursion since construction or restoring."""
+        return int(self._boundary.marks[0]["recursions"])
 
     def _places(self, indices: Ints) -> Ints:
-        """Where the tuples of these stream indices are among the held ones."""
+        """Return the positions of these stream indices among the held tuples."""
         held = self.indices
         places = np.searchsorted(held, indices)
         found = places < held.size
@@ -292,9 +211,3 @@ class UncertainWindow(Operator):
         if j < self.start:
             return f"tuple {j} is not held: the window begins at {self.start}"
         return f"tuple {j} never entered the window: its existence was 0"
-
-    def _approximate_position(self, newer: Floats) -> float:
-        if newer.size < self.rows:
-            return 1.0
-        counts = np.array([self.rows - 1.0])
-        return float(approximate_cdf(self._number, counts, *moments(newer))[0, 0])

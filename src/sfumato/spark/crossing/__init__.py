@@ -1,4 +1,5 @@
-"""Rows on their way to Python and back: raw columns, buckets, chunks, counters and gauges.
+"""Transfer of rows between Spark and Python.
 
-Open to `static`, `state` and `runtime`.
+`chunks` packs rows by bucket and renames raw columns; `figures` carries counters and gauges next
+to the answers. Used by `runtime`, `state` and `static`.
 """

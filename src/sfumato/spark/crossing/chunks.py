@@ -1,26 +1,41 @@
-"""Rows packed into binary chunks, so that a stateful operator reads few cells and many rows.
+"""Rows packed into binary chunks, so that a stateful operator reads few cells with many rows.
 
-A chunk is one Arrow IPC stream with the rows of one bucket of keys. Packing and unpacking are
-stateless; handing single cells between Spark and Python is what makes Python operators slow.
+A chunk is one Arrow IPC stream with rows of one bucket of keys. Packing and unpacking are
+stateless. Spark partitions rows by hashing a number, and might put 20 of 32 buckets into one of two
+partitions. The hash of an int is invertible: bucket i of a stream is sent under the int with hash i
+(its place), so that it is in partition i modulo the number of partitions.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+import gc
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
-from sfumato.spark.crossing.buckets import BUCKET, place
-from sfumato.spark.crossing.gc_freezer import after_batch
+from sfumato.spark.model.columns import without_constraints
 
+BUCKET = "__bucket"
+WORD_MASK = 0xFFFFFFFF
+# MurmurHash3 of one int, as computed by Spark: the seed, the odd factors by which a word is
+# multiplied modulo 2**32, and the addend.
+SEED, FIRST, SECOND, MIX, LAST, FINAL = 42, 0xCC9E2D51, 0x1B873593, 5, 0x85EBCA6B, 0xC2B2AE35
+ADDED, BYTES = 0xE6546B64, 4
 PLACES_COLUMN = "__places"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
-QUERY = -1  # the place, without rows, in which a stream keeps the query that it belongs to
-GATHERED = 32_768  # rows that are packed together, while Spark makes the next ones
-MAX_ROWS = 65_536  # of an unpacked batch: bounds the rows that a downstream operator holds
-MAX_BYTES = 16 << 20  # of a chunk, and of an unpacked batch, unless one row has more
+QUERY = -1  # a place without rows, in which a stream stores the query it belongs to
+GATHERED = 32_768  # rows packed together while Spark produces the next ones
+MAX_ROWS = 65_536  # rows of an unpacked batch; bounds the rows held by a downstream operator
+FROZEN = 120.0  # seconds
+MAX_BYTES = 16 << 20  # of a chunk and of an unpacked batch, unless one row is larger
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -38,30 +53,30 @@ def from_bytes(data: bytes) -> pa.Table:
 
 
 def parts(table: pa.Table) -> Iterator[bytes]:
-    """Yield the rows as streams of at most MAX_BYTES, unless one row has more."""
+    """Yield the rows as streams of at most MAX_BYTES, unless a single row is larger."""
     most = _rows_within(table)
     for start in range(0, table.num_rows, most):
         part = table.slice(start, most)
         data = to_bytes(part)
         if len(data) <= MAX_BYTES or part.num_rows == 1:
             yield data
-        else:  # rows of very different sizes
+        else:  # row sizes vary widely
             half = part.num_rows // 2
             yield from parts(part.slice(0, half))
             yield from parts(part.slice(half))
 
 
 def _rows_within(table: pa.Table) -> int:
-    """Return how many rows of a table have MAX_BYTES on average; at least one."""
+    """Return the number of rows that take MAX_BYTES on average; at least one."""
     return max(1, int(MAX_BYTES * table.num_rows // max(table.nbytes, 1)))
 
 
 def pack(df: DataFrame, side: int, tasks: int = 1) -> DataFrame:
     """Return chunks (place, side, chunk) of a frame with an int column BUCKET.
 
-    tasks : how many operators get each chunk; those of bucket i are at the places of the numbers
-        from i * tasks on
-    On a stream every task that has rows first yields one chunk of place QUERY, without rows.
+    tasks : number of operators that get each chunk; bucket i has the places of the numbers from
+        i * tasks on
+    On a stream, every task with rows first yields one chunk without rows at the place QUERY.
     """
     asks = df.isStreaming
 
@@ -80,8 +95,7 @@ def pack(df: DataFrame, side: int, tasks: int = 1) -> DataFrame:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows of several batches together, GATHERED or about MAX_BYTES: one of Spark's
-    batches has few rows of a bucket, and each chunk costs something."""
+    """Yield tables of GATHERED rows or about MAX_BYTES, since each chunk has a fixed cost."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting += [batch] if batch.num_rows else []
@@ -101,7 +115,7 @@ def _chunks(table: pa.Table, side: int, tasks: int) -> Iterator[pa.RecordBatch]:
     if len(present) > 1:
         rows = rows.take(pa.array(order))
     ends = np.append(starts[1:], len(buckets))
-    whole = rows.nbytes <= MAX_BYTES  # then so is each chunk
+    whole = rows.nbytes <= MAX_BYTES  # then each chunk is, too
     found: list[tuple[list[int], bytes]] = []
     for bucket, start, end in zip(present.tolist(), starts, ends, strict=True):
         of = rows.slice(start, end - start)
@@ -126,7 +140,7 @@ def _batch(found: list[tuple[list[int], bytes]], side: int) -> pa.RecordBatch:
 
 
 def unpack(df: DataFrame, schema: StructType) -> DataFrame:
-    """Return the rows of a frame's column `chunk`, with the columns of the given schema."""
+    """Return the rows in a frame's column `chunk`, with the columns of the given schema."""
     names = schema.fieldNames()
 
     def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -143,3 +157,111 @@ def batches_of(rows: pa.Table) -> list[pa.RecordBatch]:
     """Return the rows in batches of at most MAX_ROWS and about MAX_BYTES."""
     found: list[pa.RecordBatch] = rows.to_batches(min(MAX_ROWS, _rows_within(rows)))
     return found
+
+
+class GcFreezer:
+    """Exclusion of operators from garbage collection, which PySpark runs after every task.
+
+    A collection visits every object, and an operator with many keys has millions. Objects alive
+    after a micro-batch are frozen (gc.freeze). Occasionally they are unfrozen until the next
+    collection has also found the frozen garbage.
+    clock : seconds, never decreasing
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until = clock()
+        self._awaited = 0  # number of full collections before the next freeze
+
+    def after_batch(self, evicted: bool = False) -> None:
+        """End a micro-batch. evicted : operators were evicted, and their memory is needed"""
+        now, collections = self._clock(), gc.get_stats()[-1]["collections"]
+        if evicted or now >= self._until:
+            gc.unfreeze()
+            self._until, self._awaited = now + FROZEN, collections + 1
+        elif collections >= self._awaited:
+            gc.freeze()
+
+
+_HERE = GcFreezer()
+
+
+def after_batch(evicted: bool = False) -> None:
+    """End a micro-batch of this process; see `GcFreezer`."""
+    _HERE.after_batch(evicted)  # a function, because Spark would copy an object into tasks
+
+
+@dataclass(frozen=True)
+class RawRows:
+    """The rows of one frame under generated column names.
+
+    frame : BUCKET, an int column, and the other columns
+    columns : generated name by name in the user's frame
+    kinds : type by generated name
+    """
+
+    frame: DataFrame
+    columns: Mapping[str, str]
+    kinds: Mapping[str, DataType]
+
+
+# The frame, the columns to select from it with their types, and the columns that decide the bucket.
+SelectedColumns = tuple[DataFrame, Mapping[str, tuple[Column, DataType]], Sequence[Column]]
+
+
+def raw_rows(selections: Sequence[SelectedColumns], buckets: int) -> list[RawRows]:
+    """Return the rows of frames under short column names.
+
+    Columns of one type have the same names in all frames, so that rows of several frames can be
+    sorted together in few columns. Names are assigned and ties computed at a point where Spark
+    derives nothing from them.
+    """
+    numbers: dict[str, int] = {}  # type -> number of columns so far
+    found = []
+    for frame, columns, key in selections:
+        names, count, cells = dict[str, str](), Counter[int](), list[Column]()
+        for name, (cell, kind) in columns.items():
+            number = numbers.setdefault(kind.json(), len(numbers))
+            names[name] = f"c{number}_{count[number]}"
+            count[number] += 1
+            cells.append(cell.alias(names[name]))
+        rows = frame.select(*cells, _bucket(key, buckets).alias(BUCKET))
+        kinds = {names[name]: kind for name, (_, kind) in columns.items()}
+        found.append(RawRows(without_constraints(rows), names, kinds))
+    return found
+
+
+def _bucket(keys: Sequence[Column], buckets: int) -> Column:
+    return F.pmod(F.xxhash64(*keys), F.lit(buckets)).cast("int") if keys else F.lit(0)
+
+
+def spark_hash(value: int) -> int:
+    """Return the hash of an int that Spark uses for partitioning."""
+    mixed = _rotated(value * FIRST & WORD_MASK, 15) * SECOND & WORD_MASK
+    found = (_rotated(SEED ^ mixed, 13) * MIX + ADDED & WORD_MASK) ^ BYTES
+    found = (found ^ found >> 16) * LAST & WORD_MASK
+    found = (found ^ found >> 13) * FINAL & WORD_MASK
+    return _signed(found ^ found >> 16)
+
+
+@cache
+def place(bucket: int) -> int:
+    """Return the int whose `spark_hash` is a number from 0 to 2**31 - 1."""
+    word = _unshifted(_unshifted(bucket, 16) * pow(FINAL, -1, 1 << 32) & WORD_MASK, 13)
+    word = _unshifted(word * pow(LAST, -1, 1 << 32) & WORD_MASK, 16)
+    word = ((word ^ BYTES) - ADDED) * pow(MIX, -1, 1 << 32) & WORD_MASK
+    word = (_rotated(word, 32 - 13) ^ SEED) * pow(SECOND, -1, 1 << 32) & WORD_MASK
+    return _signed(_rotated(word, 32 - 15) * pow(FIRST, -1, 1 << 32) & WORD_MASK)
+
+
+def _rotated(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & WORD_MASK
+
+
+def _unshifted(word: int, bits: int) -> int:
+    """Invert x ^ x >> bits; bits > 10."""
+    return word ^ word >> bits ^ word >> 2 * bits
+
+
+def _signed(word: int) -> int:
+    return word if word < 1 << 31 else word - (1 << 32)

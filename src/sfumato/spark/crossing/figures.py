@@ -1,7 +1,7 @@
-"""Counters and gauges of an operator, in columns next to its answers: one list per type of them.
+"""Counters and gauges of an operator, next to its answers: one list column per type.
 
-A column for each, some dozens, would cost too much: Spark plans, compiles and passes on every
-column of a micro-batch, at each place where something is observed.
+One column per counter would be slow: Spark plans, compiles and passes on every column of a
+micro-batch at each observation point.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructType
 
 from sfumato.reports import IDENTITY, METRIC_PREFIX
+from sfumato.spark.model.columns import arrow_schema
 
-if TYPE_CHECKING:  # a process beside the driver imports this, and must not import kernels
-    from sfumato.tables.operator import OperatorConfig
+if TYPE_CHECKING:  # a process next to the driver imports this: no kernels
+    from sfumato.tables.reading.chain import ChainConfig
 
-# Where figures of a kind, as Spark calls it, are; what one is for Spark and for Arrow.
-FIGURE_COLUMNS: dict[str, tuple[str, DataType, pa.DataType]] = {
-    "long": ("numbers", LongType(), pa.int64()),
-    "string": ("texts", StringType(), pa.string()),
-    "array<long>": ("lists", ArrayType(LongType()), pa.list_(pa.int64())),
+# The column of metrics of a kind (Spark's name of a type), and the type of one metric.
+FIGURE_COLUMNS: dict[str, tuple[str, DataType]] = {
+    "long": ("numbers", LongType()),
+    "string": ("texts", StringType()),
+    "array<long>": ("lists", ArrayType(LongType())),
 }
 
 
 class MetricsName(str):
-    """The name of what an operator observes, `sfumato_KIND_NAME`.
+    """The name of an operator's observed metrics, `sfumato_KIND_NAME`.
 
     kind : of the operator     given : whether the user chose NAME
     """
@@ -37,17 +38,13 @@ class MetricsName(str):
     given: bool
 
     def __new__(cls, kind: str, name: str, *, given: bool = False) -> MetricsName:
-        """Return the name of an operator of this kind."""
+        """Create the name for an operator of this kind."""
         found = super().__new__(cls, f"{METRIC_PREFIX}{kind}_{name}")
         found.kind, found.given = kind, given
         return found
 
     def identity(self, side: str = "", step: int = 1) -> list[Column]:
-        """Return the fields that say whose an observed row is.
-
-        side : of an input or answers, see `OperatorPart`
-        step : the operator's number in its chain
-        """
+        """Return the fields that identify the source of an observed row."""
         values = (self.kind, self.removeprefix(METRIC_PREFIX), step, side)
         return [F.lit(of).alias(name) for name, of in zip(IDENTITY, values, strict=True)]
 
@@ -56,19 +53,18 @@ class OperatorFigures:
     """The counters and gauges of an operator. kinds : name -> Spark's name of its type"""
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
-        self.names: dict[str, list[str]] = {}  # by kind: those of a column, in order
+        self.names: dict[str, list[str]] = {}  # by kind: the metrics in a column, in order
         for name, kind in kinds.items():
             self.names.setdefault(kind, []).append(name)
 
     @classmethod
-    def of(cls, blueprint: OperatorConfig) -> OperatorFigures:
-        """Return those of an operator."""
+    def of(cls, blueprint: ChainConfig) -> OperatorFigures:
         gauges = {name: of for name, (of, _) in blueprint.gauges.items()}
         return cls(dict.fromkeys(blueprint.counters, "long") | gauges)
 
     @property
     def columns(self) -> StructType:
-        """The columns."""
+        """Return the columns as a Spark type."""
         found = StructType()
         for kind in self.names:
             found = found.add(FIGURE_COLUMNS[kind][0], ArrayType(FIGURE_COLUMNS[kind][1]))
@@ -76,15 +72,12 @@ class OperatorFigures:
 
     @property
     def fields(self) -> list[pa.Field]:
-        """The same as Arrow's."""
-        return [
-            pa.field(FIGURE_COLUMNS[kind][0], pa.list_(FIGURE_COLUMNS[kind][2]))
-            for kind in self.names
-        ]
+        """Return the columns as Arrow fields."""
+        return list(arrow_schema(self.columns))
 
     @property
     def places(self) -> dict[str, str]:
-        """Each figure by its name, in SQL."""
+        """Return the SQL expression of each metric, by name."""
         return {
             name: f"{FIGURE_COLUMNS[kind][0]}[{place}]"
             for kind, names in self.names.items()
@@ -92,7 +85,7 @@ class OperatorFigures:
         }
 
     def cells(self, known: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """A row of the columns; NULL for figures that are not known."""
+        """Return one row of the columns; metrics that are not known are NULL."""
         return {
             FIGURE_COLUMNS[kind][0]: [known.get(name) for name in names]
             for kind, names in self.names.items()

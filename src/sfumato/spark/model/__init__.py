@@ -1,4 +1,5 @@
-"""Frames and columns of Spark: alternatives, expressions, validity, repositories, texts of users.
+"""Spark frames and columns: alternatives, expressions, validity, repositories, untrusted text.
 
-Open to `api` and to `sql`.
+`frame` reads a user's frame, `outside_text` checks text before Spark gets it, `declared_frame`
+handles frames that Spark has not analysed.
 """

@@ -1,10 +1,8 @@
-"""Spark's functions that a text from outside may call.
+"""Spark functions that untrusted text may call; each computes from its arguments only.
 
-Each computes from its arguments alone. The list leaves out functions that call Java methods, open
-files or URLs named in an argument or an option, or resolve a name made up while the query runs:
-`reflect`, `java_method`, `try_reflect`, `identifier`, `input_file_name` and its like, and the
-functions of XML, Avro and Protobuf. A function of a later version of Spark is added here once it
-has been read.
+The list omits functions that call Java methods, open files or URLs given by an argument or option,
+or resolve names at run time (`reflect`, `identifier`, `input_file_name` and similar), and all
+functions of XML, Avro and Protobuf. Functions of later Spark versions are added after review.
 """
 
 _FUNCTIONS = """
@@ -82,7 +80,7 @@ _FUNCTIONS = """
     vector_sum version weekday weekofyear width_bucket window window_time xxhash64 year zeroifnull
     zip_with
 """
-# Words of Spark's grammar before a parenthesis that opens no arguments of a function.
+# Keywords before a parenthesis that is not the argument list of a function.
 _SYNTAX = """
     aggregate all and any as between by case cast cross cube dec decimal distinct div else escape
     except exclude exists extend extract filter for from full group having if ilike in inner

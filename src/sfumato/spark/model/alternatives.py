@@ -1,9 +1,8 @@
-"""The uncertain tuple as Spark columns: how it is made, and numbers off its alternatives.
+"""The uncertain tuple as a Spark column: its construction, and measures of its alternatives.
 
-Everything here is a Spark SQL expression: it runs in the JVM, on streaming and static frames
-alike, without Python workers. A tuple's alternatives are an
-``array<struct<prob: double, ATTR: double, ...>>``: mutually exclusive values, each with its
-probability; the rest to 1 is the probability that the tuple does not exist.
+All functions are Spark SQL expressions: they run in the JVM, on streaming and static frames.
+Alternatives are an ``array<struct<prob: double, ATTR: double, ...>>``: mutually exclusive values
+with probabilities; the remainder to 1 is the probability that the tuple does not exist.
 """
 
 import re
@@ -32,7 +31,7 @@ def alternatives(
     points: bool = False,
     normalize: bool = False,
 ) -> Column:
-    """`alternatives` as a column of Spark."""
+    """Implement `alternatives` as a Spark column."""
     names = None if attributes is None else _listed(attributes)
     field = None if prob is None else _field_of(values, prob)
     wanted = wanted_values(
@@ -61,27 +60,26 @@ def alternatives(
 
 
 def _element(column: str | Column, wanted: str) -> Column:
-    """Return an element of an array column, for `_of_types`, with the wanted type in its text."""
+    """Return an element of an array column, for `_of_types`, with the expected type in its text."""
     return F.get(column_of(column), F.length(F.lit(wanted)))
 
 
 def _of_types(made: Column, *elements: Column) -> Column:
-    """Return `made` next to expressions that are never computed: for columns of other types Spark
-    refuses these, with an error that quotes the wanted type, before it reads `made`."""
+    """Return `made` in an expression that Spark refuses if `elements` have other types."""
     unknown = [element.isNull() for element in elements]
     never = reduce(lambda a, b: a & b, unknown, F.lit(False))
     return F.when(never, None).otherwise(made).alias(ALTERNATIVES)
 
 
 def _field_of(values: str | Column, prob: str | Column) -> str | None:
-    """Return the field of `values` that `prob` names, "score" of "scores.score", or None."""
+    """Return the field of `values` named by `prob`, "score" for "scores.score", or None."""
     whole, part = (re.sub(r"^Column<'(.*)'>$", r"\1", str(given)) for given in (values, prob))
     found = re.fullmatch(re.escape(whole) + r"(?:\.(\w+)|\.`([^`]+)`|\['?(\w+)'?\])", part)
     return None if found is None else next(filter(None, found.groups()))
 
 
 def _as_it_is(struct: Column, field: str, names: Sequence[str] | None) -> Column:
-    """Return a struct as an alternative: `field` is the probability, others (`names`) stay."""
+    """Return a struct as an alternative: `field` is the probability, `names` are the attributes."""
     weight = struct[field].cast("double")
     if names is not None:
         return F.struct(weight.alias(PROB), *(struct[name].alias(name) for name in names))
@@ -90,11 +88,11 @@ def _as_it_is(struct: Column, field: str, names: Sequence[str] | None) -> Column
 
 
 def _summing_to_one(given: Column, normalize: bool) -> Column:
-    """Return the alternatives without probability 0; their sum is 1 where it has to be."""
+    """Return the alternatives without probability 0, scaled to sum 1 if required."""
 
     def scaled(some: Column, total: Column) -> Column:
         if normalize:
-            # Numbers that cannot be probabilities are not scaled.
+            # Numbers that are not valid probabilities are not scaled.
             wrong = F.exists(some, lambda a: ~F.coalesce(a["prob"] > 0.0, F.lit(False)))
             scales = (total > 0.0) & (total < float("inf")) & ~wrong
         else:
@@ -102,27 +100,35 @@ def _summing_to_one(given: Column, normalize: bool) -> Column:
         by = F.when(scales, total).otherwise(1.0)
         return F.transform(some, lambda a: a.withField("prob", a["prob"] / by))
 
+    def total_of(some: Column) -> Column:
+        return _total(some, lambda a: a["prob"].cast("double"), lambda total: total)
+
     some = F.filter(given, lambda a: a["prob"].isNull() | (a["prob"] != 0.0))
-    return _once(some, lambda of: _once(_total(of), lambda total: scaled(of, total)))
+    return _once(some, lambda of: _once(total_of(of), lambda total: scaled(of, total)))
 
 
 def _once(value: Column, of: Callable[[Column], Column]) -> Column:
-    """Return the result of a function of a value that is computed once, whatever its uses."""
+    """Return a function of a value that is computed only once, however often it is used."""
     return F.transform(F.array(value), of)[0]
 
 
-def _total(alternatives_: Column) -> Column:
-    """Return the sum of the probabilities, with compensation."""
+def _total(
+    alternatives_: Column, term: Callable[[Column], Column], rule: Callable[[Column], Column]
+) -> Column:
+    """Return a rule applied to the compensated sum (Neumaier) of a term."""
     start = F.struct(F.lit(0.0).alias("total"), F.lit(0.0).alias("lost"))
 
     def step(acc: Column, a: Column) -> Column:
-        return compensated(acc, a["prob"].cast("double"))
+        total, added = acc["total"], term(a)
+        larger = total + added
+        lost = F.when(total >= added, (total - larger) + added).otherwise((added - larger) + total)
+        return F.struct(larger.alias("total"), (acc["lost"] + lost).alias("lost"))
 
-    return F.aggregate(alternatives_, start, step, lambda acc: acc["total"] + acc["lost"])
+    return F.aggregate(alternatives_, start, step, lambda acc: rule(acc["total"] + acc["lost"]))
 
 
 def _part(place: int | str) -> Callable[[Column], Column]:
-    """Return a function that takes a coordinate by its number, or a field by its name."""
+    """Return a function that selects a coordinate by number or a field by name."""
     return lambda value: value[place] if isinstance(place, str) else F.get(value, F.lit(place))
 
 
@@ -138,7 +144,7 @@ def max_alternatives() -> int:
 def samples(
     means: Sequence[Any], sds: Sequence[Any], points: np.ndarray, names: Sequence[str]
 ) -> Column:
-    """`samples` as a column of Spark. points : float64[n, number of attributes], standard errors"""
+    """Implement `samples` as a Spark column. points : float64[n, attributes], standard errors"""
     centres = [column_of(of).cast("double") for of in means]
     widths = [F.lit(float(s)) if isinstance(s, int | float) else column_of(s) for s in sds]
     missing = F.lit(False)
@@ -156,29 +162,25 @@ def samples(
 
 
 def existence(column: str | Column = ALTERNATIVES) -> Column:
-    """`existence` as a column of Spark."""
+    """Implement `existence` as a Spark column."""
     alternatives_ = column_of(column)
-    start = F.struct(F.lit(0.0).alias("total"), F.lit(0.0).alias("lost"))
     terms = F.size(alternatives_)
 
-    def rule(acc: Column) -> Column:
-        total = F.nanvl(acc["total"] + acc["lost"], F.lit(None).cast("double"))
+    def term(a: Column) -> Column:
+        prob = a["prob"].cast("double")
+        return F.when((prob >= 0.0) & (prob <= 1.0), prob)
+
+    def rule(total: Column) -> Column:
+        total = F.nanvl(total, F.lit(None).cast("double"))
         total = F.when(total <= 1.0 + EXCESS, total)
         certain = (total > 1.0) | ((terms > 1) & (total >= F.lit(1.0) - terms * F.lit(2.0**-52)))
         return F.when(certain, 1.0).otherwise(total)
 
-    def step(acc: Column, a: Column) -> Column:
-        term = a["prob"].cast("double")
-        return compensated(acc, F.when((term >= 0.0) & (term <= 1.0), term))
-
-    return F.aggregate(alternatives_, start, step, rule).alias("existence")
+    return _total(alternatives_, term, rule).alias("existence")
 
 
 def total_probability(alternatives: str) -> str:
-    """Return SQL for the probability of some of a result's outcomes.
-
-    The rule of certainty of all operators: a sum that misses 1 by at most 1e-12 is 1.
-    """
+    """Return SQL for the total probability of some outcomes of a result."""
     certain = f"if(`:s` >= {1.0 - CERTAIN!r}D, 1D, `:s`)"
     return f"aggregate({alternatives}, 0D, (`:s`, `:v`) -> `:s` + `:v`.prob, `:s` -> {certain})"
 
@@ -186,7 +188,7 @@ def total_probability(alternatives: str) -> str:
 def expected(
     attribute: str, column: str | Column = ALTERNATIVES, *, conditional: bool = False
 ) -> Column:
-    """`expected` as a column of Spark."""
+    """Implement `expected` as a Spark column."""
     total = F.aggregate(
         column_of(column), F.lit(0.0), lambda acc, a: acc + a["prob"] * _number(a, attribute)
     )
@@ -197,7 +199,7 @@ def expected(
 def stddev(
     attribute: str, column: str | Column = ALTERNATIVES, *, conditional: bool = False
 ) -> Column:
-    """`stddev` as a column of Spark."""
+    """Implement `stddev` as a Spark column."""
     mean = expected(attribute, column, conditional=conditional)
     alternatives_ = column_of(column)
     spread = F.aggregate(
@@ -215,7 +217,7 @@ def stddev(
 
 
 def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> Column:
-    """`quantile` as a column of Spark."""
+    """Implement `quantile` as a Spark column."""
     alternatives_ = column_of(column)
     ordered = F.array_sort(
         F.transform(
@@ -223,7 +225,7 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
             lambda a: F.struct(_number(a, attribute).alias("v"), a["prob"].alias("p")),
         )
     )
-    # Sums of a few dozen doubles differ by some ulps with their order; 1e-12 absorbs that.
+    # The sum of a few dozen doubles varies by some ulps with their order; 1e-12 absorbs this.
     level = F.lit(float(q)) * existence(column) - F.lit(1e-12)
     start = F.struct(F.lit(0.0).alias("mass"), F.lit(None).cast("double").alias("v"))
 
@@ -240,7 +242,7 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
 
 
 def _number(alternative: Column, attribute: str) -> Column:
-    """Return an attribute of an alternative; raise an error for text, which Spark would cast."""
+    """Return an attribute of an alternative; raises an error for text, which Spark would cast."""
     value = alternative[attribute]
     refused = F.raise_error(
         f"the attribute `{attribute}` must be of numbers; it is string: its expected value, "
@@ -249,19 +251,11 @@ def _number(alternative: Column, attribute: str) -> Column:
     return F.when(F.typeof(value).startswith("string"), refused).otherwise(value)
 
 
-def compensated(acc: Column, term: Column) -> Column:
-    """Add a probability to a sum with compensation (Neumaier), as a step of `F.aggregate`."""
-    total = acc["total"]
-    larger = total + term
-    lost = F.when(total >= term, (total - larger) + term).otherwise((term - larger) + total)
-    return F.struct(larger.alias("total"), (acc["lost"] + lost).alias("lost"))
-
-
 def column_of(column: str | Column) -> Column:
-    """Return a column, given itself or by name. Raises TypeError for anything else."""
+    """Return a column given as such or by name. Raises TypeError for other types."""
     if isinstance(column, str):
         return F.col(column)
-    if hasattr(column, "isNull"):  # a Column, of Connect too
+    if hasattr(column, "isNull"):  # a Column, classic or Connect
         return column
     raise TypeError(
         f"a column is needed, by its name or as F.col(...); got {column!r:.80}: make it a column "

@@ -1,6 +1,6 @@
-"""Columns of Spark by name, and their types in Arrow.
+"""Spark columns by name, and their Arrow types.
 
-A process next to the driver imports this: it must not import kernels.
+A process next to the driver imports this module, so it must not import kernels.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 
 
 def quoted(name: str) -> str:
-    """Return a name as Spark reads it, whatever it contains."""
+    """Return a name quoted for Spark, with any characters escaped."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def unquoted(text: str) -> str:
-    """Return a name in backquotes without them, and any other text unchanged."""
+    """Remove the backquotes of a quoted name; return any other text unchanged."""
     inner = text[1:-1].replace("``", "`")
     return inner if text == quoted(inner) else text
 
 
 def column(name: str) -> Column:
-    """Return the column of a frame with exactly this name."""
+    """Return the column with exactly this name."""
     return F.col(quoted(name))
 
 
@@ -41,12 +41,12 @@ def named(column: Column, name: str, metadata: Mapping[str, Any] | None = None) 
 
 
 def without_constraints(df: DataFrame) -> DataFrame:
-    """Return the same rows and columns, without what Spark knows of how they are computed.
+    """Return the same rows and columns without Spark's knowledge of their computation.
 
-    Spark keeps conditions that hold for rows, such as `tie = xxhash64(c0, ..., c99)`, and repeats
-    each one for every column that gets another name: twice as many per column, 2**100 here. An
-    Expand, which makes rows of a table of values, passes no condition on; with one value per row
-    the rows stay the same.
+    Spark infers constraints such as `tie = xxhash64(c0, ..., c99)` and repeats each of them for
+    every renamed column. This doubles their number per column, here to 2**100. An Expand, which
+    makes rows from a table of values, passes no constraints on; with one value per row, the rows
+    are unchanged.
 
     df : its columns have names without dots, and none is called `__value` or `__name`
     """
@@ -55,17 +55,13 @@ def without_constraints(df: DataFrame) -> DataFrame:
 
 
 def with_texts(df: DataFrame, texts: Mapping[str, str]) -> DataFrame:
-    """Return the frame with columns of constant texts before its own."""
+    """Return the frame with columns of constant texts before the existing columns."""
     return df.select(*(F.lit(text).alias(name) for name, text in texts.items()), "*")
 
 
 def arrow_schema(columns: StructType, spark: SparkSession | None = None) -> pa.Schema:
-    """Return the schema that PySpark gives the columns in Arrow.
-
-    spark : a session whose settings give the time zone of times, and the layout of text; None: UTC,
-        and Spark's default layout
-    """
-    known = inspect.signature(to_arrow_schema).parameters  # older PySparks know no zone but UTC
+    """Return the Arrow schema that PySpark uses for the columns."""
+    known = inspect.signature(to_arrow_schema).parameters  # older PySpark versions support only UTC
     asked: dict[str, Any] = {"timezone": "UTC"}
     if spark is not None:
         large = spark.conf.get(LARGE, "false") == "true"

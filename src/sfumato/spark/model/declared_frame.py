@@ -1,8 +1,8 @@
-"""A frame whose columns are stated, and an empty one that Spark is asked about in its place.
+"""A frame with declared columns, and an empty frame that answers Spark's questions about it.
 
-Under Spark Connect a frame is a plan that Spark has not analysed. What an operator has to know of
-it (columns, types, whether it is a stream) is asked of an empty frame of the same columns, to which
-the same methods are applied. Only public methods of frames are called.
+Under Spark Connect a frame is a plan that Spark has not analysed. Facts that an operator needs
+(columns, types, whether it is a stream) are obtained from an empty frame with the same columns, to
+which the same methods are applied. Only public frame methods are called.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from sfumato.spark.model.columns import column
 R = TypeVar("R")
 
 ASKED = ("schema", "columns", "dtypes", "isStreaming", "storageLevel")
-READING = ("mapInArrow", "mapInPandas")  # methods that ask their frame for its columns
-PAIRED = ("DataFrame", "GroupedData")  # results of which there are two again
+READING = ("mapInArrow", "mapInPandas")  # methods that request the columns of their frame
+PAIRED = ("DataFrame", "GroupedData")  # results that are pairs again
 THREAD = "sfumato-declared"
 
 
 class DeclaredFrame:
-    """Spark's frame and an empty one of the same columns; has the methods of Spark's frames.
+    """A Spark frame and an empty frame with the same columns; has the methods of Spark frames.
 
     frame : runs    empty : answers questions
-    A method that returns a frame returns one of this kind; any other result is that of `frame`.
-    Names of columns mean the columns.
+    A method that returns a frame returns a DeclaredFrame; any other result is the result of
+    `frame`. Names of columns mean the columns.
     """
 
     def __init__(self, frame: Any, empty: Any) -> None:
@@ -49,7 +49,7 @@ class DeclaredFrame:
         if of is None and not name.startswith("_") and name in self.columns:
             return column(name)
         if isfunction(of) and (name in READING or name.startswith("_")):
-            # Called on this object, so that the method asks it, and not the frame.
+            # Called on this object, so that the method queries it rather than the frame.
             method: Callable[..., Any] = MethodType(of, self)
         else:
             method = getattr(self.frame, name)
@@ -63,14 +63,14 @@ class DeclaredFrame:
         return self.where(item) if isinstance(item, Column) else self.select(*item)
 
     def withColumn(self, colName: str, col: Column) -> DeclaredFrame:  # noqa: N802
-        """Return `withColumns` of one column."""
+        """Return `withColumns` for one column."""
         return self.withColumns({colName: col})
 
     def withColumns(self, colsMap: Mapping[str, Column]) -> DeclaredFrame:  # noqa: N802
-        """Return the frame with these columns added, or in place of those of their names.
+        """Return the frame with these columns added or replaced, by a selection.
 
-        By a selection: Spark's method reads what the catalog has of a table from an earlier run of
-        a pipeline, so that the table would not be one of the pipeline any more.
+        Spark's own method reads the catalog's version of a table from an earlier run of the
+        pipeline, so the table would no longer belong to the pipeline.
         """
         given = {name.lower(): (name, of) for name, of in colsMap.items()}
         chosen = []
@@ -83,7 +83,7 @@ class DeclaredFrame:
         return frame
 
     def drop(self, *cols: Any) -> DeclaredFrame:
-        """Return the frame without these columns, by name: Spark's `drop` looks at the frame."""
+        """Return the frame without the named columns; Spark's `drop` would analyse the frame."""
         if not all(isinstance(col, str) for col in cols):
             raise TypeError(f"`drop` of a declared frame takes names of columns; got {cols!r}")
         gone = {col.lower() for col in cols}
@@ -107,8 +107,10 @@ class DeclaredFrame:
 
 
 def require_known(frame: Any) -> None:
-    """Raise ValueError for a declared stream of a table that Spark does not know yet: operators
-    with state need known tables, see docs/decisions/0011."""
+    """Raise ValueError for a declared stream of a table not yet known to Spark.
+
+    Operators with state require known tables, see docs/decisions/0011.
+    """
     if not isinstance(frame, DeclaredFrame):
         return
     try:
@@ -126,10 +128,10 @@ def require_known(frame: Any) -> None:
 
 
 def in_thread(question: Callable[[], R]) -> R:
-    """Return the answer to a question about empty frames, or about no frame, from another thread.
+    """Run a question about empty frames, or about no frame, in another thread.
 
-    While a function that defines a table of a pipeline runs, Spark refuses questions from its
-    thread: they could be about tables that are not there yet. Empty frames have none.
+    While a function defines a pipeline table, Spark refuses questions from its thread, because they
+    could concern tables that do not exist yet. Empty frames do not depend on tables.
     """
     if threading.current_thread().name.startswith(THREAD):
         return question()
@@ -138,20 +140,17 @@ def in_thread(question: Callable[[], R]) -> R:
 
 
 def maybe_in_thread(of: Any, question: Callable[[], R]) -> R:
-    """Return the answer to a question about no table of a pipeline; under Connect by `in_thread`.
-
-    of : a session, or a frame
-    """
+    """Answer a question that concerns no table; under Connect with `in_thread`."""
     return in_thread(question) if is_connected(of) else question()
 
 
 def is_connected(of: Any) -> bool:
-    """Return whether a session or a frame is one of Spark Connect."""
+    """Return whether a session or a frame belongs to Spark Connect."""
     return isinstance(of, DeclaredFrame) or type(of).__module__.startswith("pyspark.sql.connect")
 
 
 def unwrap(given: Any, half: str) -> Any:
-    """Return arguments with one of the two frames in place of each declared frame."""
+    """Return arguments with each declared frame replaced by one of its two frames."""
     if isinstance(given, DeclaredFrame):
         return getattr(given, half)
     if isinstance(given, list | tuple):

@@ -1,4 +1,4 @@
-"""What is known of a query before it runs, as numbers; EXPLAIN puts them in words."""
+"""Sizes, timetables and task counts of a query before it runs; EXPLAIN formats them."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def row_bytes(df: DataFrame) -> int:
-    """About how many bytes a row takes in a buffer: 8 a number or time, 20 a text, 16 an item."""
+    """Estimate the bytes of a row in a buffer: 8 per number or time, 20 per text, 16 per item."""
     total = 0
     for declared in df.schema.fields:
         kind = declared.dataType.simpleString()
@@ -34,14 +34,17 @@ def row_bytes(df: DataFrame) -> int:
 def timetables(
     queries: Sequence[tuple[str, int, int]], plan: str = "dp"
 ) -> tuple[Timetable, Timetable]:
-    """Return the timetable of (name, k, every) by a plan, and that with every query alone."""
+    """Return the timetables of (name, k, every) for a plan, and for separate queries."""
     asked = [(k, every) for _, k, every in queries]
     return timetable(asked, plan), timetable(asked, "none")
 
 
 def join_sharing(windows: Sequence[JoinWindow]) -> tuple[int, float, int, float] | None:
-    """Of a join without key: how many tasks share it; microseconds an arrival in one task, and in
-    each of how many others. None where nothing is known of the windows' sizes."""
+    """Return how a join without key is shared, or None if the windows' sizes are unknown.
+
+    Returns (tasks, microseconds per arrival in a single task, number n >= 2 of tasks,
+    microseconds per arrival in each of n tasks).
+    """
     held, tasks = rows_held(windows), tasks_for(windows, 0)
     if held is None:
         return None

@@ -1,8 +1,9 @@
-"""The schema of a frame of Spark: the columns, their types, the order of the rows."""
+"""A Spark frame: its schema, expressions over its columns, and uncertain event times."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -24,28 +25,38 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
-from sfumato.spark.model.alternatives import ALTERNATIVES
-from sfumato.tables.reading.frame import Frame
+from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound, most_placed
+from sfumato.spark.model.columns import column, named, quoted, unquoted
+from sfumato.spark.model.outside_text import check_expression, for_spark
+from sfumato.spark.model.validity import invalid_reason
+from sfumato.tables.reading.expressions import ColumnRef, Expression, kind_alike, parse_expression
+from sfumato.tables.reading.frame import Computation, Expressions, Frame
+from sfumato.tables.reading.rows import Cells, Computed, Values
+from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import EXACT_DIGITS, Kind
+from sfumato.tables.windows.window_query import extents_per_row, tumbling
+from sfumato.windows import LONGEST, Range
 
 NAME_WORD = re.compile(r"\w+")
+LITERALS = ("true", "false", "null")
 KIND_OF_TYPE: dict[Any, Kind] = {
     TimestampType: "timestamp",
     TimestampNTZType: "timestamp_ntz",
     IntegralType: "whole",
     NumericType: "number",
-    NullType: "number",  # a column of nothing but NULL
+    NullType: "number",  # a column that contains only NULL
     DateType: "date",
     BooleanType: "truth",
     StringType: "text",
 }
+# Kinds for which Arrow computes expressions like Spark.
+KIND_IN_ARROW = {IntegralType: "whole", DoubleType: "double", BooleanType: "truth"}
 
 
 class SparkFrame(Frame):
-    """A frame of Spark. Where Spark ignores case, as it does by default, neither do names."""
+    """A Spark frame. If Spark ignores case, as by default, names here do too."""
 
-    noun, prefix, filtered = "frame", "sf.", "`where('not late')`"
+    noun, filtered = "frame", "`where('not late')`"
     ungroupable = "Spark cannot group by column {}: make a text or a struct of it, as with to_json"
     of_text = ": to_timestamp({}) makes one of it"
 
@@ -73,56 +84,35 @@ class SparkFrame(Frame):
             )
         return [name for name in element.names if name != "prob"]
 
-    def attribute_type(self, name: str) -> DataType:
-        """Return the type of an attribute of the alternatives."""
-        array: Any = self.type(ALTERNATIVES)
-        return array.elementType[name].dataType
-
-    def values_of(self, attribute: str) -> Column:
-        """Return array<double>: an attribute, or `prob`, of every alternative; NULL if missing."""
-        # The field of an array of structs is compiled; a lambda is interpreted per alternative.
-        values = F.col(ALTERNATIVES).getField(attribute)
-        is_double = isinstance(self.attribute_type(attribute), DoubleType)
-        return values if is_double else values.cast("array<double>")
-
-    def mentioned(self, text: str) -> list[str]:
-        """Return the attributes whose names occur in a text.
-
-        In an expression each is bound to its value by a lambda over an array of one, so that Spark
-        resolves the names and the text stays as it is. A line break then ends a trailing comment.
-        """
-        words = set(NAME_WORD.findall(text.lower()))
-        return [name for name in self.attributes if set(NAME_WORD.findall(name.lower())) <= words]
-
-    def attribute_kind(self, name: str) -> Kind:
-        return kind_of(self.attribute_type(name))
-
-    def attribute_shown(self, name: str) -> str:
-        return self.attribute_type(name).simpleString()
+    @property
+    def max_alternatives(self) -> int:
+        given = self.df.sparkSession.conf.get(MAX_ALTERNATIVES_SETTING, "")
+        return alternatives_bound(MAX_ALTERNATIVES_SETTING, given)
 
     def type(self, name: str) -> DataType:
         return self.schema[name].dataType
 
-    def shown(self, name: str) -> str:
-        return self.type(name).simpleString()
+    def attribute_type(self, name: str) -> DataType:
+        array: Any = self.type(ALTERNATIVES)
+        return array.elementType[name].dataType
+
+    def kind_of(self, kind: DataType) -> Kind:
+        return next((name for of, name in KIND_OF_TYPE.items() if isinstance(kind, of)), "")
+
+    def text_of(self, kind: DataType) -> str:
+        return kind.simpleString()
 
     def metadata(self, name: str) -> dict[str, str]:
         return self.schema[name].metadata
 
-    def kind(self, name: str) -> Kind:
-        return kind_of(self.type(name))
-
     def has_more_digits(self, name: str) -> bool:
-        return is_long_decimal(self.type(name))
+        return _is_long_decimal(self.type(name))
 
     def is_groupable(self, name: str) -> bool:
-        return _groupable(self.type(name))
+        return _is_groupable(self.type(name))
 
-    @property
-    def max_alternatives(self) -> int:
-        return alternatives_bound(
-            MAX_ALTERNATIVES_SETTING, self.df.sparkSession.conf.get(MAX_ALTERNATIVES_SETTING, "")
-        )
+    def is_hashable(self, name: str) -> bool:
+        return not re.search(r"\b(map<|variant)", self.shown(name))
 
     def collation(self, name: str) -> str | None:
         found = re.search(r"\bcollate (\w+)", self.shown(name))
@@ -131,24 +121,183 @@ class SparkFrame(Frame):
     def tells_case_apart(self) -> bool:
         return self.df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
 
-    def is_hashable(self, name: str) -> bool:
-        return not re.search(r"\b(map<|variant)", self.shown(name))
+    def values_of(self, attribute: str) -> Column:
+        """Return array<double>: an attribute, or `prob`, of every alternative; NULL if missing."""
+        # Spark compiles the field of an array of structs, but interprets a lambda per alternative.
+        values = F.col(ALTERNATIVES).getField(attribute)
+        is_double = isinstance(self.attribute_type(attribute), DoubleType)
+        return values if is_double else values.cast("array<double>")
+
+    def mentioned(self, text: str) -> list[str]:
+        """Return the attributes whose names occur in a text.
+
+        In an expression, each name is bound to its value by a lambda over a one-element array, so
+        that Spark resolves the names and the text is unchanged. A line break then ends a trailing
+        comment.
+        """
+        words = set(NAME_WORD.findall(text.lower()))
+        return [name for name in self.attributes if set(NAME_WORD.findall(name.lower())) <= words]
+
+    @property
+    def expressions(self) -> SparkExpressions:
+        return SparkExpressions(self)
+
+    def by_extent(self, order: str, window: Range) -> tuple[SparkFrame, str, Range]:
+        extents_of, kind = tumbling(window), self.attribute_type(order)
+        if self.kind_of(kind) not in ("timestamp", "whole"):
+            raise TypeError(
+                f"`order` names the attribute `{order}`, an uncertain event time: it must be a "
+                f"timestamp or whole microseconds; got {kind.simpleString()}"
+            )
+        if self.streams and not self.has_punctuations:
+            raise ValueError(
+                f"`order` names the attribute `{order}`, an uncertain event time: on a stream put "
+                "sf.reorder before, by the earliest time that a tuple may have"
+            )
+        stamped, slide = isinstance(kind, TimestampType), F.lit(window.slide_us)
+        given, at = column(ALTERNATIVES), self.free_name("__extent_time")
+
+        def microseconds(alternative: Column) -> Column:
+            time = alternative[order]
+            time = F.unix_micros(time) if stamped else time.cast("long")
+            return F.when(time.between(-LONGEST, LONGEST), time)
+
+        def slides(time: Column) -> Column:  # floor; a quotient of doubles is not exact
+            return F.call_function("div", time - F.pmod(time, slide), slide)
+
+        def span(alternative: Column) -> tuple[Column, Column]:
+            """Return the first and last extents that contain a time: i ends at (i + 1) * slide."""
+            time = microseconds(alternative)
+            return slides(time), slides(time + F.lit(window.length_us)) - 1
+
+        extents = F.flatten(F.transform(given, lambda a: F.sequence(*span(a))))
+        missing = F.exists(given, lambda a: microseconds(a).isNull())
+        valid = invalid_reason(self, []).isNull() & ~F.coalesce(missing, F.lit(True))
+        valid &= F.size(given) <= most_placed(extents_per_row(window))
+        placed = F.explode_outer(F.when(valid, F.array_distinct(extents)))
+        extent = F.col(at)
+        inside = F.filter(given, lambda a: extent.between(*span(a)))
+        inside = F.when(extent.isNull(), given).otherwise(inside)
+        last = extent * slide + F.lit(window.slide_us - 1)  # last microsecond of the extent
+        end = F.timestamp_micros(last) if stamped else last
+        rows = self.df.select("*", placed.alias(at)).withColumns({ALTERNATIVES: inside, at: end})
+        return SparkFrame(rows), at, extents_of
+
+    def with_true_extents(self, answers: DataFrame, window: Range) -> DataFrame:
+        field: Any = answers.schema["window"]
+        end = F.col("window")["end"]
+        start = end - F.lit(window.length_us)
+        if isinstance(field.dataType["end"].dataType, TimestampType):
+            start = F.timestamp_micros(F.unix_micros(end) - F.lit(window.length_us))
+        extent = F.struct(start.alias("start"), end.alias("end"))
+        return answers.withColumn("window", named(extent, "window", field.metadata))
 
 
-def is_long_decimal(kind: DataType) -> bool:
-    """Return whether a type has decimal numbers with more digits than a double keeps."""
+class SparkExpressions(Expressions):
+    """Expressions over a Spark frame: any SQL without side effects."""
+
+    frame: SparkFrame
+
+    def check(self, argument: str, expression: str) -> None:
+        check_expression(argument, expression, self.frame.df.sparkSession)
+
+    def type(self, expression: str) -> DataType:
+        frame, name = self.frame, unquoted(expression.strip())
+        if frame.uncertain and name in frame.attributes:
+            return frame.attribute_type(name)
+        if not frame.uncertain and name in frame.columns:
+            return frame.type(name)
+        safe = for_spark(expression, frame.df.sparkSession)
+        if not frame.uncertain:
+            return frame.df.select(F.expr(safe)).schema[0].dataType
+        lists: Any = frame.df.select(self._per_alternative(safe, "({}\n)")).schema[0].dataType
+        element: DataType = lists.elementType
+        return element
+
+    def more_digits(self, expression: str) -> str | None:
+        kind = self.type(expression)
+        return kind.simpleString() if _is_long_decimal(kind) else None
+
+    def computation(self, expressions: Sequence[str], arguments: Mapping[str, str]) -> Computation:
+        cells, columns = list[Cells](), dict[str, Any]()
+        for i, text in enumerate(expressions):
+            alike = self._alike(text, text in arguments)
+            if alike is not None:
+                cells.append(Values(alike))
+                continue
+            name = self.frame.free_name(f"__value{i}")
+            cells.append(Computed(name))
+            columns[name] = self._evaluated(text)
+        return Computation(cells, columns)
+
+    def _evaluated(self, text: str) -> tuple[Column, DataType]:
+        """Return the values of an expression: a double per row, or an array per alternative."""
+        frame = self.frame
+        safe = for_spark(text, frame.df.sparkSession)
+        value = F.expr(safe)  # has been checked to be one expression
+        if not frame.uncertain:
+            return value.cast("double"), DoubleType()
+        name = unquoted(safe.strip())
+        if name in frame.attributes and isinstance(frame.attribute_type(name), NumericType):
+            return frame.values_of(name), ArrayType(DoubleType())
+        return self._per_alternative(safe, "CAST(({}\n) AS DOUBLE)"), ArrayType(DoubleType())
+
+    def _per_alternative(self, safe: str, form: str) -> Column:
+        """Return an array: a checked expression, formatted by `form`, for every alternative."""
+        bound = form.format(safe)
+        for name in self.frame.mentioned(safe):
+            bound = f"transform(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})[0]"
+        return F.expr(f"transform({quoted(ALTERNATIVES)}, `:a` -> {bound})")
+
+    def _alike(self, text: str, is_expression: bool) -> Expression | None:
+        """Return an expression that Arrow computes like Spark, else None."""
+        if not is_expression:  # the attribute of sf.Delta is a plain name
+            expression: Expression = ColumnRef((text,))
+        elif "--" in text:  # to Spark a comment
+            return None
+        else:
+            try:
+                expression = parse_expression("", text)
+            except ValueError:
+                return None
+        if isinstance(expression, ColumnRef):
+            known = isinstance(self._type(expression), NumericType | BooleanType | TimestampType)
+            return expression if known else None
+        overflow = self.frame.df.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
+        return expression if kind_alike(expression, self._kind, overflow) else None
+
+    def _kind(self, name: ColumnRef) -> str:
+        kind = self._type(name)
+        return next((known for of, known in KIND_IN_ARROW.items() if isinstance(kind, of)), "")
+
+    def _type(self, name: ColumnRef) -> DataType | None:
+        """Return the type of a column, attribute or struct field; None if it is ambiguous."""
+        frame, (first, *fields) = self.frame, name.parts
+        if first.lower() in LITERALS:
+            return None
+        attribute, column = (self._meant(first, of) for of in (frame.attributes, frame.columns))
+        kind: Any = None if column is None else frame.type(column)
+        if attribute is not None:
+            kind = frame.attribute_type(attribute)
+        for part in fields:
+            found = self._meant(part, kind.names) if isinstance(kind, StructType) else None
+            kind = None if found is None else kind[found].dataType
+        return kind
+
+    def _meant(self, name: str, known: Sequence[str]) -> str | None:
+        alike = [of for of in known if of.lower() == name.lower()]
+        sure = alike == [name] or (len(alike) == 1 and not self.frame.tells_case_apart())
+        return alike[0] if sure else None
+
+
+def _is_long_decimal(kind: DataType) -> bool:
     return isinstance(kind, DecimalType) and kind.precision > EXACT_DIGITS
 
 
-def kind_of(kind: DataType) -> Kind:
-    """Return the kind of a type's values."""
-    return next((name for of, name in KIND_OF_TYPE.items() if isinstance(kind, of)), "")
-
-
-def _groupable(kind: DataType) -> bool:
+def _is_groupable(kind: DataType) -> bool:
     if isinstance(kind, StructType):
-        return all(_groupable(field.dataType) for field in kind.fields)
+        return all(_is_groupable(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
-        return _groupable(kind.elementType)
-    plain = kind.simpleString()  # intervals of months do not go to Python
+        return _is_groupable(kind.elementType)
+    plain = kind.simpleString()  # Python cannot receive intervals of months
     return not isinstance(kind, MapType) and not re.match("variant|interval( year| month|$)", plain)

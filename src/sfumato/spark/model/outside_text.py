@@ -1,9 +1,8 @@
-"""Texts from outside: queries and expressions that compute from given tables, and nothing else.
+"""Untrusted texts: queries and expressions that may only compute from given tables.
 
-Every text on its way to Spark passes through `for_spark` or `query_for_spark`. What Spark gets is
-written from our own tokens (`sfumato.sql_tokens`), a query stands where Spark's grammar takes only
-a query, its functions are in `ALLOWED_FUNCTIONS`, and its tables are names that the catalog knows.
-A session that trusts its texts hands them to Spark as they are.
+Unless a session trusts its texts, Spark gets text written from our own tokens (`for_spark`,
+`query_for_spark`): a query in a position where Spark's grammar allows only queries, with functions
+from `ALLOWED_FUNCTIONS` and tables known to the catalog.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,10 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sfumato.spark.model.allowed_functions import ALLOWED_FUNCTIONS, SYNTAX_BEFORE_PARENTHESIS
+from sfumato.spark.model.columns import quoted
 from sfumato.sql_tokens import NAME, SIGN, SqlToken, TokenError, render, tokenize
 
 TRUST = "sfumato.trustText"
-"""Setting of a session: "true" lets texts do whatever Spark can."""
+"""Setting of a session: "true" permits texts to use all of Spark."""
 
 DOUBLE_QUOTED_NAMES = "spark.sql.ansi.doubleQuotedIdentifiers"
 PLAIN_ESCAPES = "spark.sql.parser.escapedStringLiterals"
@@ -25,18 +25,24 @@ OWN_CLASSES = "org.apache.spark.sql.catalyst."
 BEFORE_TABLE = ("from", "join", "table", "stream", "lateral", "apply")
 NO_LIST = ("where", "having", "qualify", "limit", "offset")
 BEFORE_BY = ("group", "order", "sort", "cluster", "distribute", "partition")
-SET_OPERATORS = ("union", "intersect", "except", "minus", "setminus")
+ENDS_TABLES = ("select", "union", "intersect", "except", "minus", "setminus")
+NO_OPERANDS = (
+    *("select", "all", "distinct", "by", "and", "or", "not", "case", "when", "then", "else", "on"),
+    *("where", "having", "qualify", "between", "in", "like", "values"),
+)
+BEFORE = 4  # number of preceding tokens that are examined
+NOTHING = SqlToken("", "", 0, 0)  # stands for a missing token at either end
 QUERY_BEGINS = ("select", "with", "from", "values", "table")
 PATH_SIGNS = frozenset("/\\:")
 
 
 def is_trusted(spark: SparkSession) -> bool:
-    """Return whether the session's texts may do whatever Spark can."""
+    """Return whether the session's texts may use all of Spark."""
     return str(spark.conf.get(TRUST, "false")).lower() == "true"
 
 
 def refusal(what: str) -> str:
-    """Return why a text that does more than compute is refused, and who may allow it."""
+    """Return the reason for refusing a text, and who can permit it."""
     return (
         f"{what}, which is not allowed in a query; in a session whose texts you trust set "
         f'spark.conf.set("{TRUST}", "true")'
@@ -44,7 +50,7 @@ def refusal(what: str) -> str:
 
 
 def check_expression(argument: str, text: str, spark: SparkSession) -> None:
-    """Raise ValueError unless a text is one expression that only computes."""
+    """Raise ValueError unless a text is a single expression without side effects."""
     if is_trusted(spark):
         return
     try:
@@ -60,39 +66,22 @@ def check_expression(argument: str, text: str, spark: SparkSession) -> None:
 
 
 def for_spark(text: str, spark: SparkSession) -> str:
-    """Return an expression that `check_expression` has passed as the text that Spark gets."""
+    """Return the text that Spark gets for an expression that has passed `check_expression`."""
     return text if is_trusted(spark) else render(_selecting_all(tokenize(text)))
 
 
 def query_for_spark(text: str, spark: SparkSession, *, frames: bool = False) -> str:
-    """Return a query as the text that Spark gets.
-
-    Parameters
-    ----------
-    text : str
-        One statement; `{d0}`, `{d1}`, ... stand for frames.
-    frames : bool
-        Whether there are frames, so that Spark's formatter gets the text.
-
-    Raises
-    ------
-    TokenError
-        For what is not a known token, and for what reaches beyond the data.
-    """
+    """Return the text that Spark gets for a query."""
     if is_trusted(spark):
         return text
     tokens = _known(text, spark, frames=frames)
     check_tokens(tokens, spark)
-    # Nothing but a query can stand there: no INSERT, no command, no script.
+    # Only a query is valid in this position: no INSERT, no command, no script.
     return f"SELECT * FROM ( {render(_selecting_all(tokens), braces=frames)} )"
 
 
 def check_statement(tokens: Sequence[SqlToken], text: str, spark: SparkSession) -> None:
-    """Raise TokenError for what `query_for_spark` will refuse, with its place in the user's text.
-
-    tokens : those of one statement of the text. They may be of constructs of our language, whose
-        words Spark never sees
-    """
+    """Raise TokenError, with the position, for text that `query_for_spark` would refuse."""
     if not is_trusted(spark):
         _check_quotes(tokens, text, spark)
         check_tokens(tokens, spark, constructs=True)
@@ -105,7 +94,7 @@ def _known(text: str, spark: SparkSession, *, frames: bool = False) -> list[SqlT
 
 
 def _check_quotes(tokens: Sequence[SqlToken], text: str, spark: SparkSession) -> None:
-    # Both settings change what a text in quotes means, and would change what we have read.
+    # Both settings change the meaning of quotes, so that Spark would read the text differently.
     quotes = [t for t in tokens if t.kind == "string"]
     if quotes and str(spark.conf.get(PLAIN_ESCAPES, "false")).lower() == "true":
         raise TokenError(f"texts are not read while {PLAIN_ESCAPES} is true", 0, len(text))
@@ -116,26 +105,17 @@ def _check_quotes(tokens: Sequence[SqlToken], text: str, spark: SparkSession) ->
 
 
 def _selecting_all(tokens: Sequence[SqlToken]) -> Iterator[SqlToken]:
-    """Write SELECT ALL for SELECT.
-
-    A SELECT alone can be an alias, as in `FROM a select (x), b`, or begin a script with TRANSFORM.
-    """
-    for place, token in enumerate(tokens):
+    """Write SELECT ALL for SELECT, which can otherwise be an alias or begin a TRANSFORM script."""
+    for before, token, following in zip(
+        [NOTHING, *tokens], tokens, [*tokens[1:], NOTHING], strict=False
+    ):
         yield token
-        following = tokens[place + 1] if place + 1 < len(tokens) else None
-        if (
-            token.is_word("select")
-            and not _after_dot(tokens, place)
-            and not (following is not None and following.is_word("all", "distinct"))
-        ):
+        says_so = before.is_sign(".") or following.is_word("all", "distinct")
+        if token.is_word("select") and not says_so:
             yield SqlToken(NAME, "ALL", token.end, token.end)
 
 
-def _after_dot(tokens: Sequence[SqlToken], place: int) -> bool:
-    return place > 0 and tokens[place - 1].is_sign(".")
-
-
-# ---- what a text names ---------------------------------------------------------------------------
+# ---- names in a text -----------------------------------------------------------------------------
 
 
 def check_tokens(
@@ -143,13 +123,11 @@ def check_tokens(
 ) -> None:
     """Raise TokenError for a function, table or clause that reaches beyond the data.
 
-    constructs : whether words of our language may stand there; functions that do not exist are
-        then not judged
+    constructs : whether words of sfumato's language may occur; then unknown functions are not
+        reported
     """
-    called: dict[str, SqlToken] = {}
-    for call in _Walk(tokens, constructs).calls():
-        called.setdefault(call.lower, call)
-    for name, token in called.items():
+    walk = _Walk(tokens, constructs)
+    for name, token in walk.called.items():
         if name not in ALLOWED_FUNCTIONS:
             exists = name == "identifier" or spark.catalog.functionExists(token.value)
             if exists or not constructs:
@@ -157,8 +135,13 @@ def check_tokens(
         elif _is_hidden(name, spark):
             reason = f"{token.value} is a function of the session that hides Spark's own"
             raise TokenError(refusal(reason), token.start, token.end)
-    for parts in _Walk(tokens, constructs).tables():
-        _check_table(parts, spark)
+    for parts in walk.tables:
+        start, end, names = parts[0].start, parts[-1].end, [part.value for part in parts]
+        if is_path(names):
+            raise TokenError(refusal(f"{'.'.join(names)} reads files by their path"), start, end)
+        if len(parts) > 1 and not is_known(spark, names):
+            reason = f"there is no table or view {'.'.join(names)}, and it would be read as a file"
+            raise TokenError(refusal(reason), start, end)
 
 
 def _not_allowed(token: SqlToken, exists: bool) -> TokenError:
@@ -172,50 +155,39 @@ def _not_allowed(token: SqlToken, exists: bool) -> TokenError:
 
 
 def _is_hidden(name: str, spark: SparkSession) -> bool:
-    """Return whether a function of the session has the name of a function of Spark."""
+    """Return whether a session function hides a Spark function of the same name."""
     try:
         found = spark.catalog.getFunction(name).className or OWN_CLASSES
-    except PySparkException:  # a form of the grammar, such as cast
+    except PySparkException:  # part of the grammar, such as cast
         return False
     return not found.startswith(OWN_CLASSES)
 
 
-def _check_table(parts: Sequence[SqlToken], spark: SparkSession) -> None:
-    start, end = parts[0].start, parts[-1].end
-    name = ".".join(part.value for part in parts)
-    if is_path(part.value for part in parts):
-        raise TokenError(refusal(f"{name} reads files by their path"), start, end)
-    if len(parts) > 1 and not is_known(spark, [part.value for part in parts]):
-        reason = f"there is no table or view {name}, and it would be read as a file"
-        raise TokenError(refusal(reason), start, end)
-
-
-def is_path(parts: Iterator[str] | Sequence[str]) -> bool:
-    """Return whether a table's name has a part that is a path."""
+def is_path(parts: Sequence[str]) -> bool:
+    """Return whether a part of a table name is a path."""
     return any(PATH_SIGNS & set(part) for part in parts)
 
 
 def is_known(spark: SparkSession, parts: Sequence[str]) -> bool:
-    """Return whether the catalog has a table of that name; files and formats are not asked."""
-    quoted = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+    """Return whether the catalog has a table of that name, excluding files and formats."""
     try:
-        return bool(spark.catalog.tableExists(quoted))
+        return bool(spark.catalog.tableExists(".".join(map(quoted, parts))))
     except PySparkException:
         return False
 
 
 @dataclass
 class _Level:
-    """What is known inside one pair of brackets.
+    """The parser state within one pair of brackets.
 
-    kind : "table" where a table stands in parentheses, "call" for arguments, else "group"
+    kind : "table" if a table is in the parentheses, "call" for arguments, else "group"
     tables : whether a name after a comma may be a table
-    query : whether it begins as a query does
-    no_list : the clause in which a comma cannot stand, if any
-    with_ : whether the names of common tables stand there
+    query : whether the content begins like a query
+    no_list : the clause in which a comma is not allowed, if any
+    with_ : whether names of common tables are expected
     """
 
-    kind: str
+    kind: str = "group"
     tables: bool = False
     query: bool = False
     no_list: str = ""
@@ -224,103 +196,88 @@ class _Level:
 
 
 class _Walk:
-    """Walks over tokens and says where a function is called, and where a table may be named.
+    """A walk over tokens that finds called functions and possible table names.
 
-    Where Spark's grammar could take a table, the name counts as one, even if our reading is
-    another: after FROM, JOIN, TABLE, LATERAL and STREAM; after a comma or parenthesis that follows
-    a FROM or JOIN with nothing in between that ends the list of tables.
+    A name counts as a table wherever Spark's grammar could read one: after FROM, JOIN, TABLE,
+    LATERAL and STREAM, and after a comma or parenthesis following FROM or JOIN unless something in
+    between ends the list of tables.
+
+    called : the functions, by name    tables : names that may be tables, as their parts
     """
 
     def __init__(self, tokens: Sequence[SqlToken], constructs: bool) -> None:
-        self.tokens, self.constructs = tokens, constructs
-        self.levels = [_Level("group")]
+        self.tokens = [*[NOTHING] * BEFORE, *tokens, NOTHING, NOTHING]
+        self.constructs, self.levels = constructs, [_Level()]
+        self.called: dict[str, SqlToken] = {}
+        self.tables: list[list[SqlToken]] = []
+        for place in range(BEFORE, BEFORE + len(tokens)):
+            self._step(place, self.tokens[place], self.levels[-1])
 
-    def calls(self) -> Iterator[SqlToken]:
-        """Yield the names of the functions that are called."""
-        for place, token in self._walked():
-            following = self._at(place + 1)
-            if not token.is_name or following is None or not following.is_sign("("):
-                continue
-            before = self._at(place - 1)
-            if before is not None and before.is_sign("."):
-                whole = self._at(place - 2) or token
-                reason = f"{whole.value}.{token.value} is a function with a qualified name"
-                raise TokenError(refusal(reason), token.start, token.end)
-            if token.kind == NAME and token.lower in SYNTAX_BEFORE_PARENTHESIS:
-                continue
-            if before is not None and before.is_word("as"):
-                continue  # an alias with its columns, or a type
-            if self.levels[-1].with_ and before is not None and self._names_common_table(before):
-                continue
-            yield token
+    def _step(self, place: int, token: SqlToken, level: _Level) -> None:
+        after_dot = self.tokens[place - 1].is_sign(".")
+        if level.empty and token.kind == NAME:
+            level.query = token.lower in QUERY_BEGINS
+            level.with_ = token.lower == "with" and level.kind != "call"
+        if token.is_name:
+            self._note_call(place, token, level)
+            if not after_dot and self._may_be_table(place, level):
+                self._note_table(place)
+        level.empty = False
+        if token.kind == SIGN:
+            self._sign(place, token, level)
+        elif token.kind == NAME and not after_dot:
+            self._word(place, token, level)
 
-    def tables(self) -> Iterator[list[SqlToken]]:
-        """Yield the names that may be tables, as their parts."""
-        for place, token in self._walked():
-            if not token.is_name or self._is_dot(place - 1) or not self._may_be_table(place):
-                continue
-            parts, at = [token], place
-            while self._is_dot(at + 1) and (part := self._at(at + 2)) is not None and part.is_name:
-                parts.append(part)
-                at += 2
-            after = self._at(at + 1)
-            if after is None or not after.is_sign("("):
-                yield parts
+    def _note_call(self, place: int, token: SqlToken, level: _Level) -> None:
+        before = self.tokens[place - 1]
+        if not self.tokens[place + 1].is_sign("("):
+            return
+        if before.is_sign("."):
+            whole = self.tokens[place - 2].value or token.value
+            reason = f"{whole}.{token.value} is a function with a qualified name"
+            raise TokenError(refusal(reason), token.start, token.end)
+        is_alias = before.is_word("as")  # alias with columns, or a type
+        is_common = level.with_ and (before.is_sign(",") or before.is_word("with", "recursive"))
+        is_syntax = token.kind == NAME and token.lower in SYNTAX_BEFORE_PARENTHESIS
+        if not (is_syntax or is_alias or is_common):
+            self.called.setdefault(token.lower, token)
 
-    def _walked(self) -> Iterator[tuple[int, SqlToken]]:
-        for place, token in enumerate(self.tokens):
-            level = self.levels[-1]
-            if level.empty and token.kind == NAME:
-                level.query = token.lower in QUERY_BEGINS
-                level.with_ = token.lower == "with" and level.kind != "call"
-            yield place, token
-            level.empty = False
-            if token.kind == SIGN:
-                self._sign(place, token, level)
-            elif token.kind == NAME and not self._is_dot(place - 1):
-                self._word(place, token, level)
+    def _note_table(self, place: int) -> None:
+        parts = [self.tokens[place]]
+        while self.tokens[place + 1].is_sign(".") and self.tokens[place + 2].is_name:
+            place += 2
+            parts.append(self.tokens[place])
+        if not self.tokens[place + 1].is_sign("("):
+            self.tables.append(parts)
 
-    def _at(self, place: int) -> SqlToken | None:
-        return self.tokens[place] if 0 <= place < len(self.tokens) else None
+    def _may_be_table(self, place: int, level: _Level) -> bool:
+        before = self.tokens[place - 1]
+        if before.kind == SIGN:
+            in_brackets = before.value == "(" and level.kind == "table"
+            return in_brackets or (before.value == "," and level.tables)
+        return self._opens_tables(place - 1, level)
 
-    def _is_dot(self, place: int) -> bool:
-        token = self._at(place)
-        return token is not None and token.is_sign(".")
+    def _opens_tables(self, place: int, level: _Level) -> bool:
+        """Return whether a word at this place may be followed by a table name."""
+        token = self.tokens[place]
+        if token.is_word("from"):
+            return not self._is_operand(place, level)
+        after_dot = self.tokens[place - 1].is_sign(".")
+        return token.is_word(*BEFORE_TABLE) and not after_dot
 
-    def _names_common_table(self, before: SqlToken) -> bool:
-        return before.is_sign(",") or before.is_word("with", "recursive")
-
-    def _may_be_table(self, place: int) -> bool:
-        before, level = self._at(place - 1), self.levels[-1]
-        if before is None:
-            return False
-        if before.is_sign(","):
-            return level.tables
-        if before.is_sign("("):
-            return level.kind == "table"
-        if before.is_word("from"):
-            return not self._is_operand_word(place - 1, level)
-        return before.is_word(*BEFORE_TABLE) and not self._is_dot(place - 2)
-
-    def _is_operand_word(self, place: int, level: _Level) -> bool:
+    def _is_operand(self, place: int, level: _Level) -> bool:
         """Return whether a FROM is part of an expression: IS DISTINCT FROM, or in a function."""
         if level.kind == "call" and not level.query:
             return True
-        distinct, is_ = self._at(place - 1), self._at(place - 2)
-        operand = self._at(place - 3)
-        if is_ is not None and is_.is_word("not"):
-            is_, operand = self._at(place - 3), self._at(place - 4)
-        if distinct is None or not distinct.is_word("distinct"):
-            return False
-        if is_ is None or not is_.is_word("is") or operand is None:
+        operand, is_, distinct = self.tokens[place - 3 : place]
+        if is_.is_word("not"):
+            operand, is_ = self.tokens[place - 4], operand
+        if not (distinct.is_word("distinct") and is_.is_word("is") and operand is not NOTHING):
             return False
         # After SELECT, a comma or a dot, `is` can be a column with the alias `distinct`.
         if operand.kind == SIGN:
             return operand.value in (")", "]")
-        return not operand.is_word(
-            *("select", "all", "distinct", "by", "and", "or", "not", "case", "when", "then"),
-            *("else", "on", "where", "having", "qualify", "between", "in", "like", "values"),
-        )
+        return not operand.is_word(*NO_OPERANDS)
 
     def _sign(self, place: int, token: SqlToken, level: _Level) -> None:
         if token.value in ("(", "["):
@@ -334,47 +291,30 @@ class _Walk:
             raise TokenError(reason, token.start, token.end)
 
     def _opened(self, place: int, level: _Level) -> _Level:
-        before = self._at(place - 1)
-        if before is None or self.tokens[place].value == "[":
-            return _Level("group")
-        in_list = before.is_sign(",") and level.tables
-        nested = before.is_sign("(") and level.kind == "table"
-        word = before.is_word(*BEFORE_TABLE) and not self._is_dot(place - 2)
-        operand = before.is_word("from") and self._is_operand_word(place - 1, level)
-        if in_list or nested or (word and not operand):
+        before = self.tokens[place - 1]
+        if self.tokens[place].value == "[":
+            return _Level()
+        if self._may_be_table(place, level):
             return _Level("table", tables=True)
-        is_word = before.kind == NAME and before.lower in SYNTAX_BEFORE_PARENTHESIS
-        if before.is_name and (not is_word or before.is_word("trim", "extract", "position")):
-            return _Level("call")
-        return _Level("group")
-
-    def _is_list_or_ours(self, following: SqlToken | None) -> bool:
-        if following is None:
-            return False
-        return following.is_sign("(") or (self.constructs and following.kind == NAME)
+        is_syntax = before.kind == NAME and before.lower in SYNTAX_BEFORE_PARENTHESIS
+        takes_arguments = not is_syntax or before.is_word("trim", "extract", "position")
+        return _Level("call" if before.is_name and takes_arguments else "group")
 
     def _word(self, place: int, token: SqlToken, level: _Level) -> None:
-        word, following = token.lower, self._at(place + 1)
-        if word == "using" and not self._is_list_or_ours(following):
+        word, following = token.lower, self.tokens[place + 1]
+        is_ours = self.constructs and following.kind == NAME
+        if word == "using" and not (following.is_sign("(") or is_ours):
             reason = refusal("USING without a list of columns runs a script")
             raise TokenError(reason, token.start, token.end)
-        if word == "with" and following is not None and following.is_sign("("):
-            reason = refusal("WITH gives options to a table")
-            raise TokenError(reason, token.start, token.end)
-        if word == "from":
-            if not self._is_operand_word(place, level):
-                level.tables, level.no_list = True, ""
-        elif word == "join":
+        if word == "with" and following.is_sign("("):
+            raise TokenError(refusal("WITH gives options to a table"), token.start, token.end)
+        if word == "join" or (word == "from" and not self._is_operand(place, level)):
             level.tables, level.no_list = True, ""
-        elif word == "by":
-            before = self._at(place - 1)
-            if before is not None and before.is_word(*BEFORE_BY):
-                level.tables, level.no_list = False, ""
         elif word in NO_LIST and level.tables:
             level.tables, level.no_list = False, word
-        elif word == "select" or word in SET_OPERATORS:
+        elif word in ENDS_TABLES or (word == "by" and self.tokens[place - 1].is_word(*BEFORE_BY)):
             level.tables, level.no_list = False, ""
-        elif word == "window" and (as_ := self._at(place + 2)) is not None and as_.is_word("as"):
+        elif word == "window" and self.tokens[place + 2].is_word("as"):
             level.no_list = ""
         if word in QUERY_BEGINS and word != "with":
             level.with_ = False

@@ -1,4 +1,4 @@
-"""The repository of an imputation: prepared for workers, or searched for dependencies."""
+"""The repository of an imputation: prepare it for workers, or search it for dependencies."""
 
 from __future__ import annotations
 
@@ -26,17 +26,14 @@ from sfumato.tables.imputation.table_imputation import (
 )
 from sfumato.tables.reading.frame import Frame
 
-Extents = dict[str, tuple[float, float]]  # minimum, and maximum less that
+Extents = dict[str, tuple[float, float]]  # minimum, and maximum minus minimum
 
 _WITHOUT_DATA: ContextVar[bool] = ContextVar("without_data", default=False)
 
 
 @contextmanager
 def without_data() -> Iterator[None]:
-    """Plan imputations inside it from the columns of their repositories alone.
-
-    For EXPLAIN and `sfumato check`: nothing is collected, and the frames are not for running.
-    """
+    """Plan imputations within this context from the repositories' columns alone, without data."""
     token = _WITHOUT_DATA.set(True)
     try:
         yield
@@ -51,17 +48,12 @@ def prepared(
     known: PreparedRepository | None,
     rows: Callable[[], pa.Table],
 ) -> PreparedRepository:
-    """Return a repository ready for use.
-
-    frame : the repository's    known : what was prepared before, which may still be right
-    rows : reads the columns that are needed, as doubles
-    """
     if _WITHOUT_DATA.get():
         frame().require_numbers("repository", settings.names)
         two_rows = pa.table({name: [0.0, 1.0] for name in settings.names})
         return PreparedRepository(settings, settings.make(two_rows).to_bytes(), None, None)
     path = path_of(repository)
-    version = None if path is None else version_of(path)  # before reading: reading twice is safe
+    version = None if path is None else version_of(path)  # before reading: a repeated read is safe
     if known is None or known.version != version:
         imputer = settings.make(rows())
         warn_of_few_rows(imputer)
@@ -71,9 +63,9 @@ def prepared(
 
 @dataclass(frozen=True)
 class PreparedRepository:
-    """A repository ready for use, as it is sent to workers.
+    """A prepared repository, as sent to workers.
 
-    path, version : its path, if this process can see it, and the version there when it was read
+    path, version : its path, if this process can access it, and the version when it was read
     """
 
     settings: ImputationSettings
@@ -82,14 +74,11 @@ class PreparedRepository:
     version: str | None
 
     def imputer(self) -> Imputer:
-        """Return the imputer of the prepared data: made once per process."""
+        """Return the imputer of the prepared data, created once per process."""
         return shared_imputer(self.data)
 
     def newest(self) -> Imputer:
-        """Return the imputer of the path's data now, or of the prepared data if there is no path.
-
-        A process reads a new version once. If nothing is at the path, the last version is used.
-        """
+        """Return the imputer of the path's current data; without a path, of the prepared data."""
         if self.path is None:
             return self.imputer()
         version = version_of(self.path)
@@ -115,7 +104,7 @@ def require_static(repository: Any) -> None:
 
 
 def path_of(repository: Any) -> str | None:
-    """Return the absolute path of a Path, or of text with a slash or .parquet at its end."""
+    """Return the absolute path of a Path, or of text with a slash or the suffix .parquet."""
     if not isinstance(repository, str | Path):
         return None
     text = str(repository)
@@ -125,7 +114,7 @@ def path_of(repository: Any) -> str | None:
 
 
 def read(repository: str | Path, spark: SparkSession) -> DataFrame:
-    """Return what stands at a path, or in a table, as a DataFrame."""
+    """Return the data at a path, or a table, as a DataFrame."""
     path = path_of(repository)
     df = spark.table(str(repository)) if path is None else spark.read.parquet(path)
     require_static(df)
@@ -133,7 +122,7 @@ def read(repository: str | Path, spark: SparkSession) -> DataFrame:
 
 
 def arrow_of(df: DataFrame, wanted: Sequence[str]) -> pa.Table:
-    """Collect columns as doubles. Raises for columns that are missing or not of numbers."""
+    """Collect columns as doubles. Raises for missing columns and columns that are not numeric."""
     SparkFrame(df).require_numbers("repository", wanted)
     return df.select(*(column(name).cast("double").alias(name) for name in wanted)).toArrow()
 
@@ -141,8 +130,10 @@ def arrow_of(df: DataFrame, wanted: Sequence[str]) -> pa.Table:
 def complete_rows(
     frame: SparkFrame, asked: Sequence[str], max_rows: int, seed: int
 ) -> tuple[pa.Table, Extents] | None:
-    """Return some rows in which all columns have finite numbers, and the columns' extents over all
-    such rows; None where there are too few rows or columns."""
+    """Return some complete rows (of finite numbers), and the columns' extents over all of them.
+
+    Returns None if there are too few rows or columns.
+    """
     rows = frame.df.select(*(column(name).cast("double").alias(name) for name in asked))
     # NaN counts as greater than every number in Spark.
     finite = {name: F.abs(column(name)) < float("inf") for name in asked}
@@ -174,35 +165,19 @@ def complete_rows(
 
 
 def version_of(path: str) -> str | None:
-    """Return names, sizes and times of the files at a path; None if there are none to see."""
-    files = _files(path)
+    """Return names, sizes and times of the data files at a path; None if no files are visible."""
+    from pyarrow import dataset
+
+    try:  # given a schema, no file is opened
+        found = dataset.dataset(path, pa.schema([]), format="parquet")
+        files = found.filesystem.get_file_info(sorted(found.files))
+    except (OSError, ValueError):  # on another machine, or a file system unknown to Arrow
+        return None
     return repr([(f.path, f.size, f.mtime_ns) for f in files]) if files else None
 
 
 def read_parquet(path: str, wanted: Sequence[str]) -> pa.Table:
     """Return columns of Parquet data, read without Spark."""
-    from pyarrow import dataset, fs
+    from pyarrow import dataset
 
-    system, _ = fs.FileSystem.from_uri(path)
-    files = [file.path for file in _files(path)]
-    return dataset.dataset(files, format="parquet", filesystem=system).to_table(list(wanted))
-
-
-def _files(path: str) -> list[Any]:
-    """Return the data files at a path that this process can see, by name."""
-    from pyarrow import fs
-
-    try:
-        system, inside = fs.FileSystem.from_uri(path)
-        found = system.get_file_info([inside])
-        if found[0].type == fs.FileType.Directory:
-            found = system.get_file_info(fs.FileSelector(inside, recursive=True))
-    except (OSError, ValueError):  # another machine's, or a file system Arrow does not know
-        return []
-    files = [f for f in found if f.type == fs.FileType.File and _is_data(f.path[len(inside) :])]
-    return sorted(files, key=lambda f: f.path)
-
-
-def _is_data(below: str) -> bool:
-    """Return whether Spark would read the file: no part of its path begins with `_` or a dot."""
-    return not any(part.startswith(("_", ".")) for part in below.split("/"))
+    return dataset.dataset(path, format="parquet").to_table(list(wanted))

@@ -1,32 +1,37 @@
-"""Calls with frames of Spark: other things are refused, and Spark's errors name the argument."""
+"""Calls with Spark frames: checks, translation of Spark errors, names of Column objects."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from sfumato.near_misses import did_you_mean
+from sfumato.spark.model.columns import named, quoted
 from sfumato.spark.model.declared_frame import DeclaredFrame, in_thread
 from sfumato.spark.model.frame import SparkFrame
+from sfumato.tables.reading.frame import ADDED_COLUMN
 
 R = TypeVar("R")
 
-DUPLICATED_NAME = "DUPLICATED_METRICS_NAME"  # Spark's condition
+DUPLICATED_NAME = "DUPLICATED_METRICS_NAME"  # Spark's error condition
 QUOTED_NAME = re.compile(r"`((?:[^`]|``)*)`")
 CONDITION_PREFIX = re.compile(r"^\s*\[[A-Z_.]+\]\s*")
+NAME_RESULTS = ("on", "attributes")  # these arguments name result columns
+# Under Connect also raised for `df.x` and `df.x + 1` once the columns of `df` have been read.
+OF_ANOTHER_FRAME = "CANNOT_RESOLVE_DATAFRAME_COLUMN"
+SORTED = re.compile(r" (ASC|DESC) NULLS (FIRST|LAST)$")
 SQLSTATE_TAIL = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 
 
 def call_with_frames(call: Callable[[], R], given: Mapping[str, Any], frames: Sequence[str]) -> R:
-    """Return the result of a public function for frames of Spark.
-
-    given : its arguments    frames : those that are frames, or frames by names
-    Raises TypeError for another frame, and ValueError for what Spark cannot resolve.
-    """
+    """Return the result of a public function for Spark frames."""
     for argument in frames:
         several = given[argument]
         if isinstance(several, Mapping):
@@ -46,7 +51,7 @@ def call_with_frames(call: Callable[[], R], given: Mapping[str, Any], frames: Se
 
 
 def require_frame(argument: str, given: Any) -> None:
-    """Raise TypeError for anything but a frame of Spark."""
+    """Raise TypeError unless the argument is a Spark frame."""
     kind = type(given)
     of_connect = kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
     if of_connect or isinstance(given, DataFrame | DeclaredFrame):
@@ -59,10 +64,7 @@ def require_frame(argument: str, given: Any) -> None:
 
 
 def translated(error: AnalysisException, given: Mapping[str, Any]) -> str | None:
-    """Return the message for an error in an argument that is text for Spark; None for others.
-
-    given : the arguments of the call, by name
-    """
+    """Return the message for an error in an argument that is SQL text; None for other errors."""
     texts = dict(_texts(given))
     parameters = error.getMessageParameters() or {}
     condition = error.getCondition() or ""
@@ -92,7 +94,7 @@ def translated(error: AnalysisException, given: Mapping[str, Any]) -> str | None
 
 
 def _texts(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the expressions among the arguments, by the names that errors use."""
+    """Yield the expressions among the arguments, with the names used in errors."""
     for name in ("condition", "by"):
         if isinstance(given.get(name), str):
             yield name, given[name]
@@ -106,3 +108,106 @@ def _known(given: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(frame, DataFrame | DeclaredFrame):
             yield from frame.columns
             yield from SparkFrame(cast(DataFrame, frame)).attributes
+
+
+class ColumnObjects:
+    """The Column objects among the arguments of one call, and the columns added for expressions.
+
+    given : the arguments by name; a frame with added columns replaces the user's frame
+    frames : names of the arguments that are frames
+    """
+
+    def __init__(self, given: dict[str, Any], frames: Sequence[str]) -> None:
+        self.given, self.frames = given, frames
+        self.temporary: set[str] = set()
+
+    def name_of(self, argument: str, column: Any) -> str:
+        """Return the name of a column; an expression is added to every frame as a column."""
+        if not hasattr(column, "isNull"):
+            raise TypeError(
+                f"`{argument}` must be text or a Column of Spark, as the frame is one of Spark; "
+                f"got {type(column).__module__.split('.')[0]}.{type(column).__name__}"
+            )
+        for frame in self.frames:
+            referred = _referred(_analysed(self.given[frame]), column)
+            if referred is not None:
+                return referred
+        text = str(column).removeprefix("Column<'").removesuffix("'>")
+        plain = text.replace("`", "")
+        if any(plain in SparkFrame(self.given[frame]).attributes for frame in self.frames):
+            return plain
+        try:
+            return self._add(argument, column, text)
+        except AnalysisException as error:
+            parameters = error.getMessageParameters() or {}
+            unknown = parameters.get("objectName") or parameters.get("name") or ""
+            if unknown and re.sub('[`"]', "", unknown) == plain:
+                return plain  # the function raises for an unknown name, with a suggestion
+            said = str(error).partition("\n")[0]
+            if error.getCondition() == OF_ANOTHER_FRAME:
+                said += f": write F.col({parameters.get('name')}) in place of the column of a frame"
+            raise ValueError(f"`{argument}`: Spark cannot compute {text:.200}: {said}") from error
+
+    def result(self, found: Any) -> Any:
+        """Return a frame, or each of several frames, without the temporary columns."""
+        if not self.temporary:
+            return found
+        if isinstance(found, tuple):
+            return tuple(map(self.result, found))
+        kept = []
+        for field in found.schema.fields:
+            column, kind = F.col(quoted(field.name)), field.dataType
+            parts = kind.names if isinstance(kind, StructType) else []
+            temporary = [quoted(name) for name in parts if name in self.temporary]
+            if temporary:
+                column = named(column.dropFields(*temporary), field.name, field.metadata)
+            if field.name not in self.temporary:
+                kept.append(column)
+        return found.select(*kept)
+
+    def _add(self, argument: str, column: Column, text: str) -> str:
+        """Add an expression to every frame as a column, and return its name."""
+        if SORTED.search(text):
+            raise TypeError(f"`{argument}` takes a column without a direction; got {text}")
+        frames = [SparkFrame(self.given[frame]) for frame in self.frames]
+        for frame in frames:
+            names = _analysed(frame.df).select(column).columns
+            if len(names) != 1:
+                raise TypeError(f"`{argument}`: {text} must be one column; it is {len(names)}")
+        if text.endswith((f" AS {names[0]}", f" AS {quoted(names[0])}")):
+            name = names[0]
+            same = next(filter(None, (frame.same_as(name) for frame in frames)), None)
+            if same is not None:
+                raise ValueError(
+                    f"`{argument}`: the frame has a column `{same}` already: give the expression "
+                    "another alias"
+                )
+        elif argument in NAME_RESULTS:
+            raise TypeError(
+                f"`{argument}`: columns of the result are named after it: give {text:.80} a name, "
+                'as with .alias("x")'
+            )
+        else:
+            name = f"{argument.replace('.', '_')}_expression"
+            taken = {of.lower() for frame in frames for of in frame.columns}
+            while name in taken:
+                name += "_"
+            self.temporary.add(name)
+            column = named(column, name, {ADDED_COLUMN: "true"})
+        for given, frame in zip(self.frames, frames, strict=True):
+            self.given[given] = frame.df.select("*", column)
+        return name
+
+
+def _analysed(df: Any) -> Any:
+    """Return a frame that Spark can analyse."""
+    return df.empty if isinstance(df, DeclaredFrame) else df
+
+
+def _referred(df: Any, column: Column) -> str | None:
+    """Return the column of a frame that a Column refers to; None for an expression."""
+    try:
+        gone = Counter(df.columns) - Counter(df.drop(column).columns)
+    except AnalysisException:  # an ambiguous reference
+        return None
+    return next(iter(gone), None)

@@ -1,4 +1,5 @@
-"""Queries: operators fused to chains, run on streams and static frames, and their lineage.
+"""Queries: operators fused into chains, run on streams and static frames, with their lineage.
 
-Open to `api`, and the lineage of frames to `sql`.
+`run` runs an operator over frames, `fuse` plans the chain, `lineage` remembers the operators of
+frames, `impute` and `where` run without state, `invalid_row_warnings` listens for invalid rows.
 """

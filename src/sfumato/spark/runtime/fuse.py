@@ -1,4 +1,4 @@
-"""Operators that run in one step: those that read each other's answers within the same buckets."""
+"""Fusion of operators that read each other's answers within the same buckets into one step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, LongType
 
-from sfumato.spark.crossing.buckets import RawRows, RawSelection
+from sfumato.spark.crossing.chunks import RawRows, SelectedColumns
 from sfumato.spark.crossing.figures import OperatorFigures
 from sfumato.spark.model.columns import column
 from sfumato.spark.runtime.lineage import (
@@ -35,9 +35,9 @@ from sfumato.tables.reading.job import Input
 from sfumato.tables.reading.rows import LATE, Reading, Ties
 from sfumato.tables.reading.rows import Column as ColumnAsItIs
 
-FUSE_SETTING = "spark.sfumato.fuse"  # "false": every operator is a step of its own
-IN_STEP_WITH = "__in_"  # between an operator's name and that of the last one of its chain
-# The reason of most rows, of how many each bucket has of each, which is JSON.
+FUSE_SETTING = "spark.sfumato.fuse"  # "false": every operator is a separate step
+IN_STEP_WITH = "__in_"  # between an operator's name and the name of the last operator of its chain
+# SQL for the most common reason, from the JSON counts of reasons per bucket.
 COMMONEST = """transform(
     array(flatten(transform(collect_list({0}),
         text -> map_entries(from_json(text, 'map<string,bigint>'))))),
@@ -50,10 +50,10 @@ COMMONEST = """transform(
 class StepInput:
     """An input of an operator of a chain.
 
-    bucket_key : the columns that decide which rows meet in one operator
+    bucket_key : the columns that decide which rows share an operator
     below : the step whose answers it reads; None: it reads a frame
-    reading : how it reads them
-    columns : of a frame that is read, what Spark selects, with its type
+    reading : how it reads its rows
+    columns : for a frame: the columns selected by Spark, with their types
     """
 
     input: Input
@@ -67,18 +67,10 @@ class StepInput:
 
     @property
     def lineage(self) -> FrameLineage:
-        """The lineage of the frame, for a side that reads answers."""
+        """Return the lineage of the frame, for an input that reads answers."""
         how = lineage_of(frame_of(self.input).df)
-        assert how is not None  # or it is no step below another
+        assert how is not None  # guaranteed for a step below another
         return how
-
-    def select(self, names: Sequence[str]) -> None:
-        """Let Spark select columns of the frame, or compute them."""
-        schema = frame_of(self.input).schema
-        for name in names:
-            if name not in self.columns:
-                computed = self.input.computed.get(name)
-                self.columns[name] = computed or (column(name), schema[name].dataType)
 
 
 @dataclass(eq=False)
@@ -86,31 +78,27 @@ class PlannedStep:
     """An operator of a chain.
 
     passed_on : the columns of its input that later steps read
-    apart : why inputs that other operators gave are read as frames
+    apart : the reason why answers of other operators are read as frames
     """
 
     how: FrameLineage
     sides: list[StepInput]
-    number: int = 0
     passed_on: dict[str, None] = field(default_factory=dict)
     apart: list[str] = field(default_factory=list)
 
     def all(self) -> list[PlannedStep]:
-        """Return the steps below first, each once, this one last."""
-        found: list[PlannedStep] = []
-        for side in self.sides:
-            below = [] if side.below is None else side.below.all()
-            found += [one for one in below if one not in found]
-        return [*found, self]
+        """Return this step after all steps below it, each once."""
+        below = (one for side in self.sides if side.below is not None for one in side.below.all())
+        return [*dict.fromkeys(below), self]
 
     @property
     def side_names(self) -> list[str]:
-        """The names of the inputs in metrics."""
+        """Return the names of the inputs in metrics."""
         return ["input"] if len(self.sides) == 1 else ["left", "right"]
 
 
 class ChainPlan:
-    """An operator and those below it that run in one step with it."""
+    """An operator and the operators below it that run in the same step."""
 
     def __init__(self, how: FrameLineage) -> None:
         self.last = _build_steps(how, _bucket_keys(how), {})
@@ -118,10 +106,8 @@ class ChainPlan:
         self._plain = _first_uses(self.steps)
         sides = [side for step in self.steps for side in step.sides]
         self._taken = {name.lower() for of in sides for name in of.input.frame.columns}
-        self._ties: dict[tuple[int, tuple[str, ...]], str] = {}  # by frame and columns
-        for number, step in enumerate(self.steps):
-            step.number = number
-        # Later steps first: the columns that they read are passed on by the steps before.
+        self._ties: dict[tuple[int, tuple[str, ...]], str] = {}  # tie column by frame and columns
+        # Later steps first: earlier steps pass on the columns that later steps read.
         for step in reversed(self.steps):
             for side in step.sides:
                 self._connect(step, side)
@@ -137,13 +123,16 @@ class ChainPlan:
         side.reading = reading
         names = reading.columns(side.input.frame)
         if side.below is None:
-            side.select(names)
+            frame = frame_of(side.input)
+            for name in names:
+                if name not in side.columns:
+                    computed = side.input.computed.get(name)
+                    side.columns[name] = computed or (column(name), frame.type(name))
             return
         side.below.passed_on |= dict.fromkeys(filter(None, (self._passed(side, n) for n in names)))
 
     def _passed(self, side: StepInput, name: str) -> str | None:
-        """Return the column of the input of the step below whose cells a column, or a field of it,
-        is; None for what that step adds."""
+        """Return the input column of the step below that a column or its field copies, or None."""
         if name in self._ties.values():
             return name
         how = side.lineage
@@ -151,8 +140,7 @@ class ChainPlan:
         return None if found is None else how.inputs[0].reading.passed[int(found[1])]
 
     def _tie(self, side: StepInput, names: Sequence[str]) -> str | None:
-        """Return the name of a column with the ties by some columns, which Spark computes before
-        the first step; None if they are not all columns of the frame below all steps."""
+        """Return the tie column of columns of the frame below all steps; None for other columns."""
         if side.below is None:
             known = id(side), tuple(names)
             if known not in self._ties:
@@ -171,25 +159,20 @@ class ChainPlan:
             side.below.passed_on[found] = None
         return found
 
-    def selections(self) -> list[RawSelection]:
-        """Return what Spark selects of each frame."""
+    def selections(self) -> list[SelectedColumns]:
+        """Return the columns that Spark selects from each frame."""
         return [
-            RawSelection(frame_of(side.input).df, side.columns, [*map(column, side.bucket_key)])
+            (frame_of(side.input).df, side.columns, [*map(column, side.bucket_key)])
             for side in self.sources
         ]
 
     def config(self, frames: Sequence[RawRows]) -> ChainConfig:
-        """Return the config of all steps; frames : what Spark selected."""
-        return ChainConfig(
-            tuple(
-                ChainStep(
-                    step.how.config,
-                    tuple(self._feed(side, frames) for side in step.sides),
-                    idles=step.how.idle_timeout is not None,
-                )
-                for step in self.steps
-            )
-        )
+        """Return the config of all steps. frames : the rows selected by Spark"""
+        steps = []
+        for step in self.steps:
+            feeds = tuple(self._feed(side, frames) for side in step.sides)
+            steps.append(ChainStep(step.how.config, feeds, step.how.idle_timeout is not None))
+        return ChainConfig(tuple(steps))
 
     def _feed(self, side: StepInput, frames: Sequence[RawRows]) -> Feed:
         names = side.reading.columns(side.input.frame)
@@ -201,39 +184,37 @@ class ChainPlan:
         places = {}
         for name in names:
             place, origin = how.columns.get(name, Place(("",))), self._passed(side, name)
-            if origin is not None:  # fewer columns pass than when the step runs alone
+            if origin is not None:  # fewer columns pass than in an unfused step
                 place = replace(place, path=(f"c{passed.index(origin)}", *place.path[1:]))
             places[name] = place
-        return Feed(side.below.number, side.reading, tuple(places.items()), True, how.where)
+        return Feed(
+            self.steps.index(side.below), side.reading, tuple(places.items()), True, how.where
+        )
 
     @property
     def idle_timeout(self) -> int | None:
-        """Microseconds; None: no step waits for rows."""
+        """Return the idle timeout in microseconds, or None."""
         return next((s.how.idle_timeout for s in self.steps if s.how.idle_timeout), None)
 
     @property
     def checks(self) -> bool:
-        """Whether rows of an input may be invalid."""
+        """Return whether rows of an input may be invalid."""
         return any(side.reading.rule.checks for step in self.steps for side in step.sides)
 
     @property
     def fused(self) -> list[str]:
-        """The operators by the names of their metrics, where there are several."""
+        """Return the metrics names of the operators if there are several, else an empty list."""
         return [step.how.metrics for step in self.steps] if len(self.steps) > 1 else []
 
     def _metrics(self, step: PlannedStep) -> str:
-        """Return the name of an operator's metrics: its own, or followed by that of the last one.
-
-        The same frame may be read elsewhere in a query, and Spark wants other names for that. A
-        name that the user gave stays where an operator is taken in one step for the first time.
-        """
+        """Return an operator's metrics name; a repeated name is followed by the last operator's."""
         own, last = step.how.metrics, self.last.how.metrics.removeprefix("sfumato_")
         if step is self.last or (own.given and step in self._plain):
             return own
         return f"{own}{IN_STEP_WITH}{last}"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what a checkpoint is recognised by: configs and frames, as JSON values."""
+        """Return the identity of the query for checkpoints: configs and frames, as JSON values."""
         found = []
         for step in self.steps:
             inputs = [described(side.input) for side in step.sides]
@@ -245,32 +226,26 @@ class ChainPlan:
         return {"operator": operators} | {f"step {i}": one for i, one in enumerate(found)}
 
     def figures(self, config: ChainConfig) -> Iterator[tuple[str, list[Column]]]:
-        """Yield what is observed: a name, and the counters and gauges of an operator or input."""
+        """Yield (name, counters and gauges) of each observed operator or input."""
         places = OperatorFigures.of(config).places
         for number, step in enumerate(self.steps):
-            before, of = prefix(number), step.how.config
-            found = [_total(places[f"{before}{name}"]).alias(name) for name in of.counters]
-            own = {name: places[f"{before}{name}"] for name in of.gauges}
-            for name, (_, aggregate) in of.gauges.items():
-                found.append(F.expr(_placed(aggregate, own)).alias(name))
-            yield self._metrics(step), [*step.how.metrics.identity("", number + 1), *found]
-            for side, name in enumerate(step.side_names):
-                if step.sides[side].reading.rule.checks:
-                    before = prefix(number, side)
-                    found = [
-                        _total(places[f"{before}{count}"]).alias(count) for count in READ_COUNTERS
-                    ]
+            before, of, name = prefix(number), step.how.config, self._metrics(step)
+            own = {gauge: places[f"{before}{gauge}"] for gauge in of.gauges}
+            figures = _totals(places, before, of.counters)
+            for gauge, (_, aggregate) in of.gauges.items():
+                figures.append(F.expr(_placed(aggregate, own)).alias(gauge))
+            yield name, [*step.how.metrics.identity("", number + 1), *figures]
+            for place, side in enumerate(step.side_names):
+                if step.sides[place].reading.rule.checks:
+                    before = prefix(number, place)
                     reasons = COMMONEST.format(places[f"{before}{REASONS_NAME}"])
-                    found.append(F.expr(reasons).alias("reason"))
-                    found = [*step.how.metrics.identity(name, number + 1), *found]
-                    yield f"{self._metrics(step)}_{name}", found
+                    figures = _totals(places, before, READ_COUNTERS)
+                    figures.append(F.expr(reasons).alias("reason"))
+                    yield f"{name}_{side}", [*step.how.metrics.identity(side, number + 1), *figures]
 
 
 def _first_uses(steps: Sequence[PlannedStep]) -> set[PlannedStep]:
-    """Return the steps that no other chain may have: each is first taken by the next in this one.
-
-    steps : of a chain, a step after those that feed it
-    """
+    """Return the steps that no other chain may have used before this one."""
     found = {steps[-1]}
     for step in reversed(steps[:-1]):
         by = [other for other in steps if any(side.below is step for side in other.sides)]
@@ -280,21 +255,18 @@ def _first_uses(steps: Sequence[PlannedStep]) -> set[PlannedStep]:
 
 
 def _placed(aggregate: str, places: Mapping[str, str]) -> str:
-    """Return an SQL aggregate over figures with these in their places."""
+    """Return an SQL aggregate over metrics, with each metric replaced by its expression."""
     return re.sub(rf"\b({'|'.join(places)})\b", lambda of: places[of[0]], aggregate)
 
 
-def _total(place: str) -> Column:
-    """Return the sum of a counter; 0 where there is none."""
-    return F.coalesce(F.sum(F.expr(place)), F.lit(0))
+def _totals(places: Mapping[str, str], before: str, counters: Sequence[str]) -> list[Column]:
+    """Return the sums of counters; 0 without rows."""
+    sums = {name: F.sum(F.expr(places[f"{before}{name}"])) for name in counters}
+    return [F.coalesce(of, F.lit(0)).alias(name) for name, of in sums.items()]
 
 
 def _bucket_keys(how: FrameLineage) -> list[list[str]]:
-    """Return, for each input of an operator, the columns that decide which rows meet.
-
-    Those of its key, or, where the operator does little, those of the steps below, in whose buckets
-    it then runs too.
-    """
+    """Return, per input of an operator, the columns that decide which rows share an operator."""
     own = [bucket_key(one) for one in how.inputs]
     if not all(one.light for one in how.inputs):
         return own
@@ -315,11 +287,7 @@ def _bucket_keys(how: FrameLineage) -> list[list[str]]:
 def _build_steps(
     how: FrameLineage, bucket_keys: Sequence[Sequence[str]], known: dict[int, PlannedStep]
 ) -> PlannedStep:
-    """Return a step of an operator, with the steps below it that run in one with it.
-
-    bucket_keys : for each input, the columns that decide which rows meet
-    known : steps that exist already, by how their frames were made
-    """
+    """Return the step of an operator, with the steps below it that run in the same Spark step."""
     step = PlannedStep(how, [StepInput(*of) for of in zip(how.inputs, bucket_keys, strict=True)])
     below: list[tuple[StepInput, PlannedStep]] = []
     for side in step.sides:
@@ -331,7 +299,7 @@ def _build_steps(
         if reason:
             step.apart.append(f"{before.metrics}: {reason}")
             continue
-        shared = id(before.first_use)  # one for all selections of the frame
+        shared = id(before.first_use)  # shared by all selections of the frame
         if shared not in known:
             keys: Any = [key] * len(before.inputs)
             known[shared] = _build_steps(before, keys, known)
@@ -346,8 +314,8 @@ def _build_steps(
 
 
 def _why_sides_not_fused(below: Sequence[PlannedStep], sides: int) -> str:
-    """Return why an operator reads frames, though operators gave some; empty if it need not."""
-    if len(below) < sides:  # the rows of the sides would not come in one order
+    """Return the reason why an operator's inputs are read as frames; "" if they need not be."""
+    if len(below) < sides:  # the rows of both sides would not arrive in one order
         return "the other side is read as it is"
     steps = {step for one in below for step in one.all()}
     frames = sum(side.below is None for step in steps for side in step.sides)
@@ -359,10 +327,7 @@ def _why_sides_not_fused(below: Sequence[PlannedStep], sides: int) -> str:
 def _why_not_fused(
     how: FrameLineage, one: Input, before: FrameLineage, key: Sequence[str | None]
 ) -> str:
-    """Return why an input is read as a frame, though an operator gave it; empty if it need not be.
-
-    key : the columns of the earlier operator's input that decide which rows meet in the later one
-    """
+    """Return the reason why an input created by an operator is read as a frame; "" if it is not."""
     reading, df = one.reading, frame_of(one).df
     if not _fuses(df.sparkSession):
         return f"`{FUSE_SETTING}` is false"

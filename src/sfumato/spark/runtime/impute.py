@@ -1,4 +1,4 @@
-"""Imputation over frames of Spark, in Python workers."""
+"""Imputation over Spark frames, in Python workers."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ from sfumato.tables.reading.results import NUMBER, TEXT, Field, ListOf, Output, 
 def imputed(
     frame: SparkFrame, settings: ImputationSettings, prepared: PreparedRepository, name: str | None
 ) -> DataFrame:
-    """`impute` of a frame of Spark."""
+    """Implement `impute` for a Spark frame."""
     df = frame.df
     wanted = [column(n).cast("double") for n in frame.resolved("attributes", settings.names)]
     if "existence" in df.columns:
@@ -45,10 +45,7 @@ def imputed(
 
 
 def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]
-    """Return the function of workers for batches whose first `own` columns are the frame's.
-
-    They are followed by the values, and the existence where there is one.
-    """
+    """Return the worker function for batches whose first `own` columns belong to the frame."""
 
     def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, FAR_DONORS, FEW_ROWS)

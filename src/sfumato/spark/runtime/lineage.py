@@ -1,7 +1,6 @@
-"""The operators that gave frames, known as long as the frames exist.
+"""The operators that created frames, remembered as long as the frames exist.
 
-Only the very frame is known: a method that is called on it makes another frame, which is read as
-any frame is.
+Only the frame itself is remembered: a method called on it creates another frame without lineage.
 """
 
 from __future__ import annotations
@@ -22,41 +21,41 @@ from sfumato.tables.operator import TableConfig
 from sfumato.tables.reading.chain import Condition, Path, Place
 from sfumato.tables.reading.job import Input
 
-STRUCT_NUMBERS = ("mean", "stddev", "existence")  # fields of results, which are never NaN
+STRUCT_NUMBERS = ("mean", "stddev", "existence")  # fields of results that are never NaN
 
 
 def frame_of(one: Input) -> SparkFrame:
-    """Return the frame of an input, which is one of Spark."""
+    """Return the frame of an input as a Spark frame."""
     assert isinstance(one.frame, SparkFrame)
     return one.frame
 
 
 def described(one: Input) -> dict[str, Any]:
-    """Return the facts of an input by which a checkpoint is recognised."""
+    """Return the identity of an input for checkpoints."""
     columns = {f.name: f.dataType.simpleString() for f in frame_of(one).schema.fields}
     known = {"columns": columns, COLUMN_ORDER: [*columns]}
     return {**known, "order": [*one.reading.order], "key": [*one.reading.key], **one.about}
 
 
 def bucket_key(one: Input) -> list[str]:
-    """Return the columns whose values decide which rows share an operator."""
+    """Return the columns that decide which rows share an operator."""
     key = one.reading.key
     return [*key] if one.bucket is None else [key[i] for i in one.bucket]
 
 
 @dataclass(frozen=True)
 class FrameLineage:
-    """The operator that gave a frame, and its inputs.
+    """The operator that created a frame, and its inputs.
 
     idle_timeout : microseconds, or None
-    columns : where the frame's columns lie in the answers
-    order : the columns of the input in whose order answers come; None: no operator takes them in
-        one step with this one
-    late : but for those among them that are marked late
-    where : which answers are in the frame; all for which these hold
-    fused_with : the operators that run in one step with it
+    columns : positions of the frame's columns in the answers
+    order : the input columns by which answers are ordered; None: no operator can run in the same
+        step
+    late : whether rows flagged late are exempt from the order
+    where : conditions that select the frame's answers
+    fused_with : the operators that run in the same step
     not_fused_because : the reasons why others do not
-    first_use : the `first_use` of the operator that first took the answers in one step with it
+    first_use : the `first_use` of the first operator that was fused with this one
     """
 
     inputs: Sequence[Input]
@@ -72,13 +71,13 @@ class FrameLineage:
     first_use: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     def is_first_use(self, by: FrameLineage) -> bool:
-        """Return whether `by` is the first operator that takes the answers in one step with it."""
+        """Return whether `by` is the first operator that reads the answers in the same step."""
         if not self.first_use:
             self.first_use.append(by.first_use)
         return self.first_use[0] is by.first_use
 
     def origin(self, name: str) -> str | None:
-        """Return the column of the input that a column of the frame is, unchanged; else None."""
+        """Return the input column that a column of the frame copies unchanged, else None."""
         place = self.columns.get(name)
         reading = self.inputs[0].reading
         if place is None or len(place.path) > 1 or place.cast:
@@ -93,18 +92,17 @@ _LINEAGES: WeakKeyDictionary[DataFrame, FrameLineage] = WeakKeyDictionary()
 
 
 def record_lineage(frame: DataFrame, how: FrameLineage | None) -> None:
-    """Record how a frame was made."""
     if how is not None:
         _LINEAGES[frame] = how
 
 
 def lineage_of(frame: DataFrame) -> FrameLineage | None:
-    """Return how a frame was made; None for one that no operator gave."""
+    """Return how a frame was created; None for a frame not created by an operator."""
     return _LINEAGES.get(frame)
 
 
 def steps_of(frame: DataFrame) -> str:
-    """Describe which operators run in one step with that of a frame, and why others do not."""
+    """Describe which operators run in one step with a frame's operator, and why others do not."""
     how = lineage_of(frame)
     if how is None:
         return ""
@@ -115,25 +113,27 @@ def steps_of(frame: DataFrame) -> str:
 
 @dataclass(frozen=True)
 class Selection:
-    """Some columns of a frame, or fields of them, by name, each with a type it is cast to, if any;
-    None: all. where : by columns and fields of the frame."""
+    """Selected columns of a frame, or their fields, by name, each with an optional cast type.
+
+    None: all columns. where : conditions on columns and fields of the frame
+    """
 
     columns: Mapping[str, tuple[Path, str]] | None
     where: tuple[Condition, ...] = ()
 
 
 def remember_selected(frame: DataFrame, of: DataFrame, what: Selection) -> None:
-    """Record that a frame is a selection of another one, if an operator gave that one."""
+    """Record that a frame is a selection of another frame, if an operator created that frame."""
     how = lineage_of(of)
     record_lineage(frame, None if how is None or how.order is None else selected(how, of, what))
 
 
 def selected(how: FrameLineage, frame: DataFrame, what: Selection) -> FrameLineage | None:
-    """Return how a selection of a frame was made; None where only Spark can make it."""
+    """Return how a selection of a frame was created; None if only Spark can compute it."""
     where = []
     for condition in what.where:
         place = _within(how, frame, condition.path)
-        # Comparisons with NaN, which any column of the frame may have, are left to Spark.
+        # Any column of the frame may contain NaN; comparisons with NaN are left to Spark.
         result = place is not None and place.path[0].startswith("result")
         if place is None or place.cast or not result:
             return None
@@ -161,7 +161,7 @@ def _is_result(place: Place) -> bool:
 
 
 def _within(how: FrameLineage, frame: DataFrame, path: Path) -> Place | None:
-    """Return where a column, or a field of one, lies in the answers; None if that is not sure."""
+    """Return the position of a column, or of its field, in the answers; None if it is ambiguous."""
     kind: DataType = frame.schema
     for part in path:
         if not isinstance(kind, StructType) or part not in kind.names:

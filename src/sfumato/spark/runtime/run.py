@@ -1,7 +1,7 @@
-"""Run an operator over tables on frames: buckets, state, metrics, and the users' names.
+"""Run an operator on frames: buckets, state, metrics, and user names.
 
-On the way to an operator the columns of a frame have fixed names, so that no name of a user can
-clash with what operators need; on the way back they get their names, types and metadata again.
+Before an operator, the columns of a frame are renamed to fixed names, so that no user name clashes
+with names used by operators. Afterwards they get their names, types and metadata back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 
 from sfumato.reports import ANSWERS_SUFFIX, IDENTITY
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.buckets import RawRows, raw_rows
+from sfumato.spark.crossing.chunks import RawRows, raw_rows
 from sfumato.spark.crossing.figures import MetricsName
 from sfumato.spark.model.columns import arrow_schema, named
 from sfumato.spark.model.declared_frame import require_known
@@ -46,14 +46,14 @@ from sfumato.tables.reading.chain import ChainConfig, Place
 from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import NUMBER, TEXT, TRUTH, WHOLE, ListOf, Output, Struct
 
-BUCKETS = 32  # enough to even out the work of 16 cores, few enough to share accesses to the state
+BUCKETS = 32  # enough to balance 16 cores, few enough to share state accesses
 MOST_BUCKETS = 100_000
-BUCKETS_SETTING = "spark.sfumato.buckets"  # another number, for larger clusters
-ENDS_SETTING = "spark.sfumato.ends"  # streams can end: whether they do in this run; see run_to_end
-MAX_COUNTED = 100  # queries whose answers are counted: each is a column of a metric
-THAT_END: Counter[str] = Counter()  # how many steps were made of streams that can end
-SIDE_SUFFIX = re.compile(r"_(left|right|input)$")  # what metrics of an operator's inputs end in
-PARTITIONING = 5  # raised when the state of buckets is kept in another way
+BUCKETS_SETTING = "spark.sfumato.buckets"  # a different number, for larger clusters
+ENDS_SETTING = "spark.sfumato.ends"  # set if streams can end: whether they do in this run
+MAX_COUNTED = 100  # maximum number of queries whose answers are counted, each in one column
+THAT_END: Counter[str] = Counter()  # number of steps created from streams that can end
+SIDE_SUFFIX = re.compile(r"_(left|right|input)$")  # suffixes of the metrics of inputs
+PARTITIONING = 6  # incremented when the layout of the buckets' state changes
 SPARK_TYPES: dict[str, DataType] = {
     NUMBER: DoubleType(),
     WHOLE: LongType(),
@@ -61,16 +61,16 @@ SPARK_TYPES: dict[str, DataType] = {
     TRUTH: BooleanType(),
     "int": IntegerType(),
 }
-_NUMBERS: Counter[str] = Counter()  # of the operators of each kind so far
+_NUMBERS: Counter[str] = Counter()  # number of operators so far, by kind
 _QUERY: ContextVar[tuple[str, Counter[str]] | None] = ContextVar("query", default=None)
 
 
 def run_operator(job: Job) -> DataFrame:
     """Return the answers of an operator to one or several frames.
 
-    The metrics of an input's invalid rows end in "_input", of two inputs in "_left" and "_right".
-    Nothing is started or collected. Of a stream of which rows may be invalid the session is given a
-    listener, once, which warns of them. Raises what the config has wrong.
+    The metrics of an input's invalid rows end in "_input", for two inputs in "_left" and "_right".
+    No query is started or collected. If rows of a stream may be invalid, the session gets one
+    listener that warns about them. Raises errors of the config.
     """
     job.config.check()
     answers = answers_of(job.outputs)
@@ -85,7 +85,7 @@ def run_operator(job: Job) -> DataFrame:
     chain = plan.config(sides)
     streams = any(side.frame.isStreaming for side in sides)
     if streams:
-        if plan.checks:  # a listener costs every micro-batch of the session
+        if plan.checks:  # a listener adds a cost to every micro-batch of the session
             warn_of_invalid_rows(spark)
         for side in plan.sources:
             require_known(frame_of(side.input).df)
@@ -101,7 +101,7 @@ def run_operator(job: Job) -> DataFrame:
 
 
 def _place(output: Output, answers: StructType, spark: SparkSession) -> Place:
-    """Return where a column of the result lies in the answers."""
+    """Return the position of a result column in the answers."""
     path = output.source[1:] if output.source[0] == ROW else output.source
     given: Any = answers
     for name in output.source:
@@ -133,7 +133,7 @@ def _streamed(
 
 
 def count_answers(answers: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return the answers of a ranking, with the number of each query's answers observed."""
+    """Return the answers of a ranking, and observe the number of answers per query."""
     how = lineage_of(answers)
     assert how is not None
     if len(names) > MAX_COUNTED:
@@ -148,14 +148,14 @@ def count_answers(answers: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def type_of(kind: Any, *, fixed: bool) -> DataType:
-    """Return the type of an `Output`, its fields under fixed names or users'."""
+    """Return the Spark type of an `Output`, with fixed or user names for its fields."""
     if isinstance(kind, Struct):
         fields = []
         for part in kind.parts:
             of = type_of(part.kind, fixed=fixed)
             if fixed:
                 fields.append(StructField(part.fixed or part.name, of))
-            else:  # an operator may leave any field out, so that none is NOT NULL
+            else:  # an operator may omit any field, so every field is nullable
                 fields.append(StructField(part.name, of, True, dict(part.metadata or {})))
         return StructType(fields)
     if isinstance(kind, ListOf):
@@ -165,7 +165,7 @@ def type_of(kind: Any, *, fixed: bool) -> DataType:
 
 
 def answers_of(outputs: Sequence[Output]) -> StructType:
-    """Return the columns that the operator gives, under fixed names."""
+    """Return the columns of the operator's answers, under fixed names."""
     columns: dict[str, Any] = {}
     for output in outputs:
         first, kind = output.source[0], type_of(output.kind, fixed=True)
@@ -177,7 +177,7 @@ def answers_of(outputs: Sequence[Output]) -> StructType:
 
 
 def cast_of(output: Output) -> DataType | None:
-    """Return the type that a column is cast to, with fields under users' names; None for none."""
+    """Return the type a column is cast to, with user names for its fields; None for no cast."""
     if isinstance(output.kind, Struct | ListOf):
         return type_of(output.kind, fixed=False)
     cast: DataType | None = output.cast
@@ -185,7 +185,7 @@ def cast_of(output: Output) -> DataType | None:
 
 
 def result_of(output: Output) -> Column:
-    """Return a column of the result, made of the answers."""
+    """Return a result column, computed from the answers."""
     found = reduce(lambda column, field: column[field], output.source[1:], F.col(output.source[0]))
     if output.default is not None:
         found = F.coalesce(found, F.lit(output.default))
@@ -194,8 +194,11 @@ def result_of(output: Output) -> Column:
 
 
 def bucket_count(spark: SparkSession) -> int:
-    """Return the number of buckets into which keys are hashed: it does not follow cores and
-    partitions, so that a checkpoint can continue with others."""
+    """Return the number of buckets into which keys are hashed.
+
+    It is independent of cores and partitions, so that a checkpoint can be resumed with other
+    numbers.
+    """
     given = spark.conf.get(BUCKETS_SETTING, str(BUCKETS)) or ""
     if not given.isdecimal() or not 1 <= int(given) <= MOST_BUCKETS:
         raise ValueError(
@@ -207,7 +210,7 @@ def bucket_count(spark: SparkSession) -> int:
 def metrics_name(operator: str, name: str | None = None) -> MetricsName:
     """Return the name of an operator's observed metrics: sfumato_OPERATOR_NAME.
 
-    Without a name it has that of the query it is made for (see `operators_of`), or a number.
+    Without a name, it is named after the query it is created for (see `operators_of`), or numbered.
     """
     query = _QUERY.get()
     if name is None and query is not None:
@@ -223,8 +226,10 @@ def metrics_name(operator: str, name: str | None = None) -> MetricsName:
 
 @contextmanager
 def operators_of(query: str) -> Iterator[None]:
-    """Operators without a name that are made in here are named by a query, the second of a kind
-    `QUERY__2`, so that metrics keep their names whatever else is in a file."""
+    """Name operators created in this context after a query; the second of a kind is `QUERY__2`.
+
+    Then metrics keep their names when other parts of a pipeline file change.
+    """
     name = re.sub(r"\W", "_", query)
     name += "_" if SIDE_SUFFIX.search(f"_{name}") else ""
     token = _QUERY.set((name, Counter()))
@@ -236,7 +241,7 @@ def operators_of(query: str) -> Iterator[None]:
 
 @contextmanager
 def same_numbers_again(again: bool) -> Iterator[None]:
-    """Give operators that are made afterwards the numbers of those made inside, if `again`."""
+    """Let operators created later reuse the numbers of operators created inside, if `again`."""
     before = Counter(_NUMBERS)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The filter operator over frames of Spark."""
+"""The filter operator over Spark frames."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -18,7 +18,7 @@ REASON_COLUMN = "__reason"  # why a row is invalid
 
 
 def where(df: DataFrame, condition: str, name: str | None = None) -> DataFrame:
-    """`where` of a frame of Spark."""
+    """Implement `where` for a Spark frame."""
     check_expression("condition", condition, df.sparkSession)
     condition = for_spark(condition, df.sparkSession)
     frame = SparkFrame(df)
@@ -27,7 +27,7 @@ def where(df: DataFrame, condition: str, name: str | None = None) -> DataFrame:
         return df.where(condition)
     left = F.coalesce(F.size(LEFT), F.lit(0)) > 0
     reason = F.when(left, _reason_where_kept(frame, attributes))
-    reason = reason.otherwise(invalid_reason(df, attributes))
+    reason = reason.otherwise(invalid_reason(frame, attributes))
     if df.isStreaming:
         warn_of_invalid_rows(df.sparkSession)
     metrics = metrics_name("where", name)
@@ -54,11 +54,8 @@ def _kept(frame: SparkFrame, condition: str) -> Column:
 
 
 def _reason_where_kept(frame: SparkFrame, attributes: list[str]) -> Column:
-    """Return why a row with kept alternatives is invalid; NULL where it is valid.
-
-    An attribute that is NULL in other alternatives does not matter: the condition left those out.
-    """
-    reason = invalid_reason(frame.df, [])
+    """Return why a row's remaining alternatives are invalid; NULL if they are valid."""
+    reason = invalid_reason(frame, [])
     for name in attributes:
         if isinstance(frame.attribute_type(name), NumericType):
             infinite = largest(frame.values_of(name)) >= float("inf")  # NaN is greater still
@@ -68,10 +65,7 @@ def _reason_where_kept(frame: SparkFrame, attributes: list[str]) -> Column:
 
 
 def _counted_invalid(reason: Column) -> list[Column]:
-    """Return the observed columns: rows, invalid rows, their most common reason.
-
-    reason : text; the number after its last "to" does not count
-    """
+    """Return the observed columns: rows, invalid rows, most common reason (without its number)."""
     invalid = reason.isNotNull()
     kind = F.regexp_replace(reason, r" to \S+$", " to more than 1")
     return [

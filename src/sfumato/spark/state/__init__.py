@@ -1,4 +1,5 @@
-"""Streams: one operator per bucket of keys, its state between micro-batches, and its owner.
+"""Streams: one operator per bucket of keys, its persistent state, and its owner.
 
-Open to `runtime`, and `operator_owners.available_memory` to the command line.
+`bucket_state` stores the state in Spark, `operator_owners` keeps live operators in workers,
+`batches` processes a micro-batch, `end_of_stream` is the source of end marks.
 """

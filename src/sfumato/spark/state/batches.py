@@ -1,4 +1,4 @@
-"""One micro-batch of one operator: its chunks, their log, and the rows that are emitted."""
+"""One micro-batch of one operator: its chunks, their log, and the emitted rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.figures import OperatorFigures, difference
 from sfumato.tables.arrow import joined
 
-if TYPE_CHECKING:  # a process next to the driver imports this, and must not import kernels
-    from sfumato.tables.operator import BatchOperator
+if TYPE_CHECKING:  # a process next to the driver imports this: no kernels
+    from sfumato.tables.reading.chain import Chain
 
-IDLE = -1  # as an entry's side: no rows came, the idle timeout passed
+IDLE = -1  # as an entry's side: no rows arrived, the idle timeout has expired
 END = -2  # as a chunk's side: the stream ends after the rows of this micro-batch
-HELD_GAUGE = "held"  # the counter of rows that a reorder holds; of a step of a chain `step0_held`
+HELD_GAUGE = "held"  # counter of the rows held by a reorder; in a chain `step0_held`
 Entries = Sequence[tuple[int, bytes]]  # (side, chunk)
 
 
@@ -27,10 +27,10 @@ Entries = Sequence[tuple[int, bytes]]  # (side, chunk)
 class BucketResult:
     """The result of a micro-batch.
 
-    chunks : answers    changes : of the counters    gauges : their values now
-    snapshot : of the operator afterwards, if it was asked for
-    held : how many rows its reorders held before, those that held some
-    took : whether rows were included, not only invalid ones
+    chunks : answers    changes : increases of the counters    gauges : current values
+    snapshot : of the operator afterwards, if requested
+    held : rows held by its reorders before, if not zero
+    took : whether valid rows were processed
     """
 
     chunks: list[bytes]
@@ -41,19 +41,16 @@ class BucketResult:
     took: bool = True
 
     def rows(self, figures: OperatorFigures) -> Iterator[dict[str, Any]]:
-        """Yield rows (chunk, figures): figures once, with the first chunk or without any."""
-        if not self.chunks and not any(self.changes.values()):
-            return
-        first = self.chunks[0] if self.chunks else None
-        yield {"chunk": first, **figures.cells({**self.changes, **self.gauges})}
+        """Yield rows (chunk, metrics); metrics once, with the first chunk or alone."""
+        if self.chunks or any(self.changes.values()):
+            known = figures.cells({**self.changes, **self.gauges})
+            yield {"chunk": self.chunks[0] if self.chunks else None, **known}
         for chunk in self.chunks[1:]:
             yield {"chunk": chunk}
 
 
-def process_batch(
-    operator: BatchOperator, batch: Entries, now: int, snapshot: bool
-) -> BucketResult:
-    """Let an operator process a micro-batch, and take a `snapshot` of it afterwards if asked."""
+def process_batch(operator: Chain, batch: Entries, now: int, snapshot: bool) -> BucketResult:
+    """Process a micro-batch with an operator, and take a `snapshot` afterwards if requested."""
     operator.begin()
     before = operator.counters()
     tables = process_entries(operator, batch, now)
@@ -65,38 +62,34 @@ def process_batch(
     return BucketResult(encoded, changes, operator.gauges(), saved, held, took)
 
 
-def process_entries(operator: BatchOperator, batch: Entries, now: int) -> list[pa.Table]:
-    """Return the answers to some entries: rows first, then a timeout, or the stream's end."""
+def process_entries(operator: Chain, batch: Entries, now: int) -> list[pa.Table]:
+    """Return the answers to entries: rows first, then a timeout or the end of the stream."""
     operator.set_clock(now)
-    rows = list(_tables(batch))
+    rows, sides = list(tables_of(batch)), {side for side, _ in batch}
     outputs = operator.process(rows, now) if rows else []
-    sides = {side for side, _ in batch}
-    if IDLE in sides:
-        outputs = [*outputs, *operator.idle(now)]
-    if END in sides:
-        outputs = [*outputs, *operator.flush()]
-    return outputs
+    outputs = [*outputs, *operator.idle(now)] if IDLE in sides else outputs
+    return [*outputs, *operator.flush()] if END in sides else outputs
 
 
-def _tables(batch: Entries) -> Iterator[tuple[int, pa.Table]]:
-    """Yield (side, rows) of the chunks; consecutive chunks of one side are one table."""
+def tables_of(batch: Entries) -> Iterator[tuple[int, pa.Table]]:
+    """Yield (side, rows) of the chunks; consecutive chunks of one side are merged."""
     of_rows = [(side, chunks.from_bytes(chunk)) for side, chunk in batch if side >= 0]
     for side, found in groupby(of_rows, lambda of: of[0]):
         yield side, joined([table for _, table in found])
 
 
-def to_log(batch: Entries, now: int) -> bytes:
-    """Return a micro-batch as an entry of the log: a line with sizes, and the chunks."""
-    line = json.dumps([now, [(side, len(chunk)) for side, chunk in batch]])
+def pack_entries(facts: Any, batch: Entries) -> bytes:
+    """Pack facts (JSON values) and entries into bytes: a line with the sizes, and the chunks."""
+    line = json.dumps([facts, [(side, len(chunk)) for side, chunk in batch]])
     return b"".join([line.encode(), b"\n", *(chunk for _, chunk in batch)])
 
 
-def from_log(data: bytes) -> tuple[list[tuple[int, bytes]], int]:
-    """Return the micro-batch of an entry of the log, and its processing time."""
+def unpack_entries(data: bytes) -> tuple[Any, list[tuple[int, bytes]]]:
+    """Unpack the facts and entries of `pack_entries`."""
     line, _, rest = data.partition(b"\n")
-    now, sizes = json.loads(line)
+    facts, sizes = json.loads(line)
     batch, start = [], 0
     for side, size in sizes:
         batch.append((side, rest[start : start + size]))
         start += size
-    return batch, now
+    return facts, batch

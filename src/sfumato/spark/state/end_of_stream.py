@@ -1,11 +1,9 @@
-"""The end of a stream as one more source: one mark per bucket, when a run is the last.
+"""The end of a stream as an additional source: one mark per bucket in the last run.
 
-Operators hold rows until later ones release them. A static frame ends, and all rows are emitted; a
-stream has no last micro-batch that Spark reports. So a query that may end also reads this source.
-Where its option `ends` is true, it has marks for one micro-batch of a run with ``availableNow``,
-and otherwise never: an option is not part of a checkpoint, so the same query can run without marks
-until nothing new is there, and then once more with them. A micro-batch that was planned with marks
-when a process was killed is planned with them again, and no other is.
+Operators hold rows until later rows release them, but Spark does not report the last micro-batch of
+a stream. A query that may end also reads this source: with the option `ends`, it has marks in one
+micro-batch of a run with ``availableNow``. Options are not part of a checkpoint, so the same query
+runs without marks first, and then once with marks. A repeated micro-batch has the same marks.
 """
 
 from __future__ import annotations
@@ -17,8 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from sfumato.spark.crossing.buckets import BUCKET, place
-from sfumato.spark.crossing.chunks import CHUNK_SCHEMA
+from sfumato.spark.crossing.chunks import BUCKET, CHUNK_SCHEMA, place
 from sfumato.spark.state.batches import END
 
 try:
@@ -34,14 +31,14 @@ except ImportError as error:  # pragma: no cover - only on an older Spark
 
 
 def end_marks(spark: SparkSession, buckets: int, ends: bool) -> DataFrame:
-    """Return a stream of chunks without rows, one per bucket, when the stream ends."""
+    """Return a stream of chunks without rows, one per bucket, at the end of the stream."""
     spark.dataSource.register(EndOfStream)
     reader = spark.readStream.format(EndOfStream.name()).option("buckets", buckets)
-    return reader.option("ends", str(ends).lower()).load()  # Connect would say "True"
+    return reader.option("ends", str(ends).lower()).load()  # Connect would send "True"
 
 
 class EndOfStream(DataSource):
-    """Data source "sfumato_end": `buckets` marks if the option `ends` is "true"."""
+    """Data source "sfumato_end": one mark for each of `buckets` buckets if `ends` is "true"."""
 
     @classmethod
     def name(cls) -> str:
@@ -55,7 +52,7 @@ class EndOfStream(DataSource):
 
 
 class EndReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets count the ends so far: ``{"ends": n}``."""
+    """Reader whose offsets count the ends so far: ``{"ends": n}``."""
 
     def __init__(self, buckets: int, ends: bool) -> None:
         self.buckets, self.ends = buckets, ends

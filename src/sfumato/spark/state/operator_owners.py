@@ -1,46 +1,55 @@
 """Live operators in the memory of Python workers: every operator is owned by one worker.
 
-Spark gives a partition's task to whichever worker is idle, so that every second micro-batch or so
-of a bucket is given to another worker. The rows of a micro-batch are small next to the operator:
-they are sent to its owner, and the answers come back. The worker with the task writes the state.
-
-An owner that is busy with the same query declines and drops the operator. The caller rebuilds it
-and owns it from then on, so operators spread over the workers that a query has. The sequence is
-drawn in docs/decisions/0002.
+Spark gives a task to any idle worker. Rows of a micro-batch are small compared with the operator,
+so they are sent to its owner, which returns the answers; the worker with the task writes the state.
+An owner that is busy with the same query declines and drops the operator, and the caller rebuilds
+and owns it (docs/decisions/0002). Workers of one machine and user call each other over Unix sockets
+in a folder that only the user can open; without sockets, workers have no ids.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import stat
+import tempfile
 import threading
 import time
+import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.spark.crossing.gc_freezer import after_batch
-from sfumato.spark.state import worker_rpc
-from sfumato.spark.state.batches import BucketResult, Entries, process_batch
+from sfumato.spark.crossing.chunks import after_batch
+from sfumato.spark.state.batches import (
+    BucketResult,
+    Entries,
+    pack_entries,
+    process_batch,
+    unpack_entries,
+)
 
-if TYPE_CHECKING:  # a process next to the driver imports this, and must not import kernels
-    from sfumato.tables.operator import BatchOperator
+if TYPE_CHECKING:  # a process next to the driver imports this: no kernels
+    from sfumato.tables.reading.chain import Chain
 
-IDLE_SECONDS = 600.0  # seconds after which an unused operator is evicted
+IDLE_SECONDS = 600.0  # seconds without use after which an operator is evicted
 MIN_SHARE = 1 << 30
-MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container, where it has one
-OBJECTS_PER_BYTE = 2  # an operator in memory takes about so many times the bytes of its state
+MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")  # limit of a container, if any
+OBJECTS_PER_BYTE = 2  # memory of an operator relative to the size of its state, approximately
+ANSWER, SNAPSHOT = 0, 1  # used as sides of the entries in a reply
 
-# A lock is held while an operator of a query is at work here. Queries that share one by chance only
-# wait for each other, or rebuild an operator.
+# A lock is held while an operator of a query is running here. Queries that happen to share a lock
+# only wait for each other, or rebuild an operator.
 _AT_WORK = [threading.RLock() for _ in range(64)]
+_IDS: dict[int, str] = {}  # worker id by process id, so that a forked process starts without one
+_STARTING = threading.Lock()
 
 
 class BatchRequest(NamedTuple):
     """One micro-batch of one operator.
 
-    nonce, next_nonce : of the state that the operator must have, and of the state afterwards
+    nonce, next_nonce : of the state required before, and of the state afterwards
     now : processing time, ms    snapshot : whether a snapshot is needed afterwards
     size : bytes of the state before
     """
@@ -55,7 +64,7 @@ class BatchRequest(NamedTuple):
 
 
 class CachedOperator(NamedTuple):
-    """An operator, the nonce of the state that it has, its bytes, and when it was last used."""
+    """An operator, the nonce of its state, its size in bytes, and the time of its last use."""
 
     nonce: str
     operator: Any
@@ -64,26 +73,26 @@ class CachedOperator(NamedTuple):
 
 
 def memory_share(memory: int, cores: int) -> int:
-    """Return the bytes for one worker: with a worker per core, a quarter of all memory."""
+    """Return the bytes per worker: a quarter of all memory per core, at least MIN_SHARE."""
     return max(MIN_SHARE, memory // (4 * cores))
 
 
 def available_memory() -> int:
-    """Return the bytes of memory that this machine has, or that its container may use."""
+    """Return the memory in bytes of this machine, or the limit of its container."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(physical, int(MEMORY_LIMIT.read_text()))
-    except (OSError, ValueError):  # no container, or one without a limit: "max"
+    except (OSError, ValueError):  # no container, or no limit ("max")
         return physical
 
 
 class OperatorCache:
-    """Operators by query and bucket; the longest unused are evicted first.
+    """Operators by query and bucket; the least recently used are evicted first.
 
-    A worker serves many queries and is not told when one ends, so operators that were not used for
-    a while are evicted too. A miss only costs a rebuild.
+    A worker serves many queries and is not notified when one ends, so operators are also evicted
+    after a period without use. A miss only costs a rebuild.
 
-    max_bytes : None for `memory_share` of what this machine has
+    max_bytes : None for `memory_share` of this machine
     clock : seconds, never decreasing
     """
 
@@ -104,47 +113,39 @@ class OperatorCache:
         return len(self._held)
 
     def take(self, query: str, bucket: int, nonce: str) -> Any:
-        """Remove an operator; return it if it has the state with `nonce`, else None."""
+        """Remove an operator; return it if its state has this `nonce`, else None."""
         with self._lock:
-            held = self._pop((query, bucket))
-        return held.operator if held is not None and nonce and held.nonce == nonce else None
+            held = self._held.pop((query, bucket), None)
+            if held is None:
+                return None
+            self.bytes -= held.size
+        return held.operator if nonce and held.nonce == nonce else None
 
     def put(self, query: str, bucket: int, nonce: str, operator: Any, size: int) -> bool:
-        """Keep an operator of `size` bytes; return whether others were evicted."""
+        """Store an operator of `size` bytes; return whether others were evicted."""
         with self._lock:
-            self._pop((query, bucket))
+            self.take(query, bucket, "")
             self._held[query, bucket] = CachedOperator(nonce, operator, size, self._clock())
             self.bytes += size
-            before = len(self)
-            while self._held and self._must_evict(next(iter(self._held.values()))):
-                self._pop(next(iter(self._held)))
+            before, oldest = len(self), self._clock() - self.unused
+            for place, held in list(self._held.items()):
+                if self.bytes <= self.max_bytes and held.used >= oldest:
+                    break
+                self.take(*place, "")
             return len(self) < before
 
-    def _must_evict(self, oldest: CachedOperator) -> bool:
-        return self.bytes > self.max_bytes or self._clock() - oldest.used > self.unused
 
-    def _pop(self, place: tuple[str, int]) -> CachedOperator | None:
-        held = self._held.pop(place, None)
-        self.bytes -= held.size if held is not None else 0
-        return held
-
-
-CACHE = OperatorCache()  # of this process
-
-
-def worker_id() -> str:
-    """Return the id of this worker as an owner; "" where workers cannot call each other."""
-    return worker_rpc.serve(_handle)
+CACHE = OperatorCache()  # the cache of this process
 
 
 def run_local(request: BatchRequest, batch: Entries) -> BucketResult | None:
-    """Process a micro-batch by the operator that this worker owns; None if it does not."""
+    """Process a micro-batch with the operator owned by this worker; None if it is not the owner."""
     operator = CACHE.take(request.query, request.bucket, request.nonce)
     return None if operator is None else run_with(operator, request, batch)
 
 
-def run_with(operator: BatchOperator, request: BatchRequest, batch: Entries) -> BucketResult:
-    """Process a micro-batch by an operator, which this worker owns from now on."""
+def run_with(operator: Chain, request: BatchRequest, batch: Entries) -> BucketResult:
+    """Process a micro-batch with an operator, and become its owner."""
     with _at_work(request.query):
         result = process_batch(operator, batch, request.now, request.snapshot)
     state = request.size if result.snapshot is None else len(result.snapshot)
@@ -154,36 +155,106 @@ def run_with(operator: BatchOperator, request: BatchRequest, batch: Entries) -> 
 
 
 def run_remote(owner: str, request: BatchRequest, batch: Entries) -> BucketResult | None:
-    """Let the owner process a micro-batch; None if it declines, or has ended."""
-    sides = [side for side, _ in batch]
-    message = [json.dumps([request, sides]).encode(), *(chunk for _, chunk in batch)]
-    reply = worker_rpc.call(owner, message)
+    """Send a micro-batch to the owner; return None if the owner declines or has ended."""
+    folder = _folder()
+    if not owner.isalnum() or folder is None:
+        return None
+    try:
+        with Client(str(folder / owner), "AF_UNIX") as connection:
+            connection.send_bytes(pack_entries(request, batch))
+            reply = connection.recv_bytes()
+    except (OSError, EOFError):
+        return None
     if not reply:
         return None
-    snapshots, changes, gauges, held, took = json.loads(reply[0])
-    snapshot = reply[1] if snapshots else None
-    return BucketResult(reply[1 + snapshots :], changes, gauges, snapshot, held, took)
+    (changes, gauges, held, took), found = unpack_entries(reply)
+    snapshot = next((data for side, data in found if side == SNAPSHOT), None)
+    answers = [data for side, data in found if side == ANSWER]
+    return BucketResult(answers, changes, gauges, snapshot, held, took)
 
 
-def _handle(message: Sequence[bytes]) -> list[bytes]:
-    """Reply to `run_remote`; with nothing where the caller has to rebuild the operator."""
-    fields, sides = json.loads(message[0])
+def worker_id() -> str:
+    """Return the id of this worker as an owner; "" if workers cannot call each other."""
+    with _STARTING:
+        if os.getpid() not in _IDS:
+            _IDS[os.getpid()] = _serve()
+    return _IDS[os.getpid()]
+
+
+def _serve() -> str:
+    """Serve calls of other workers from now on, each in a separate thread; return the id."""
+    folder, worker = _folder(), uuid.uuid4().hex
+    if folder is None:
+        return ""
+    _remove_sockets_of_ended_workers(folder)
+    try:
+        listener = Listener(str(folder / worker), "AF_UNIX", backlog=64)
+    except (OSError, ValueError):  # no Unix sockets, or the folder's path is too long
+        return ""
+
+    def accept() -> None:
+        while True:
+            try:
+                connection = listener.accept()
+            except OSError:  # the caller has exited
+                continue
+            threading.Thread(target=_reply, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return worker
+
+
+def _reply(connection: Connection) -> None:
+    with connection:
+        try:
+            connection.send_bytes(_answer(connection.recv_bytes()))
+        except (OSError, EOFError):  # the caller has exited
+            return
+
+
+def _answer(message: bytes) -> bytes:
+    """Return the reply to `run_remote`; empty if the caller must rebuild the operator."""
+    fields, batch = unpack_entries(message)
     request = BatchRequest(*fields)
     lock = _at_work(request.query)
     if not lock.acquire(blocking=False):
         CACHE.take(request.query, request.bucket, request.nonce)
-        return []
+        return b""
     try:
-        result = run_local(request, list(zip(sides, message[1:], strict=True)))
-    except Exception:  # is raised again where the operator is rebuilt, within a task
-        return []
+        result = run_local(request, batch)
+    except Exception:  # raised again when a task rebuilds the operator
+        return b""
     finally:
         lock.release()
     if result is None:
-        return []
-    snapshot = [] if result.snapshot is None else [result.snapshot]
-    facts = [len(snapshot), result.changes, result.gauges, result.held, result.took]
-    return [json.dumps(facts).encode(), *snapshot, *result.chunks]
+        return b""
+    found = [(ANSWER, chunk) for chunk in result.chunks]
+    found += [] if result.snapshot is None else [(SNAPSHOT, result.snapshot)]
+    return pack_entries([result.changes, result.gauges, result.held, result.took], found)
+
+
+def _folder() -> Path | None:
+    """Return the folder of this user's sockets; None if others can access it."""
+    if not hasattr(os, "getuid"):
+        return None
+    try:
+        folder = Path(tempfile.gettempdir()) / f"sfumato-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return folder if ours and not found.st_mode & 0o077 else None
+
+
+def _remove_sockets_of_ended_workers(folder: Path) -> None:
+    for path in folder.iterdir():
+        try:
+            Client(str(path), "AF_UNIX").close()
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+        except (OSError, ValueError):
+            continue
 
 
 def _at_work(query: str) -> threading.RLock:

@@ -1,4 +1,5 @@
-"""Static frames through operators: rows sorted by Spark, fed in batches of bounded size.
+"""Static frames: rows sorted by Spark and fed to operators in batches of bounded size.
 
-Open to `runtime`.
+`whole_frames` is the only module; `runtime` calls it for frames that are not streams. No state is
+saved: each bucket is processed from its first row to its last.
 """

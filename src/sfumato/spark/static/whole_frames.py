@@ -1,44 +1,58 @@
-"""Static frames through an operator in one pass, a batch at a time: memory is that of its state and
-one batch, however long the frames are.
+"""Process static frames in one pass; memory is bounded by an operator's state and one batch.
 
-Spark puts the rows of a bucket together and sorts them (`sorted_rows`). The operator gets them in
-batches, as a stream would give them; then the next bucket of the partition begins. Its answers go
-to Spark as they are emitted: a list of them per row, with the counters and gauges in further
-columns. Whatever is observed costs something per row, and rows as binary cells would go through
-Python a second time; a list is unfolded by Spark.
+Spark groups the rows by bucket and sorts them (`sorted_rows`). The operator gets them in batches,
+bucket by bucket. Its answers are lists, one per output row, next to counters and gauges; Spark
+explodes the lists, which is cheaper than another pass through Python.
 """
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from queue import SimpleQueue
+from datetime import timedelta
+from functools import reduce
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from sfumato.spark.crossing.buckets import BUCKET, RawRows
-from sfumato.spark.crossing.chunks import batches_of
+from sfumato.spark.crossing.chunks import BUCKET, RawRows, batches_of
 from sfumato.spark.crossing.figures import OperatorFigures, difference
 from sfumato.spark.model.columns import arrow_schema
-from sfumato.spark.static.sorted_rows import SIDE_COLUMN, sorted_rows
 
 if TYPE_CHECKING:  # a process next to the driver imports this, and must not import kernels
-    from sfumato.tables.operator import OperatorConfig
-    from sfumato.tables.reading.chain import ChainConfig
+    from sfumato.tables.arrival_order import Arrival
+    from sfumato.tables.reading.chain import Chain, ChainConfig, Feed
 
-ROWS_SETTING = "spark.sfumato.batchRows"  # the maximum number of rows that an operator gets at once
+ROWS_SETTING = "spark.sfumato.batchRows"  # maximum rows per batch
 LIST_ROWS = 65_536
-BYTES = 64 << 20  # of a batch, about: large rows make smaller batches
-AHEAD = 8  # of Spark's batches, each of 10,000 rows unless a setting of Spark says otherwise
-ANSWERS_COLUMN = "__answers"  # counters have names of their own
+BYTES = 64 << 20  # approximate size of a batch; batches of large rows have fewer rows
+AHEAD = 8  # Spark batches read in advance, by default of 10,000 rows each
+SIDE_COLUMN = "__side"
+PLACE_COLUMN = "__place"  # position of a row in the user's frame
+ANSWERS_COLUMN = "__answers"  # counters have other names
 
-# Answers, and figures: the changes of the counters, if any; gauges at the end of a bucket.
+# Answers and metrics: increases of counters, if any; gauges at the end of a bucket.
 Emitted = tuple[list[pa.Table], dict[str, Any] | None]
 T = TypeVar("T")
 
@@ -46,10 +60,7 @@ T = TypeVar("T")
 def run_whole(
     sides: Sequence[RawRows], config: ChainConfig, buckets: int, columns: StructType
 ) -> DataFrame:
-    """Return lists of answers to static frames, counters and gauges.
-
-    columns : of an answer
-    """
+    """Return lists of answers to static frames, counters and gauges."""
     if config.tasks > 1:
         buckets *= config.tasks
         sides = [replace(of, frame=_for_all_tasks(of.frame, config.tasks)) for of in sides]
@@ -72,12 +83,12 @@ def run_whole(
 
 
 def explode_answers(out: DataFrame) -> DataFrame:
-    """Return the answers of `run_whole`, as rows of their columns."""
+    """Return the answers of `run_whole` as rows of their columns."""
     return out.select(F.inline(ANSWERS_COLUMN))
 
 
 def _for_all_tasks(frame: DataFrame, tasks: int) -> DataFrame:
-    """Return the rows of bucket i in `tasks` buckets, from i * tasks on."""
+    """Return the rows of bucket i copied to `tasks` buckets, from i * tasks on."""
     first = F.col(BUCKET) * F.lit(tasks)
     return frame.withColumn(BUCKET, F.explode(F.sequence(first, first + F.lit(tasks - 1))))
 
@@ -92,35 +103,124 @@ def _batch_rows(spark: Any) -> int:
     return int(given)
 
 
-# ---- rows in ---------------------------------------------------------------------------------
+# ---- the order of the rows -------------------------------------------------------------------
+
+
+def sorted_rows(
+    sides: Sequence[RawRows], config: ChainConfig, buckets: int, partitions: int
+) -> DataFrame:
+    """Return the rows, each bucket in one partition and in order.
+
+    The columns are BUCKET, SIDE if there are several sides, and the columns of all sides. Buckets
+    are distributed evenly; a hash might put 20 of 32 into one of two partitions. The number of
+    partitions is fixed, so that Spark does not coalesce small ones: an operator's work does not
+    depend only on the number of rows.
+    """
+    together = [BUCKET] if buckets > partitions else []  # else each partition has one bucket
+    # Before any operation that moves rows.
+    placed = [
+        side.frame.withColumn(PLACE_COLUMN, F.monotonically_increasing_id()) for side in sides
+    ]
+    keys = [sort_keys(side, *config.reads(number)) for number, side in enumerate(sides)]
+    if len(sides) == 1:
+        rows = placed[0].repartitionById(partitions, BUCKET)
+        rows = rows.sortWithinPartitions(*together, *keys[0])
+        return rows.select(BUCKET, *sides[0].kinds)
+    most = max(map(len, keys))
+    each = [_side(*of, most) for of in zip(range(len(sides)), placed, keys, strict=True)]
+    rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), each)
+    *columns, tie, place = _sorts(most)
+    rows = rows.repartitionById(partitions, BUCKET)
+    rows = rows.sortWithinPartitions(*together, *columns, SIDE_COLUMN, tie, place)
+    return rows.select(
+        BUCKET, SIDE_COLUMN, *dict.fromkeys(name for of in sides for name in of.kinds)
+    )
+
+
+def _side(side: int, rows: DataFrame, keys: Sequence[Column], most: int) -> DataFrame:
+    """Return the rows of a side, with `most` sort columns."""
+    *columns, tie, place = keys
+    filled = [*columns, *[F.lit(None).cast("long")] * (most - len(keys)), tie, place]
+    sorts = (key.alias(name) for key, name in zip(filled, _sorts(most), strict=True))
+    return rows.select("*", F.lit(side).alias(SIDE_COLUMN), *sorts).drop(PLACE_COLUMN)
+
+
+def _sorts(number: int) -> list[str]:
+    return [f"__sort{i}" for i in range(number)]
+
+
+def sort_keys(rows: RawRows, feed: Feed, arrival: Arrival) -> list[Column]:
+    """Return the sort keys of rows with a PLACE, according to `arrival`; tie and place are last."""
+    assert feed.reading is not None
+
+    def read(name: str) -> tuple[Column, DataType]:
+        """Return the column read under a fixed name (or a field of it), and its type."""
+        outer, *fields = name.split(".")
+        raw = rows.columns[feed.reading.column(outer)]  # type: ignore[union-attr]
+        column, kind = F.col(raw), rows.kinds[raw]
+        for field in fields:
+            structs: Any = kind
+            column, kind = column[field], structs[field].dataType
+        return column, kind
+
+    keys = [_number(*read(name)) for name in arrival.columns]
+    for i, name in enumerate(arrival.columns):
+        if name in arrival.of_late:
+            keys[i] = F.when(read("late")[0], keys[i])
+    keys.append(F.col(rows.columns[feed.reading.column("__tie")]) if arrival.tied else F.lit(0))
+    if arrival.needed:
+        missing = [_is_missing(*read(name), arrival.within) for name in arrival.needed]
+        unusable = reduce(lambda a, b: a | b, missing)
+        keys = [F.when(~unusable, key) for key in keys]  # NULL is first
+    return [*keys, F.col(PLACE_COLUMN)]
+
+
+def _number(column: Column, kind: DataType) -> Column:
+    """Return a column in the form that operators compare: see `as_numbers`."""
+    if isinstance(kind, TimestampType):
+        return F.unix_micros(column)
+    if isinstance(kind, DateType):
+        return F.unix_date(column).cast("long")
+    if isinstance(kind, IntegralType | BooleanType):
+        return column.cast("long")
+    if isinstance(kind, FloatType | DoubleType | DecimalType):
+        return column.cast("double")
+    return column  # TIMESTAMP_NTZ
+
+
+def _is_missing(column: Column, kind: DataType, within: int | None) -> Column:
+    """Return whether a value is missing, or a number or time is out of range."""
+    missing = column.isNull()
+    if isinstance(kind, FloatType | DoubleType):
+        missing = missing | F.isnan(column)
+    if within is None:
+        return missing
+    if isinstance(kind, TimestampNTZType):
+        begin = F.lit("1970-01-01").cast("timestamp_ntz")
+        span = F.lit(timedelta(microseconds=within))
+        return missing | (column <= begin - span) | (column >= begin + span)
+    number = _number(column, kind)
+    return missing | (number <= F.lit(-within)) | (number >= F.lit(within))
+
+
+# ---- input rows
 
 
 def feed(
     batches: Iterable[pa.RecordBatch],
-    config: OperatorConfig,
+    config: ChainConfig,
     sides: Sequence[Sequence[str]],
     most: int,
 ) -> Iterator[Emitted]:
-    """Yield the answers to the rows of a partition, in the order of their buckets.
-
-    sides : the columns of each side    most : the maximum number of rows that an operator gets
-    """
-    number, bucket = None, None
-    for batch in batches:
-        for found, rows in _by_bucket(batch):
-            if bucket is None or found != number:
-                if bucket is not None:
-                    yield from bucket.end()
-                number, bucket = found, _Bucket(config.for_task(found % config.tasks), sides, most)
-            yield from bucket.take(rows)
-    if bucket is not None:
-        yield from bucket.end()
+    """Yield the answers to the rows of a partition, in the order of their buckets."""
+    parts = (part for batch in batches if batch.num_rows for part in _by_bucket(batch))
+    for bucket, rows in groupby(parts, itemgetter(0)):
+        operator = config.for_task(bucket % config.tasks).make()
+        yield from _answers(operator, _gathered((of for _, of in rows), most), sides)
 
 
 def _by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of each bucket, which follow each other."""
-    if not batch.num_rows:
-        return
+    """Yield the rows of each bucket; a bucket's rows are consecutive."""
     buckets = batch.column(BUCKET).to_numpy()
     rows = batch.drop_columns([BUCKET])
     starts = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist()]
@@ -128,49 +228,39 @@ def _by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         yield int(buckets[start]), rows.slice(start, end - start)
 
 
-class _Bucket:
-    """The operator of a bucket, and the rows that wait to be a batch of it."""
+def _gathered(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
+    """Yield the rows in tables of `most` rows, or about BYTES."""
+    waiting, count, size = list[pa.RecordBatch](), 0, 0
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, most - count)
+            start += part.num_rows
+            waiting.append(part)
+            count, size = count + part.num_rows, size + part.nbytes
+            if count == most or size >= BYTES:
+                yield pa.Table.from_batches(waiting)
+                waiting, count, size = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
-    def __init__(self, config: OperatorConfig, sides: Sequence[Sequence[str]], most: int) -> None:
-        self.operator = config.make()
-        self.sides, self.most = sides, most
-        self.waiting: list[pa.RecordBatch] = []
-        self.rows = self.bytes = 0
-        self.counted: dict[str, int] = {}
-        self.answered = False  # whether anything was emitted or counted
 
-    def take(self, rows: pa.RecordBatch) -> Iterator[Emitted]:
-        while rows.num_rows:
-            part = rows.slice(0, self.most - self.rows)
-            rows = rows.slice(part.num_rows)
-            self.waiting.append(part)
-            self.rows += part.num_rows
-            self.bytes += part.nbytes
-            if self.rows == self.most or self.bytes >= BYTES:
-                yield from self._process()
-
-    def end(self) -> Iterator[Emitted]:
-        """Yield the last answers, and the gauges."""
-        yield from self._process()
-        yield from self._emit(self.operator.flush())
-        gauges = self.operator.gauges()
-        if gauges and self.answered:
-            yield [], {**dict.fromkeys(self.counted, 0), **gauges}
-
-    def _process(self) -> Iterator[Emitted]:
-        if not self.waiting:
-            return
-        rows = pa.Table.from_batches(self.waiting)
-        self.waiting, self.rows, self.bytes = [], 0, 0
-        yield from self._emit(self.operator.process(list(_by_side(rows, self.sides)), 0))
-
-    def _emit(self, outputs: list[pa.Table]) -> Iterator[Emitted]:
-        before, self.counted = self.counted, self.operator.counters()
-        changes = difference(before, self.counted)
-        counted = any(changes.values())
-        if outputs or counted:
-            self.answered = True
-            yield outputs, changes if counted else None
+def _answers(
+    operator: Chain, tables: Iterable[pa.Table], sides: Sequence[Sequence[str]]
+) -> Iterator[Emitted]:
+    """Yield the answers of a bucket's operator, and its gauges at the end."""
+    counted, answered = dict[str, int](), False
+    calls = (operator.process(list(_by_side(rows, sides)), 0) for rows in tables)
+    ends = (operator.flush() for _ in range(1))
+    for outputs in chain(calls, ends):
+        before, counted = counted, operator.counters()
+        changes = difference(before, counted)
+        if outputs or any(changes.values()):
+            answered = True
+            yield outputs, changes if any(changes.values()) else None
+    gauges = operator.gauges()
+    if gauges and answered:
+        yield [], {**dict.fromkeys(counted, 0), **gauges}
 
 
 def _by_side(rows: pa.Table, sides: Sequence[Sequence[str]]) -> Iterator[tuple[int, pa.Table]]:
@@ -184,47 +274,26 @@ def _by_side(rows: pa.Table, sides: Sequence[Sequence[str]]) -> Iterator[tuple[i
 
 
 def read_ahead(items: Iterator[T], most: int) -> Iterator[T]:
-    """Yield the items, of which a thread reads up to `most` in advance; raise what reading raises.
+    """Yield the items; a thread reads up to `most` in advance. Reading errors are raised here.
 
-    One thread of a task's JVM makes Arrow batches and reads the answers. Without this it would wait
-    while Python computes, and Python would wait while it makes the next batch.
+    One thread of a task's JVM creates Arrow batches and reads the answers. Without read-ahead, the
+    JVM would wait while Python computes, and Python would wait for the next batch.
     """
-    found: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-    room, unwanted = threading.Semaphore(most), threading.Event()
-
-    def read() -> None:
-        try:
-            for item in items:
-                found.put((item, None))
-                room.acquire()
-                if unwanted.is_set():
-                    return
-            found.put((None, StopIteration()))
-        except BaseException as error:  # is raised again where the item is wanted
-            found.put((None, error))
-
-    thread = threading.Thread(target=read, name="sfumato-read-ahead", daemon=True)
-    thread.start()
+    thread, end = ThreadPoolExecutor(1, "sfumato-read-ahead"), object()
+    waiting = deque(thread.submit(next, items, end) for _ in range(most))
     try:
-        while True:
-            item, error = found.get()
-            if isinstance(error, StopIteration):
-                break
-            if error is not None:
-                raise error
-            room.release()
-            yield item
+        while (item := waiting.popleft().result()) is not end:
+            waiting.append(thread.submit(next, items, end))
+            yield item  # type: ignore[misc]
     finally:
-        unwanted.set()
-        room.release()
-    thread.join()
+        thread.shutdown(wait=False, cancel_futures=True)
 
 
-# ---- answers out -----------------------------------------------------------------------------
+# ---- output answers ------------------------------------------------------------------------------
 
 
 def answer_type(columns: StructType, figures: OperatorFigures) -> StructType:
-    """Return the columns: ANSWERS, a list of structs, or NULL; and figures."""
+    """Return the columns: ANSWERS, a list of structs or NULL, and the metrics."""
     answers = StructField(ANSWERS_COLUMN, ArrayType(columns, containsNull=False))
     return StructType([answers, *figures.columns])
 
@@ -232,10 +301,7 @@ def answer_type(columns: StructType, figures: OperatorFigures) -> StructType:
 def answer_batches(
     emitted: Iterable[Emitted], columns: StructType, figures: OperatorFigures
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `answer_type`, each a batch.
-
-    All batches have one schema, which only answers determine, so that figures wait for the first.
-    """
+    """Yield the rows of `answer_type`, one per batch."""
     schema, waiting = None, list[dict[str, Any]]()
     for tables, numbers in emitted:
         for table in tables:

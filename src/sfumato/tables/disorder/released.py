@@ -1,8 +1,7 @@
-"""The rows of a disorder controller in the order of their release, even when shuffled since.
+"""The rows of a disorder controller in the order of release, even if shuffled afterwards.
 
-Rows in order have ascending punctuations; rows of one punctuation are in order of event time. A
-late row follows the rows in order that its punctuation has released, and precedes those of a higher
-one, which did not know it.
+Rows in order have ascending punctuations; rows with equal punctuations are in event-time order. A
+late row follows the rows released by its punctuation, and precedes rows with a higher punctuation.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import TIE, TableConfig, TableOperator
 
 PUNCTUATION = "punctuation"
-RELEASED = (PUNCTUATION, "late", "order0")  # the order of rows of a controller
-ARRIVAL = "arrival"  # the order of late rows with one punctuation
+RELEASED = (PUNCTUATION, "late", "order0")  # order of a controller's rows
+ARRIVAL = "arrival"  # order of late rows with equal punctuations
 
 
 def punctuations_of(rows: pa.Table) -> np.ndarray:
@@ -34,15 +33,15 @@ def punctuations_of(rows: pa.Table) -> np.ndarray:
 
 
 def lateness_of(rows: pa.Table) -> np.ndarray:
-    """Return bool[n]: the rows that are marked late."""
+    """Return bool[n]: whether rows are flagged late."""
     marked: np.ndarray = as_numbers(rows.column("late")) != 0
     return marked
 
 
 def release_order(rows: pa.Table) -> np.ndarray:
-    """Return int64[n]: places of the rows in the order of their release.
+    """Return int64[n]: positions of the rows in the order of release.
 
-    Late rows of one punctuation follow each other by the column `arrival`, if there is one.
+    Late rows with equal punctuations are ordered by the column `arrival`, if it exists.
     """
     late = lateness_of(rows)
     columns = [punctuations_of(rows), late]
@@ -54,20 +53,17 @@ def release_order(rows: pa.Table) -> np.ndarray:
 
 def _times(rows: pa.Table, name: str) -> np.ndarray:
     column = rows.column(name)
-    unknown = pc.is_null(column).to_numpy()
-    if not unknown.any():
-        return as_numbers(column)
-    known = np.full(len(column), UNKNOWN)
-    known[~unknown] = as_numbers(column.drop_null())
-    return known
+    times = np.full(len(column), UNKNOWN)
+    times[pc.is_valid(column).to_numpy()] = as_numbers(column.drop_null())
+    return times
 
 
 class LateRowBuffer(Stateful):
-    """Late rows of sources that are ahead, until the rows that precede them have come.
+    """Late rows of sources that are ahead, buffered until all preceding rows have arrived.
 
-    The punctuation of a late row is that of its source. Where that is ahead of the key's, the
-    controller still holds rows that precede the late row. So the late row waits until a row in
-    order of its scope has a higher punctuation: then they have all come.
+    A late row has the punctuation of its source. If this is ahead of the key's punctuation, the
+    controller still holds rows that precede the late row. So it waits until a row in order of its
+    scope has a higher punctuation.
 
     scope : numbers of the keys that share a punctuation
     """
@@ -81,11 +77,11 @@ class LateRowBuffer(Stateful):
     def __init__(self, scope: Sequence[int]) -> None:
         self.names = [f"key{i}" for i in scope]
         self.scopes = KeyIndex()
-        self.reached = np.empty(0, np.int64)  # of each scope: its greatest punctuation
+        self.reached = np.empty(0, np.int64)  # greatest punctuation per scope
         self.waiting: pa.Table | None = None
 
     def settled(self, rows: pa.Table) -> pa.Table:
-        """Take rows; return the rows whose place is known now, in any order."""
+        """Add rows; return the rows whose position is now known, in any order."""
         if self.waiting is not None:
             rows = pa.concat_tables([self.waiting, rows]).combine_chunks()
         late, punctuation = lateness_of(rows), punctuations_of(rows)
@@ -97,7 +93,7 @@ class LateRowBuffer(Stateful):
         return rows.filter(pa.array(~waits)) if waits.any() else rows
 
     def rest(self) -> pa.Table | None:
-        """Return the rows that wait, or None: the stream has ended."""
+        """Return the waiting rows (or None) at the end of the stream."""
         rows, self.waiting = self.waiting, None
         return rows
 
@@ -108,17 +104,17 @@ class LateRowBuffer(Stateful):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedTableConfig(TableConfig):
-    """Settings of an operator that takes the rows of a controller in the order of their release.
+    """Settings of an operator that processes a controller's rows in the order of release.
 
-    scope : numbers of the keys that share a punctuation; None: there is no controller, and rows are
-        taken in order
+    scope : numbers of the keys that share a punctuation; None: without a controller, rows are
+        processed in order
     """
 
     scope: tuple[int, ...] | None = None
 
     @property
     def shared(self) -> bool:
-        """Whether several keys share a punctuation."""
+        """Return whether several keys share a punctuation."""
         return self.scope is not None and len(self.scope) < self.keys
 
     def arrival(self, side: int = 0) -> Arrival:
@@ -126,7 +122,7 @@ class ReleasedTableConfig(TableConfig):
 
 
 class ReleasedOperator(TableOperator):
-    """An operator that takes the rows of a controller in the order of their release.
+    """An operator that processes a controller's rows in the order of release.
 
     Its config is a `ReleasedTableConfig` with the field `by_source`: whether late rows have the
     punctuation of a source, see `LateRowBuffer`.

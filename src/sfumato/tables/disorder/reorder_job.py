@@ -1,4 +1,4 @@
-"""The job of `reorder`: its arguments over a frame, checked."""
+"""The job of `reorder`: its validated arguments over a frame."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def reorder_job(
     forget_after: str | timedelta | float | None,
     name: str | None,
 ) -> Job:
-    """Return the job of `reorder`, with its arguments. Raises ValueError or TypeError.
+    """Return the job of `reorder`. Raises ValueError or TypeError for invalid arguments.
 
-    waits : the arguments of `DisorderControl`, with a length of time as `max_delay`
+    waits : the arguments of `DisorderControl`, with a duration as `max_delay`
     """
     keys, sources = frame.keys("key", key), frame.keys("source", source)
     event, arrived = frame.one("event_time", event_time), frame.one("arrival", arrival)
@@ -65,7 +65,7 @@ def reorder_job(
         keys=len(keys),
         forget_after=forget_after_of(frame, arrived, keys, forget_after),
     )
-    kept = tuple(column for column in frame.columns if column not in MARKS)  # of an earlier reorder
+    kept = tuple(column for column in frame.columns if column not in MARKS)  # of earlier reorders
     values: list[tuple[str, Cells]] = [(EVENT, Column(event))]
     values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
     reading = Reading(kept, (arrived,), tuple(keys), tuple(values), tie=Ties(frame.tied))
@@ -90,7 +90,7 @@ def reorder_job(
 
 
 def require_marked(frame: Frame) -> None:
-    """Raise ValueError for a frame whose late rows are not marked."""
+    """Raise ValueError if late rows of a frame are not flagged."""
     if "late" not in frame.columns or frame.kind("late") != "truth":
         raise ValueError(
             f"{frame.prefix}split_late takes a {frame.noun} with a column `late` of booleans: "

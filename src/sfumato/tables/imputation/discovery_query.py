@@ -1,4 +1,4 @@
-"""The arguments of `discover_dependencies`, and the warnings about columns with gaps."""
+"""The arguments of `discover_dependencies`, and warnings about columns with many gaps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sfumato.tables.reading.user_warnings import calls_from_user
 
 
 def discovered_of(frame: Frame, attributes: str | Sequence[str] | None, max_rows: int) -> list[str]:
-    """Return the columns among which dependencies are searched."""
+    """Return the columns to search for dependencies."""
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
         raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
     wanted = names("attributes", attributes)
@@ -24,7 +24,7 @@ def discovered_of(frame: Frame, attributes: str | Sequence[str] | None, max_rows
 
 
 def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
-    """Return the columns in which some value is a finite number; warn of the others.
+    """Return the columns with at least one finite number; warn about the others.
 
     known : the number of rows with a finite number, per column
     """
@@ -36,7 +36,7 @@ def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
 
 
 def warn_of_gaps(wanted: Sequence[str], known: Mapping[str, int], rows: int, complete: int) -> None:
-    """Warn where less than half of the rows, or fewer than two, have all columns.
+    """Warn if less than half of the rows, or fewer than two rows, have all columns.
 
     known : as for `with_values`    complete : the number of rows with all columns
     """
@@ -59,7 +59,7 @@ def warn_of_gaps(wanted: Sequence[str], known: Mapping[str, int], rows: int, com
 def dependents_left(
     dependents: Iterable[str] | None, wanted: Sequence[str], left: Sequence[str]
 ) -> list[str] | None:
-    """Return the dependents without the columns of `wanted` that are not in `left`."""
+    """Return the dependents, except columns of `wanted` that are not in `left`."""
     if dependents is None:
         return None
     gone = set(wanted) - set(left)

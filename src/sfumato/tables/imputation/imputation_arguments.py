@@ -1,8 +1,8 @@
-"""The arguments of an imputation, checked; subclasses add what a repository may be."""
+"""The validated arguments of an imputation; subclasses define the kinds of repositories."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 from sfumato.limits import MAX_ALTERNATIVES, check_alternatives
@@ -18,8 +18,7 @@ IMPUTED_BY, FAR_DONORS, FEW_ROWS = "imputed_by", "far_donors", "few_rows"
 
 @dataclass(frozen=True, eq=False)
 class ImputationArguments(ABC):
-    """The arguments of `sf.Imputation`. Raises ValueError or TypeError for wrong ones, without a
-    look at the repository."""
+    """The arguments of `sf.Imputation`. Raises ValueError or TypeError; reads no repository."""
 
     called: ClassVar = "sf.Imputation"
     function: ClassVar = "sf.impute"
@@ -54,7 +53,7 @@ class ImputationArguments(ABC):
                 "0.1'; got none: every value would be drawn from all of the repository. "
                 "sf.discover_dependencies finds some, or says what came nearest"
             )
-        # Dependencies that `discover_dependencies` found for other attributes are left out.
+        # Dependencies found by `discover_dependencies` for other attributes are ignored.
         asked = tuple(d for d in dependencies if d.dependent in attributes)
         if asked:
             dependencies = tuple(d for d in dependencies if d.confidence is None or d in asked)
@@ -69,7 +68,7 @@ class ImputationArguments(ABC):
 
     @classmethod
     def of(cls, given: Any) -> Self:
-        """Return the arguments that `impute` gives: as they are, or from a dict."""
+        """Return the arguments given to `impute`: unchanged, or from a dict."""
         if isinstance(given, cls):
             return given
         if not isinstance(given, Mapping):
@@ -85,9 +84,9 @@ class ImputationArguments(ABC):
         """Read the repository; return its imputer for the rows of a frame."""
 
     def bounded(self, bound: int) -> Self:
-        """Return these arguments for rows of at most `bound` alternatives.
+        """Return these arguments for rows with at most `bound` alternatives.
 
-        Raises ValueError for a `max_alternatives` above the bound.
+        Raises ValueError if `max_alternatives` exceeds the bound.
         """
         check_alternatives("max_alternatives", self.max_alternatives, bound)
         if self.max_alternatives is None and bound < MAX_ALTERNATIVES:
@@ -104,17 +103,9 @@ class ImputationArguments(ABC):
 
     @property
     def settings(self) -> ImputationSettings:
-        """The arguments without the repository."""
-        attributes, dependencies = tuple(self.attributes), tuple(as_dependencies(self.dependencies))
-        determinants = {name for dependency in dependencies for name in dependency.names}
-        return ImputationSettings(
-            names=(*attributes, *sorted(determinants - set(attributes))),
-            attributes=attributes,
-            dependencies=dependencies,
-            joint=self.joint,
-            max_alternatives=self.max_alternatives,
-            fallback=self.fallback,
-            scaling=tuple((n, float(a), float(b)) for n, (a, b) in (self.scaling or {}).items()),
-            method=self.method,
-            least_donors=self.least_donors,
-        )
+        """Return the arguments without the repository."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "repository"}
+        determinants = {name for d in as_dependencies(self.dependencies) for name in d.names}
+        scaling = ((n, float(a), float(b)) for n, (a, b) in (self.scaling or {}).items())
+        names = (*self.attributes, *sorted(determinants.difference(self.attributes)))
+        return ImputationSettings(**{**given, "names": names, "scaling": tuple(scaling)})

@@ -35,13 +35,15 @@ from sfumato.tables.reading.results import NUMBER, Output, passed
 from sfumato.tables.reading.rows import Cells, Column, Doubles, Reading, Ties, marks_of
 from sfumato.tables.scope import scope_of
 
-SECOND_US = 1e6  # in a second
+SECOND_US = 1e6  # microseconds per second
 
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierValuesTableConfig(ReleasedTableConfig):
-    """attributes : the number of columns value0..
-    by_source : late rows have the punctuation of a source, see `LateRowBuffer`
+    """Settings of earlier values over tables.
+
+    attributes : the number of columns value0..
+    by_source : whether late rows have the punctuation of a source, see `LateRowBuffer`
     """
 
     attributes: int
@@ -63,10 +65,10 @@ class EarlierValuesTableConfig(ReleasedTableConfig):
 class TableEarlierValues(ReleasedOperator):
     """`EarlierValues` over Arrow tables, for the keys of one bucket.
 
-    Answers have `row` and, per attribute, earlier0.. and age0.., in seconds where the order is a
-    timestamp. Rows without order or key are emitted with nothing known, and are not remembered.
-    With a scope rows also have the columns late, punctuation and arrival of a controller, and are
-    taken in the order of their release.
+    Answers have `row` and, per attribute, earlier0.. and age0.., in seconds if the order is a
+    timestamp. Rows without order or key are emitted without known values, and are not remembered.
+    With a scope, rows also have a controller's columns late, punctuation and arrival, and are
+    processed in the order of release.
     """
 
     config: EarlierValuesTableConfig
@@ -114,7 +116,7 @@ def earlier_values_job(
     forget_after: str | timedelta | float | None,
     name: str | None,
 ) -> Job:
-    """Return the job of `earlier_values`, with its arguments. Raises ValueError or TypeError."""
+    """Return the job of `earlier_values`. Raises ValueError or TypeError for invalid arguments."""
     wanted = frame.resolved("attributes", attributes)
     if not wanted:
         raise ValueError("`attributes` must name at least one column of numbers; got none")
@@ -155,7 +157,7 @@ def earlier_values_job(
 
 
 def _arrival(frame: Frame) -> str:
-    """Return the column by which the controller took the rows. Raises ValueError without it."""
+    """Return the controller's arrival column. Raises ValueError if there is none."""
     found = frame.with_role(ARRIVED)
     if found:
         return found[0]

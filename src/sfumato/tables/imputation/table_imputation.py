@@ -1,5 +1,4 @@
-"""Imputation over Arrow tables: an `Imputer` from a repository's columns, alternatives of objects
-from the imputer."""
+"""Imputation over Arrow tables: an `Imputer` built from a repository, and its alternatives."""
 
 import warnings
 import zlib
@@ -16,21 +15,21 @@ from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputed, Im
 from sfumato.tables.reading.user_warnings import calls_from_user
 
 IMPUTED = IMPUTATION_REASONS.index("imputed")
-UNIMPUTABLE = "unimputable: "  # prefix of `imputed_by` of a row without alternatives
-SLICE = 256  # rows imputed at once: each may have one alternative per row of the repository
-MAX_SHARED_IMPUTERS = 4  # prepared repositories that a process keeps
-FEWEST_ROWS = 19  # with one row less, a new value is outside of all with more than probability 10%
+UNIMPUTABLE = "unimputable: "  # prefix of `imputed_by` for a row without alternatives
+SLICE = 256  # rows imputed at once; each may have one alternative per repository row
+MAX_SHARED_IMPUTERS = 4  # prepared repositories cached per process
+FEWEST_ROWS = 19  # with fewer rows, a new value is outside their range with probability > 10%
 
 
 class FewRowsWarning(UserWarning):
-    """A repository has too few complete rows to show a range of probability 90%."""
+    """A repository has too few complete rows for a 90% probability range."""
 
 
 @dataclass(frozen=True)
 class ImputationSettings:
     """The arguments of an `Imputer` without the repository: plain values, for workers.
 
-    names : the columns of the repository and the objects that it reads: attributes and determinants
+    names : the columns read from the repository and the objects: attributes and determinants
     """
 
     names: tuple[str, ...]
@@ -44,7 +43,7 @@ class ImputationSettings:
     least_donors: int | None
 
     def make(self, repository: pa.Table) -> Imputer:
-        """Return the imputer over the complete rows of a repository. Raises ValueError without."""
+        """Return the imputer over a repository's complete rows. Raises ValueError without any."""
         columns = complete_columns(repository, self.names)
         if not columns[self.names[0]].size:
             raise ValueError(
@@ -57,18 +56,18 @@ class ImputationSettings:
 
 
 def complete_columns(table: pa.Table, names: Sequence[str]) -> dict[str, Floats]:
-    """Return the columns as float64, of the rows with a finite number in each of them.
+    """Return the columns as float64, of the rows with finite numbers in all of them.
 
-    Sorted, so that the same rows in another order make the same imputer.  O(D N log N).
+    Sorted, so that the imputer is independent of the row order.  O(D N log N).
     """
     matrix = numbers_of(table, names)
     matrix = matrix[np.isfinite(matrix).all(axis=1)]
-    matrix = matrix[np.lexsort(matrix.T[::-1])] + 0.0  # no -0.0, which sorts as 0.0
+    matrix = matrix[np.lexsort(matrix.T[::-1])] + 0.0  # -0.0 becomes 0.0, since they sort equally
     return {name: np.ascontiguousarray(matrix[:, a]) for a, name in enumerate(names)}
 
 
 def numbers_of(table: pa.Table, names: Sequence[str]) -> Floats:
-    """Return float64[n, D] of columns of numbers, NULL as NaN."""
+    """Return float64[n, D] of numeric columns, with NULL as NaN."""
     columns = [table.column(name).cast(pa.float64(), safe=False).to_numpy() for name in names]
     return np.ascontiguousarray(np.stack(columns, axis=1)) if columns else np.empty((0, 0))
 
@@ -76,12 +75,12 @@ def numbers_of(table: pa.Table, names: Sequence[str]) -> Floats:
 def impute_table(
     imputer: Imputer, values: Floats, existence: Floats | None = None
 ) -> Iterator[tuple[slice, pa.Table]]:
-    """Yield the alternatives of objects, a few hundred at a time: (their places, new columns).
+    """Yield the alternatives of objects, a few hundred at a time: (their positions, new columns).
 
     values : float64[n, D], NaN is missing    existence : float64[n] by which an object's
         probabilities are multiplied, or None
-    Columns: alternatives (NULL where an object cannot be imputed), imputed_by (text, NULL for a
-    complete object), far_donors (whether donors are farther apart than the dependency promises) and
+    Columns: alternatives (NULL if an object cannot be imputed), imputed_by (text, NULL for a
+    complete object), far_donors (whether donors are farther apart than the dependency allows) and
     few_rows (whether it was imputed and the repository `has_few_rows`).
     """
     few = has_few_rows(imputer)
@@ -99,7 +98,7 @@ def impute_table(
 
 
 def _alternatives(imputer: Imputer, imputed: Imputed, existence: Floats | None) -> pa.Array:
-    """Return list<struct<prob, ATTR...>> of imputed objects, NULL where there are none."""
+    """Return list<struct<prob, ATTR...>> of imputed objects; NULL without alternatives."""
     prob = imputed.prob
     if existence is not None:
         prob = prob * np.repeat(existence, np.diff(imputed.offsets))
@@ -112,7 +111,7 @@ def _alternatives(imputer: Imputer, imputed: Imputed, existence: Floats | None) 
 
 
 def _explanations(imputer: Imputer, imputed: Imputed) -> pa.Array:
-    """Return `imputed_by` of objects: the dependencies, or why not; made once per combination."""
+    """Return `imputed_by` of objects: the dependencies or the reason for failure."""
     if not imputed.reason.size:
         return pa.array([], pa.string())
     ways = np.column_stack([imputed.reason.astype(np.int64), imputed.chosen])
@@ -126,12 +125,11 @@ def _explanations(imputer: Imputer, imputed: Imputed) -> pa.Array:
 
 
 def has_few_rows(imputer: Imputer) -> bool:
-    """Whether calibrated ranges of probability 90% are extrapolated from too few rows."""
+    """Return whether calibrated 90% ranges are extrapolated from too few rows."""
     return imputer.method == "calibrated" and imputer.rows < FEWEST_ROWS
 
 
 def warn_of_few_rows(imputer: Imputer) -> None:
-    """Warn where `has_few_rows`."""
     if not has_few_rows(imputer):
         return
     if imputer.rows == 1:
@@ -151,7 +149,7 @@ _SHARED: OrderedDict[tuple[int, int], Imputer] = OrderedDict()
 
 
 def shared_imputer(data: bytes) -> Imputer:
-    """Return the imputer of `Imputer.to_bytes`, made once per process."""
+    """Return the imputer of `Imputer.to_bytes`, created once per process."""
     name = (zlib.crc32(data), len(data))
     imputer = _SHARED.get(name)
     if imputer is None:

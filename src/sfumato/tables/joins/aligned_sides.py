@@ -1,13 +1,13 @@
-"""Two sides with punctuations, read at any pace: rows wait until both have passed their time.
+"""Two sides with punctuations, read at any speed: rows wait until both sides have passed them.
 
-Each side comes from a disorder controller. The punctuations of its rows say up to where it is
-complete. A row waits until both sides are complete up to its event time, so that rows are emitted
-in one order of event time, for any pace, micro-batches and restarts.
+Each side is the output of a disorder controller, whose punctuations bound its completeness. A row
+waits until both sides are complete up to its event time. So rows are emitted in a single
+event-time order, independent of reading speed, micro-batches and restarts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,20 +26,18 @@ ORDER, LATE, PUNCTUATION = "order0", "late", "punctuation"
 
 @dataclass
 class TimedRows(BufferedRows):
-    """Rows that wait: their event times, and the codes of their scopes on both sides.
-
-    time : int64[n], microseconds    scope : int64[2, n]
-    """
+    """Waiting rows. time : int64[n], event times in microseconds     scope : int64[2, n], codes"""
 
     time: Ints
     scope: Ints
 
 
 class AlignedSide(Stateful):
-    """One side: the scopes for each of which it has a controller, and its rows that wait.
+    """One side: the scopes of its controllers, and its waiting rows.
 
-    passed : int64[scopes], punctuations    gone : int64[scopes], up to where a timeout let rows
-        pass for this scope    seen : processing time of the newest row, ms
+    passed : int64[scopes], punctuations    gone : int64[scopes], up to where a timeout has released
+        rows of this scope    seen : processing time of the newest row, ms
+    pieces : the rows, in pieces of geometrically decreasing sizes    rows : the same as saved
     """
 
     state = {
@@ -64,20 +62,14 @@ class AlignedSide(Stateful):
         self.gone = longer(self.gone, len(self.scopes), BEGINNING)
         return codes
 
-    def forget(self, waiting: Iterable[Ints]) -> None:
-        """Drop the punctuations of scopes that are over; waiting : codes of scopes with rows."""
-        over = self.scopes.take_over(waiting)
-        self.passed[over] = self.gone[over] = BEGINNING
-
     def buffer(self, piece: TimedRows) -> None:
-        """Let rows wait, if there are any. Pieces have geometrically falling sizes."""
+        """Buffer rows, if there are any."""
         self.pieces += [piece] if piece.time.size else []
         while len(self.pieces) > 1 and self.pieces[-2].time.size < 2 * self.pieces[-1].time.size:
             self.pieces[-2:] = [self.pieces[-2].then(self.pieces[-1])]
 
     @property
     def rows(self) -> pa.Table | None:
-        """The rows that wait."""
         tables = [piece.rows for piece in self.pieces]
         return pa.concat_tables(tables).combine_chunks() if tables else None
 
@@ -86,24 +78,23 @@ class AlignedSide(Stateful):
         self.loaded = rows
 
     def after_loading(self) -> None:
-        if not len(self.scopes) == len(self.passed):
+        if len(self.scopes) != len(self.passed):
             raise ValueError("every scope has a punctuation")
 
 
 class AlignedSides(Stateful):
-    """The rows of two sides, each emitted when the punctuations of both sides are above its event
-    time: then all rows of that time have come.
+    """The rows of two sides, each emitted once the punctuations of both exceed its event time.
 
-    scopes : for each side the numbers of the keys for each of which it has a controller
-    idle_timeout : milliseconds after which a silent side holds nothing back; None: never
+    scopes : for each side, the numbers of the keys of its controllers
+    idle_timeout : milliseconds after which a silent side no longer delays rows; None: never
     forget_after : microseconds after which the punctuations of a scope without rows are dropped,
-        see `Scopes`; an older row of it then waits for both sides. None: never
+        see `Scopes`; an older row of the scope then waits for both sides. None: never
 
-    Rows have the columns order0 (event time), late, punctuation and key0... Late rows are left out,
-    and so are rows on time that a timeout has let later rows pass. Without a timeout the emitted
-    rows and their order are a function of each side's own rows.
+    Rows have the columns order0 (event time), late, punctuation and key0... Late rows are dropped,
+    and so are rows on time if a timeout has already released later rows. Without a timeout, the
+    emitted rows and their order depend only on each side's own rows.
 
-    Cost: O(1) per row and side, and O(log n) copies of rows that wait; state: these rows.
+    Cost: O(1) per row and side, and O(log n) copies of waiting rows; state: these rows.
     """
 
     state = {"left": Part(), "right": Part()}
@@ -115,23 +106,24 @@ class AlignedSides(Stateful):
         forget_after: float | None = None,
     ) -> None:
         self.idle_timeout = idle_timeout
-        self.left, self.right = (AlignedSide(keys, forget_after) for keys in scopes)
-        self.sides = (self.left, self.right)
+        self.sides = self.left, self.right = [AlignedSide(keys, forget_after) for keys in scopes]
 
     def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int]:
-        """Take rows of a side. Return how many of them were late, and how many came after a
-        punctuation without being marked late, as rows of several controllers do."""
+        """Add rows of a side; return (late rows, rows below a punctuation but not flagged late).
+
+        Only rows of several controllers can be below a punctuation without being flagged late.
+        """
         mine = self.sides[side]
         mine.seen = now
-        late = pc.fill_null(rows.column(LATE), False).to_numpy(zero_copy_only=False).astype(bool)
-        rows = rows.filter(pa.array(~late))
-        if not rows.num_rows:
-            return int(late.sum()), 0
-        piece = self._piece(rows)
-        known = rows.column(PUNCTUATION)
+        late = pc.fill_null(rows.column(LATE), False)
+        skipped = pc.sum(late).as_py() or 0
+        piece = self._piece(rows.filter(pc.invert(late)))
+        if not piece.time.size:
+            return skipped, 0
+        known = piece.rows.column(PUNCTUATION)
         newest, behind = int(piece.time.max()), 0
-        if known.null_count < rows.num_rows:
-            here = ~pc.is_null(known).to_numpy()
+        if known.null_count < len(known):
+            here = pc.is_valid(known).to_numpy()
             reached, scope = as_numbers(known.drop_null()), piece.scope[side][here]
             behind = count_behind(piece.time[here], reached, scope, mine.passed)
             np.maximum.at(mine.passed, scope, reached)
@@ -140,31 +132,32 @@ class AlignedSides(Stateful):
             of.scopes.note(side, codes, newest)
         gone = piece.time < self._gone_for(piece)
         mine.buffer(piece.where(~gone) if gone.any() else piece)
-        return int(late.sum() + gone.sum()), behind
+        return skipped + int(gone.sum()), behind
 
     def set_clock(self, now: int) -> None:
-        """Take the processing time of a call, see `TableOperator.set_clock`."""
+        """Set the processing time of a call, see `TableOperator.set_clock`."""
         if self.idle_timeout is not None:
             for side in self.sides:
                 side.seen = None if side.seen is None else min(side.seen, now)
 
     def ready(self, now: int) -> list[tuple[int, pa.Table]]:
-        """Return (side, rows) that wait no longer."""
+        """Return (side, rows) that are complete."""
         if self.idle_timeout is not None:
             self._pass_idle(now, self.idle_timeout)
         out = self._release()
         for number, side in enumerate(self.sides):
-            side.forget(p.scope[number] for of in self.sides for p in of.pieces)
+            # Drop the punctuations of expired scopes.
+            over = side.scopes.take_over(p.scope[number] for of in self.sides for p in of.pieces)
+            side.passed[over] = side.gone[over] = BEGINNING
         return out
 
     def rest(self) -> list[tuple[int, pa.Table]]:
-        """Return (side, rows) of all that wait: the streams have ended; later rows are late."""
+        """Return (side, rows) of all waiting rows at the end of streams; later rows are late."""
         self._pass_all()
         return self._release()
 
     @property
     def waiting(self) -> int:
-        """Rows that wait."""
         return sum(piece.time.size for side in self.sides for piece in side.pieces)
 
     def _gone_for(self, piece: TimedRows) -> Ints:
@@ -172,7 +165,7 @@ class AlignedSides(Stateful):
         return gone
 
     def _pass_idle(self, now: int, timeout: int) -> None:
-        """Let rows pass that only silent sides hold back."""
+        """Release rows that are delayed only by silent sides."""
         self.set_clock(now)
         first = min((side.seen for side in self.sides if side.seen is not None), default=now)
         idle = [now - (first if side.seen is None else side.seen) >= timeout for side in self.sides]
@@ -191,11 +184,11 @@ class AlignedSides(Stateful):
         for number, side in enumerate(self.sides):
             pieces, side.pieces = side.pieces, []
             for piece in pieces:
-                passed = [
-                    of.passed[codes] for of, codes in zip(self.sides, piece.scope, strict=True)
-                ]
-                # Rows at the very time of a punctuation may still come, with a higher one.
-                go: Bools = piece.time < np.minimum(*passed)
+                passed = np.minimum(
+                    self.left.passed[piece.scope[0]], self.right.passed[piece.scope[1]]
+                )
+                # Rows at exactly the time of a punctuation may still arrive, with a higher one.
+                go: Bools = piece.time < passed
                 go |= piece.time <= self._gone_for(piece)
                 if go.any():
                     out.append((number, piece.rows if go.all() else piece.where(go).rows))
@@ -215,16 +208,17 @@ class AlignedSides(Stateful):
 
 
 def count_behind(time: Ints, punctuation: Ints, scope: Ints, passed: Ints) -> int:
-    """Count the rows, in order, whose time or punctuation is below an earlier punctuation of their
-    scope: among rows of one controller there are none.
+    """Count rows whose time or punctuation is below an earlier punctuation of their scope.
 
+    The rows are given in order; for rows of a single controller the count is 0.
     time, punctuation, scope : int64[n]    passed : int64[scopes], the punctuations before these
+        rows
     """
     order = np.lexsort((punctuation, scope))
     time, own, scope = time[order], punctuation[order], scope[order]
     new = np.ones(own.size, bool)
     new[1:] = (own[1:] != own[:-1]) | (scope[1:] != scope[:-1])
-    start = np.flatnonzero(new)[np.cumsum(new) - 1]  # of the rows of the same punctuation
+    start = np.flatnonzero(new)[np.cumsum(new) - 1]  # first row with the same punctuation
     same = (start > 0) & (scope[start - 1] == scope)
     below = np.where(same, own[start - 1], UNKNOWN)
     known = passed[scope]

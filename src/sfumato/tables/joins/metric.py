@@ -12,18 +12,20 @@ from sfumato.operators.arrays import Floats
 from sfumato.tables.reading.frame import names
 
 JOIN_METRICS = ("euclidean", "haversine")
-COORDINATE_BOUNDS = (("longitude", 180.0), ("latitude", 90.0))  # of "haversine", with their bounds
-EARTH_RADIUS = 6_371_008.8  # metres, the mean
+COORDINATE_BOUNDS = (("longitude", 180.0), ("latitude", 90.0))  # of "haversine", with bounds
+EARTH_RADIUS = 6_371_008.8  # mean radius in metres
 
 
 @dataclass(frozen=True)
 class JoinMetric:
-    """name : one of METRICS    scales : for "euclidean" the unit of each attribute; none: 1
+    """The distance metric of a join.
+
+    name : one of METRICS    scales : for "euclidean" the unit of each attribute; none: 1
 
     "euclidean": sqrt(sum of ((x_i - y_i) / scale_i)**2). "haversine": longitude and latitude in
-    degrees, distances in metres along the surface of a sphere. Points are those on the sphere, and
-    the limit is the chord of the distance: a chord grows with its arc, so that every bound for
-    Euclidean distances holds. A longitude or latitude out of range is invalid, see `bounds`.
+    degrees, distances in metres along the surface of a sphere. Its points are on the sphere, and
+    the limit is the chord of the distance; chords grow with arcs, so bounds for Euclidean distances
+    hold. A longitude or latitude out of range is invalid, see `bounds`.
     """
 
     name: str = "euclidean"
@@ -35,7 +37,7 @@ class JoinMetric:
             distance("within", scale)
 
     def dimensions(self, attributes: int) -> int:
-        """Return the coordinates of a point. Raises ValueError for a wrong number of attributes."""
+        """Return the number of coordinates. Raises ValueError for a wrong number of attributes."""
         if self.name == "haversine" and attributes != 2:
             raise ValueError(
                 '`metric`="haversine" needs `on`=[longitude, latitude], in this order; '
@@ -44,7 +46,7 @@ class JoinMetric:
         return 3 if self.name == "haversine" else attributes
 
     def bounds(self, attributes: Sequence[str]) -> list[tuple[str, float, str]]:
-        """Return (attribute, greatest valid size, why a larger value is invalid) of each.
+        """Return (attribute, maximum magnitude, reason for larger values) of each attribute.
 
         Raises ValueError for a wrong number of attributes.
         """
@@ -61,7 +63,7 @@ class JoinMetric:
         if self.name == "euclidean":
             return within
         arc = distance("within", within) / EARTH_RADIUS
-        # All points are within half the circumference, whatever their rounding.
+        # All points are within half the circumference, despite rounding.
         return 2.0 * EARTH_RADIUS * math.sin(arc / 2.0) if arc < math.pi else 3.0 * EARTH_RADIUS
 
     def points(self, values: Floats) -> Floats:
@@ -79,13 +81,13 @@ EUCLIDEAN = JoinMetric()
 
 
 def bounds_of(metric: str, attributes: str | Sequence[str] | None) -> list[tuple[str, float, str]]:
-    """Return `JoinMetric.bounds` of the attributes that an argument names. Raises ValueError."""
+    """Return `JoinMetric.bounds` of the attributes given by an argument. Raises ValueError."""
     named = JoinMetric(metric)
     return [] if named == EUCLIDEAN else named.bounds(names("attributes", attributes))
 
 
 def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float, JoinMetric]:
-    """Return the distance of a match, and its metric."""
+    """Return the maximum distance of a match, and its metric."""
     if not isinstance(within, Mapping):
         return finite("within", within), JoinMetric(metric)
     one_of("metric", metric, JOIN_METRICS)
@@ -99,7 +101,7 @@ def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float,
 
 
 def finite(argument: str, given: Any) -> float:
-    """Return the finite number that an argument gives. Raises TypeError for anything else."""
+    """Return a finite number given as an argument. Raises TypeError for anything else."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise TypeError(f"`{argument}` must be a finite number; got {given!r}")
     return float(given)

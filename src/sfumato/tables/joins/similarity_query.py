@@ -1,4 +1,4 @@
-"""The arguments of the similarity joins, and the configurations that follow from them."""
+"""The arguments of the similarity joins, and the configurations derived from them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arguments import flag, whole
 from sfumato.operators.joins.arrivals import Window, pair_of
 from sfumato.tables.imputation.imputation_arguments import ImputationArguments
-from sfumato.tables.joins.metric import EUCLIDEAN, JoinMetric, distance_of, finite
+from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_join import ALTERNATIVES, SIDES, JoinTableConfig
 from sfumato.tables.joins.table_similarity_join import (
@@ -31,51 +30,35 @@ from sfumato.tables.reading.rows import Cells, Doubles, Reading, Rule, Samples, 
 from sfumato.tables.reading.user_warnings import PAIRS, SHARED_KEY, warn_of_shared
 from sfumato.windows import JoinWindow
 
-STREAMS = ("left_stream", "right_stream")  # columns: the names of two streams
-# Microseconds per arrival, with ten alternatives in three dimensions: a few in the operator, and as
-# many for one more copy of the row through Spark; and per tuple opposite, a third of what
-# benchmarks/suites/join_tasks.py measures, where 1 in 300 is near enough.
+STREAMS = ("left_stream", "right_stream")  # columns with the names of the two streams
+# Microseconds per arrival, for ten alternatives in three dimensions: half in the operator, half for
+# another copy of the row through Spark. Per tuple of the other side: a third of the
+# result of benchmarks/suites/join_tasks.py, where 1 in 300 is near enough.
 COST_PER_TASK = 10.0
 COST_PER_OPPOSITE = 0.002
 TASKS_TO_CHOOSE = (8, 4, 2)
 MAX_TASKS = 1024
-LEAST_USE = 0.7  # of the work of all tasks, the part that one task alone would do as well
+LEAST_USE = 0.7  # minimum ratio of a single task's work to the work of all tasks
 
 
 class JoinSide:
     """One of the frames of a join: uncertain tuples, or rows of plain columns as tuples.
 
-    on : the attributes that span the distance    alone : the other side is the same frame, which
-        errors do not call left or right
-    timed : whether a window goes by the order, which is a time
-    imputed : the attributes and determinants, in the imputer's order, of a frame with missing
-        values; None: there are none
-    metric : the distance, which may bound the attributes
+    query : its arguments    alone : whether the frame is joined with itself; then errors do not
+        mention left and right
     """
 
-    def __init__(
-        self,
-        frame: Frame,
-        name: str,
-        on: Sequence[str],
-        order: str | Sequence[str],
-        key: str | Sequence[str] | None,
-        *,
-        alone: bool = False,
-        timed: bool = False,
-        imputed: Sequence[str] | None = None,
-        metric: JoinMetric = EUCLIDEAN,
-    ) -> None:
-        self.frame, self.name, self.on, self.timed = frame, name, list(on), timed
+    def __init__(self, query: JoinQuery, frame: Frame, name: str, alone: bool) -> None:
+        self.frame, self.name, self.on, self.timed = frame, name, query.attributes, query.timed
         called = f"the {name} {frame.noun}"
         of = "" if alone else f" of {called}"
-        if imputed is not None:
+        if query.imputed is not None:
             self._require_plain(called)
         frame.require_late()
         frame.require_tuples()
         frame.require_described()
-        self.orders = frame.resolved(f"order{of}", order)
-        self.keys = frame.keys(f"key{of}", key)
+        self.orders = frame.resolved(f"order{of}", query.order)
+        self.keys = frame.keys(f"key{of}", query.key)
         frame.require_orders(f"order{of}", self.orders)
         frame.require_event_time(f"order{of}", self.orders)
         self.attributes = frame.attributes if frame.uncertain else self.on
@@ -87,23 +70,25 @@ class JoinSide:
             )
         self.points = self.on if frame.uncertain else frame.resolved(f"on{of}", self.on)
         self._check_points(f"on{of}")
-        self.bounds = metric.bounds(self.points)
-        if timed and not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
-            kinds = ", ".join(map(frame.shown, self.orders))
-            raise TypeError(
-                "`order` must be one timestamp, or whole microseconds, where `window` goes by "
-                f"time; {'got' if alone else f'{called} has'} {kinds}"
-            )
-        if timed:
+        self.bounds = query.distance.bounds(self.points)
+        if self.timed:
+            if not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
+                kinds = ", ".join(map(frame.shown, self.orders))
+                raise TypeError(
+                    "`order` must be one timestamp, or whole microseconds, where `window` goes by "
+                    f"time; {'got' if alone else f'{called} has'} {kinds}"
+                )
             frame.look_at_time("order", self.orders[0])
         self.imputed = None
-        if imputed is not None:
-            frame.require_numbers(f"impute, for {called}", imputed)
-            self.imputed = frame.resolved(f"impute, for {called}", list(imputed))
+        if query.imputed is not None:
+            frame.require_numbers(f"impute, for {called}", query.imputed)
+            self.imputed = frame.resolved(f"impute, for {called}", list(query.imputed))
         self.passed = [column for column in frame.columns if column != ALTERNATIVES]
+        # Rows flagged late by a controller are dropped.
+        self.marks_late = frame.marks_late(self.orders)
 
     def _check_points(self, argument: str) -> None:
-        """Raise TypeError for attributes that are not numbers."""
+        """Raise TypeError for attributes that are not numeric."""
         if not self.frame.uncertain:
             self.frame.require_numbers(argument, self.points)
             return
@@ -125,7 +110,7 @@ class JoinSide:
 
     @property
     def fields(self) -> list[Field]:
-        """The fields of this side's attributes in the alternatives of a pair."""
+        """Return the fields of this side's attributes in the alternatives of a pair."""
         found = []
         for i, attribute in enumerate(self.attributes):
             near = attribute in self.on
@@ -136,9 +121,9 @@ class JoinSide:
         return found
 
     def reading(self, aligned: bool) -> Reading:
-        """Return how the operator reads the frame; `aligned`: with late rows and punctuations.
+        """Return how the operator reads the frame. aligned : with late rows and punctuations
 
-        Late rows are counted as late, and need not be valid.
+        Late rows are counted as late, and may be invalid.
         """
         certain = self.imputed is None
         values: list[tuple[str, Cells]] = [(ALTERNATIVES, Samples(tuple(self.points)))]
@@ -158,26 +143,10 @@ class JoinSide:
         passed, order, key = map(tuple, (self.passed, self.orders, self.keys))
         return Reading(passed, order, key, tuple(values), rule, Ties(self.frame.tied))
 
-    @property
-    def marks_late(self) -> bool:
-        """Whether a controller marks the rows that came too late: they are left out."""
-        return self.frame.marks_late(self.orders)
-
-    @property
-    def never_behind(self) -> bool:
-        """Whether the rows are those of one controller, see `Frame.never_behind`."""
-        return self.frame.never_behind(self.orders, self.keys)
-
-    @property
-    def controlled_by(self) -> list[int] | None:
-        """Numbers of the keys of the upstream controller; None: there is none."""
-        found = self.frame.controller(self.orders, self.keys)
-        return None if found is None else [self.keys.index(key) for key in found]
-
 
 @dataclass(eq=False)
 class JoinQuery:
-    """The arguments of the similarity joins that define a pair, checked."""
+    """The validated arguments of the similarity joins that define a pair."""
 
     on: str | Sequence[str]
     within: float | Mapping[str, float]
@@ -192,7 +161,6 @@ class JoinQuery:
     forget_after: str | timedelta | float | None
     tasks: int | None
     imputation: ImputationArguments | None = None
-    max_alternatives = MAX_ALTERNATIVES  # of a row: the bound of the frames, see `sides`
 
     def __post_init__(self) -> None:
         self.attributes = names("on", self.on)
@@ -201,12 +169,15 @@ class JoinQuery:
         if not names("order", self.order):
             raise ValueError("`order` must name the column(s) of the arrival order; got none")
         self.windows = pair_of(self.window)
+        self.timed = any(window.span is not None for window in self.windows)
         self.limit, self.distance = distance_of(self.within, self.attributes, self.metric)
+        self.imputed: tuple[str, ...] | None = None
         if self.imputation is not None:
             self._check_imputation(self.imputation)
+            self.imputed = self.imputation.settings.names
 
     def _check_imputation(self, imputation: ImputationArguments) -> None:
-        """Raise ValueError for arguments that exclude `impute`."""
+        """Raise ValueError for arguments that are incompatible with `impute`."""
         attributes, called = list(imputation.settings.attributes), imputation.function
         if set(self.attributes) != set(attributes):
             raise ValueError(
@@ -230,26 +201,18 @@ class JoinQuery:
             )
 
     def sides(self, *frames: Frame) -> list[JoinSide]:
-        """Return both sides, of two frames, or of one that is joined with itself."""
-        self.max_alternatives = frames[0].max_alternatives
+        """Return both sides, from two frames or from one frame joined with itself."""
         if self.imputation is not None:
-            self.imputation = self.imputation.bounded(self.max_alternatives)
+            self.imputation = self.imputation.bounded(frames[0].max_alternatives)
         alone = len(frames) == 1
-        how: dict[str, Any] = {
-            "alone": alone,
-            "timed": any(window.span is not None for window in self.windows),
-            "imputed": None if self.imputation is None else self.imputation.settings.names,
-            "metric": self.distance,
-        }
         for frame in frames:
             warn_of_shared("self_join" if alone else "similarity_join", frame.shared())
-        given = (self.attributes, self.order, self.key)
         return [
-            JoinSide(frames[i % len(frames)], side, *given, **how) for i, side in enumerate(SIDES)
+            JoinSide(self, frame, name, alone)
+            for name, frame in zip(SIDES, (frames[0], frames[-1]), strict=True)
         ]
 
     def outputs(self, sides: Sequence[JoinSide]) -> list[Output]:
-        """Return the columns of the result."""
         shared = {SHARED_KEY: PAIRS}
         found = [Output(s.name, (s.name,), row_of(s.frame, s.passed)) for s in sides]
         found.append(Output("probability", ("probability",), NUMBER, shared))
@@ -264,7 +227,25 @@ class JoinQuery:
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None
     ) -> JoinTableConfig:
         """Return the configuration of the join of two frames; a repository is read last."""
-        common = self._common(sides[0]) | _alignment(sides, idle_timeout)
+        common = self._common(sides[0])
+        scopes = [side.frame.controller(side.orders, side.keys) for side in sides]
+        if None not in scopes:
+            common |= {
+                "aligned": tuple(
+                    tuple(map(side.keys.index, scope or ()))
+                    for side, scope in zip(sides, scopes, strict=True)
+                ),
+                "idle_timeout": milliseconds_of(idle_timeout),
+                "one_controller": all(s.frame.never_behind(s.orders, s.keys) for s in sides),
+            }
+        elif idle_timeout is not None:
+            raise ValueError(
+                "`idle_timeout` is for two sides with punctuations: put "
+                f"{sides[0].frame.prefix}reorder before both, with no key or one that is part of "
+                "`key`"
+            )
+        else:
+            common["pace_matters"] = all(side.frame.streams for side in sides)
         if self.imputation is None:
             return SimilarityJoinTableConfig(**common, **self._comparison(sides[0]))
         imputer = self.imputation.prepared(sides[0].frame)
@@ -286,54 +267,37 @@ class JoinQuery:
         )
 
     def _common(self, side: JoinSide) -> dict[str, Any]:
-        """Return the arguments of all configurations, by one of the sides."""
-        order, keys = side.orders[0], side.keys
+        """Return the arguments shared by all configurations, from one of the sides."""
         return {
             "within": self.limit,
             "probability": finite("probability", self.probability),
             "windows": self.windows,
             "output": self.output,
             "alternatives": flag("alternatives", self.alternatives),
-            "max_alternatives": self.max_alternatives,
+            "max_alternatives": side.frame.max_alternatives,
             "orders": len(side.orders),
-            "keys": len(keys),
-            "forget_after": forget_after_of(side.frame, order, keys, self.forget_after),
+            "keys": len(side.keys),
+            "forget_after": forget_after_of(
+                side.frame, side.orders[0], side.keys, self.forget_after
+            ),
         }
 
     def _comparison(self, side: JoinSide) -> dict[str, Any]:
-        """Return how rows without missing values are compared, and by how many tasks."""
-        tasks, keys = self.tasks, len(side.keys)
+        """Return the comparison method for rows without missing values, and the number of tasks."""
+        tasks = self.tasks
         return {
             "strategy": self.strategy,
             "metric": self.distance,
             "on": tuple(f"on{i}" for i in range(len(self.attributes))),
-            "tasks": tasks_for(self.windows, keys) if tasks is None else tasks_of(tasks),
+            "tasks": tasks_for(self.windows, len(side.keys)) if tasks is None else tasks_of(tasks),
         }
 
 
-def _alignment(sides: Sequence[JoinSide], idle_timeout: str | timedelta | None) -> dict[str, Any]:
-    """Return whether rows wait for the slower side, and the other arguments about time."""
-    scopes = [side.controlled_by for side in sides]
-    if any(scope is None for scope in scopes):
-        if idle_timeout is not None:
-            raise ValueError(
-                "`idle_timeout` is for two sides with punctuations: put "
-                f"{sides[0].frame.prefix}reorder before both, with no key or one that is part of "
-                "`key`"
-            )
-        return {"pace_matters": all(side.frame.streams for side in sides)}
-    return {
-        "aligned": tuple(tuple(scope or ()) for scope in scopes),
-        "idle_timeout": milliseconds_of(idle_timeout),
-        "one_controller": all(side.never_behind for side in sides),
-    }
-
-
 def check_streams(streams: object, kind: str) -> None:
-    """Raise TypeError for anything but a mapping of two streams or more, each a `kind`."""
+    """Raise TypeError unless `streams` maps at least two names to values of a `kind`."""
     if isinstance(streams, Mapping) and len(streams) >= 2:
         return
-    shape = f"a {type(streams).__name__}: give each a name"  # what came, without its rows
+    shape = f"a {type(streams).__name__}: give each a name"  # the value's type, without its rows
     if isinstance(streams, Mapping):
         shape = f"{len(streams)}: {', '.join(map(repr, streams))}"
     raise TypeError(
@@ -342,7 +306,7 @@ def check_streams(streams: object, kind: str) -> None:
 
 
 def check_alike(streams: Mapping[str, Frame]) -> None:
-    """Raise ValueError for streams of different columns."""
+    """Raise ValueError if the columns of the streams differ."""
     first, one = next(iter(streams.items()))
     kinds = [(name, one.type(name)) for name in one.columns]
     for stream, other in streams.items():
@@ -354,22 +318,22 @@ def check_alike(streams: Mapping[str, Frame]) -> None:
 
 
 def cost(rows: int, tasks: int) -> float:
-    """Return the microseconds of each task per arrival, for windows of so many rows.
+    """Estimate the microseconds per arrival in each of `tasks` tasks, for windows of `rows` rows.
 
-    Every task reads every arrival; the tuples opposite are shared. The model supposes few
-    alternatives and few tuples in reach, so that it shares too little rather than too much.
+    Every task reads every arrival; the tuples of the other side are shared. The model assumes few
+    alternatives and few matches, so that it shares too little rather than too much.
     """
     return COST_PER_TASK + COST_PER_OPPOSITE * rows / tasks
 
 
 def rows_held(windows: Sequence[JoinWindow]) -> int | None:
-    """Return the rows of the smaller window; None where a window has no number of rows."""
+    """Return the number of rows in the smaller window; None if a window is not bounded by rows."""
     rows = [window.rows for window in windows]
     return None if None in rows else min(number for number in rows if number is not None)
 
 
 def tasks_for(windows: Sequence[JoinWindow], keys: int) -> int:
-    """Return how many tasks share a join. A join with a key shares its keys instead."""
+    """Return the number of tasks that share a join without key; it is 1 with a key."""
     held = rows_held(windows)
     if keys or held is None:
         return 1
@@ -378,7 +342,7 @@ def tasks_for(windows: Sequence[JoinWindow], keys: int) -> int:
 
 
 def tasks_of(tasks: Any) -> int:
-    """Return the argument `tasks`, checked. Raises TypeError or ValueError."""
+    """Return the argument `tasks`. Raises TypeError or ValueError if it is invalid."""
     if not whole("tasks", tasks) <= MAX_TASKS:
         raise ValueError(f"`tasks` must be at most {MAX_TASKS}: each gets all rows; got {tasks}")
     return int(tasks)

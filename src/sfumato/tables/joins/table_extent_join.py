@@ -23,7 +23,6 @@ from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import SavedTable, as_array, as_numbers, joined
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
-    SIDES,
     answers_table,
     attributes_at,
     samples_of,
@@ -41,11 +40,13 @@ from sfumato.tables.scope import BEGINNING, Scopes, joined_scope
 
 @dataclass(frozen=True, kw_only=True)
 class ExtentJoinTableConfig(TableConfig):
-    """scope : numbers of the keys within which extents come in order
-    on : the attributes that span the distance of a match; none: every pair of rows is a match
+    """Settings of an extent join over tables.
+
+    scope : numbers of the keys within which extents are in order
+    on : the attributes of the distance; none: every pair of rows is a match
     within, probability : as for `SimilarityJoin`; None without `on`
-    forget_after : microseconds; rows of a scope that is over, see `Scopes`, remain unmatched
-    max_alternatives : the bound on pairs of alternatives per answer, see `matching_pairs`
+    forget_after : microseconds; rows of an expired scope, see `Scopes`, remain unmatched
+    max_alternatives : bound on the pairs of alternatives per answer, see `matching_pairs`
     """
 
     scope: tuple[int, ...] = ()
@@ -71,17 +72,17 @@ class ExtentJoinTableConfig(TableConfig):
 
 
 def require_together(*given: object) -> None:
-    """Raise ValueError where some of the arguments are given, and some are None."""
+    """Raise ValueError if some arguments are given and others are None."""
     if len({value is None for value in given}) > 1:
         raise ValueError("`on`, `within` and `probability` go together: give all three or none")
 
 
 @dataclass
 class ExtentRows(BufferedRows):
-    """Rows of one side that may still match rows of the other.
+    """Rows of one side that may still match rows of the other side.
 
     end : int64[n], of their extents, microseconds    code, scope : int64[n]
-    matched : bool[n], have been in an answer
+    matched : bool[n], whether they have been in an answer
     """
 
     end: Ints
@@ -99,7 +100,7 @@ class ExtentRows(BufferedRows):
 
 
 class ExtentSide(Stateful):
-    """One side: the newest end of each scope's extents, and the rows that wait."""
+    """One side: the newest extent end of each scope, and the waiting rows."""
 
     state = {"newest": Array(int, "scopes"), "waiting": Optional(Record(ExtentRows))}
 
@@ -111,7 +112,7 @@ class ExtentSide(Stateful):
         self.waiting = fresh if self.waiting is None else self.waiting.then(fresh)
 
     def keep(self, wanted: Bools) -> int:
-        """Drop the rows that are not `wanted`; return how many of them never matched."""
+        """Drop the rows that are not `wanted`; return the number of unmatched rows among them."""
         if self.waiting is None or wanted.all():
             return 0
         unmatched = int((~wanted & ~self.waiting.matched).sum())
@@ -124,11 +125,11 @@ class ExtentSide(Stateful):
 
 
 class TableExtentJoin(TableOperator):
-    """Pairs of rows with equal keys and equal ends of their extents, for the keys of a bucket.
+    """Pairs of rows with equal keys and equal extent ends, for the keys of one bucket.
 
     Tables of a side have the columns row (a struct), window (start, end), key0.. and, with `on`,
-    alternatives. Extents of a scope come in order on each side, so a row waits until the other side
-    has passed its extent.
+    alternatives. On each side the extents of a scope are in order, so a row waits until the other
+    side has passed its extent.
     """
 
     config: ExtentJoinTableConfig
@@ -136,7 +137,7 @@ class TableExtentJoin(TableOperator):
 
     def __init__(self, config: ExtentJoinTableConfig) -> None:
         super().__init__(config)
-        self.index = KeyIndex()  # a key is needed while rows of it wait
+        self.index = KeyIndex()  # a key is kept while its rows wait
         self.scopes = Scopes(config.scope, config.forget_after)
         self.left, self.right = self.sides = ExtentSide(), ExtentSide()
         self.kept = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
@@ -156,7 +157,7 @@ class TableExtentJoin(TableOperator):
         end = as_numbers(as_array(rows.column("window")).field("end"))
         scope = self.scopes.encode(rows)
         code = self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]))
-        if self.config.on:  # alternatives that are NULL match nothing
+        if self.config.on:  # NULL alternatives match nothing
             place = rows.column_names.index(ALTERNATIVES)
             given = rows.column(place)
             known = pc.coalesce(given, pa.scalar([], given.type))
@@ -170,12 +171,12 @@ class TableExtentJoin(TableOperator):
         return ExtentRows(rows.select(self.kept), end, code, scope, np.zeros(len(end), bool))
 
     def _pairs(self, fresh: ExtentRows, side: int) -> list[pa.Table]:
-        """Return the pairs of the fresh rows of one side with the waiting rows of the other."""
+        """Return the pairs of one side's fresh rows with the other side's waiting rows."""
         other = self.sides[1 - side].waiting
         if other is None or not len(other.end) or not len(fresh.end):
             return []
         ends = np.unique(np.concatenate([other.end, fresh.end]))
-        keys = max(self.index.size, 1)  # without key columns no code is kept, and all are 0
+        keys = max(self.index.size, 1)  # without key columns, no codes are stored and all are 0
         theirs, mine = (
             np.searchsorted(ends, rows.end) * keys + rows.code for rows in (other, fresh)
         )
@@ -190,36 +191,33 @@ class TableExtentJoin(TableOperator):
         sides, at = [other.rows, fresh.rows], [theirs_at, mine_at]
         if side == 0:
             sides, at = sides[::-1], at[::-1]
-        return self._near_pairs(sides, at) if self.config.on else self._all_pairs(sides, at)
+        return self._tables(sides, at)
 
-    def _all_pairs(self, sides: list[pa.Table], at: list[Ints]) -> list[pa.Table]:
+    def _tables(self, sides: list[pa.Table], at: list[Ints]) -> list[pa.Table]:
+        """Return pairs of rows; with `on`, only pairs that are probably within the distance."""
+        config, found = self.config, None
+        if config.within is not None and config.probability is not None:
+            left, right = (samples_of(table, config.on) for table in sides)
+            limits = config.within, config.probability, config.max_alternatives
+            found = pair_matches(left, right, (at[0], at[1]), *limits)
+            at = [of[found.arrival] for of in at]
         self.counts["pairs"] += len(at[0])
-        rows = [table.take(pa.array(of)) for table, of in zip(sides, at, strict=True)]
-        named = {name: table.column(ROW) for name, table in zip(SIDES, rows, strict=True)}
-        return [pa.table({"window": rows[0].column("window"), **named})]
-
-    def _near_pairs(self, sides: list[pa.Table], at: list[Ints]) -> list[pa.Table]:
-        """Return the pairs whose alternatives are near with enough probability."""
-        config = self.config
-        assert config.within is not None
-        assert config.probability is not None
-        left, right = (samples_of(table, config.on) for table in sides)
-        limits = config.within, config.probability, config.max_alternatives
-        found = pair_matches(left, right, (at[0], at[1]), *limits)
-        self.counts["pairs"] += found.place.size
-        if not found.place.size:
+        if not len(at[0]):
             return []
-        one, other = (t.take(pa.array(of[found.place])) for t, of in zip(sides, at, strict=True))
-        lengths = np.diff(found.offsets)
-        table = answers_table(
-            (one.column(ROW), attributes_at(one, found.left_sample, lengths)),
-            (other.column(ROW), attributes_at(other, found.right_sample, lengths)),
-            found,
-        )
+        one, other = (table.take(pa.array(of)) for table, of in zip(sides, at, strict=True))
+        if found is None:
+            table = pa.table({"left": one.column(ROW), "right": other.column(ROW)})
+        else:
+            lengths = np.diff(found.offsets)
+            table = answers_table(
+                (one.column(ROW), attributes_at(one, found.left_sample, lengths)),
+                (other.column(ROW), attributes_at(other, found.right_sample, lengths)),
+                found,
+            )
         return [table.add_column(0, "window", one.column("window"))]
 
     def flush(self) -> list[pa.Table]:
-        """Count the rows that still wait: at the end of the frames nothing can match them."""
+        """Count the rows that still wait: at the end of the frames they remain unmatched."""
         for side in self.sides:
             if side.waiting is not None:
                 nothing = np.zeros(len(side.waiting.end), np.bool_)
@@ -227,8 +225,7 @@ class TableExtentJoin(TableOperator):
         return []
 
     def _drop_passed(self) -> None:
-        """Drop the rows of extents that the other side has passed, or whose scope is over, and keys
-        of which no row waits."""
+        """Drop rows of passed extents and expired scopes, and keys without waiting rows."""
         for side, other in (self.sides, self.sides[::-1]):
             if (held := side.waiting) is not None:
                 self.counts["unmatched"] += side.keep(held.end >= other.newest[held.scope])
@@ -258,7 +255,7 @@ def extent_join_job(
     forget_after: str | timedelta | None,
     name: str | None,
 ) -> Job:
-    """Return the job of `extent_join`, with its arguments. Raises ValueError or TypeError."""
+    """Return the job of `extent_join`. Raises ValueError or TypeError for invalid arguments."""
     attributes, frames = names("on", on), {"left": left, "right": right}
     require_together(on, within, probability)
     for side, frame in frames.items():

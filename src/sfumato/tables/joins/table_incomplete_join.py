@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from sfumato.operators.arrays import Ints
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS
 from sfumato.operators.joins.answers import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
-from sfumato.operators.state.config import ADDED_FIELD
 from sfumato.tables.imputation.table_imputation import numbers_of, shared_imputer
-from sfumato.tables.joins.table_join import ArrivalBatch, JoinTableConfig, RowsOfSide, TableJoin
+from sfumato.tables.joins.table_join import JoinTableConfig, Numbers, RowsOfSide, TableJoin
 from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore
 
 
 @dataclass(frozen=True, kw_only=True)
 class IncompleteJoinTableConfig(JoinTableConfig):
-    """imputer : `Imputer.to_bytes`, of which a checkpoint keeps only the checksum
-    units : for each of its attributes, the number that values are divided by; none: 1
+    """Settings of a join of incomplete streams over tables.
+
+    imputer : `Imputer.to_bytes`, of which a checkpoint stores only the checksum
+    units : for each of its attributes, the divisor of its values; none: 1
     """
 
     imputer: bytes
-    units: tuple[float, ...] = field(default=(), metadata=ADDED_FIELD)
+    units: tuple[float, ...] = ()
 
-    kind, version = "incomplete join table", 7
+    kind, version = "incomplete join table", 8
     counters = (
         "rows", "late", "unaligned", "complete", "imputed", "unimputable", "pairs", "out_of_order",
         "fully_imputed", "pairs_compared",
@@ -62,23 +64,21 @@ class TableIncompleteJoin(TableJoin):
         self.operator.most_pairs = config.max_alternatives
         self.kept = tuple(f"value{i}" for i in range(len(self.operator.imputer.names)))
 
-    def join(self, batch: ArrivalBatch) -> Answers:
-        values = np.concatenate([numbers_of(table, self.kept) for table in batch.tables])
-        answers, _ = self.operator.process(
-            IncompleteArrivals(batch.side, batch.code, values[batch.order], batch.time)
-        )
-        return answers
+    def join(
+        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
+    ) -> Answers:
+        values = np.concatenate([numbers_of(table, self.kept) for table in tables])
+        return self.operator.process(IncompleteArrivals(side, code, values[order], time))[0]
 
     def rows_of_side(
-        self, store: RowStore, numbers: np.ndarray, sample: np.ndarray, lengths: np.ndarray
+        self, store: RowStore, numbers: Ints, sample: Numbers, lengths: Ints
     ) -> RowsOfSide:
         distinct, which = np.unique(numbers, return_inverse=True)
         objects = store.take(distinct)
-        which = which.reshape(-1)
         rows = objects.column(ROW).take(pa.array(which))
         if not self.config.alternatives:
             return rows, {}
-        # The operator drops the samples of objects that it forgets; impute these again.
+        # The operator drops the samples of objects that it forgets; impute them again.
         imputer = self.operator.imputer
         imputed = imputer.impute(numbers_of(objects, self.kept))
         places = np.repeat(imputed.offsets[which], lengths) + sample
@@ -88,12 +88,12 @@ class TableIncompleteJoin(TableJoin):
         }
         return rows, attributes
 
-    def operator_counters(self) -> dict[str, int]:
+    def counters(self) -> dict[str, int]:
         done = self.operator.counters
-        return {
+        return super().counters() | {
             "complete": done["complete"],
             "imputed": done["imputed"],
-            "fully_imputed": done["completed"],
+            "fully_imputed": done["imputed"],
             "pairs_compared": done["refined"],
             "unimputable": sum(done[reason] for reason in IMPUTATION_REASONS[2:]),
         }

@@ -1,5 +1,4 @@
-"""The common part of the similarity joins over Arrow tables: two sides taken in one order, their
-rows, and answers as tables."""
+"""The common part of similarity joins over Arrow tables: ordered sides, their rows, and answers."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,11 +12,11 @@ import pyarrow.compute as pc
 
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Ints, offsets_of
-from sfumato.operators.joins.answers import Answers, Matches, SampledTuples
+from sfumato.operators.joins.answers import Answers, SampledTuples
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Optional, Part
-from sfumato.tables.arrival_order import arrival_order
+from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.joins.aligned_sides import LATE, AlignedSides
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
@@ -35,13 +34,14 @@ class JoinTableConfig(TableConfig):
     """Settings of the joins of two sides.
 
     within, probability, windows, output : as for their operators
-    alternatives : whether answers have the pairs of alternatives that match
-    on : the attributes that span the distance, in the order in which answers name them
-    aligned : for each side the numbers of the keys of its disorder controller: rows wait for the
-        slower side, see `AlignedSides`; None: rows are taken as they come
-    idle_timeout : milliseconds, of aligned sides
-    pace_matters : two streams without punctuations: their rows are counted as `unaligned`
-    max_alternatives : the bound on pairs of alternatives per answer, see `matching_pairs`
+    alternatives : whether answers include the matching pairs of alternatives
+    on : the attributes of the distance, in the order used in answers
+    aligned : for each side, the numbers of the keys of its disorder controller: rows wait for the
+        slower side, see `AlignedSides`; None: rows are processed on arrival
+    idle_timeout : milliseconds, for aligned sides
+    pace_matters : whether there are two streams without punctuations, whose rows are counted as
+        `unaligned`
+    max_alternatives : bound on the pairs of alternatives per answer, see `matching_pairs`
     """
 
     within: float
@@ -69,40 +69,29 @@ class JoinTableConfig(TableConfig):
                 "silent stay current; leave it out, or take the answers as they come"
             )
 
-
-@dataclass(frozen=True)
-class ArrivalBatch:
-    """The rows of a micro-batch in order.
-
-    side : uint8[n]    code : int64[n], of the key    time : int64[n], microseconds, or None
-    tables : those of the sides present, left before right    order : int64[n], places of the rows
-        in the concatenated tables
-    """
-
-    side: npt.NDArray[np.uint8]
-    code: Ints
-    time: Ints | None
-    tables: list[pa.Table]
-    order: Ints
+    def arrival(self, side: int = 0) -> Arrival:
+        """Return the order of static rows, whose batches must not separate rising punctuations."""
+        first, *others = super().arrival(side).columns
+        return Arrival((first, *([] if self.aligned is None else ["punctuation"]), *others))
 
 
 class TableJoin(TableOperator):
-    """A join over Arrow tables, for the keys of one bucket; keeps the rows of its live tuples.
+    """A join over Arrow tables, for the keys of one bucket; stores the rows of its live tuples.
 
-    Simultaneous rows are taken left before right, then by their tie. With `aligned` rows also have
-    the columns `late` and `punctuation` of their controllers. Subclasses make arrivals of rows
-    (`join`) and rows of numbers (`rows_of_side`).
+    Simultaneous rows are ordered left before right, then by their tie. With `aligned`, rows also
+    have their controllers' columns `late` and `punctuation`. Subclasses create the operator and the
+    columns `kept` for answers, and implement arrivals (`join`) and rows by number (`rows_of_side`).
     """
 
     config: JoinTableConfig
     operator: PairJoin
+    kept: tuple[str, ...]
     state = {
         "sides": Optional(Part("_new_sides")),
         "operator": Part(),
         "left": Part(),
         "right": Part(),
     }
-    kept: tuple[str, ...] = ()  # further columns from which answers are made
     compared = "candidates"  # counter of the operator: pairs whose samples were compared
 
     def __init__(self, config: Any) -> None:
@@ -111,9 +100,8 @@ class TableJoin(TableOperator):
         self.sides = None if config.aligned is None else self._new_sides()
         self._known = [f"key{i}" for i in range(config.keys)]
         self._known += ["order0"] if config.forget_after is not None else []
-        self._timed = any(window.span is not None for window in config.windows)
-        self._largest = 0  # window of the micro-batch
-        self._before = {"opposite": 0, "compared": 0}  # counts at its beginning
+        self._largest = 0  # largest window of the micro-batch
+        self._before: dict[str, int] = {}  # counters of the operator before it
 
     def _new_sides(self) -> AlignedSides:
         config = self.config
@@ -122,35 +110,31 @@ class TableJoin(TableOperator):
 
     def begin(self) -> None:
         super().begin()
-        self._largest, self._before = 0, self._pair_counts()
-
-    def _pair_counts(self) -> dict[str, int]:
-        """Count the pairs of an arrival and a tuple opposite it so far, and those not pruned."""
-        done = self.operator.counters
-        return {"opposite": done["pairs"], "compared": done[self.compared]}
+        self._largest, self._before = 0, self.operator.counters
 
     @property
     def stores(self) -> tuple[RowStore, ...]:
-        """The rows of each side."""
-        return self.left, self.right
-
-    def live(self, number: int) -> Ints:
-        """Return int64[]: the numbers of the rows that one of the stores must have."""
-        return self.operator.live(number)
+        return (self.left, self.right)[: self.operator.streams]
 
     @abstractmethod
-    def join(self, batch: ArrivalBatch) -> Answers:
-        """Give the arrivals to the operator."""
+    def join(
+        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
+    ) -> Answers:
+        """Process arrivals with the operator.
+
+        tables : of the present sides    order : int64[n], positions of the rows in these,
+            concatenated
+        side, code, time : see `Arrivals`
+        """
 
     @abstractmethod
     def rows_of_side(
         self, store: RowStore, numbers: Ints, sample: npt.NDArray[np.int32], lengths: Ints
     ) -> RowsOfSide:
-        """Return (rows, attributes of the alternatives by name) of one side of answers.
+        """Return (rows, attributes of the alternatives by name) for one side of answers.
 
-        Without `alternatives` in the config there are no attributes.
-
-        numbers : int64[k], of the tuples    lengths : int64[k], pairs of samples of each answer
+        Without `alternatives` in the config, the attributes are empty.
+        numbers : int64[k], of the tuples    lengths : int64[k], pairs of samples per answer
         sample : int32[sum of lengths], the sample of this side in each pair
         """
 
@@ -163,7 +147,8 @@ class TableJoin(TableOperator):
         rows = sum(table.num_rows for _, table in batch)
         self.counts["rows"] += rows
         if self.sides is None:
-            self.counts["unaligned"] += rows if self.config.pace_matters else 0
+            if self.config.pace_matters:
+                self.counts["unaligned"] += rows
             return self._joined([(side, self.without_late(table)) for side, table in batch])
         for side, table in batch:
             late, behind = self.sides.add(side, table, now)
@@ -179,7 +164,7 @@ class TableJoin(TableOperator):
         return [] if self.sides is None else self._joined(self.sides.rest())
 
     def without_late(self, table: pa.Table) -> pa.Table:
-        """Return rows without those that a controller has marked late, which are counted."""
+        """Return rows without those flagged late, which are counted."""
         if LATE not in table.column_names:
             return table
         rows = table.filter(pc.invert(pc.fill_null(table.column(LATE), False)))
@@ -187,55 +172,46 @@ class TableJoin(TableOperator):
         return rows
 
     def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
-        batch = [(side, table) for side, table in batch if table.num_rows]
-        if not batch:
+        """Join ordered rows, and store the parts needed for answers."""
+        present = sorted({side for side, table in batch if table.num_rows})
+        if not present:
             return []
-        arrivals = self._arrange(batch)
-        answers = self.join(arrivals)
-        self._largest = max(self._largest, self.operator.largest(arrivals.code))
-        self.forget_expired()
-        self.counts["pairs"] += int((answers.change > 0).sum())
-        output = [self._table(answers)] if len(answers) else []
-        for number, store in enumerate(self.stores):
-            # Live rows are looked up only now and then: that takes as long as all that is held.
-            if len(store) > 2 * self.operator.named_at_most(number) + 64:
-                store.keep(self.live(number))
-        return output
-
-    def _arrange(self, batch: Sequence[tuple[int, pa.Table]]) -> ArrivalBatch:
-        """Order the rows of a micro-batch, and store what answers will need of them."""
-        present = sorted({side for side, _ in batch})
         tables = [joined([t for s, t in batch if s == side]) for side in present]
-        lengths = [t.num_rows for t in tables]
+        lengths = [table.num_rows for table in tables]
         side = np.repeat(np.array(present, np.uint8), lengths)
         within_side = np.concatenate([np.arange(n) for n in lengths])
 
         def numbers(name: str) -> Numbers:
-            return np.concatenate([as_numbers(t.column(name)) for t in tables])
+            return np.concatenate([as_numbers(table.column(name)) for table in tables])
 
         columns = [numbers(f"order{i}") for i in range(self.config.orders)]
         by = [columns[0], *self.released(tables), *columns[1:]]
-        order = arrival_order(by, self.ties(side, numbers(TIE), within_side))
-        codes = np.zeros(order.size, np.int64)
+        order = arrival_order(by, [side, numbers(TIE)])
+        code = np.zeros(order.size, np.int64)
         if self._known:
-            known = joined([t.select(self._known) for t in tables])
-            codes = self.codes(known.take(pa.array(order)))
+            known = joined([table.select(self._known) for table in tables])
+            code = self.codes(known.take(pa.array(order)))
         if self.sides is None:
-            self.note_order([c[order] for c in columns])
+            self.note_order([column[order] for column in columns])
         for number, table in zip(present, tables, strict=True):
-            if number < len(self.stores):
-                places = within_side[order[side[order] == number]]
-                self.stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
-        time = columns[0][order].astype(np.int64) if self._timed else None
-        return ArrivalBatch(side[order], codes, time, tables, order)
+            places = within_side[order[side[order] == number]]
+            self.stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
+        time = columns[0][order].astype(np.int64) if self.operator.timed else None
+        answers = self.join(tables, order, side[order], code, time)
+        self._largest = max(self._largest, self.operator.largest(code))
+        self.forget_expired()
+        self.counts["pairs"] += int((answers.change > 0).sum())
+        output = [self._table(answers)] if len(answers) else []
+        for number, store in enumerate(self.stores):
+            # Live rows are looked up only occasionally, since this takes time proportional to the
+            # state.
+            if store.crowded(self.operator.named_at_most(number)):
+                store.keep(self.operator.live(number))
+        return output
 
     def released(self, tables: Sequence[pa.Table]) -> list[Numbers]:
-        """Return columns by which rows of one event time are released, if there are any."""
+        """Return the columns that order the release of rows with equal event times, if any."""
         return []
-
-    def ties(self, side: Numbers, tie: Numbers, within_side: Numbers) -> list[Numbers]:
-        """Return what decides between simultaneous rows, the most important first."""
-        return [side, tie]
 
     def _table(self, answers: Answers) -> pa.Table:
         lengths = np.diff(answers.offsets)
@@ -251,36 +227,35 @@ class TableJoin(TableOperator):
         self.operator.forget(codes)
 
     def counters(self) -> dict[str, int]:
-        return {**self.counts, **self.operator_counters()}
-
-    def operator_counters(self) -> dict[str, int]:
-        """Return the counters that the operator keeps."""
-        return {}
+        return dict(self.counts)
 
     def gauges(self) -> dict[str, Any]:
-        since = {name: n - self._before[name] for name, n in self._pair_counts().items()}
+        done = self.operator.counters
+        since = {
+            name: done[of] - self._before.get(of, 0)
+            for name, of in (("opposite", "pairs"), ("compared", self.compared))
+        }
         return {**super().gauges(), **window_gauges(self._largest, self.config.windows), **since}
 
     def before_saving(self) -> None:
         for number, store in enumerate(self.stores):
-            store.keep(self.live(number))
+            store.keep(self.operator.live(number))
 
     def after_loading(self) -> None:
         super().after_loading()
         for number, store in enumerate(self.stores):
-            if not np.isin(self.live(number), store.numbers).all():
+            if not np.isin(self.operator.live(number), store.numbers).all():
                 raise ValueError("rows are missing of tuples that are held")
-            if store.next != self.operator.given.given[number]:
+            if store.next != self.operator.given[number]:
                 raise ValueError("rows and tuples are numbered differently")
-        current = self.operator.answer_set.current
-        if self.config.output == "changes" and len(current):
-            self._table(current)  # raises where its pairs cannot be
+        if len(self.operator.current):
+            self._table(self.operator.current)  # raises if its pairs are invalid
 
 
 def answers_table(
-    left: RowsOfSide, right: RowsOfSide, found: Answers | Matches, alternatives: bool = True
+    left: RowsOfSide, right: RowsOfSide, found: Answers, alternatives: bool = True
 ) -> pa.Table:
-    """Return pairs as a table: left, right, probability and maybe alternatives.
+    """Return pairs as a table: left, right, probability and, optionally, alternatives.
 
     left, right : the rows of each pair, and the attributes of each pair of samples by name
     """
@@ -301,10 +276,10 @@ def answers_table(
 def attributes_at(
     rows: pa.Table, sample: npt.NDArray[np.int32], lengths: Ints
 ) -> dict[str, pa.Array]:
-    """Return the attributes, by name, of samples of some rows' alternatives.
+    """Return the attributes, by name, of samples of the rows' alternatives.
 
     lengths : int64[n], samples per row    sample : their numbers, row after row
-    Raises ValueError for a sample that its row does not have: such a state was damaged.
+    Raises ValueError for a sample that its row does not have, as in damaged state.
     """
     alternatives = rows.column(ALTERNATIVES).combine_chunks()
     offsets = alternatives.offsets.to_numpy()

@@ -1,6 +1,7 @@
-"""Multi-top-k over Arrow tables: a top-k window for each key.
+"""Multi-top-k over Arrow tables: one top-k window per key.
 
-Ids are explained in `key_windows`.
+A window refers to a tuple by its *row id*, the number of its row in the common `RowStore`; -1: the
+row is not needed. A *stream id* numbers a stream, see `StreamIds`; -1: streams are not ranked.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import check_extents
-from sfumato.operators.arrays import Bools, Ints, chosen, grouped, longer
+from sfumato.operators.arrays import Bools, Ints, chosen, longer
+from sfumato.operators.ranking.event_clocks import EventClocks
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.operators.ranking.top_k_window import TopKWindow
-from sfumato.operators.ranking.window_answers import NO_STEPS, judged
-from sfumato.operators.ranking.window_content import NO_INSTANT, HeldTuples
+from sfumato.operators.ranking.top_k_windows import NO_INSTANT, TopKWindows
+from sfumato.operators.ranking.window_tuples import TopKAnswers
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.state.tuple_batch import EXCESS
 from sfumato.tables.arrival_order import arrival_order
-from sfumato.tables.arrow import UNKNOWN, SavedTable, as_numbers
+from sfumato.tables.arrow import UNKNOWN, SavedTable, as_numbers, as_times
 from sfumato.tables.disorder.released import (
     ReleasedTableConfig,
     lateness_of,
@@ -33,14 +34,14 @@ from sfumato.tables.disorder.released import (
 )
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
-from sfumato.tables.ranking.key_windows import AnswerCollector, KeyWindows
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.table_windows import ARROW_TIMES, EARLIEST, LATEST, alternatives_of
 from sfumato.windows import LONGEST, Range, Rows
 
-UPCOMING = 6  # runs of a timetable that are shown
+UPCOMING = 6  # runs of a timetable to show
 OF_ANSWERS = ("answers", "answered", "late_answers", "latency")
-_STARTS = {"clock": NO_INSTANT, "punctuation": UNKNOWN, "seen": 0}
+OF_WINDOWS = ("out_of_order", "rejected", "overflow", "executions", "cost")
+_KEY_STARTS = {"scope": 0, "newest": NO_INSTANT, "closed": NO_INSTANT}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +49,12 @@ class TopKTableConfig(ReleasedTableConfig):
     """Settings of a multi-top-k.
 
     queries : name, k and every (microseconds) of each; may change at a restart
-    window : sf.Range (only its length and idle timeout count) or sf.Rows
-    semantics, plan, ascending : as TopKWindow has them
+    window : sf.Range (only its length and idle timeout are used) or sf.Rows
+    semantics, plan, ascending : as for TopKWindows
     rules, streams : whether there are columns `rule` and `stream`
-    rescale : whether rules of probability above 1 are scaled, see TopKWindow
+    rescale : whether rules with probability above 1 are scaled, see TopKWindows
     time : the order's type: "timestamp", "timestamp_ntz" or "long"
-    by : the scores and rows, only to recognise a checkpoint of another query
+    by : the scores and rows, only to identify a checkpoint of the same query
     """
 
     queries: tuple[tuple[str, int, int], ...] = field(metadata=CHANGEABLE)
@@ -67,11 +68,8 @@ class TopKTableConfig(ReleasedTableConfig):
     rescale: bool = field(default=False, metadata=CHANGEABLE)
     by: str = ""
 
-    kind, version = "top-k table", 6
-    counters: ClassVar[tuple[str, ...]] = (
-        "rows", "invalid", "late", "out_of_order", "rejected", "overflow", "executions", "cost",
-        *OF_ANSWERS,
-    )  # fmt: skip
+    kind, version = "top-k table", 7
+    counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "late", *OF_WINDOWS, *OF_ANSWERS)
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         **TableConfig.gauges,
         **SIZE_GAUGES,
@@ -82,7 +80,7 @@ class TopKTableConfig(ReleasedTableConfig):
     def __post_init__(self) -> None:
         span = self.window.length_us if isinstance(self.window, Range) else None
         for *_, every in self.queries if span is not None else ():
-            if every > 0:  # else the window raises
+            if every > 0:  # otherwise the window raises an error
                 check_extents(span or 0, every, "every")
         if self.forget_after is not None and self.shared and (span or LONGEST) > self.forget_after:
             raise ValueError(
@@ -94,18 +92,17 @@ class TopKTableConfig(ReleasedTableConfig):
             )
 
     def make(self) -> TableTopK:
-        self.one_window()  # raises for a wrong config
         return TableTopK(self)
 
-    def one_window(self) -> TopKWindow:
-        """Return the empty window of one key."""
+    def windows(self) -> TopKWindows:
+        """Return the windows, without keys yet. Raises ValueError for an invalid config."""
         window = self.window
         if isinstance(window, Range):
             held: Any = {"length": window.length_us}
         else:
             held = {"rows": window.rows, "confidence": window.confidence}
             held["max_tuples"] = window.max_tuples
-        return TopKWindow(
+        return TopKWindows(
             self.named,
             **held,
             semantics=self.semantics,
@@ -117,49 +114,27 @@ class TopKTableConfig(ReleasedTableConfig):
 
     @property
     def named(self) -> dict[str, tuple[int, int]]:
-        """(k, every) of each query by its name."""
+        """Return (k, every) of each query by name."""
         return {name: (k, every) for name, k, every in self.queries}
 
 
-class ScopeClocks(Stateful):
-    """How far event time is known to have come in each scope, by code.
+class ScopeClocks(EventClocks):
+    """The clock of each scope, by code. seen : processing time of its last row, ms"""
 
-    clock : no instant up to here is open    punctuation : the greatest so far
-    seen : when the last row came, in milliseconds
-    An instant is past once a row that is not late comes of that time or a later one, or with a
-    punctuation above one that had reached it. The punctuation of a late row is that of its source,
-    which may be ahead of the others; it shows nothing.
-    """
-
-    state = {"index": Part(), **dict.fromkeys(_STARTS, Array(int, "scopes"))}
+    starts: ClassVar[Mapping[str, int]] = {**EventClocks.starts, "seen": 0}
+    state = {"index": Part(), "seen": Array(int, "scopes")}
+    seen: Ints
 
     def __init__(self) -> None:
+        super().__init__()
         self.index = KeyIndex()
-        self.clock = self.punctuation = self.seen = np.empty(0, np.int64)
-        self.steps = NO_STEPS  # of the batch
-
-    def grow(self, scopes: int) -> None:
-        """Make room for so many scopes."""
-        for name, start in _STARTS.items():
-            setattr(self, name, longer(getattr(self, name), scopes, start))
-
-    def forget(self, codes: Ints) -> None:
-        """Reset these scopes; their codes may be given to others."""
-        for name, start in _STARTS.items():
-            getattr(self, name)[codes] = start
-
-    def judge(self, scope: Ints, time: Ints, late: Bools, punctuation: Ints) -> Bools:
-        """Move the clocks. Return bool[n]: rows that come too late, marked `late` or not."""
-        clocks = self.clock, self.punctuation
-        behind, self.steps = judged(scope, time, late, punctuation, clocks)
-        return behind
 
 
 class StreamIds(Stateful):
-    """Ids of the streams that are ranked against each other, each a stream of one key.
+    """Ids of the ranked streams; each stream belongs to one key.
 
-    They only grow, in order of first appearance, since they decide between equal streams; the codes
-    of `index` come again. key, id : int64[codes], of each stream, -1: a free code
+    Ids only grow, in order of first appearance, since they order equal streams; the codes of
+    `index` are reused. key, id : int64[codes], of each stream; -1: a free code
     """
 
     state = {
@@ -218,32 +193,39 @@ class TableTopK(TableOperator):
     with rules `rule`, with streams `stream`, and, with a scope, late and punctuation. Answers have
     key0.., query, k, time, rank, score, probability, row, answered, and with streams stream.
 
-    An instant of a key is past when `ScopeClocks` says so; without a scope, once the key has a row
-    of that time or a later one. Rows that are marked late, or before instants that are past for
-    their scope, are left out.
+    With a scope, an instant of a key is past according to `ScopeClocks`; without one, it is past
+    once the key has a row of that time or a later time. Rows that are flagged late, or precede past
+    instants of their scope, are dropped.
     """
 
     config: TopKTableConfig
-    state = {"scopes": Part(), "streams": Part(), "windows": Part(), "like": SavedTable()}
+    state = {
+        **dict.fromkeys(("scopes", "streams", "rows", "rules", "windows"), Part()),
+        **dict.fromkeys(_KEY_STARTS, Array(int, "codes")),
+        "like": SavedTable(),
+    }
 
     def __init__(self, config: TopKTableConfig) -> None:
         super().__init__(config)
         self.scopes, self.streams = ScopeClocks(), StreamIds()
-        self.windows = KeyWindows(config.one_window, self.counts, self._known)
-        self.places = {name: i for i, (name, *_) in enumerate(config.queries)}
+        self.rows, self.rules, self.windows = RowStore(), KeyIndex(), config.windows()
+        # Per key: its scope, the time of its newest tuple, the time before which tuples are late.
+        self.scope = self.newest = self.closed = np.empty(0, np.int64)
         self.every = np.array([every for *_, every in config.queries], np.int64)
-        # The last answer that a tuple calls for is about an instant at most this much later.
+        # The last answer that a tuple triggers is for an instant at most this much later.
         span = config.window.length_us if isinstance(config.window, Range) else 0
         self._stays = min(LONGEST, span + int(self.every.max(initial=0)))
-        self.like: pa.Table | None = None  # no row, of the rows' type
+        self.like: pa.Table | None = None  # an empty table of the rows' type
 
     def begin(self) -> None:
         super().begin()
         self.windows.largest = 0
 
     def gauges(self) -> dict[str, Any]:
-        """Return the gauges. `timetable` has the next runs of the key whose next run is first:
-        [[time, [name of a query, ...]], ...] in JSON, times of timestamps in microseconds."""
+        """Return the gauges. `timetable` lists the next runs of the key with the earliest next run.
+
+        It is [[time, [name of a query, ...]], ...] as JSON; timestamps are in microseconds.
+        """
         runs = self.windows.upcoming(UPCOMING)
         return {
             **super().gauges(),
@@ -253,9 +235,11 @@ class TableTopK(TableOperator):
         }
 
     def usable(self, rows: pa.Table) -> np.ndarray:
-        """Return bool[n]: rows with a time within 2**60 microseconds of 1970, finite scores, and
-        probabilities above 0 that sum to at most 1. Answers about rows with timestamps must be
-        about instants of the calendar."""
+        """Return bool[n]: whether rows have a valid time, score and probability.
+
+        A time must be within 2**60 microseconds of 1970, scores finite, and probabilities above 0
+        with a sum of at most 1. With timestamps, answers must be for instants of the calendar.
+        """
         fine = super().usable(rows)
         time = np.zeros(rows.num_rows, np.int64)
         time[fine] = as_numbers(rows.column("order0").filter(pa.array(fine)))
@@ -271,7 +255,7 @@ class TableTopK(TableOperator):
         return fine
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
-        """Return the rows' places by time, or in the order of their release by a controller."""
+        """Return the rows' positions by time, or in the order of release by a controller."""
         if self.config.scope is not None:
             return release_order(rows)
         return arrival_order([as_numbers(rows.column("order0"))], [as_numbers(rows.column(TIE))])
@@ -283,22 +267,26 @@ class TableTopK(TableOperator):
         key, scope = self._coded(rows, late)
         self.scopes.seen[scope] = now
         time = as_numbers(rows.column("order0"))
-        late |= time < self.windows.closed[key]
+        late |= time < self.closed[key]
         if controlled:
             known, late = late, self.scopes.judge(scope, time, late, punctuations_of(rows))
             behind = int(np.count_nonzero(late & ~known))
             self.require_one_controller(behind)
-            self.counts["out_of_order"] += behind
+            self.windows.out_of_order += behind
         self.counts["late"] += int(np.count_nonzero(late))
-        out = AnswerCollector(self.places)
-        self._enter(rows, key, time, np.flatnonzero(~late), out)
+        found = self._enter(rows, key, time, np.flatnonzero(~late))
         if controlled:
-            self.windows.advance(self.scopes.clock, out)
+            clock = self.scopes.clock[self.scope]
+            due = np.flatnonzero(self.windows.due <= clock)
+            if due.size:
+                found.append(self._known(self.windows.advance(clock[due], due)))
         over = self._expired()
         if not self.config.shared:
-            self._close(over, out)
-        tables = self._tables(out)
+            found += self._close(over)
+        tables = self._tables(found)
         self.windows.empty(over)
+        for name, start in _KEY_STARTS.items():
+            getattr(self, name)[over] = start
         if self.config.streams and len(over):
             self.streams.forget(over)
         if not self.config.shared:
@@ -307,11 +295,7 @@ class TableTopK(TableOperator):
         return tables
 
     def _coded(self, rows: pa.Table, late: Bools) -> tuple[Ints, Ints]:
-        """Return (keys, scopes) of rows, int64[n] each, and make room for them.
-
-        Where keys share a scope, late rows (bool[n]) do not show that a key begins again, since its
-        tuples may still be answered. They have key 0, and are left out.
-        """
+        """Return (keys, scopes) of rows, int64[n] each; late rows in shared scopes get key 0."""
         if not self.config.shared:
             key = scope = self.codes(rows)
         else:
@@ -320,52 +304,49 @@ class TableTopK(TableOperator):
             key = np.zeros(len(scope), np.int64)
             key[~late] = self.codes(rows.filter(pa.array(~late)))
         self.windows.grow(max(self.index.size, 1))
+        for name, start in _KEY_STARTS.items():
+            setattr(self, name, longer(getattr(self, name), max(self.index.size, 1), start))
         self.scopes.grow(int(scope.max()) + 1)
-        self.windows.scope[key[~late]] = scope[~late]
+        self.scope[key[~late]] = scope[~late]
         return key, scope
 
     def _expired(self) -> Ints:
-        """Return int64[]: keys that are over. Where they share a scope, it must have passed what
-        they hold: no answer changes."""
+        """Return int64[]: expired keys; in a shared scope, only keys whose tuples are past."""
         over = self.index.expired()
         if not self.config.shared or not len(over):
             return over
         assert isinstance(self.config.window, Range)
-        clock = self.scopes.clock[self.windows.scope[over]]
-        return over[clock >= self.windows.newest[over] + self.config.window.length_us]
+        clock = self.scopes.clock[self.scope[over]]
+        return over[clock >= self.newest[over] + self.config.window.length_us]
 
-    def _enter(
-        self, rows: pa.Table, key: Ints, time: Ints, taken: Ints, out: AnswerCollector
-    ) -> None:
-        """Let the rows at `taken` enter the windows of their keys, and collect the answers."""
+    def _enter(self, rows: pa.Table, key: Ints, time: Ints, taken: Ints) -> list[TopKAnswers]:
+        """Add the rows at `taken` to the windows of their keys."""
         offsets, prob, values = alternatives_of(rows, 1)
-        rule, stream = None, None
+        rule = stream = row_id = None
         if self.config.rules:
-            codes = self.windows.rules.encode(rows.select(["rule"]))
-            rule = np.where(rows.column("rule").is_valid().to_numpy(), codes, -1)
-        row_id = np.full(len(key), -1)
+            codes = self.rules.encode(rows.select(["rule"]))
+            rule = np.where(rows.column("rule").is_valid().to_numpy(), codes, -1)[taken]
         if self.config.streams:
-            stream = np.full(len(key), -1)
             of_taken = rows.column("stream").take(pa.array(taken))
-            stream[taken] = self.streams.encode(key[taken], of_taken)
+            row_id, stream = np.full(taken.size, -1), self.streams.encode(key[taken], of_taken)
         else:
-            row_id[taken] = self.windows.rows.append(rows.select([ROW]).take(pa.array(taken)))
+            row_id = self.rows.append(rows.select([ROW]).take(pa.array(taken)))
         if not taken.size:
-            return
-        order, starts, keys = grouped(key[taken])
-        of = taken[order]
-        begin, flat = chosen(offsets, of)
-        fresh = HeldTuples.of_arrivals(
-            time[of], values[flat, 0], prob[flat], begin,
-            None if rule is None else rule[of], None if stream is None else stream[of],
+            return []
+        begin, flat = chosen(offsets, taken)
+        np.maximum.at(self.newest, key[taken], time[taken])
+        found = self.windows.extend(
+            time[taken], scores=values[flat, 0], prob=prob[flat], offsets=begin, exclusive=rule,
+            group=stream, key=key[taken], id=row_id,
         )  # fmt: skip
-        self.windows.take(keys, fresh, np.diff(starts), row_id[of], out)
+        return [self._known(found)]
 
-    def _known(self, scope: Ints, time: Ints, answered: Ints) -> Ints:
-        """Return when times were known to be past: by their scope's clock, if there are scopes."""
+    def _known(self, found: TopKAnswers) -> TopKAnswers:
+        """With scopes, return answers with the times at which their scopes' clocks reached them."""
         if self.config.scope is None:
-            return answered
-        return self.scopes.steps.known(scope, time, answered)
+            return found
+        scope = self.scope[found.window]
+        return found._replace(answered=self.scopes.known(scope, found.time, found.answered))
 
     def set_clock(self, now: int) -> None:
         window = self.config.window
@@ -378,51 +359,107 @@ class TableTopK(TableOperator):
         assert window.idle_timeout_us is not None
         self.set_clock(now)
         quiet = self.scopes.seen <= now - window.idle_timeout_us // 1000
-        return self._closed(np.flatnonzero(quiet[self.windows.scope]))
+        return self._closed(np.flatnonzero(quiet[self.scope]))
 
     def flush(self) -> list[pa.Table]:
-        return self._closed(np.arange(len(self.windows.windows)))
+        return self._closed(np.arange(self.scope.size))
 
     def _closed(self, keys: Ints) -> list[pa.Table]:
-        out = AnswerCollector(self.places)
-        self._close(keys, out)
-        return self._tables(out)
+        return self._tables(self._close(keys))
 
-    def _close(self, keys: Ints, out: AnswerCollector) -> None:
-        clock = None if self.config.scope is None else self.scopes.clock
-        self.windows.close(keys, clock, int(self.every.max()), out)
+    def _close(self, keys: Ints) -> list[TopKAnswers]:
+        """Emit each query's first answer after the newest row of some keys, once."""
+        newest = self.newest[keys]
+        keys = np.sort(keys[(newest > NO_INSTANT) & (newest >= self.closed[keys])])
+        last, found = self.newest[keys], []
+        if self.config.scope is not None:
+            last = np.maximum(last, self.scopes.clock[self.scope[keys]])
+        limit, due = last + int(self.every.max(initial=0)), last
+        waiting = np.ones((keys.size, self.every.size), np.bool_)
+        while keys.size:
+            answers = self.windows.advance(due, keys)
+            # No clock has reached these answers: they are emitted before they are due.
+            wanted = waiting[np.searchsorted(keys, answers.window), answers.query]
+            unknown = np.full_like(answers.time, UNKNOWN)
+            found.append(_select(answers._replace(answered=unknown), wanted))
+            if due is not last:
+                waiting &= ~answers.ranked
+                self.closed[keys] = due
+            next_due = self.windows.runs_next(keys)
+            there = waiting.any(axis=1) & (next_due <= limit)
+            keys, due, limit, waiting = keys[there], next_due[there], limit[there], waiting[there]
+        return found
 
-    def _tables(self, out: AnswerCollector) -> list[pa.Table]:
-        tables = [self._table(out)] if out.parts else []
-        self.windows.forget()
+    def _tables(self, found: list[TopKAnswers]) -> list[pa.Table]:
+        for name in OF_WINDOWS:
+            self.counts[name] = getattr(self.windows, name)
+        found = [answers for answers in found if answers.id.size]
+        tables = [self._table(found)] if found else []
+        if self.rows.crowded(self.windows.size):
+            self.rows.keep(self.windows.ids)
+        if len(self.rules) > 2 * self.windows.size + 1024:
+            self.rules.keep(np.concatenate([held.rule for held in self.windows.held]))
         return tables
 
-    def _table(self, out: AnswerCollector) -> pa.Table:
-        of = out.sorted()
-        for name, count in zip(OF_ANSWERS, of.counts(self.every), strict=True):
-            self.counts[name] += count
-        columns = {f"key{i}": self.index.take(of.group, i) for i in range(self.config.keys)}
-        columns |= of.arrow(self.places, ARROW_TIMES[self.config.time])
+    def _table(self, found: list[TopKAnswers]) -> pa.Table:
+        """Return answers sorted by time, then key, query and rank."""
+        columns = map(np.concatenate, list(zip(*found, strict=True))[1:-1])
+        of = TopKAnswers._make([found[0].names, *columns, found[0].ranked])
+        of = _select(of, np.lexsort((of.rank, of.query, of.window, of.time)))
+        self._count(of)
+        table = {f"key{i}": self.index.take(of.window, i) for i in range(self.config.keys)}
+        kind = ARROW_TIMES[self.config.time]
+        table |= {
+            "query": pa.array(list(of.names)).take(pa.array(of.query)),
+            "k": pa.array(of.k),
+            "time": as_times(of.time, kind),
+            "rank": pa.array(of.rank),
+            "score": pa.array(of.score),
+            "probability": pa.array(of.probability),
+            "answered": as_times(of.answered, kind),
+        }
         if self.config.streams:
             assert self.like is not None
-            columns[ROW] = pa.nulls(len(of.group), self.like.schema.field(ROW).type)
-            columns["stream"] = self.streams.take(of.stream_id)
+            table[ROW] = pa.nulls(len(of.id), self.like.schema.field(ROW).type)
+            table["stream"] = self.streams.take(of.stream)
         else:
-            columns[ROW] = self.windows.rows_at(of.row_id)
-        return pa.table(columns)
+            table[ROW] = self.rows.take(of.id).column(ROW)
+        return pa.table(table)
+
+    def _count(self, of: TopKAnswers) -> None:
+        """Count rows, answers, answers later than their query's `every`, and their latencies."""
+        changes = np.ones(of.id.size, np.bool_)
+        changes[1:] = np.diff(np.stack([of.window, of.query, of.time])).any(axis=0)
+        known = of.answered[changes] != UNKNOWN
+        latency = np.where(known, of.answered[changes] - of.time[changes], 0)
+        late = latency > self.every[of.query[changes]]
+        counted = changes.size, changes.sum(), late.sum(), np.maximum(latency, 0).sum()
+        for name, count in zip(OF_ANSWERS, counted, strict=True):
+            self.counts[name] += int(count)
+
+    def before_saving(self) -> None:
+        super().before_saving()
+        self.rows.keep(self.windows.ids)
 
     def after_loading(self) -> None:
         super().after_loading()
-        self.windows.counts = self.counts
-        scope, codes = self.windows.scope, len(self.windows.windows)
-        if scope.size and (scope.min() < 0 or scope.max() >= self.scopes.clock.size):
+        keys, windows, ids = self.scope.size, self.windows, self.windows.ids
+        if keys and (self.scope.min() < 0 or self.scope.max() >= self.scopes.clock.size):
             raise ValueError("every key belongs to a scope that is known")
-        if not self.config.streams and self.windows.row_ids().min(initial=0) < 0:
-            raise ValueError("a row is missing that a window holds")
-        if self.config.keys and codes > max(self.index.size, 1):
+        if len(windows.held) != keys or (self.config.keys and keys > max(self.index.size, 1)):
             raise ValueError("every window belongs to a key that is known")
+        times = np.concatenate([self.newest, self.closed])
+        if (abs(times[times != NO_INSTANT]) > LONGEST).any():
+            raise ValueError("times of windows must lie within their range")
+        if not self.config.streams and not np.isin(ids, self.rows.numbers).all():
+            raise ValueError("a row is missing that a window holds")
         if self.config.streams:
-            held = [window.held_tuples.stream for window in self.windows.windows]
+            held = [window.stream for window in windows.held]
             if not np.isin(np.concatenate([[], *held]), self.streams.values.numbers).all():
                 raise ValueError("every window holds streams that are known")
-        self.windows.register(self.config.named)
+        windows.register(self.config.named)
+
+
+def _select(answers: TopKAnswers, which: Any) -> TopKAnswers:
+    rows = (column[which] for column in answers[1:-2])
+    return TopKAnswers._make([answers.names, *rows, answers.rejected, answers.ranked])

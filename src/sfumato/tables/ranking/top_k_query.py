@@ -1,4 +1,4 @@
-"""The arguments of `top_k`, and the configuration that follows from them."""
+"""The arguments of `top_k`, and the configuration derived from them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from sfumato.operators.arguments import flag
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.queries import Top, direction, registered
 from sfumato.tables.ranking.table_top_k import TopKTableConfig
-from sfumato.tables.reading.frame import MARKS, forget_after_of
-from sfumato.tables.reading.job import QueriedFrame
+from sfumato.tables.reading.frame import MARKS, Frame, forget_after_of
 from sfumato.tables.reading.results import NUMBER, TEXT, WHOLE, Output, passed, row_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import RANKED, SHARED_KEY
@@ -51,14 +50,14 @@ class RankingQuery(WindowQuery):
     @classmethod
     def asked(
         cls,
-        frame: QueriedFrame,
+        frame: Frame,
         queries: Top | int | Sequence[Top | int],
         by: str,
         ascending: bool | None,
         window: Any,
         columns: RankingColumns,
     ) -> Self:
-        """Return the queries of the arguments of `top_k`."""
+        """Return the queries given by the arguments of `top_k`."""
         window = window_of(window)
         if not isinstance(window, Range | Rows):
             raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
@@ -76,7 +75,7 @@ class RankingQuery(WindowQuery):
                 f"microseconds; got {self.orders} ({self.frame.shown(self.orders[0])})"
             )
         self.frame.look_at_time("order", self.orders[0])
-        assert self.others is not None  # or it has raised
+        assert self.others is not None  # guaranteed by the check above
         taken = [name for name in self.keys if name in TOP_K_COLUMNS]
         if taken:
             raise ValueError(
@@ -90,7 +89,7 @@ class RankingQuery(WindowQuery):
         forget_after: str | timedelta | float | None,
         rescale: bool = False,
     ) -> TopKTableConfig:
-        """Return the operator's configuration. Raises ValueError or TypeError for a wrong one."""
+        """Return the operator's configuration. Raises ValueError or TypeError if it is invalid."""
         if flag("rescale", rescale) and self.exclusive is None:
             raise ValueError(
                 "`rescale` scales the probabilities of rows that exclude each other: name the "
@@ -113,12 +112,12 @@ class RankingQuery(WindowQuery):
             forget_after=forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
             by=f"{self.wanted[0].expression} of {self.frame.described}",
         )
-        config.one_window()  # raises here, before a worker does, for a wrong config
+        config.windows()  # raises here for an invalid config, before a worker does
         return config
 
     @cached_property
     def controlled(self) -> bool:
-        """Whether instants are past by the punctuations of a controller: of sf.Rows too."""
+        """Return whether instants are past by a controller's punctuations (also for sf.Rows)."""
         if isinstance(self.window, Range):
             return self.frame.has_punctuations
         return self.frame.marks_late(self.orders)
@@ -133,7 +132,6 @@ class RankingQuery(WindowQuery):
         }
 
     def answers(self) -> list[Output]:
-        """Return the columns of the result."""
         kinds = {
             "query": TEXT, "k": WHOLE, "time": self.time_type, "rank": WHOLE, "score": NUMBER,
             "probability": NUMBER, "row": row_of(self.frame, self.row(with_rows=False)),
@@ -152,6 +150,6 @@ class RankingQuery(WindowQuery):
         return True
 
     def row(self, with_rows: bool) -> list[str]:
-        """The certain columns of a tuple."""
+        """Return the certain columns of a tuple."""
         added = MARKS if self.controlled else ()
         return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]

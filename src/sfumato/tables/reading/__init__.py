@@ -1,5 +1,5 @@
-"""Rows of users' tables as operators read them, and results under users' names.
+"""Rows of users' tables as operators read them, and results under user names.
 
-Open: `frame` (the schema of a frame), `rows` (what an operator reads of a table), `expressions`,
-`types`, `results`, `job` and `chain`.
+`frame` describes a user's frame, `rows` reads it under fixed names, `chain` runs operators, and
+`results` renames the answers. Used by all other folders of `tables`, `memory` and `spark`.
 """

@@ -1,6 +1,6 @@
-"""Operators over tables that run as one: each step reads the answers of the steps before.
+"""Operators over tables that run as one: each step reads answers of earlier steps.
 
-Rows stay Arrow tables from the first step to the last. An operator alone is a chain of one step.
+Rows remain Arrow tables from the first step to the last. A single operator is a chain of one step.
 """
 
 from __future__ import annotations
@@ -12,31 +12,30 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.operators.state.declared import Saved
 from sfumato.operators.state.snapshot import SnapshotError
-from sfumato.operators.state.stateful import damage_in, load_bytes, saved_bytes
+from sfumato.operators.state.stateful import Stateful, damage_in, load_bytes, saved_bytes
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import as_array, joined
-from sfumato.tables.operator import ROW, BatchOperator, OperatorConfig, TableConfig, TableOperator
+from sfumato.tables.arrow import joined
+from sfumato.tables.operator import ROW, TableConfig, TableOperator
 from sfumato.tables.reading.expressions import COMPARED
-from sfumato.tables.reading.results import relabelled
+from sfumato.tables.reading.results import at_path, relabelled
 from sfumato.tables.reading.rows import Reading
 from sfumato.tables.reading.validity import kind_of
 
 READ_COUNTERS = ("rows", "invalid")  # counters of each side that may have invalid rows
-REASONS_NAME = "reasons"  # gauge of such a side: how many rows each reason has, as JSON
+REASONS_NAME = "reasons"  # gauge of such a side: number of rows per reason, as JSON
 
-Path = tuple[str, ...]  # a column of a table or of its `row`, and then fields of structs
+Path = tuple[str, ...]  # a column of a table or of its `row`, followed by struct fields
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a column is in a table.
+    """The position of a column in a table.
 
-    cast : the type that it is cast to; "": none
-    kind : its type under users' names, of the same shape; None: its own type
+    cast : the type to cast to; "": none
+    kind : its type under user names, of the same shape; None: its own type
     """
 
     path: Path
@@ -53,25 +52,25 @@ class Place:
 
 @dataclass(frozen=True)
 class Condition:
-    """A filter of answers that compares a number with another; NULL fails."""
+    """A filter of answers that compares a number with a constant; NULL fails."""
 
     path: Path
     sign: str
     number: float
 
     def holds(self, answers: pa.Table) -> pa.Array:
-        """Return bool[n]: which answers pass."""
+        """Return bool[n]: whether answers pass."""
         return COMPARED[self.sign](_at(answers, self.path), self.number)
 
 
 @dataclass(frozen=True)
 class Feed:
-    """The rows of one side of a step: of a frame, or the answers of an earlier step.
+    """The rows of one side of a step: from a frame, or the answers of an earlier step.
 
-    source : the number of the frame, or of the step where `of_step`
-    reading : how rows are read; None: they have the operator's fixed names already
-    columns : the columns that are read: (name in the frame, where it is)
-    where : which answers are read
+    source : the number of the frame, or of the step if `of_step`
+    reading : how rows are read; None: they already have the operator's fixed names
+    columns : the columns read: (name in the frame, position)
+    where : conditions that select the answers
     """
 
     source: int
@@ -82,7 +81,7 @@ class Feed:
 
     @property
     def checks(self) -> bool:
-        """Whether rows may be invalid."""
+        """Return whether rows may be invalid."""
         return self.reading is not None and self.reading.rule.checks
 
     def table(self, given: pa.Table) -> pa.Table:
@@ -106,24 +105,26 @@ class ChainStep:
 
 
 @dataclass(frozen=True)
-class ChainConfig(OperatorConfig):
-    """Operators that run as one; a step follows the steps that feed it, and the last one answers.
+class ChainConfig:
+    """Operators that run as one; a step follows its input steps, and the last step answers.
 
-    Counters and gauges of step i are named step{i}_NAME, those of its side j step{i}_side{j}_NAME.
-    The aggregates of gauges have the names within one operator.
+    Offers the engines the interface of `TableConfig`, except the operators' settings.
 
-    counts : whether it counts the rows that it reads: of several tasks only the first does
+    Counters and gauges of step i are named step{i}_NAME, and for its side j step{i}_side{j}_NAME.
+    The aggregates of gauges use the names within one operator.
+
+    counts : whether it counts the rows that it reads; of several tasks only the first does
     """
 
     steps: tuple[ChainStep, ...]
     counts: bool = True
 
     kind = "chain"
-    version = 5
+    version = 8
 
     @property
     def checked(self) -> list[str]:
-        """The prefixes of the sides whose rows may be invalid."""
+        """Return the prefixes of the sides whose rows may be invalid."""
         return [
             prefix(number, side)
             for number, step in enumerate(self.steps)
@@ -132,13 +133,13 @@ class ChainConfig(OperatorConfig):
         ]
 
     @property
-    def counters(self) -> tuple[str, ...]:  # type: ignore[override]
+    def counters(self) -> tuple[str, ...]:
         steps = enumerate(self.steps)
         own = [f"{prefix(i)}{name}" for i, step in steps for name in step.config.counters]
         return (*own, *(f"{side}{name}" for side in self.checked for name in READ_COUNTERS))
 
     @property
-    def gauges(self) -> Mapping[str, tuple[str, str]]:  # type: ignore[override]
+    def gauges(self) -> Mapping[str, tuple[str, str]]:
         found: dict[str, tuple[str, str]] = {}
         for number, step in enumerate(self.steps):
             found |= _prefixed(prefix(number), step.config.gauges)
@@ -159,7 +160,7 @@ class ChainConfig(OperatorConfig):
         return [[step.config.kind, step.config.version] for step in self.steps]
 
     def reads(self, frame: int) -> tuple[Feed, Arrival]:
-        """Return how a frame is read, and the order in which its step takes the rows."""
+        """Return how a frame is read, and the order in which its step processes the rows."""
         return next(
             (feed, step.config.arrival(side))
             for step in self.steps
@@ -184,10 +185,11 @@ class ChainConfig(OperatorConfig):
         return chain
 
 
-class Chain(BatchOperator):
+class Chain(Stateful):
     """The operators of a chain, for the keys of one bucket."""
 
     config: ChainConfig
+    took = True
 
     def __init__(self, config: ChainConfig) -> None:
         self.config = config
@@ -214,15 +216,10 @@ class Chain(BatchOperator):
         return self._run([], now, idle=True)
 
     def flush(self) -> list[pa.Table]:
-        return self._run([], 0, flush=True)
+        return self._run([], 0, end=True)
 
     def _run(
-        self,
-        batch: Sequence[tuple[int, pa.Table]],
-        now: int,
-        *,
-        idle: bool = False,
-        flush: bool = False,
+        self, batch: Sequence[tuple[int, pa.Table]], now: int, idle: bool = False, end: bool = False
     ) -> list[pa.Table]:
         answers: list[list[pa.Table]] = []
         for number, (step, operator) in enumerate(zip(self.config.steps, self.steps, strict=True)):
@@ -236,7 +233,7 @@ class Chain(BatchOperator):
                     self.took |= not feed.of_step
             out = operator.process(rows, now) if rows else []
             out = [*out, *operator.idle(now)] if idle and step.idles else out
-            out = [*out, *operator.flush()] if flush else out
+            out = [*out, *operator.flush()] if end else out
             answers.append([table for table in out if table.num_rows])
         return answers[-1]
 
@@ -297,9 +294,5 @@ def _prefixed(before: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _at(table: pa.Table, path: Path) -> pa.Array:
-    """Return the column at a path, which begins with a column or a field of the column `row`."""
-    at = path if path[0] in table.column_names else (ROW, *path)
-    array = as_array(table.column(at[0]))
-    for name in at[1:]:
-        array = pc.struct_field(array, name)
-    return array
+    """Return the column at a path, which starts with a column or a field of the column `row`."""
+    return at_path(table, path if path[0] in table.column_names else (ROW, *path))

@@ -1,5 +1,6 @@
-"""Expressions over the attributes of alternatives and the certain columns: parsed from text, as
-plain values for configurations, and computed over Arrow columns as Spark computes them."""
+"""Expressions over alternatives and certain columns: parsed from text into plain values for
+configurations, and computed over Arrow columns like in Spark.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pkgutil import get_data
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +22,7 @@ from sfumato.tables.reading.types import as_doubles, is_number
 
 @dataclass(frozen=True)
 class ColumnRef:
-    """A column or an attribute, and then fields of structs: m.mean."""
+    """A column or an attribute, followed by struct fields: m.mean."""
 
     parts: tuple[str, ...]
 
@@ -31,7 +32,7 @@ class ColumnRef:
 
 @dataclass(frozen=True)
 class Number:
-    """A number as it was written, with a point or without."""
+    """A number as written, with or without a point."""
 
     text: str
 
@@ -51,7 +52,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Operation:
-    """+, -, *, /, a comparison, `and` or `or` of two; -, `not` or `is null` of one, the `left`."""
+    """+, -, *, /, a comparison, `and` or `or` of two operands; -, `not` or `is null` of `left`."""
 
     sign: str
     left: Expression
@@ -65,6 +66,7 @@ class Operation:
 
 
 Expression = ColumnRef | Number | Text | Operation
+Operand: TypeAlias = pa.Array | pa.Scalar
 ARITHMETIC = {
     "+": pc.add_checked,
     "-": pc.subtract_checked,
@@ -83,11 +85,11 @@ COMPARED = {
 
 
 def parse_expression(argument: str, text: str) -> Expression:
-    """Return the expression of a text. Raises ValueError, naming the argument, for other text."""
+    """Parse the expression of an argument. Raises ValueError, naming the argument."""
     from lark.exceptions import LarkError
 
     try:
-        tokenize(text)  # refuses what is very long or nested very deeply
+        tokenize(text)  # refuses very long or deeply nested text
         return _built(_parser().parse(text))
     except (LarkError, TokenError):
         shown = text if len(text) <= 200 else f"{text[:200]}..."
@@ -101,14 +103,14 @@ def parse_expression(argument: str, text: str) -> Expression:
 
 @cache
 def _parser() -> Any:
-    from lark import Lark  # workers, which parse nothing, do not load it
+    from lark import Lark  # not loaded in workers, which parse nothing
 
     grammar = get_data(__package__, "expressions.lark") or b""
     return Lark(grammar.decode(), parser="lalr")
 
 
 def _built(node: Any) -> Any:
-    """Return the expression of a tree of the grammar's rules; a token as it is."""
+    """Convert a parse tree to an expression; a token is unchanged."""
     if isinstance(node, str):
         return node
     parts = [_built(child) for child in node.children]
@@ -148,12 +150,12 @@ def names_in(expression: Expression) -> Iterator[ColumnRef]:
 
 
 def kind_alike(expression: Expression, kind_of: Callable[[ColumnRef], str], overflow: bool) -> str:
-    """Return the kind of an expression that is computed here as Spark computes it; else "".
+    """Return the kind of an expression if Arrow computes it like Spark, else "".
 
-    kind_of : of a column or attribute "whole", "double" or "truth"; "" for any other
-    overflow : whether Spark refuses numbers that are too large, and a division by zero
+    kind_of : of a column or attribute: "whole", "double" or "truth"; "" for other types
+    overflow : whether Spark refuses overflow and division by zero
 
-    A kind is one of these, or "point": a number with a point, a decimal number to Spark.
+    A kind is one of these, or "point": a number with a point, which Spark reads as a decimal.
     """
     if isinstance(expression, ColumnRef):
         return kind_of(expression)
@@ -169,7 +171,7 @@ def kind_alike(expression: Expression, kind_of: Callable[[ColumnRef], str], over
         return known.get(sign, left != "truth" and (overflow or left != "whole") and left) or ""
     right = kind_alike(expression.right, kind_of, overflow)
     if sign in LOGIC:
-        # Spark looks at the right side only if the left one does not decide: it may fail.
+        # Spark evaluates the right side, which may fail, only if the left side does not decide.
         both = left == right == "truth" and not _computes(expression)
         return "truth" if both else ""
     if not {left, right} <= {"whole", "double", "point"} or not (
@@ -192,10 +194,7 @@ def _computes(expression: Expression) -> bool:
 
 
 def find_name(name: str, known: list[str]) -> str | None:
-    """Return the known name that is meant, in any case; None: there is none.
-
-    Raises ValueError for an ambiguous name.
-    """
+    """Return the known name that equals a name, ignoring case. Raises ValueError if ambiguous."""
     meant = [other for other in known if other.lower() == name.lower()]
     if len(meant) > 1:
         raise ValueError(
@@ -206,7 +205,7 @@ def find_name(name: str, known: list[str]) -> str | None:
 
 
 def field_at(column: pa.Array, name: ColumnRef, start: int) -> pa.Array:
-    """Return the field at the parts of a name from `start` on. Raises ValueError for none."""
+    """Return the field at the parts of a name from `start` on. Raises ValueError if missing."""
     for part in name.parts[start:]:
         fields = fields_of(column) if pa.types.is_struct(column.type) else {}
         field = find_name(part, list(fields))
@@ -221,11 +220,7 @@ def field_at(column: pa.Array, name: ColumnRef, start: int) -> pa.Array:
 
 
 def doubles(expression: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
-    """Return float64[rows]: the values of an expression, as Spark has them.
-
-    cells : returns the values of a column or attribute
-    Raises ValueError or TypeError for an expression that cannot be computed so.
-    """
+    """Return float64[rows]: the values of an expression, equal to Spark's."""
     if isinstance(expression, Number):
         return pa.array([float(expression.text)] * rows, pa.float64())
     return as_doubles(_array(_values(expression, cells), rows), f"`{expression}`")
@@ -237,49 +232,41 @@ def evaluate(expression: Expression, cells: Callable[[ColumnRef], pa.Array], row
 
 
 def truths(condition: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
-    """Return bool[rows]: whether a condition holds, NULL where that is unknown.
-
-    Arguments as for `doubles`. Raises ValueError or TypeError for anything but a condition.
-    """
+    """Return bool[rows]: whether a condition holds; NULL if it is unknown."""
     return _truth(_array(_values(condition, cells), rows), condition)
 
 
-def _array(value: pa.Array | pa.Scalar, rows: int) -> pa.Array:
+def _array(value: Operand, rows: int) -> pa.Array:
     return pa.array([value.as_py()] * rows, value.type) if isinstance(value, pa.Scalar) else value
 
 
-def _values(expression: Expression, cells: Callable[[ColumnRef], pa.Array]) -> pa.Array | pa.Scalar:
+def _values(expression: Expression, cells: Callable[[ColumnRef], pa.Array]) -> Operand:
     if isinstance(expression, ColumnRef):
         return cells(expression)
     if isinstance(expression, Number):
         return _literal(expression.text)
     if isinstance(expression, Text):
         return pa.scalar(expression.value)
-    left = _values(expression.left, cells)
-    if expression.right is None:
-        return _unary(expression, left)
-    right, sign = _values(expression.right, cells), expression.sign
+    sign, left = expression.sign, _values(expression.left, cells)
+    right = None if expression.right is None else _values(expression.right, cells)
     try:
+        if sign == "is null":
+            return pc.is_null(left)
+        if sign == "not":
+            return pc.invert(_truth(left, expression))
+        if right is None:
+            return pc.negate_checked(_number(left, expression))
         if sign in LOGIC:
             return LOGIC[sign](_truth(left, expression), _truth(right, expression))
         if sign in COMPARED:
             return _compared(sign, left, right)
-        return ARITHMETIC[sign](
-            *_alike(_number(left, expression), _number(right, expression), expression)
-        )
+        both = _number(left, expression), _number(right, expression)
+        return ARITHMETIC[sign](*_alike(*both, expression))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(f"`{expression}` cannot be computed: {error}") from None
 
 
-def _unary(expression: Operation, value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
-    if expression.sign == "is null":
-        return pc.is_null(value)
-    if expression.sign == "not":
-        return pc.invert(_truth(value, expression))
-    return pc.negate_checked(_number(value, expression))
-
-
-def _truth(value: pa.Array | pa.Scalar, expression: Expression) -> pa.Array | pa.Scalar:
+def _truth(value: Operand, expression: Expression) -> Operand:
     if pa.types.is_null(value.type):
         return value.cast(pa.bool_())
     if not pa.types.is_boolean(value.type):
@@ -287,16 +274,14 @@ def _truth(value: pa.Array | pa.Scalar, expression: Expression) -> pa.Array | pa
     return value
 
 
-def _compared(
-    sign: str, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar
-) -> pa.Array | pa.Scalar:
-    """Compare as Spark does: NaN equals NaN, and is above all other numbers."""
+def _compared(sign: str, left: Operand, right: Operand) -> Operand:
+    """Compare like Spark: NaN equals NaN, and is greater than all other numbers."""
     if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
         return COMPARED[sign](left, right)
     if left.type != right.type:
         left, right = (value.cast(pa.float64(), safe=False) for value in (left, right))
     holds = COMPARED[sign](left, right)
-    ours, theirs = pc.is_nan(left), pc.is_nan(right)  # NULL stays NULL
+    ours, theirs = pc.is_nan(left), pc.is_nan(right)  # NULL remains NULL
     if sign in ("=", "<>"):
         both = pc.and_(ours, theirs)
         return pc.or_(holds, both) if sign == "=" else pc.and_(holds, pc.invert(both))
@@ -307,11 +292,10 @@ def _compared(
 def _literal(text: str) -> pa.Scalar:
     if not text.isdecimal():
         return pa.scalar(float(text))
-    small = int(text) < 2**31
-    return pa.scalar(int(text), pa.int32() if small else pa.int64())
+    return pa.scalar(int(text), pa.int32() if int(text) < 2**31 else pa.int64())
 
 
-def _number(value: pa.Array | pa.Scalar, expression: Expression) -> pa.Array | pa.Scalar:
+def _number(value: Operand, expression: Expression) -> Operand:
     if not is_number(value.type) or pa.types.is_decimal(value.type):
         raise TypeError(
             f"`{expression}` must be of whole numbers or floating-point numbers; got {value.type}: "
@@ -320,10 +304,8 @@ def _number(value: pa.Array | pa.Scalar, expression: Expression) -> pa.Array | p
     return value
 
 
-def _alike(
-    left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar, expression: Operation
-) -> list[pa.Array | pa.Scalar]:
-    """Return both in the type in which Spark computes."""
+def _alike(left: Operand, right: Operand, expression: Operation) -> list[Operand]:
+    """Cast both operands to the type in which Spark computes."""
     kinds = [left.type, right.type]
     whole = [pa.types.is_integer(kind) for kind in kinds]
     for side, other in ((expression.left, whole[1]), (expression.right, whole[0])):
@@ -332,8 +314,6 @@ def _alike(
                 f"`{expression}`: a whole number and one with a point make a decimal number in "
                 "Spark: cast the column to double before, or write the number without a point"
             )
-    if all(whole) and expression.sign != "/":
-        return [left, right]
-    if all(kind == pa.float32() for kind in kinds) and expression.sign != "/":
+    if expression.sign != "/" and (all(whole) or all(kind == pa.float32() for kind in kinds)):
         return [left, right]
     return [value.cast(pa.float64(), safe=False) for value in (left, right)]

@@ -1,8 +1,7 @@
-"""A user's frame, from Spark or in memory: its schema, the order of its rows, and the columns that
-arguments name.
+"""A user's frame, from Spark or in memory: its schema, row order, and columns named by arguments.
 
-An operator writes what it knows of the order of its answers into the metadata of columns. The next
-one reads it here.
+An operator writes the known order of its answers into the metadata of columns. The next operator
+reads it here.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from sfumato.near_misses import did_you_mean
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import Kind
 from sfumato.tables.reading.user_warnings import SHARED_KEY, independence, warn_of_digits
+from sfumato.windows import Range
 
 TIME_KINDS = ("timestamp", "timestamp_ntz", "whole")
 NUMBER_KINDS = ("whole", "number")
@@ -31,13 +32,13 @@ MEANINGS = {
 MICROSECONDS_PER_DAY = 86_400_000_000
 # Metadata of columns.
 ADDED_COLUMN = (
-    "sfumato.added"  # an operator added the column; it does not tell simultaneous rows apart
+    "sfumato.added"  # the column was added by an operator and does not order simultaneous rows
 )
-CONTROLLED_BY = "sfumato.controlled_by"  # JSON list of the keys within which rows are in order
-EVENT_TIME = "sfumato.event_time"  # the column that rows are in order of
-FORGETS = "sfumato.forgets"  # a key may begin again with older rows
+CONTROLLED_BY = "sfumato.controlled_by"  # JSON list of the keys within which rows are ordered
+EVENT_TIME = "sfumato.event_time"  # the column by which rows are ordered
+FORGETS = "sfumato.forgets"  # keys may expire and restart with older rows
 BY_SOURCE = "sfumato.by_source"  # whether late rows have the punctuation of a source
-ROLE = "sfumato.role"  # of a column that a controller read: JSON list of the roles below
+ROLE = "sfumato.role"  # JSON list of a column's roles (below) in a controller
 ORDERED, ARRIVED = "event_time", "arrival"
 MARKS = ("late", "punctuation")  # columns that a disorder controller adds
 
@@ -48,10 +49,7 @@ def controlled_by(
     forgets: bool = False,
     by_source: bool = False,
 ) -> dict[str, str]:
-    """Return metadata of a column: rows are in order within these keys, by `event_time`.
-
-    forgets : until a key begins again    by_source : each source has a controller
-    """
+    """Return metadata of a column: rows are ordered by `event_time` within these keys."""
     found = {CONTROLLED_BY: json.dumps(keys)}
     if event_time is not None:
         found |= {EVENT_TIME: event_time, BY_SOURCE: json.dumps(by_source)}
@@ -59,13 +57,13 @@ def controlled_by(
 
 
 def with_roles(metadata: Mapping[str, Any], roles: Sequence[str]) -> dict[str, Any]:
-    """Return the metadata of a column that a controller reads in these roles, maybe in none."""
+    """Return the metadata of a column that a controller reads in these roles, if any."""
     kept = {name: value for name, value in metadata.items() if name != ROLE}
     return {**kept, ROLE: json.dumps([*roles])} if roles else kept
 
 
 def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
-    """Return the column names that an argument gives: none, one, or a list of distinct ones."""
+    """Return the column names given by an argument: none, one, or a list of distinct names."""
     if given is None:
         return []
     listed = [given] if isinstance(given, str) or not isinstance(given, Sequence) else list(given)
@@ -82,130 +80,193 @@ def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
     return listed
 
 
+@dataclass(frozen=True)
+class Computation:
+    """The cells and computed columns of expressions.
+
+    cells : of each expression
+    columns : columns that only the frame's engine computes, with their types, by the names in cells
+    """
+
+    cells: Sequence[Any]
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Expressions(ABC):
+    """Expressions over the attributes and certain columns of a frame.
+
+    numeric : the kinds of values that are cast to numbers
+    """
+
+    numeric: ClassVar[tuple[str, ...]] = ("whole", "number", "truth", "timestamp")
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+
+    @abstractmethod
+    def check(self, argument: str, expression: str) -> None:
+        """Raise TypeError or ValueError for an expression that cannot be computed."""
+
+    @abstractmethod
+    def type(self, expression: str) -> Any:
+        """Return the type of an expression's values, in the frame's type system."""
+
+    def not_a_number(self, expression: str) -> str | None:
+        """Return the type of an expression for errors, or None if it is numeric."""
+        kind = self.type(expression)
+        return None if self.frame.kind_of(kind) in self.numeric else self.frame.text_of(kind)
+
+    def value_type(self, expression: str) -> tuple[Any, Kind]:
+        """Return the type of an expression's values, and its kind."""
+        kind = self.type(expression)
+        return kind, self.frame.kind_of(kind)
+
+    @abstractmethod
+    def more_digits(self, expression: str) -> str | None:
+        """Return the type of an expression whose values a double may round, else None."""
+
+    @abstractmethod
+    def computation(self, expressions: Sequence[str], arguments: Mapping[str, str]) -> Computation:
+        """Return how the values of expressions are read."""
+
+
 class Frame(ABC):
     """A frame whose columns have the types of the library that holds it.
 
-    noun : what errors call it    prefix : what errors put before the names of functions
+    noun : its name in errors    prefix : the prefix of function names in errors
     ungroupable : error about a column, `{}`, by which rows cannot be grouped
-    of_text : hint for a column of text where a time must be
-    filtered : how users leave late rows out
-    columns : their names    streams : whether rows come for as long as the query runs
+    of_text : hint for a text column used as a time
+    filtered : how users drop late rows
+    columns : their names    streams : whether rows arrive as long as the query runs
     """
 
     noun: ClassVar[str]
-    prefix: ClassVar[str]
+    prefix: ClassVar[str] = "sf."
     ungroupable: ClassVar[str]
     of_text: ClassVar[str]
     filtered: ClassVar[str]
     columns: list[str]
     streams = False
 
-    # ---- the schema
+    # ---- the schema, in types of the library
 
     @property
     @abstractmethod
     def described(self) -> str:
-        """The columns and their types, as errors show them."""
+        """Return the columns and their types for errors."""
 
     @property
     @abstractmethod
     def attributes(self) -> list[str]:
-        """Names of the attributes of the alternatives; none where there are no alternatives.
-
-        Raises TypeError when the column `alternatives` is something else.
-        """
-
-    @abstractmethod
-    def type(self, name: str) -> Any:
-        """Return the type of a column."""
-
-    @abstractmethod
-    def kind(self, name: str) -> Kind:
-        """Return the kind of a column's values."""
-
-    @abstractmethod
-    def shown(self, name: str) -> str:
-        """Return the type of a column, as errors show it."""
-
-    @abstractmethod
-    def metadata(self, name: str) -> Mapping[str, str]:
-        """Return the metadata of a column that is there."""
-
-    @abstractmethod
-    def attribute_type(self, name: str) -> Any:
-        """Return the type of an attribute of the alternatives."""
-
-    @abstractmethod
-    def attribute_kind(self, name: str) -> Kind:
-        """Return the kind of an attribute's values."""
-
-    @abstractmethod
-    def attribute_shown(self, name: str) -> str:
-        """Return the type of an attribute, as errors show it."""
-
-    @abstractmethod
-    def is_groupable(self, name: str) -> bool:
-        """Whether rows can be grouped by a column."""
-
-    @abstractmethod
-    def is_hashable(self, name: str) -> bool:
-        """Whether a hash of a column can tell simultaneous rows apart."""
-
-    @abstractmethod
-    def has_more_digits(self, name: str) -> bool:
-        """Whether numbers of a column may change when they become doubles."""
+        """Return the attribute names of the alternatives. Raises TypeError for other types."""
 
     @property
     @abstractmethod
     def max_alternatives(self) -> int:
-        """The bound on the alternatives of a row."""
+        """Return the bound on alternatives per row."""
+
+    @abstractmethod
+    def type(self, name: str) -> Any: ...
+
+    @abstractmethod
+    def attribute_type(self, name: str) -> Any: ...
+
+    @abstractmethod
+    def kind_of(self, kind: Any) -> Kind: ...
+
+    @abstractmethod
+    def text_of(self, kind: Any) -> str: ...
+
+    @abstractmethod
+    def metadata(self, name: str) -> Mapping[str, str]: ...
+
+    @abstractmethod
+    def is_groupable(self, name: str) -> bool: ...
+
+    @abstractmethod
+    def is_hashable(self, name: str) -> bool:
+        """Return whether a hash of a column can order simultaneous rows."""
+
+    @abstractmethod
+    def has_more_digits(self, name: str) -> bool:
+        """Return whether numbers of a column may change when converted to doubles."""
+
+    # ---- expressions and uncertain event times
+
+    @property
+    @abstractmethod
+    def expressions(self) -> Expressions: ...
+
+    @abstractmethod
+    def by_extent(self, order: str, window: Range) -> tuple[Frame, str, Range]:
+        """Return (rows, order, window) for an uncertain event time.
+
+        There is one row per tuple and extent that may contain it, with the alternatives whose time
+        is in the extent. Within an extent, tuples remain independent, so distributions of
+        aggregates are exact. Overlapping extents become tumbling extents as long as the slide.
+        Invalid tuples remain one row, without order.
+        """
+
+    @abstractmethod
+    def with_true_extents(self, answers: Any, window: Range) -> Any:
+        """Return the answers over extents of `by_extent`, with the extents of `window`."""
+
+    # ---- derived from the schema
+
+    def kind(self, name: str) -> Kind:
+        """Return the kind of a column's values."""
+        return self.kind_of(self.type(name))
+
+    def shown(self, name: str) -> str:
+        """Return the type of a column for errors."""
+        return self.text_of(self.type(name))
+
+    def attribute_kind(self, name: str) -> Kind:
+        """Return the kind of an attribute's values."""
+        return self.kind_of(self.attribute_type(name))
+
+    def attribute_shown(self, name: str) -> str:
+        """Return the type of an attribute for errors."""
+        return self.text_of(self.attribute_type(name))
 
     def collation(self, name: str) -> str | None:
-        """Return the collation of a column of texts; None: texts are compared by their bytes."""
+        """Return the collation of a text column; None: texts are compared by bytes."""
         return None
 
     def tells_case_apart(self) -> bool:
-        """Whether names that differ in case alone are different names."""
+        """Return whether names that differ only in case are different."""
         return False
 
     def look_at_time(self, argument: str, name: str) -> None:  # noqa: B027
-        """Warn of whole numbers that look like seconds or milliseconds, where there are rows."""
+        """Warn about whole numbers that look like seconds or milliseconds, if there are rows."""
 
     @property
     def tied(self) -> tuple[str, ...]:
-        """The columns that tell simultaneous rows apart: hashable, and not added by an operator."""
+        """Return the columns that order simultaneous rows: hashable, not added by an operator."""
         marks = MARKS if self.has_punctuations else ()
         given = [n for n in self.columns if ADDED_COLUMN not in self.metadata(n) and n not in marks]
         return tuple(name for name in given if self.is_hashable(name))
 
     @property
     def uncertain(self) -> bool:
-        """Whether rows have alternatives."""
         return ALTERNATIVES in self.columns
 
     def shared(self, existence: str | None = EXISTENCE) -> str | None:
-        """Return what rows are that may share tuples, in words; None where no metadata says so.
-
-        Alternatives that are made of a distribution carry no metadata: its result has it.
-        existence : of a frame without alternatives the column of probabilities, if it has it
-        """
+        """Describe the rows if they may share tuples; None if no metadata says so."""
         if not self.uncertain:
             return self._metadata(existence).get(SHARED_KEY) if existence is not None else None
         known = (self._metadata(name).get(SHARED_KEY) for name in (ALTERNATIVES, *self.columns))
         return next((rows for rows in known if rows is not None), None)
 
     def independence(self, existence: str | None = EXISTENCE) -> str | None:
-        """Describe that rows which may share tuples are taken as independent; None: they do not."""
+        """Describe the independence assumption if rows may share tuples, else None."""
         rows = self.shared(existence)
         return None if rows is None else independence(rows)
 
-    # ---- the columns that arguments name
+    # ---- columns named by arguments
 
     def resolved(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
-        """Return the columns that an argument names, as the frame spells them.
-
-        Raises ValueError, with the likely name, for a column that is missing or ambiguous.
-        """
+        """Return the columns named by an argument, as the frame spells them."""
         wanted = names(argument, given)
         found = [self._resolved(argument, name) for name in wanted]
         if len(set(found)) != len(found):
@@ -231,13 +292,13 @@ class Frame(ABC):
         )
 
     def one(self, argument: str, given: Any) -> str:
-        """Return the one column that an argument names. Raises TypeError for anything else."""
+        """Return the single column named by an argument. Raises TypeError for anything else."""
         if not isinstance(given, str):
             raise TypeError(f"`{argument}` must be the name of one column; got {given!r}")
         return self.resolved(argument, given)[0]
 
     def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
-        """Return the key columns. Raises TypeError for a type by which rows cannot be grouped."""
+        """Return the key columns. Raises TypeError for a type that cannot be grouped."""
         found = self.resolved(argument, given)
         for name in found:
             collated = self.collation(name)
@@ -253,30 +314,30 @@ class Frame(ABC):
         return found
 
     def same_as(self, name: str) -> str | None:
-        """Return the column that a name means, which may differ in case; None: there is none."""
+        """Return the column with this name, ignoring case, or None."""
         if self.tells_case_apart():
             return name if name in self.columns else None
         return next((of for of in self.columns if of.lower() == name.lower()), None)
 
     def free_name(self, wanted: str) -> str:
-        """Return a name that no column has in any case: the wanted one, or one like it."""
+        """Return a name that no column has, ignoring case: the wanted name, or a similar one."""
         taken = {name.lower() for name in self.columns}
         while wanted.lower() in taken:
             wanted += "_"
         return wanted
 
     def is_time(self, name: str) -> bool:
-        """Whether a column has event times: timestamps, or whole microseconds."""
+        """Return whether a column has event times: timestamps, or whole microseconds."""
         return self.kind(name) in TIME_KINDS
 
     def is_uncertain_time(self, order: object) -> bool:
-        """Whether `order` names an attribute of the alternatives, and no column in any case."""
+        """Return whether `order` is an attribute and not a column, ignoring case."""
         if not isinstance(order, str) or order.lower() in (name.lower() for name in self.columns):
             return False
         return order in self.attributes
 
     def require_time(self, argument: str, name: str, where: str = "") -> None:
-        """Raise TypeError for a column without event times; `where` : what needs them."""
+        """Raise TypeError for a column without event times. where : operation that needs them"""
         if not self.is_time(name):
             hint = self.of_text.format(name) if self.kind(name) == "text" else ""
             raise TypeError(
@@ -286,7 +347,7 @@ class Frame(ABC):
         self.look_at_time(argument, name)
 
     def require_orders(self, argument: str, names: Sequence[str]) -> None:
-        """Raise TypeError for columns that have no order."""
+        """Raise TypeError for columns that cannot be ordered."""
         for name in names:
             if self.kind(name) in ("text", ""):
                 raise TypeError(
@@ -295,7 +356,7 @@ class Frame(ABC):
                 )
 
     def require_numbers(self, argument: str, names: Sequence[str]) -> None:
-        """Raise ValueError for columns that are missing, TypeError for columns without numbers."""
+        """Raise ValueError for missing columns, TypeError for columns that are not numeric."""
         for name in self.resolved(argument, list(names)):
             if self.kind(name) not in NUMBER_KINDS:
                 raise TypeError(
@@ -305,7 +366,7 @@ class Frame(ABC):
                 warn_of_digits(f"`{argument}`", name, self.shown(name))
 
     def require_free(self, names: Sequence[str]) -> None:
-        """Raise ValueError for columns to be added that the frame has already."""
+        """Raise ValueError for columns to be added that already exist."""
         for name in names:
             found = self.same_as(name)
             if found is not None:
@@ -315,11 +376,7 @@ class Frame(ABC):
                 )
 
     def require_tuples(self, existence: str | None = None) -> None:
-        """Raise TypeError or ValueError where the columns `alternatives` and `existence` are not
-        those of uncertain tuples.
-
-        existence : the column of probabilities that an argument names
-        """
+        """Raise TypeError or ValueError if `alternatives` or `existence` have another type."""
         for name in (ALTERNATIVES, EXISTENCE):
             found = self.same_as(name)
             if found is not None and found not in (name, existence):
@@ -328,7 +385,7 @@ class Frame(ABC):
                     f"{MEANINGS[name]}: rename it, to `{name}` if that is what it has"
                 )
         if self.uncertain:
-            _ = self.attributes  # raises for something else
+            _ = self.attributes  # raises for another type
             return
         plain = existence is None and EXISTENCE in self.columns
         if plain and self.kind(EXISTENCE) not in NUMBER_KINDS:
@@ -344,65 +401,62 @@ class Frame(ABC):
         return self.metadata(name) if name in self.columns else {}
 
     def says(self, name: str) -> list[str] | None:
-        """Return the keys of the order that a column's metadata names; None where it has none."""
+        """Return the keys of the order in a column's metadata; None without such metadata."""
         found = self._metadata(name).get(CONTROLLED_BY)
         return None if found is None else list(json.loads(found))
 
     @property
     def has_punctuations(self) -> bool:
-        """Whether rows come from a controller. After windows `late` is a number, not a mark."""
+        """Return whether rows come from a controller. After windows, `late` is a count."""
         return set(MARKS) <= set(self.columns) and self.kind("late") == "truth"
 
     @property
     def in_order_for(self) -> list[str]:
-        """The keys within which rows are in order, by the metadata of an operator; else none."""
+        """Return the keys within which rows are ordered, from an operator's metadata; else none."""
         found = self.says("punctuation")
         return (self.says("window") if found is None else found) or []
 
     @property
     def is_extents(self) -> bool:
-        """Whether there is the column `window` of extents, as window_aggregate makes it."""
+        """Return whether there is a column `window` of extents, as produced by window_aggregate."""
         return self.says("window") is not None
 
     @property
     def is_controlled(self) -> bool:
-        """Whether rows come from a controller, and their metadata describes it."""
+        """Return whether rows come from a controller, with metadata that describes it."""
         return self.has_punctuations and self.says("punctuation") is not None
 
     @property
     def by_source(self) -> bool:
-        """Whether the controller has several sources per key, or may have them."""
+        """Return whether the controller has, or may have, several sources per key."""
         return self._metadata("punctuation").get(BY_SOURCE) != "false"
 
     def with_role(self, role: str) -> list[str]:
-        """Return the columns that the controller read in a role, under their present names."""
-        described = self._metadata("punctuation")
-        if EVENT_TIME in described and BY_SOURCE not in described:  # by a release without roles
-            return [n for n in self.columns if role == ORDERED and n == described[EVENT_TIME]]
+        """Return the columns that the controller read in a role, under their current names."""
         return [n for n in self.columns if role in json.loads(self._metadata(n).get(ROLE, "[]"))]
 
     def marks_late(self, order: list[str]) -> bool:
-        """Whether rows come in this order from a controller, which marks the others as late."""
+        """Return whether a controller emits rows in this order, and flags others as late."""
         return self.is_controlled and bool({*order[:1]} & {*self.with_role(ORDERED)})
 
     def controller(self, order: list[str], keys: list[str]) -> list[str] | None:
-        """Return the keys of the controller upstream of a join, or None.
-
-        None where there is no controller, where `order` is not its event time, or where its keys
-        are not among `keys`, those of the join.
-        """
+        """Return the keys of the controller upstream of a join, or None."""
         found = self.says("punctuation") if self.marks_late(order) else None
         return found if found is not None and set(found) <= set(keys) else None
 
     def never_behind(self, order: list[str], keys: list[str]) -> bool:
-        """Whether a row in order can never follow a later one of the same `keys`: all rows of a key
-        come from one controller, which never begins again."""
+        """Return whether a row in order can never follow a later row of the same `keys`.
+
+        This holds if all rows of a key come from one controller whose keys never expire.
+        """
         forgets = FORGETS in self._metadata("punctuation")
         return self.controller(order, keys) is not None and not forgets
 
     def require_described(self) -> None:
-        """Raise ValueError for marks of a controller without the metadata that describes it: late
-        rows would be taken as rows in order."""
+        """Raise ValueError for a controller's columns without the metadata that describes it.
+
+        Otherwise late rows would be processed as rows in order.
+        """
         if self.has_punctuations and not self.is_controlled:
             raise ValueError(
                 "the rows have the columns `late` and `punctuation` of "
@@ -412,7 +466,7 @@ class Frame(ABC):
             )
 
     def require_late(self) -> None:
-        """Raise ValueError for punctuations without the marks of late rows."""
+        """Raise ValueError for punctuations without the flags of late rows."""
         if self.says("punctuation") is not None and not self.has_punctuations:
             raise ValueError(
                 "the rows were reordered, but their column `late` is gone, which tells rows that "
@@ -421,8 +475,10 @@ class Frame(ABC):
             )
 
     def require_event_time(self, argument: str, orders: Sequence[str]) -> None:
-        """Raise ValueError for rows of a controller in an order other than its event time: answers
-        would depend on the micro-batches."""
+        """Raise ValueError for rows of a controller ordered by another column than its event time.
+
+        Otherwise answers would depend on the micro-batches.
+        """
         if not self.is_controlled or not orders:
             return
         known = self.with_role(ORDERED)
@@ -449,7 +505,7 @@ class Frame(ABC):
 
 
 def _names_an_attribute(argument: str, name: str) -> str:
-    """Return the error for an attribute where a column must be."""
+    """Return the error for an attribute given in place of a column."""
     found = (
         f"`{argument}` names `{name}`, an attribute of the alternatives; it must be a column, the "
         "same in every alternative of a row: "
@@ -471,7 +527,7 @@ def milliseconds_of(idle_timeout: str | timedelta | None) -> int | None:
 
 
 def check_keys(keys: Sequence[str]) -> None:
-    """Raise ValueError where `forget_after` has no keys to forget."""
+    """Raise ValueError if `forget_after` is given without keys."""
     if not keys:
         raise ValueError(
             "`forget_after` is of keys, and there is no `key`: name one, or leave it out"
@@ -481,11 +537,7 @@ def check_keys(keys: Sequence[str]) -> None:
 def forget_after_of(
     frame: Frame, order: str, keys: Sequence[str], given: str | timedelta | float | None
 ) -> float | None:
-    """Return the argument `forget_after` in the unit of the column `order`.
-
-    For times, whole numbers (microseconds) and dates (days) it is a length of time, "1 day"; for
-    numbers also a number in their unit. Raises ValueError or TypeError for anything else.
-    """
+    """Return the argument `forget_after` in the unit of the column `order`, of any kind."""
     if given is None:
         return None
     check_keys(keys)

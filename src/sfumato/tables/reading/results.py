@@ -1,6 +1,6 @@
-"""The columns of a result: fixed names in an operator's answers, users' names in the result.
+"""The columns of a result: fixed names in an operator's answers, user names in the result.
 
-Fixed names keep names of users apart from what the operator needs.
+Fixed names keep user names separate from names that the operator needs.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.operators.arrays import offsets_of
-from sfumato.tables.arrow import as_array, fields_of
+from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.types import is_list, lengths_of
 
@@ -23,8 +24,8 @@ NUMBER, WHOLE, TEXT, TRUTH = "double", "long", "string", "boolean"
 class Field:
     """A field of a struct.
 
-    name : as users see it    fixed : as the operator calls it; None: the same
-    kind : as of `Output`    metadata : of the field
+    name : shown to users    fixed : used by the operator; None: the same
+    kind : as for `Output`    metadata : of the field
     """
 
     name: str
@@ -51,11 +52,11 @@ class ListOf:
 class Output:
     """A column of a result.
 
-    name : as users see it
-    source : the column of the answers, under its fixed name, and then a field of it
-    kind : its type: NUMBER, WHOLE, TEXT, TRUTH, `Struct`, `ListOf`, or a type of the frame's
-    metadata : of the column    default : in place of NULL
-    cast : the type of the frame's that it gets in the result; None: `kind`
+    name : shown to users
+    source : the column of the answers, under its fixed name, optionally followed by a field
+    kind : its type: NUMBER, WHOLE, TEXT, TRUTH, `Struct`, `ListOf`, or a type of the frame
+    metadata : of the column    default : replaces NULL
+    cast : its type in the result, a type of the frame; None: `kind`
     """
 
     name: str
@@ -76,9 +77,9 @@ def passed(
 ) -> list[Output]:
     """Return the columns that pass through an operator.
 
-    of : the struct of the answers that has them; None: they are columns of the answers
-    prefix : their fixed names are this and a number
-    taken : names of other columns; a column of such a name gets a number
+    of : the struct of the answers that contains them; None: they are columns of the answers
+    prefix : their fixed names are this prefix and a number
+    taken : names of other columns; a column with such a name gets a number
     """
     outer = () if of is None else (of,)
     return [
@@ -88,7 +89,7 @@ def passed(
 
 
 def row_of(frame: Frame, names: Sequence[str]) -> Struct:
-    """Return the type of a struct of some columns of a frame; without columns it has one of 0."""
+    """Return the type of a struct of columns of a frame; without columns it has one field 0."""
     parts = [
         Field(name, frame.type(name), f"c{i}", frame.metadata(name)) for i, name in enumerate(names)
     ]
@@ -96,12 +97,12 @@ def row_of(frame: Frame, names: Sequence[str]) -> Struct:
 
 
 def pairs_of(*sides: Sequence[Field]) -> ListOf:
-    """Return the type of the alternatives of a pair: `prob`, and attributes of both sides."""
+    """Return the type of the alternatives of a pair: `prob`, and the attributes of both sides."""
     return ListOf(Struct((Field("prob", NUMBER), *(part for side in sides for part in side))))
 
 
 def without(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Return the names; a name that is `taken`, in any case, gets the least free number.
+    """Return the names; a name that is `taken` (ignoring case) gets the smallest free number.
 
     >>> without(["a", "Held", "held_1"], ["held"])
     ['a', 'Held_2', 'held_1']
@@ -119,37 +120,32 @@ def without(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     return out
 
 
-@dataclass(frozen=True)
-class ResultColumn:
-    """A column of an Arrow result.
-
-    source : as of `Output`
-    field : its name, type and metadata in the result; nested types have users' names
-    """
-
-    source: tuple[str, ...]
-    field: pa.Field
+ResultColumn = tuple[
+    tuple[str, ...], pa.Field
+]  # the source, as of `Output`, and the result's field
 
 
 def result_table(answers: Sequence[pa.Table], columns: Sequence[ResultColumn]) -> pa.Table:
-    """Return the answers of an operator, in their order, as a table of these columns."""
-    schema = pa.schema([column.field for column in columns])
-    parts = [_result_part(table, columns, schema) for table in answers if table.num_rows]
+    """Return the answers of an operator, in their order, as a table with these columns."""
+    schema = pa.schema([field for _, field in columns])
+    parts = [
+        pa.table([relabelled(at_path(table, of), field.type) for of, field in columns], schema)
+        for table in answers
+        if table.num_rows
+    ]
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
-def _result_part(table: pa.Table, columns: Sequence[ResultColumn], schema: pa.Schema) -> pa.Table:
-    arrays = []
-    for column in columns:
-        array = as_array(table.column(column.source[0]))
-        for name in column.source[1:]:
-            array = fields_of(array)[name]
-        arrays.append(relabelled(array, column.field.type))
-    return pa.table(arrays, schema=schema)
+def at_path(table: pa.Table, path: Sequence[str]) -> pa.Array:
+    """Return a column of a table, or the field at a path in it."""
+    array = as_array(table.column(path[0]))
+    for name in path[1:]:
+        array = pc.struct_field(array, name)
+    return array
 
 
 def relabelled(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the array as another type of the same shape, whose fields may have other names."""
+    """Return the array with another type of the same shape, whose fields may have other names."""
     if array.type.equals(kind, check_metadata=True):
         return array
     mask = array.is_null() if array.null_count else None
@@ -165,5 +161,5 @@ def relabelled(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         values = relabelled(array.dictionary, kind)
         return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
-    # A time is cut off at the microsecond, as Spark does.
+    # Times are truncated to microseconds, as in Spark.
     return array.cast(kind, safe=not (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)))

@@ -1,12 +1,12 @@
-"""The one reader of rows: a user's table under the fixed names of operators, without invalid rows.
+"""The reader of rows: a user's table under the fixed names of operators, without invalid rows.
 
-The table is a part of a Spark frame, a table in memory, or the answers of an earlier operator.
+The table is part of a Spark frame, a table in memory, or the answers of an earlier operator.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,32 +28,32 @@ LATE, PUNCTUATION = MARKS
 
 
 class Cells(ABC):
-    """What an operator reads of each row under one fixed name."""
+    """The value of each row that an operator reads under one fixed name."""
 
     @abstractmethod
     def of(self, tuples: Tuples) -> pa.Array:
-        """Return the column for a table's rows."""
+        """Return the column for the rows of a table."""
 
     @abstractmethod
-    def names(self, frame: Frame) -> Iterator[str]:
-        """Yield the columns of the frame that it reads."""
+    def names(self, frame: Frame) -> list[str]:
+        """Return the columns of the frame that it reads."""
 
 
 @dataclass(frozen=True)
 class Column(Cells):
-    """A column as it is."""
+    """A column, unchanged."""
 
     name: str
 
     def of(self, tuples: Tuples) -> pa.Array:
         return as_array(tuples.table.column(self.name))
 
-    def names(self, frame: Frame) -> Iterator[str]:
-        yield self.name
+    def names(self, frame: Frame) -> list[str]:
+        return [self.name]
 
 
 class Doubles(Column):
-    """A column of numbers as double."""
+    """A numeric column as double."""
 
     def of(self, tuples: Tuples) -> pa.Array:
         return as_doubles(tuples.table.column(self.name), f"column `{self.name}`")
@@ -67,7 +67,7 @@ class Mark(Column):
 
 
 class Computed(Column):
-    """list<double>: values that the engine has computed, per alternative or per row."""
+    """list<double>: values computed by the engine, per alternative or per row."""
 
     def of(self, tuples: Tuples) -> pa.Array:
         column = super().of(tuples)
@@ -76,18 +76,16 @@ class Computed(Column):
 
 @dataclass(frozen=True)
 class Probabilities(Cells):
-    """list<double>: of the alternatives; without alternatives `existence`, 1 where it is None."""
+    """list<double>: probabilities of alternatives; without these `existence`, or 1 for None."""
 
     existence: str | None = None
 
     def of(self, tuples: Tuples) -> pa.Array:
         return tuples.prob(self.existence)
 
-    def names(self, frame: Frame) -> Iterator[str]:
-        if frame.uncertain:
-            yield ALTERNATIVES
-        elif self.existence is not None:
-            yield self.existence
+    def names(self, frame: Frame) -> list[str]:
+        plain = [] if self.existence is None else [self.existence]
+        return [ALTERNATIVES] if frame.uncertain else plain
 
 
 @dataclass(frozen=True)
@@ -99,20 +97,20 @@ class Values(Cells):
     def of(self, tuples: Tuples) -> pa.Array:
         return tuples.values(self.expression)
 
-    def names(self, frame: Frame) -> Iterator[str]:
-        if frame.uncertain:
-            yield ALTERNATIVES
-        for name in names_in(self.expression):
-            if find_name(name.parts[0], frame.attributes) is None:
-                yield find_name(name.parts[0], frame.columns) or name.parts[0]
+    def names(self, frame: Frame) -> list[str]:
+        first = [name.parts[0] for name in names_in(self.expression)]
+        plain = [name for name in first if find_name(name, frame.attributes) is None]
+        plain = [find_name(name, frame.columns) or name for name in plain]
+        return [*([ALTERNATIVES] if frame.uncertain else []), *plain]
 
 
 @dataclass(frozen=True)
 class Samples(Cells):
     """list<struct<prob, on0.., a..>>: the alternatives as the similarity join reads them.
 
-    on : the attributes (without alternatives columns) that span the distance, as doubles. Another
-        attribute i is `a{i}`, unchanged
+    on : the attributes (without alternatives: columns) of the distance, as doubles. Other
+        attributes
+    are `a{i}`, unchanged
     """
 
     on: tuple[str, ...]
@@ -129,31 +127,27 @@ class Samples(Cells):
                 columns[f"a{i}"] = given
         return tuples.lists(pa.StructArray.from_arrays(list(columns.values()), list(columns)))
 
-    def names(self, frame: Frame) -> Iterator[str]:
-        if frame.uncertain:
-            yield ALTERNATIVES
-            return
-        yield from self.on
-        if EXISTENCE in frame.columns:
-            yield EXISTENCE
+    def names(self, frame: Frame) -> list[str]:
+        exists = [EXISTENCE] if EXISTENCE in frame.columns else []
+        return [ALTERNATIVES] if frame.uncertain else [*self.on, *exists]
 
 
 @dataclass(frozen=True)
 class Alternatives(Cells):
-    """The alternatives as they are; an empty list for NULL."""
+    """The alternatives, unchanged; an empty list for NULL."""
 
     def of(self, tuples: Tuples) -> pa.Array:
         if not tuples.column.null_count:
             return tuples.column
         return pa.ListArray.from_arrays(tuples.offsets, tuples.flat)
 
-    def names(self, frame: Frame) -> Iterator[str]:
-        yield ALTERNATIVES
+    def names(self, frame: Frame) -> list[str]:
+        return [ALTERNATIVES]
 
 
 @dataclass(frozen=True)
 class Ties(Cells):
-    """int64: a hash of some columns, which decides between simultaneous rows; None: of all."""
+    """int64: a hash of some columns, which orders simultaneous rows; None: all columns."""
 
     columns: tuple[str, ...] | None = None
 
@@ -161,25 +155,25 @@ class Ties(Cells):
         table = tuples.table
         return ties_of(table if self.columns is None else table.select(list(self.columns)))
 
-    def names(self, frame: Frame) -> Iterator[str]:
-        yield from frame.columns if self.columns is None else self.columns
+    def names(self, frame: Frame) -> list[str]:
+        return [*(frame.columns if self.columns is None else self.columns)]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Which rows are valid; the others are counted and left out.
+    """The conditions for valid rows; other rows are counted and dropped.
 
-    probabilities : those of the alternatives, or of the column `existence`, must be valid
+    probabilities : of the alternatives, or of the column `existence`, must be valid
     attributes : must be present and finite; without alternatives they are columns
     existence : the column of probabilities of rows without alternatives
     complete : fixed names of columns that must not be NULL
-    bounded : fixed names of lists whose values must be within +-LARGEST
-    scored : these values must not be NULL either
-    timed : order0 is a time within 2**60 microseconds of 1970
+    bounded : fixed names of lists whose values must be within ±LARGEST
+    scored : whether these values must not be NULL either
+    timed : whether order0 must be a time within 2**60 microseconds of 1970
     bounds : of attributes, as for `why_invalid`
-    unless_late : rows marked late need not be valid
-    without_order : why a row has no order, where the reason is not that a column is NULL
-    max_alternatives : the bound on the alternatives of a row; None: that of tables in memory
+    unless_late : whether rows flagged late may be invalid
+    without_order : the reason why a row has no order, if it is not a NULL column
+    max_alternatives : bound on the alternatives per row; None: the bound of tables in memory
     """
 
     probabilities: bool = False
@@ -196,27 +190,27 @@ class Rule:
 
     @property
     def checks(self) -> bool:
-        """Whether rows may be invalid."""
+        """Return whether rows may be invalid."""
         return self.probabilities or bool(self.complete) or bool(self.bounded)
 
-    def names(self, frame: Frame) -> Iterator[str]:
-        """Yield the columns of the frame that only this rule reads."""
+    def names(self, frame: Frame) -> list[str]:
+        """Return the columns of the frame that only this rule reads."""
+        found = [LATE] if self.unless_late and LATE in frame.columns else []
         if self.probabilities:
             existence = self.existence if self.existence in frame.columns else None
-            yield from Probabilities(existence).names(frame)
-            yield from () if frame.uncertain else self.attributes
-        if self.unless_late and LATE in frame.columns:
-            yield LATE
+            plain = [] if frame.uncertain else self.attributes
+            found = [*Probabilities(existence).names(frame), *plain, *found]
+        return found
 
     def check_table(self, tuples: Tuples) -> Reasons:
-        """Return the reasons that the columns of the table show."""
+        """Return the reasons found in the columns of the table."""
         if not self.probabilities:
             return Reasons(tuples.table.num_rows)
         given = (self.attributes, self.existence, self.bounds)
         return why_invalid(tuples, *given, self.max_alternatives)
 
     def check_rows(self, rows: pa.Table) -> Reasons:
-        """Return the reasons that the columns under fixed names show."""
+        """Return the reasons found in the columns under fixed names."""
         reasons = Reasons(rows.num_rows)
         for name in self.complete:
             cells = rows.column(name)
@@ -247,7 +241,7 @@ class Rule:
 class ReadRows:
     """Rows for an operator.
 
-    given : how many rows there were    invalid : how many were left out, by reason
+    given : number of rows before    invalid : number of dropped rows, by reason
     """
 
     rows: pa.Table
@@ -257,12 +251,12 @@ class ReadRows:
 
 @dataclass(frozen=True)
 class Reading:
-    """How an operator reads tables of one kind: plain values, for configurations.
+    """The reading of tables of one kind by an operator: plain values, for configurations.
 
     passed : the columns that are emitted again, as the struct `row` of c0, c1, ...
     order, key : the columns that become order0.., key0..
-    values : what else the operator reads: (fixed name, cells)
-    tie : what decides between simultaneous rows; None: the operator takes rows in any order
+    values : other values that the operator reads: (fixed name, cells)
+    tie : the order of simultaneous rows; None: the operator accepts rows in any order
     """
 
     passed: tuple[str, ...]
@@ -280,7 +274,7 @@ class Reading:
         return [*dict.fromkeys(every)]
 
     def column(self, fixed: str) -> str:
-        """Return the column that an operator reads as it is under a fixed name."""
+        """Return the column that an operator reads unchanged under a fixed name."""
         kind = fixed.rstrip("0123456789")
         if kind in ("order", "key"):
             return getattr(self, kind)[int(fixed.removeprefix(kind))]
@@ -289,12 +283,7 @@ class Reading:
         return cells.name
 
     def read(self, table: pa.Table) -> ReadRows:
-        """Return the rows under fixed names, without the invalid ones.
-
-        table : with types as Spark has them (`spark_type`)
-        Raises ValueError or TypeError for columns that are missing or of another type.
-        Cost: O(bytes), vectorised.
-        """
+        """Return the rows under fixed names, without invalid rows."""
         given, tuples = table.num_rows, Tuples(table)
         wrong = self.rule.check_table(tuples)
         counts = self._left_out(table, wrong)
@@ -313,7 +302,7 @@ class Reading:
         return ReadRows(rows, given, counts)
 
     def _left_out(self, table: pa.Table, wrong: Reasons) -> dict[str, int]:
-        """Count the rows that are left out, by reason; removes the others from `wrong`."""
+        """Count the dropped rows by reason; removes the other rows from `wrong`."""
         if not wrong.texts:
             return {}
         if self.rule.unless_late:
@@ -333,11 +322,11 @@ class Reading:
 
 
 def _struct(columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:
-    """Return the columns as one struct of c0, c1, ...; without columns as one zero."""
+    """Return the columns as one struct of c0, c1, ...; without columns, a single field 0."""
     cells = [as_array(column) for column in columns] or [pa.array(np.zeros(rows, np.int32))]
     return pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
 
 
 def marks_of(names: Sequence[str]) -> list[tuple[str, Cells]]:
-    """Return the cells of a controller's columns, or of others that are read as they are."""
+    """Return the cells of a controller's columns, or of other columns read unchanged."""
     return [(name, Mark(name) if name == LATE else Column(name)) for name in names]

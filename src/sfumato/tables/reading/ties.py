@@ -1,4 +1,4 @@
-"""Ties between simultaneous rows: a hash of their columns, the same as Spark's xxhash64."""
+"""Ties of simultaneous rows: a hash of their columns, equal to Spark's xxhash64."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from sfumato.operators.row_hash import Hashes, add_bytes, add_words, begun
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of, unscaled
 
-SMALL_DIGITS = 18  # decimals of at most this many are hashed as one number
+SMALL_DIGITS = 18  # decimals with at most this many digits are hashed as one number
 _EXACT = Context(prec=80)
 
 
 def ties_of(table: pa.Table) -> pa.Array:
-    """Return int64[n]: `xxhash64` of the columns without maps, as Spark computes it; else 0.
-
-    Types are those of `spark_type`. O(bytes).
-    """
+    """Return int64[n]: `xxhash64` of the columns except maps, as in Spark; 0 without columns."""
     columns = [column for column in table.columns if is_hashable(column.type)]
     if not columns:
         return pa.array(np.zeros(table.num_rows, np.int64))
@@ -83,7 +80,7 @@ def _has_fixed_size(kind: pa.DataType) -> bool:
 
 
 def _leaves(column: pa.Array) -> Iterator[pa.Array]:
-    """Yield the columns of numbers in a column of nested structs, in order."""
+    """Yield the numeric columns in a column of nested structs, in order."""
     if pa.types.is_struct(column.type):
         for field in column.flatten():
             yield from _leaves(field)
@@ -96,7 +93,7 @@ def _is_large(kind: pa.DataType) -> bool:
 
 
 def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return (values, bool: not NULL) of a column of values of 4 or 8 bytes."""
+    """Return (values, bool: not NULL) of a column of 4-byte or 8-byte values."""
     present = column.is_valid().to_numpy(zero_copy_only=False)
     kind = column.type
     if pa.types.is_decimal(kind):
@@ -117,7 +114,7 @@ def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _two_complements(column: pa.Array) -> pa.Array:
-    """Return decimals without their point as bytes of Java's BigInteger, the highest first."""
+    """Return decimals without point as the bytes of Java's BigInteger, highest byte first."""
 
     def bytes_of(number: Any) -> bytes | None:
         if number is None:

@@ -1,4 +1,4 @@
-"""The rows of a table as uncertain tuples: their alternatives, and values for each of these."""
+"""The rows of a table as uncertain tuples: their alternatives, and values per alternative."""
 
 from __future__ import annotations
 
@@ -29,11 +29,7 @@ _OF_A_MAP = "of a map alternatives(F.map_keys(m), F.map_values(m))"
 
 
 def wanted_values(field: str | None, names: Sequence[str] | None, points: bool) -> str:
-    """Return the error for `values` that cannot become alternatives: what they must be.
-
-    field : of the structs, the probability; None: probabilities are a separate column
-    names : the attributes in a list    points : lists of coordinates are wanted
-    """
+    """Return the error for `values` that cannot become alternatives: the expected types."""
     if field is not None:
         return (
             f"`values` must be a column of lists of structs with a field `{field}`, their "
@@ -59,10 +55,7 @@ def wanted_values(field: str | None, names: Sequence[str] | None, points: bool) 
 
 
 def attributes_in(schema: pa.Schema) -> list[str]:
-    """Return the names of the attributes of a table's alternatives; none without alternatives.
-
-    Raises TypeError when the column `alternatives` is not a list of structs with a `prob`.
-    """
+    """Return the attribute names of a table's alternatives; none without alternatives."""
     if ALTERNATIVES not in schema.names:
         return []
     kind = schema.field(ALTERNATIVES).type
@@ -77,12 +70,12 @@ def attributes_in(schema: pa.Schema) -> list[str]:
 
 
 class Tuples:
-    """The tuples of a table. Without alternatives each row is one, with its plain columns.
+    """The tuples of a table. Without alternatives, each row has one: its plain columns.
 
     column : list<struct>, the alternatives    flat : all alternatives, row after row
-    fields : of `flat`, by name; NULL where the alternative is
-    lengths : int64[n], alternatives of each row, 0 where they are NULL
-    offsets : int32[n + 1], where those of each row begin    owner : int64[m], row of each
+    fields : of `flat`, by name; NULL if the alternative is
+    lengths : int64[n], alternatives per row, 0 if they are NULL
+    offsets : int32[n + 1], start of each row's alternatives    owner : int64[m], row of each
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -126,7 +119,7 @@ class Tuples:
         return self.lists(pc.min_element_wise(given, 1.0, skip_nulls=False))
 
     def absent(self, existence: str | None) -> Bools:
-        """Return bool[n]: rows without alternatives whose existence is 0."""
+        """Return bool[n]: whether a row has no alternatives and existence 0."""
         if self.uncertain or existence not in self.table.column_names:
             return np.zeros(self.table.num_rows, np.bool_)
         given: Bools = floats_of(as_doubles(self.table.column(existence), f"`{existence}`")) == 0.0
@@ -156,7 +149,7 @@ class Tuples:
         return cells.take(pa.array(self.owner)) if self.uncertain else cells
 
     def mentioned(self, expression: Expression) -> bool:
-        """Whether an expression is of an attribute of the alternatives."""
+        """Return whether an expression contains an attribute of the alternatives."""
         names = (name.parts[0] for name in names_in(expression))
         return any(find_name(name, self.attributes) is not None for name in names)
 

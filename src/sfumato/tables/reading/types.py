@@ -1,4 +1,4 @@
-"""Arrow types as Spark has them, and columns as one array."""
+"""Arrow types that Spark supports, and columns as single arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from sfumato.tables.arrow import as_array
 
 Kind = Literal["timestamp", "timestamp_ntz", "whole", "number", "date", "truth", "text", ""]
 """Times with and without a time zone, whole numbers (maybe microseconds), other numbers, dates,
-truth values, text, and anything else."""
+truth values, text, and other types.
+"""
 EXACT_DIGITS = 15  # a double keeps decimal numbers of at most this many digits
 EXACT_WHOLE = 2**53  # and whole numbers up to this
 UNSIGNED = {
@@ -24,7 +25,7 @@ UNSIGNED = {
 
 
 def spark_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that a column has after it went through Spark."""
+    """Return the type that a column has after passing through Spark."""
     if kind in UNSIGNED:
         return UNSIGNED[kind]
     if kind == pa.float16():
@@ -53,28 +54,28 @@ def _is_any(kind: pa.DataType, *layouts: str) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether values are lists, of any layout (maps are not)."""
+    """Return whether values are lists of any layout, except maps."""
     layouts = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
     return _is_any(kind, *layouts)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether values are text, of any layout."""
+    """Return whether values are text of any layout."""
     return _is_any(kind, "string", "large_string", "string_view")
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether values are strings of bytes, of any layout."""
+    """Return whether values are binary of any layout."""
     return _is_any(kind, "binary", "large_binary", "binary_view", "fixed_size_binary")
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether values are numbers to Spark; truth values are not."""
+    """Return whether values are numbers in Spark; truth values are not."""
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 def kind_of(kind: pa.DataType) -> Kind:
-    """Return the kind of a type's values; a column of nothing but NULL has numbers."""
+    """Return the kind of a type's values; a column that contains only NULL is numeric."""
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz else "timestamp_ntz"
     if is_number(kind) or pa.types.is_null(kind):
@@ -85,10 +86,7 @@ def kind_of(kind: pa.DataType) -> Kind:
 
 
 def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
-    """Return the column as float64, as CAST does: times as seconds since 1970.
-
-    Raises TypeError, naming `what`, for values that are not numbers.
-    """
+    """Return the column as float64, like CAST: times in seconds since 1970."""
     array = as_array(column)
     kind = array.type
     if pa.types.is_float64(kind):
@@ -111,7 +109,7 @@ def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
 
 
 def unscaled(column: pa.Array) -> np.ndarray:
-    """Return int64[n]: decimals of few digits without their point; any number where NULL."""
+    """Return int64[n]: decimals with few digits, without point; arbitrary where NULL."""
     if column.type.bit_width != 128:
         column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     both = np.frombuffer(column.buffers()[1], np.int64)  # the low word first
@@ -119,7 +117,7 @@ def unscaled(column: pa.Array) -> np.ndarray:
 
 
 def floats_of(array: pa.Array) -> np.ndarray:
-    """Return float64[n] of an array of doubles, NULL as NaN."""
+    """Return float64[n] of an array of doubles, with NULL as NaN."""
     return array.to_numpy(zero_copy_only=False)
 
 
@@ -129,7 +127,7 @@ def lengths_of(lists: pa.Array) -> np.ndarray:
 
 
 def has_more_digits(values: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether some of the values, of any type, change when they become doubles."""
+    """Return whether some values, of any type, change when converted to doubles."""
     kind = values.type
     if pa.types.is_integer(kind) and kind.bit_width == 64:
         ends = pc.min_max(values).as_py()

@@ -1,14 +1,14 @@
-"""The warnings about a user's rows, each reported at the line of the user's call."""
+"""Warnings about a user's rows, reported at the line of the user's call."""
 
 import sys
 import warnings
 
 from sfumato.tables.reading.types import EXACT_DIGITS
 
-PACKAGE = "sfumato."  # what names of its modules begin with
-# Metadata of a column of probabilities: rows may share tuples; its value says in words what they
-# are. Pairs of a join share the tuples they are made of, answers of overlapping windows the tuples
-# that both hold. Operators take the rows of a frame as independent.
+PACKAGE = "sfumato."  # prefix of the module names of the package
+# Metadata of a column of probabilities: rows may share tuples; the value describes the rows.
+# Pairs of a join share the tuples they consist of; answers of overlapping windows share the tuples
+# in both windows. Operators assume that the rows of a frame are independent.
 SHARED_KEY = "sfumato.shared"
 PAIRS = "pairs of a join"
 RANKED = "answers of a ranking"
@@ -16,20 +16,20 @@ WINDOWS = "answers of overlapping windows"
 
 
 class IndependenceWarning(UserWarning):
-    """An operator takes rows as independent that may share tuples."""
+    """An operator assumes that rows are independent, but they may share tuples."""
 
 
 class InvalidRowsWarning(UserWarning):
-    """An operator skipped rows, because they are invalid."""
+    """An operator skipped invalid rows."""
 
 
 def independence(rows: str) -> str:
-    """Describe how an operator takes rows that may share tuples."""
+    """Describe the independence assumption for rows that may share tuples."""
     return f"rows are taken as independent, but {rows} may share tuples"
 
 
 def warn_of_shared(operator: str, rows: str | None) -> None:
-    """Warn that an operator takes rows as independent; None: they share no tuples."""
+    """Warn that an operator assumes independence; rows : None if they share no tuples."""
     if rows:
         warnings.warn(
             f"{operator}: {independence(rows)}: its probabilities are not those over possible "
@@ -51,7 +51,7 @@ def warn_of_digits(argument: str, name: str, kind: str) -> None:
 
 
 def calls_from_user() -> int:
-    """Count the calls between the user's and the function that asks."""
+    """Return the number of stack frames between the caller and the user's code."""
     frame, count = sys._getframe(1), 0
     while frame.f_back is not None:
         module = frame.f_globals.get("__name__", "")

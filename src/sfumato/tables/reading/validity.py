@@ -1,4 +1,4 @@
-"""Why a row is invalid: what is wrong with its alternatives, existence or values."""
+"""Reasons why a row is invalid: errors in its alternatives, existence or values."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
-# The reasons, here and for Spark's columns.
+# The reasons, for tables and for Spark columns.
 NO_EXISTENCE = "existence is not a number in [0, 1]"
 NO_ALTERNATIVES = "no alternatives"
 NULL_ALTERNATIVE = "an alternative is NULL"
 NO_PROBABILITY = "an alternative's prob is not a number in (0, 1]"
-ABOVE_ONE = "the probabilities sum to "  # and then the sum
-RULE_ABOVE_ONE = "with it the probabilities of its rule sum to "  # and then the sum
+ABOVE_ONE = "the probabilities sum to "  # followed by the sum
+RULE_ABOVE_ONE = "with it the probabilities of its rule sum to "  # followed by the sum
 
 
 def no_attribute(name: str) -> str:
-    """Return the reason of rows with an alternative without a value of an attribute."""
+    """Return the reason for rows with an alternative without a value of an attribute."""
     return f"an alternative's {name} is missing or not finite"
 
 
 def no_value(name: str) -> str:
-    """Return the reason of rows without a value in a column."""
+    """Return the reason for rows without a value in a column."""
     return f"{name} is missing or not finite"
 
 
 class Reasons:
-    """The first reason of each row for which it is invalid.
+    """The first reason why each row is invalid.
 
-    number : int32[n], of the row's text; -1: it is valid
+    number : int32[n], index of the row's reason in `texts`; -1: the row is valid
     """
 
     def __init__(self, rows: int) -> None:
@@ -47,18 +47,18 @@ class Reasons:
 
     @property
     def invalid(self) -> Bools:
-        """bool[n]: rows with a reason."""
+        """Return bool[n]: whether rows have a reason."""
         return self.number >= 0
 
     def add(self, wrong: Bools, text: str) -> None:
-        """Add a reason of rows; those that have one already keep it."""
+        """Add a reason for rows; rows with an earlier reason keep it."""
         fresh = wrong & (self.number < 0)
         if fresh.any():
             self.number[fresh] = len(self.texts)
             self.texts.append(text)
 
     def counts(self) -> dict[str, int]:
-        """Count the rows of each reason."""
+        """Return the number of rows per reason."""
         found: dict[str, int] = {}
         of_each = np.bincount(self.number[self.invalid], minlength=len(self.texts)).tolist()
         for text, count in zip(self.texts, of_each, strict=True):
@@ -72,7 +72,7 @@ class Reasons:
         return texts.take(pa.array(self.number, pa.int32(), mask=self.number < 0))
 
 
-Bounds = Sequence[tuple[str, float, str]]  # attribute, greatest size, why a larger one is wrong
+Bounds = Sequence[tuple[str, float, str]]  # attribute, maximum magnitude, reason for larger values
 
 
 def why_invalid(
@@ -82,14 +82,11 @@ def why_invalid(
     bounds: Bounds = (),
     max_alternatives: int | None = None,
 ) -> Reasons:
-    """Return what is wrong with the rows' alternatives, or with their existence and values.
+    """Return the errors in the rows' alternatives, or in their existence and values.
 
-    attributes : must be present and, if they are numbers, finite; None: all of the alternatives,
-        no column
-    existence : of a table without alternatives the column of probabilities, if it has it
-    bounds : of some of these attributes, which are numbers
-    max_alternatives : of a row; None: the bound of tables in memory
-    Raises ValueError for unknown attributes.
+    attributes : must be present and, if numeric, finite; None: all attributes of the alternatives
+    existence : for a table without alternatives, the column of probabilities, if it exists
+    max_alternatives : per row; None: the bound of tables in memory
     """
     tuples = table if isinstance(table, Tuples) else Tuples(table)
     columns, reasons = tuples.table, Reasons(tuples.table.num_rows)
@@ -115,7 +112,7 @@ def why_invalid(
 
 
 def require_order(order: object) -> None:
-    """Raise ValueError for `rules` without an order of the rows."""
+    """Raise ValueError for `rules` without a row order."""
     if not order:
         raise ValueError(
             "`exclusive` needs `order`: of the rows of a rule the later ones are left out"
@@ -125,11 +122,7 @@ def require_order(order: object) -> None:
 def add_of_rules(
     reasons: Reasons, existence: np.ndarray, rule: Sequence[object], order: np.ndarray
 ) -> None:
-    """Add the rows with which the probabilities of their rule sum to more than 1.
-
-    existence : float64[n]    rule : of each row, or None
-    order : int64[n], the rows in order of arrival. A row that is left out does not count.
-    """
+    """Add the reason of rows, in this order, that raise their rule's probability above 1."""
     mass: dict[object, float] = {}
     texts: dict[str, list[int]] = {}
     for i in order.tolist():
@@ -149,43 +142,28 @@ def _add_of_alternatives(
     tuples: Tuples, attributes: Sequence[str], bounds: Bounds, reasons: Reasons, bound: int
 ) -> None:
     prob = floats_of(as_doubles(tuples.fields["prob"], "`prob` of the alternatives"))
-    total = np.bincount(tuples.owner, prob, tuples.table.num_rows)  # in order, as Spark adds
-    if not bounds and _are_valid(tuples, attributes, prob, total, bound):
-        return
-    rows, owner = tuples.table.num_rows, tuples.owner
-    crowded = tuples.lengths > bound
-    for many in np.unique(tuples.lengths[crowded]).tolist():
-        reasons.add(crowded & (tuples.lengths == many), f"{many}{too_many(bound)}")
-    reasons.add(tuples.lengths == 0, NO_ALTERNATIVES)
+    rows, owner, lengths = tuples.table.num_rows, tuples.owner, tuples.lengths
+    total = np.bincount(owner, prob, rows)  # in order, like Spark
 
-    def some(wrong: Bools) -> Bools:
-        hit = np.zeros(rows, np.bool_)
-        hit[owner[wrong]] = True
-        return hit
+    def add(wrong: Bools, text: str) -> None:  # per alternative: cheap if none is wrong
+        if wrong.any():
+            hit = np.zeros(rows, np.bool_)
+            hit[owner[wrong]] = True
+            reasons.add(hit, text)
 
-    reasons.add(some(tuples.flat.is_null().to_numpy(zero_copy_only=False)), NULL_ALTERNATIVE)
-    reasons.add(some(~((prob > 0.0) & (prob <= 1.0))), NO_PROBABILITY)  # NaN is neither
+    crowded, above = lengths > bound, total > 1.0 + EXCESS
+    for many in np.unique(lengths[crowded]).tolist():
+        reasons.add(crowded & (lengths == many), f"{many}{too_many(bound)}")
+    reasons.add(lengths == 0, NO_ALTERNATIVES)
+    if tuples.flat.null_count:
+        add(tuples.flat.is_null().to_numpy(zero_copy_only=False), NULL_ALTERNATIVE)
+    add(~((prob > 0.0) & (prob <= 1.0)), NO_PROBABILITY)  # false for NaN
     for name in attributes:
-        reasons.add(some(_missing(tuples.fields[name])), no_attribute(name))
+        add(_missing(tuples.fields[name]), no_attribute(name))
     for name, most, text in bounds:
-        reasons.add(some(_beyond(tuples.fields[name], most)), f"an alternative's {text}")
-    above = total > 1.0 + EXCESS
+        add(_beyond(tuples.fields[name], most), f"an alternative's {text}")
     for value in np.unique(total[above]).tolist():
         reasons.add(above & (total == value), ABOVE_ONE + java_text(value))
-
-
-def _are_valid(
-    tuples: Tuples, attributes: Sequence[str], prob: np.ndarray, total: np.ndarray, bound: int
-) -> bool:
-    """Whether all rows are valid: cheaper than finding the reason of each."""
-    if not len(total):
-        return True
-    lengths = tuples.lengths
-    fine = lengths.min() > 0 and lengths.max() <= bound and total.max() <= 1.0 + EXCESS
-    # NULL is NaN here, and NaN is the minimum of what has one.
-    return bool(fine and prob.min() > 0.0 and prob.max() <= 1.0) and not any(
-        _missing(tuples.fields[name]).any() for name in attributes
-    )
 
 
 def _missing(column: pa.Array) -> Bools:
@@ -199,7 +177,7 @@ def _beyond(column: pa.Array, most: float) -> Bools:
 
 
 def kind_of(reason: str) -> str:
-    """Return a reason without the sum of probabilities that it names.
+    """Return a reason without its sum of probabilities.
 
     >>> kind_of("the probabilities sum to 1.25")
     'the probabilities sum to more than 1'
@@ -208,7 +186,7 @@ def kind_of(reason: str) -> str:
 
 
 def java_text(number: float) -> str:
-    """Return a number of at least 1 as Spark writes it.
+    """Format a number >= 1 like Spark.
 
     >>> java_text(1.1), java_text(12345678.0)
     ('1.1', '1.2345678E7')

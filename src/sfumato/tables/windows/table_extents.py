@@ -12,8 +12,7 @@ from sfumato.operators.arrays import longer
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import checked_aggregates
 from sfumato.operators.state.declared import Array, Part
-from sfumato.operators.windows.extent_aggregate import ExtentAggregate
-from sfumato.operators.windows.extents import MAX_TIME_US, Extents
+from sfumato.operators.windows.extent_aggregate import MAX_TIME_US, ExtentAggregate, Extents
 from sfumato.tables.arrow import as_numbers, as_times, fields_of
 from sfumato.tables.disorder.released import (
     ReleasedOperator,
@@ -33,17 +32,17 @@ from sfumato.tables.windows.table_windows import (
 )
 from sfumato.windows import Range
 
-MIN_FORGOTTEN = 1024  # fewer keys are not worth forgetting
+MIN_FORGOTTEN = 1024  # minimum number of keys before some are forgotten
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     """Settings of extents over tables.
 
-    by_source : late rows have the punctuation of a source, see `LateRowBuffer`
-    members : the rows of the extents are emitted, with the results of each
+    by_source : whether late rows have the punctuation of a source, see `LateRowBuffer`
+    members : whether the rows of extents are emitted, with the results of each extent
     time : the type of the order: "timestamp", "timestamp_ntz" or "long"
-    key_names : of the columns key0.. in the answers
+    key_names : names of the columns key0.. in the answers
     """
 
     window: Range
@@ -52,11 +51,11 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     time: str = "long"
     key_names: tuple[str, ...] = ()
 
-    kind, version = "extents", 6
+    kind, version = "extents", 7
     counters = (*WindowTableConfig.counters, "skipped")
 
     def __post_init__(self) -> None:
-        if self.shared:  # keys are forgotten anyway, see `forget_expired`
+        if self.shared:  # keys are always forgotten, see `forget_expired`
             object.__setattr__(self, "forget_after", None)
 
     def check(self) -> None:
@@ -72,8 +71,8 @@ class TableExtents(ReleasedOperator):
 
     Tables have the columns row (a struct that is emitted with members), prob, value0.. (lists of
     one length per row), order0 (the event time), key0.., __tie and, with a scope, late and
-    punctuation. Answers have the keys (or the fields of `row`), window, held, punctuation, late
-    and the results.
+    punctuation. Answers have the keys (or the fields of `row`), window, held, punctuation, late and
+    the results.
     """
 
     config: ExtentTableConfig
@@ -87,14 +86,14 @@ class TableExtents(ReleasedOperator):
     def __init__(self, config: ExtentTableConfig) -> None:
         super().__init__(config)
         self.scopes = KeyIndex()
-        self._many = MIN_FORGOTTEN  # keys at which to look for some to forget
+        self._many = MIN_FORGOTTEN  # number of keys that triggers the next forgetting
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
         self.operator = ExtentAggregate(
             config.window.length_us, config.window.slide_us, config.aggregates,
             empty=config.window.empty, members=config.members, attributes=config.attributes,
             **config.options,
         )  # fmt: skip
-        self.rows = RowStore()  # of members, by the numbers of the operator
+        self.rows = RowStore()  # rows of members, by the operator's numbers
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         known = super().usable(rows)
@@ -135,8 +134,8 @@ class TableExtents(ReleasedOperator):
     def forget_expired(self) -> None:
         """Forget keys whose extents have all been emitted; no answer changes.
 
-        A key that is the scope of its punctuation stays until it is over: what was complete must
-        be known.
+        A key that is a punctuation scope by itself is kept until it expires, because its
+        completeness must remain known.
         """
         if not self.config.shared or len(self.index) < self._many:
             return

@@ -28,7 +28,7 @@ ARROW_TIMES = {
     "timestamp_ntz": pa.timestamp("us"),
     "long": pa.int64(),
 }
-# 0001-01-02 and 9999-12-31, in UTC: Python and pandas can show these in any time zone.
+# 0001-01-02 and 9999-12-31, in UTC: Python and pandas can display these in any time zone.
 EARLIEST, LATEST = -62_135_510_400_000_000, 253_402_214_400_000_000
 
 
@@ -48,7 +48,7 @@ class WindowTableConfig(TableConfig, ABC):
     """Settings of all windows over tables.
 
     results : name, function, attribute number (None: count(*)) and argument of each aggregate
-    kinds : of plain results: "whole", "number", "timestamp" or "timestamp_ntz" for each; none where
+    kinds : of plain results: "whole", "number", "timestamp" or "timestamp_ntz" for each; none if
         each result is a struct
     quantiles, distribution, seed, samples : see `LawOptions`
     attributes : the number of columns value0..
@@ -72,7 +72,7 @@ class WindowTableConfig(TableConfig, ABC):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The settings of `LawOptions`."""
+        """Return the settings of `LawOptions`."""
         names = ("quantiles", "distribution", "seed", "samples")
         return {name: getattr(self, name) for name in names}
 
@@ -100,11 +100,7 @@ def _known(numbers: np.ndarray | None) -> pa.Array:
 
 
 def _plain(measured: Measured, kind: str) -> pa.Array:
-    """Return the values of certain results, NULL where there are none.
-
-    Times were read as seconds, whose microseconds a double keeps until the year 2242. A double of
-    2^63 stands for the largest whole numbers of 64 bits, which round to it.
-    """
+    """Return the values of certain results, or NULL; 2^63 becomes the largest int64."""
     values = measured.mean
     if kind == "number":
         return _known(values)
@@ -143,8 +139,8 @@ class RowWindowTableConfig(WindowTableConfig):
     """Settings of a window of the newest rows over tables.
 
     window : Rows or Delta; on_attribute : the number of a Delta's attribute
-    controlled : rows have the columns `late` and `punctuation` of a controller; late rows are not
-        in order, and are left out. Rows of one event time follow each other by their punctuations.
+    controlled : whether rows have a controller's columns `late` and `punctuation`. Late rows are
+        not in order, and are dropped. Rows with equal event times are ordered by punctuation.
     """
 
     window: Rows | Delta
@@ -152,7 +148,7 @@ class RowWindowTableConfig(WindowTableConfig):
     controlled: bool = False
 
     members: ClassVar[bool] = False
-    kind, version = "window aggregate", 5
+    kind, version = "window aggregate", 6
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {**TableConfig.gauges, **SIZE_GAUGES}
 
     def arrival(self, side: int = 0) -> Arrival:
@@ -189,8 +185,8 @@ class TableRowWindow(TableOperator):
     def __init__(self, config: RowWindowTableConfig) -> None:
         super().__init__(config)
         self.operator: Any = config.operator()
-        self.newest = np.empty(0, np.int64)  # if controlled, order of each key's newest row
-        self._largest = 0  # window of the micro-batch
+        self.newest = np.empty(0, np.int64)  # order of each key's newest row, if controlled
+        self._largest = 0  # largest window of the micro-batch
 
     def begin(self) -> None:
         super().begin()
@@ -224,7 +220,7 @@ class TableRowWindow(TableOperator):
         return arrival_order(columns, [as_numbers(rows.column(TIE))])
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
-        """Rows of a controller are in order within each key only, see `_note_keys`."""
+        """Ignore a controller's rows, which are ordered within each key only: see `_note_keys`."""
         if not self.config.controlled:
             super().note_order(columns)
 

@@ -1,4 +1,4 @@
-"""The arguments of `window_aggregate`, and the configuration that follows from them."""
+"""The arguments of `window_aggregate`, and the configuration derived from them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,14 @@ from typing import Any, ClassVar
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.laws.aggregate import FUNCTIONS
-from sfumato.tables.reading.frame import ADDED_COLUMN, MARKS, controlled_by, forget_after_of
-from sfumato.tables.reading.job import Computation, QueriedFrame
+from sfumato.tables.reading.frame import (
+    ADDED_COLUMN,
+    MARKS,
+    Computation,
+    Frame,
+    controlled_by,
+    forget_after_of,
+)
 from sfumato.tables.reading.results import NUMBER, WHOLE, Field, ListOf, Output, Struct, passed
 from sfumato.tables.reading.rows import Cells, Column, Probabilities, Reading, Rule, Ties, marks_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
@@ -23,7 +29,7 @@ from sfumato.windows import Delta, Range, Rows
 
 CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
-HINTS = {  # functions of other libraries that have another name here
+HINTS = {  # names of functions in other libraries
     "median": ": write quantile(x, 0.5)",
     "percentile": ": write quantile(x, 0.9)",
     "nunique": ": write count_distinct(x)",
@@ -36,14 +42,14 @@ AGGREGATE_ALIASES = {
     "last_value": "last",
 }
 COUNT_FUNCTIONS = ("count", "count_distinct")
-VALUES = ("min", "max", "first", "last")  # results are values of the rows, of their type
+VALUES = ("min", "max", "first", "last")  # results have the type of the rows' values
 
 
 @dataclass(frozen=True)
 class AggregateSpec:
-    """One result column: its name, the function, and the SQL expression that it aggregates.
+    """One result column: its name, function, and aggregated SQL expression.
 
-    expression : None for count(*)    argument : the share q of a quantile, else None
+    expression : None for count(*)    argument : q for a quantile, else None
     """
 
     name: str
@@ -53,7 +59,7 @@ class AggregateSpec:
 
 
 def parse_aggregates(aggregates: Mapping[str, str]) -> list[AggregateSpec]:
-    """Return the aggregates of a mapping from result name to text, such as ``{"n": "count(*)"}``.
+    """Parse aggregates given as result name -> text, such as ``{"n": "count(*)"}``.
 
     Raises TypeError or ValueError, naming the wrong entry.
     """
@@ -101,16 +107,16 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
 
 @dataclass(frozen=True)
 class WindowQuery:
-    """The arguments of `window_aggregate` over a frame, checked.
+    """The validated arguments of `window_aggregate` over a frame.
 
-    wanted : the aggregates    the others : as of `window_aggregate`
-    by_extent : rows are tuples per extent that they may be in, and `order` is in the extent
+    wanted : the aggregates    others : as for `window_aggregate`
+    by_extent : rows are tuples per extent that may contain them, and `order` is in the extent
     """
 
-    called: ClassVar[str] = "window_aggregate"  # the function, as messages call it
+    called: ClassVar[str] = "window_aggregate"  # the function's name in messages
     scored: ClassVar[bool] = False  # whether a NULL value makes its row invalid
 
-    frame: QueriedFrame
+    frame: Frame
     wanted: list[AggregateSpec]
     window: Rows | Range | Delta
     order: str | Sequence[str]
@@ -156,7 +162,7 @@ class WindowQuery:
 
     @property
     def arguments(self) -> dict[str, str]:
-        """What errors call each expression of an aggregate."""
+        """Return the name of each aggregate's expression in errors."""
         return {
             w.expression: f"aggregates[{w.name!r}]" if w.name else "by"
             for w in self.wanted
@@ -164,10 +170,7 @@ class WindowQuery:
         }
 
     def _of_numbers(self, w: AggregateSpec) -> AggregateSpec:
-        """Return an aggregate of numbers: of other values, a count of those that are not NULL.
-
-        Raises TypeError for another aggregate of other values.
-        """
+        """Return a numeric aggregate; counts of other values become counts of non-NULL values."""
         if w.expression is None:
             return w
         argument, of = "`by`", ""
@@ -193,12 +196,12 @@ class WindowQuery:
             )
         self.frame.require_time("order", self.orders[0], " for sf.Range")
         if self.controlled:
-            assert self.scope is not None  # or it has raised
-        elif self.frame.streams:  # a static frame is sorted as a whole
+            assert self.scope is not None  # guaranteed by the check above
+        elif self.frame.streams:  # static frames are sorted completely
             check_order(self.keys, self.frame.in_order_for)
 
     def _check_results(self, with_rows: bool) -> None:
-        """Raise ValueError for a result with the name of another column of the answer."""
+        """Raise ValueError for a result with the name of another column of the answers."""
         apart = self.frame.tells_case_apart()
         columns = [*self.passed(with_rows), *self.added]
         taken = set(columns if apart else map(str.lower, columns))
@@ -219,78 +222,75 @@ class WindowQuery:
 
     @cached_property
     def orders(self) -> list[str]:
-        """The columns of the order."""
         return self.frame.resolved("order", self.order)
 
     @cached_property
     def keys(self) -> list[str]:
-        """The key columns."""
         return self.frame.keys("key", self.key)
 
     @cached_property
     def existence_column(self) -> str | None:
-        """The column of probabilities of a frame without alternatives."""
+        """Return the column of probabilities of a frame without alternatives."""
         if self.existence is not None:
             return self.frame.one("existence", self.existence)
         return "existence" if "existence" in self.frame.columns else None
 
     @property
     def certain(self) -> bool:
-        """Whether every row exists with the values it has, so that results are plain."""
+        """Return whether every row exists with its values, so that results are plain values."""
         return not self.frame.uncertain and self.existence_column is None
 
     @cached_property
     def shared(self) -> str | None:
-        """What the rows are, in words, if they may share tuples."""
+        """Return a description of the rows if they may share tuples."""
         return self.frame.shared(self.existence_column)
 
     @cached_property
     def controlled(self) -> bool:
-        """Whether extents are complete by the punctuations of a controller."""
+        """Return whether extents are completed by the punctuations of a controller."""
         return isinstance(self.window, Range) and self.frame.has_punctuations
 
     @cached_property
     def marks_late(self) -> bool:
-        """Whether a window of rows leaves out the rows that a controller marked late."""
+        """Return whether a window of rows drops the rows flagged late by a controller."""
         return not isinstance(self.window, Range) and self.frame.marks_late(self.orders)
 
     @property
     def others(self) -> dict[str, str]:
-        """Further columns that the operator reads as they are: fixed name -> column."""
+        """Return further columns that the operator reads unchanged: fixed name -> column."""
         return {}
 
     @cached_property
     def in_order_within(self) -> list[str]:
-        """The keys of the upstream controller; `key` where they are unknown."""
+        """Return the keys of the upstream controller; `key` if they are unknown."""
         known = self.frame.says("punctuation") if self.controlled else None
         return self.keys if known is None else known
 
     @cached_property
     def scope(self) -> tuple[int, ...] | None:
-        """Numbers of the keys that share a punctuation; None without a controller."""
+        """Return the numbers of the keys that share a punctuation; None without a controller."""
         return scope_of(self.keys, self.in_order_within) if self.controlled else None
 
     @property
     def one_controller(self) -> bool:
-        """Whether rows out of order are an error; not with a timeout, which goes by the clock."""
+        """Return whether rows out of order are an error; false with a timeout (by the clock)."""
         timeout = self.window.idle_timeout_us if isinstance(self.window, Range) else None
         return timeout is None and self.frame.never_behind(self.orders, self.keys)
 
     @cached_property
     def time(self) -> str:
-        """The kind of the order: "timestamp", "timestamp_ntz" or "long"."""
+        """Return the kind of the order: "timestamp", "timestamp_ntz" or "long"."""
         kind = self.frame.kind(self.orders[0])
         return kind if kind in ("timestamp", "timestamp_ntz") else "long"
 
     @property
     def time_type(self) -> Any:
-        """The type of the answers' times."""
+        """Return the type of the answers' times."""
         return WHOLE if self.time == "long" else self.frame.type(self.orders[0])
 
-    # ---- what the operator reads
+    # ---- inputs of the operator
 
     def emits_rows(self, with_rows: bool) -> bool:
-        """Whether rows are emitted again."""
         return with_rows or not isinstance(self.window, Range)
 
     def row(self, with_rows: bool) -> list[str]:
@@ -299,12 +299,12 @@ class WindowQuery:
         return [name for name in self.frame.columns if name not in dropped]
 
     def passed(self, with_rows: bool) -> list[str]:
-        """Return the columns of the input that are emitted: of rows, or the keys of extents."""
+        """Return the input columns that are emitted: of rows, or the keys of extents."""
         return self.row(with_rows) if self.emits_rows(with_rows) else self.keys
 
     @property
     def expressions(self) -> list[str]:
-        """The distinct expressions whose values the operator reads."""
+        """Return the distinct expressions whose values the operator reads."""
         given = [w.expression for w in self.wanted if w.expression is not None]
         if isinstance(self.window, Delta):
             given.append(self.window.on)
@@ -320,11 +320,11 @@ class WindowQuery:
 
     @property
     def computed(self) -> Mapping[str, Any]:
-        """Columns that only the frame's engine computes, with their types: see `Input`."""
+        """Return columns that only the frame's engine computes, with their types: see `Input`."""
         return self._computation.columns
 
     def reading(self, with_rows: bool = False, without_order: str = "") -> Reading:
-        """Return how the operator reads the frame; without_order : as of `Rule`."""
+        """Return how the operator reads the frame. without_order : as for `Rule`"""
         existence = self.existence_column
         values: list[tuple[str, Cells]] = [("prob", Probabilities(existence))]
         values += [(f"value{i}", cells) for i, cells in enumerate(self._computation.cells)]
@@ -347,12 +347,11 @@ class WindowQuery:
 
     @property
     def added(self) -> list[str]:
-        """The columns of the answers that are neither the rows' nor results."""
+        """Return the columns of the answers other than rows and results."""
         of_extents = ["window", "held", "punctuation", "late"]
         return of_extents if isinstance(self.window, Range) else ["held"]
 
     def outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
-        """Return the columns of the result."""
         time = self.time_type
         prefix = "c" if self.emits_rows(settings.members) else "key"
         found = passed(self.frame, self.passed(settings.members), prefix=prefix, taken=self.added)
@@ -377,8 +376,7 @@ class WindowQuery:
         return {} if rows is None else {SHARED_KEY: rows}
 
     def _plain(self, w: AggregateSpec) -> tuple[str, Any, Any]:
-        """Return the kind of a certain result (see `WindowTableConfig`), the type of the operator's
-        answers, and the type that it is cast to (None: the same)."""
+        """Return a certain result's kind, the operator's type, and the type to cast to, or None."""
         if w.function in COUNT_FUNCTIONS:
             return "whole", WHOLE, None
         if w.function not in VALUES or w.expression is None:
@@ -411,9 +409,9 @@ class WindowQuery:
     ) -> RowWindowTableConfig | ExtentTableConfig:
         """Return the operator's configuration.
 
-        The arguments, in `laws` seed and samples, are those of `window_aggregate`.
-        structs : results of certain rows are structs too, and distributions have any size
-        Raises ValueError or TypeError for arguments that exclude each other.
+        The arguments (in `laws`: seed and samples) are the arguments of `window_aggregate`.
+        structs : whether results of certain rows are structs too, and distributions have any size
+        Raises ValueError or TypeError for incompatible arguments.
         """
         window = self.window
         if not structs:
@@ -456,7 +454,7 @@ class WindowQuery:
         )
 
     def _refuse_uncertain(self, quantiles: Sequence[float]) -> None:
-        """Raise ValueError for arguments of uncertain results."""
+        """Raise ValueError for arguments that apply only to uncertain results."""
         asked = {"quantiles": bool(len(quantiles)), "distribution": self.distribution is not None}
         for argument in (name for name, given in asked.items() if given):
             raise ValueError(
@@ -467,14 +465,14 @@ class WindowQuery:
 
 
 def extents_per_row(window: Range) -> int:
-    """Return how many extents a row may be in."""
+    """Return the maximum number of extents that contain a row."""
     return -(-window.length_us // window.slide_us)
 
 
 def tumbling(window: Range) -> Range:
-    """Return the window over tuples that come once per extent, since their event time is uncertain.
+    """Return the window over tuples that occur once per extent, because their time is uncertain.
 
-    Raises ValueError for a window whose extents do not touch.
+    Raises ValueError for a window with gaps between its extents.
     """
     if window.slide_us > window.length_us:
         raise ValueError(

@@ -1,21 +1,20 @@
-"""The boundary of an uncertain count window, decided exactly at a cost of O(sqrt(w)) per arrival.
+"""The boundary of an uncertain count window, decided exactly at O(sqrt(w)) per arrival.
 
-Whether the oldest tuple may go is Pr(N >= w) of the window without it. To know it, the queue of
-existence probabilities is cut in two, as a queue made of two stacks:
+The oldest tuple may be evicted while Pr(N >= w) of the window without it reaches the target. The
+queue of existence probabilities is split in two, as a queue made of two stacks:
 
     held:    head ................. mid ................. tail
              front stack            back stack
-             suffix laws S_i of     R[x] = Pr(B + x <= w - 1), B the
+             distributions S_i of   R[x] = Pr(B + x <= w - 1), B the
              held[i:mid], i > head  count of held[mid:tail]
 
 so that Pr(N <= w - 1) without the oldest is the dot product of S_{head+1} with R. An arrival
-updates R, an eviction steps to the next suffix law, and when the front stack runs out everything
-held becomes the front stack. All laws are banded, to about 9 standard deviations on each side.
+updates R, an eviction steps to the next S_i, and when the front stack is used up, all held tuples
+become the front stack. All distributions are banded, to about 9 standard deviations on each side.
 
-Suffix laws are kept only at a stride (`saved`, packed one after the other); the laws between two
-of them are rebuilt, a stride at a time, when they are needed (`rows`). To build each law twice is
-cheaper than to keep them all: those in use fit a fast cache. A test too close for the error bound
-of these is decided by the plain recursion over all held tuples.
+The S_i are stored only at a stride (`saved`, packed). The S_i between two of them are rebuilt, a
+stride at a time, when they are needed (`rows`), so the S_i in use fit a fast cache. A test too
+close for the error bound is decided by the plain recursion over all held tuples.
 """
 
 from typing import NamedTuple
@@ -36,107 +35,53 @@ from sfumato.kernels.laws.poisson_binomial import (
 )
 from sfumato.kernels.tolerances import NEGLIGIBLE_POSITION, UNIT_ROUNDOFF
 
-# The window's integers:
-# head, mid, tail : places in `held`; ones : tuples held of existence 1; arrived : tuples so far
-# built : 1 if the laws belong to the tuples held; block : the block in `rows`, -1 for none
-# overflow : tuples evicted by `max_tuples`; short : 1 while the window is shorter for that
+# head, mid : positions among the tuples; ones : tuples held of existence 1
+# built : 1 if the distributions belong to the tuples held; block : the block in `rows`, -1: none
 # zone_low, zone_high : where R is neither 1 nor 0; row_base : count of the first cell of `rows`
-# recursions : tests that the plain recursion decided; shift : log2 of the stride
-# pending : 1 if the next arrival is in `held` already, and waits for the laws to be built
-WINDOW_MARKS = integers(
-    "head mid tail ones built block arrived overflow short zone_low zone_high row_base recursions "
-    "shift pending"
-)
+# recursions : tests decided by the plain recursion; shift : log2 of the stride
+BOUNDARY_MARKS = integers("head mid ones built block zone_low zone_high row_base recursions shift")
 
 
-class CountWindow(NamedTuple):
-    """State of one window; what only a full window needs is made when it is full.
+class Boundary(NamedTuple):
+    """Distributions of one window; empty until it is full.
 
-    held : float64[capacity], existence of the held tuples at head ... tail - 1, all above 0
-    at : int64[capacity], their stream indices
     front : float64[w + BUFFER], R: 1 below zone_low, then between, 0 from zone_high on
-    saved : float64[...], suffix laws, 2**shift tuples apart, packed
-    extent : int64[at most MOST_SAVED + 1, 3], of each saved law: where in `saved`, low, high
-    rows : float64[2**shift, width], the suffix laws of the block in use, counts from row_base
+    saved : float64[...], the S_i, 2**shift tuples apart, packed
+    extent : int64[at most MOST_SAVED + 1, 3], for each saved one its place in `saved`, low, high
+    rows : float64[2**shift, width], the S_i of the block in use, counts from row_base
     bands : int64[2**shift, 2], their low and high
-    sums : float64[6], of an approximate method: mu, variance and skew, each a two-word sum
-    marks : WINDOW_MARKS[1]
+    marks : BOUNDARY_MARKS[1]
     """
 
-    held: np.ndarray
-    at: np.ndarray
     front: np.ndarray
     saved: np.ndarray
     extent: np.ndarray
     rows: np.ndarray
     bands: np.ndarray
-    sums: np.ndarray
     marks: np.ndarray
 
 
-def empty_window(capacity: int) -> CountWindow:
-    """One that holds no tuple.  NumPy."""
-    return CountWindow(
-        held=np.empty(capacity),
-        at=np.empty(capacity, dtype=np.int64),
-        front=np.empty(0),
-        saved=np.empty(0),
-        extent=np.empty((0, 3), dtype=np.int64),
-        rows=np.empty((0, 0)),
-        bands=np.empty((0, 2), dtype=np.int64),
-        sums=np.zeros(6),
-        marks=np.zeros(1, WINDOW_MARKS),
-    )
-
-
-@compiled
-def append(held, at, marks, p):
-    """Write one tuple at the tail; False, with nothing changed, when there is no room."""
-    if marks.tail == held.size:
-        return False
-    held[marks.tail] = p
-    at[marks.tail] = marks.arrived
-    marks.tail += 1
-    marks.ones += p == 1.0
-    return True
-
-
-@compiled
-def evict(held, marks):
-    """Evict the oldest tuple."""
-    marks.ones -= held[marks.head] == 1.0
-    if marks.head == marks.mid:
-        marks.built = 0  # it was counted in R, which cannot forget
-    marks.head += 1
-
-
-@compiled
-def oldest(at, marks):
-    """Stream index of the oldest tuple held; the next arrival's when none is held."""
-    return at[marks.head] if marks.head < marks.tail else marks.arrived + 1
-
-
-@compiled
-def may_go_by_counting(held, marks, w, target):
-    """For targets 0 (Pr > 0) and 1 (certainty): whether the oldest tuple may go."""
-    if target <= 0.0:
-        return True
-    return marks.ones - (held[marks.head] == 1.0) >= w
+def empty_boundary() -> Boundary:
+    """Return a boundary without tuples.  NumPy."""
+    return Boundary(
+        np.empty(0), np.empty(0), np.empty((0, 3), np.int64), np.empty((0, 0)),
+        np.empty((0, 2), np.int64), np.zeros(1, BOUNDARY_MARKS),
+    )  # fmt: skip
 
 
 LEAST_SHIFT = 3  # the least stride is 8
-MOST_SAVED = 512  # and it doubles when more laws than these would be saved
+MOST_SAVED = 512  # most distributions saved; the stride doubles instead of saving more
 LEAD = 1  # cells before a row's first count, so that count k - 1 always exists
 BUFFER = 4 * (MARGIN + LANES)
 
 
 @lean_fused
-def enter(front, marks, p, negligible):
-    """R after one more tuple in the back stack: R[x] = q R[x] + p R[x + 1], in place."""
+def _enter(front, marks, p, negligible):
+    """Update R with one more tuple in the back stack: R[x] = q R[x] + p R[x + 1], in place."""
     low, high = marks.zone_low, marks.zone_high
     q = 1.0 - p
-    # R only falls as tuples come, so both ends of the zone only move down. An end that would be 1
-    # to within rounding stays outside: an error of the same size as the roundings of the others.
+    # R only decreases with each tuple, so both ends of the zone only move down. An end within
+    # rounding of 1 stays outside: the error is of the size of the other rounding errors.
     reach = q + p * front[low]
     zone = front[low:]
     for x in range(padded(high - low)):
@@ -151,8 +96,11 @@ def enter(front, marks, p, negligible):
 
 
 @lean_fused
-def rebuild(window, block, last_row, w, negligible):
-    """Suffix laws of `block` from its saved one: row r for held[mid - block * stride - r : mid]."""
+def _rebuild(window, held, block, last_row, w, negligible):
+    """Rebuild the S_i of `block` from its saved one.
+
+    Row r is of held[mid - block * stride - r : mid].
+    """
     marks, rows, bands = window.marks[0], window.rows, window.bands
     low, high = np.int64(0), np.int64(1)
     first = rows[0]
@@ -167,7 +115,7 @@ def rebuild(window, block, last_row, w, negligible):
     bands[0, 0], bands[0, 1] = low, high
     newest = marks.mid - (block << marks.shift)
     for r in range(1, last_row + 1):
-        p = window.held[newest - r]
+        p = held[newest - r]
         q = 1.0 - p
         old, before, new = rows[r - 1, low - base :], rows[r - 1, low - base - 1 :], rows[r]
         new[low - base - 1] = 0.0
@@ -185,10 +133,10 @@ def rebuild(window, block, last_row, w, negligible):
     marks.block = block
 
 
-# A sum of nonnegative terms: any order of summation keeps the stated bound, so SIMD may choose it.
+# A sum of nonnegative terms: the error bound holds for any order, so SIMD may choose it.
 @lean_dot
-def probability_below(rows, bands, front, marks, row):
-    """Pr(N <= w - 1) of the window without its oldest tuple: S_{head+1}, in `row`, times R."""
+def _probability_below(rows, bands, front, marks, row):
+    """Return Pr(N <= w - 1) of the window without its oldest tuple: S_{head+1} in `row` times R."""
     low, high = bands[row, 0], min(bands[row, 1], marks.zone_high)
     law, least = rows[row, low - marks.row_base :], front[low:]
     total = 0.0
@@ -198,11 +146,10 @@ def probability_below(rows, bands, front, marks, row):
 
 
 @compiled
-def exact_tail(held, begin, end, w, target):
-    """Whether Pr(at least w of held[begin:end] exist) >= target, by the plain recursion (RF1).
+def _exact_tail(held, begin, end, w, target):
+    """Return True if Pr(at least w of held[begin:end] exist) >= target, by plain recursion (RF1).
 
-    The tail is 1 minus the sum of the counts below w; for targets below 1/2 it is
-    instead what left these counts upwards, which keeps the digits of a small tail.
+    For targets below 1/2 the tail is summed directly, which keeps the digits of a small tail.
     O(w (end - begin)).  Source: A, section 5.1, equation (5).
     """
     # Count k lies at w - 1 - k, so that the update in place runs forward (and in SIMD).
@@ -225,10 +172,9 @@ def exact_tail(held, begin, end, w, target):
 
 @compiled
 def _verdict(below, held, target, negligible):
-    """1 if 1 - below >= target for certain, 0 if it is not for certain, -1 if rounding decides.
+    """Return 1 if 1 - below >= target for certain, 0 if not for certain, -1 if rounding decides.
 
-    Roundings of `held` tuples are relative to `below`; dropped entries and the comparison's are
-    not.
+    Rounding errors are relative to `below`, except for dropped entries and the comparison.
     """
     bound = held * (16.0 * UNIT_ROUNDOFF * below + 3.0 * negligible) + 4.0 * UNIT_ROUNDOFF
     if below < 1.0 - target - bound:
@@ -237,38 +183,11 @@ def _verdict(below, held, target, negligible):
 
 
 @compiled
-def _negligible(target):
-    """What may be dropped at the ends of a distribution, where tails are compared with `target`."""
-    return max(1e-17 * (1.0 - target), 1e-290)
-
-
-@compiled
-def _with_place(window):
-    """The window with a place for one more tuple at the tail."""
-    held, at, marks = window.held, window.at, window.marks[0]
-    head = marks.head
-    if head <= held.size // 2:
-        held, at = np.empty(2 * held.size), np.empty(2 * held.size, np.int64)
-    for i in range(head, marks.tail):
-        held[i - head], at[i - head] = window.held[i], window.at[i]
-    marks.head, marks.mid, marks.tail = 0, marks.mid - head, marks.tail - head
-    return CountWindow(
-        held, at, window.front, window.saved, window.extent, window.rows, window.bands,
-        window.sums, window.marks,
-    )  # fmt: skip
-
-
-@compiled
-def _build(window, w, negligible):
-    """Make everything held the front stack: save its suffix laws, empty the back stack.
-
-    Returns the CountWindow, with larger arrays where they were too small.
-    O(tuples held * band).
-    """
-    held, marks, front = window.held, window.marks[0], window.front
+def _build(window, held, tail, w, negligible):
+    """Make held[head:tail] the front stack, and empty the back stack: O(tuples held * band)."""
+    marks, front = window.marks[0], window.front
     if front.size == 0:
         front = np.empty(w + BUFFER)
-    tail = marks.tail
     shift = LEAST_SHIFT
     while (tail - marks.head) >> shift > MOST_SAVED:
         shift += 1
@@ -291,9 +210,7 @@ def _build(window, w, negligible):
         widest = max(widest, size)
         saved = with_room(saved, place + size)
         copy(one, low + MARGIN, saved, place, size)
-        extent[law + 1, 0] = place
-        extent[law + 1, 1] = low
-        extent[law + 1, 2] = high
+        extent[law + 1, 0], extent[law + 1, 1], extent[law + 1, 2] = place, low, high
         place += size
     rows, bands, width = window.rows, window.bands, widest + stride + LEAD + 2 * LANES
     if rows.shape[0] < stride or rows.shape[1] < width:
@@ -303,88 +220,94 @@ def _build(window, w, negligible):
     marks.zone_low, marks.zone_high = w, w
     for x in range(front.size):
         front[x] = 1.0 if x < w else 0.0
-    return CountWindow(
-        held, window.at, front, saved, extent, rows, bands, window.sums, window.marks
-    )
+    return Boundary(front, saved, extent, rows, bands, window.marks)
 
 
 @compiled
-def renewed(window, w, target):
-    """The window with its laws built again, or with a place for the next arrival.
+def _evict(held, marks):
+    marks.ones -= held[marks.head] == 1.0
+    if marks.head == marks.mid:
+        marks.built = 0  # it was counted in R, which cannot be undone
+    marks.head += 1
 
-    What `slide` stops for: it is quicker without what allocates.
+
+@compiled
+def _advance(window, held, start, begin, rule, status, heads):
+    """Run `slide` from arrival `start` until distributions must be built; return the arrival.
+
+    Kept apart from allocating code, for speed.
     """
-    if window.marks[0].pending == 1:
-        return _build(window, w, _negligible(target))
-    return _with_place(window)
+    # Hot functions get arrays one by one: passing the tuple costs a reference count per array.
+    (w, target, max_tuples), front, marks = rule, window.front, window.marks[0]
+    rows, bands = window.rows, window.bands
+    negligible = max(1e-17 * (1.0 - target), 1e-290)
+    for t in range(start, held.size):
+        p = held[t]
+        if marks.built == 0 or marks.mid <= t:  # otherwise it is already in the front stack
+            marks.ones += p == 1.0
+            if marks.built == 1:
+                _enter(front, marks, p, negligible)
+        while t - marks.head >= w:
+            if target <= 0.0:
+                verdict = 1
+            elif target >= 1.0:
+                verdict = 1 if marks.ones - (held[marks.head] == 1.0) >= w else 0
+            else:
+                if marks.built == 0 or marks.head == marks.mid:
+                    return t
+                depth = marks.mid - marks.head - 1
+                block = depth >> marks.shift
+                row = depth - (block << marks.shift)
+                if block != marks.block:
+                    _rebuild(window, held, block, row, w, negligible)
+                below = _probability_below(rows, bands, front, marks, row)
+                verdict = _verdict(below, t - marks.head, target, negligible)
+                if verdict == -1:
+                    marks.recursions += 1
+                    verdict = 1 if _exact_tail(held, marks.head + 1, t + 1, w, target) else 0
+            if verdict == 0:
+                break
+            _evict(held, marks)
+            status[1] = 0
+        while t + 1 - marks.head > max_tuples:
+            _evict(held, marks)
+            status[0] += 1
+            status[1] = 1
+        heads[t - begin] = marks.head
+    return held.size
 
 
 @compiled
-def slide(window, existence, begin, w, target, max_tuples, starts):
-    """Algorithms 1 and 2 over existence[begin:], as far as `window` needs not be `renewed`.
+def slide(window, held, begin, rule, status, heads):
+    """Run Algorithms 1 and 2; return the new Boundary.
 
-    existence : float64[n] in [0, 1], in arrival order; tuples of existence 0 only count as arrived
-    target : float64, evict the oldest while Pr(N without it >= w) >= target; 1 demands certainty (w
-    tuples of existence exactly 1), 0 a positive probability
-    max_tuples : int64, more than these are evicted, counted and set `short`
-    starts : int64[n], written: stream index of the oldest tuple held after each arrival
-    Returns the position reached: n, or that of the first tuple not processed.
+    held : float64[n] in (0, 1], existence of the tuples held, then of arrivals from `begin` on
+    rule : (w, target, max_tuples): evict the oldest while Pr(N without it >= w) >= target; 1
+        demands certainty (w tuples of existence exactly 1), 0 a positive probability; more tuples
+        than `max_tuples` are evicted too
+    status : int64[2], changed: evictions by `max_tuples`; 1 while they make the window shorter
+    heads : int64[n - begin], written: position of the oldest tuple held after each arrival
+    In the next call position 0 is the last of `heads`.
     O(band) amortised per arrival, the band about 18 standard deviations of the count. Decisions are
-    exact: a test closer to its target than the banded computation's bound goes to `exact_tail`.
+    exact: a test closer to its target than the error bound goes to `_exact_tail`.
     Source: A, Algorithms 1 and 2; two-stack queue over generating polynomials: this project.
     """
-    # Arrays are passed one by one where it is hot: to pass the tuple costs a reference count each.
-    held, at, front, marks = window.held, window.at, window.front, window.marks[0]
-    rows, bands = window.rows, window.bands
-    negligible = _negligible(target)
-    for t in range(begin, existence.size):
-        p = existence[t]
-        if p > 0.0:
-            if marks.pending == 0:
-                if not append(held, at, marks, p):
-                    return t
-                if marks.built == 1:
-                    enter(front, marks, p, negligible)
-            marks.pending = 0
-            while True:
-                others = marks.tail - marks.head - 1
-                if others < w:
-                    break
-                if target <= 0.0 or target >= 1.0:
-                    verdict = may_go_by_counting(held, marks, w, target)
-                else:
-                    if marks.built == 0 or marks.head == marks.mid:
-                        marks.pending = 1
-                        return t
-                    depth = marks.mid - marks.head - 1
-                    block = depth >> marks.shift
-                    row = depth - (block << marks.shift)
-                    if block != marks.block:
-                        rebuild(window, block, row, w, negligible)
-                    below = probability_below(rows, bands, front, marks, row)
-                    verdict = _verdict(below, others, target, negligible)
-                    if verdict == -1:
-                        marks.recursions += 1
-                        verdict = exact_tail(held, marks.head + 1, marks.tail, w, target)
-                if verdict == 0:
-                    break
-                evict(held, marks)
-                marks.short = 0
-            while marks.tail - marks.head > max_tuples:
-                evict(held, marks)
-                marks.overflow += 1
-                marks.short = 1
-        starts[t] = oldest(at, marks)
-        marks.arrived += 1
-    return existence.size
-
-
-# Entries of the law below this are dropped, so that the work is O(sigma) a tuple and not O(rows).
+    marks, (w, target, _) = window.marks[0], rule
+    marks.head, marks.ones, t = 0, 0, begin
+    for i in range(begin):
+        marks.ones += held[i] == 1.0
+    while True:
+        t = _advance(window, held, t, begin, rule, status, heads)
+        if t == held.size:
+            break
+        window = _build(window, held, t + 1, w, max(1e-17 * (1.0 - target), 1e-290))
+    marks.mid -= marks.head
+    return window
 
 
 @compiled
 def positions(existence, first, last, rows):
-    """Pr(at most rows - 1 of the tuples existence[first:last] exist), one number a query.
+    """Return Pr(at most rows - 1 of the tuples existence[first:last] exist), one number per query.
 
     This is T_j, the probability that tuple j = first - 1 is among the `rows` newest existing
     ones when the newest tuple is last - 1, given that tuple j exists.
@@ -392,9 +315,9 @@ def positions(existence, first, last, rows):
     first, last : int64[m], 0 <= first <= last <= n (an empty range gives 1)
     rows : int >= 1
     Returns float64[m], exactly 1.0 where fewer than `rows` of the tuples have existence > 0.
-    Cost: O(sigma) a tuple, sigma the standard deviation of the count. Consecutive queries with
+    Cost: O(sigma) per tuple, sigma the standard deviation of the count. Consecutive queries with
     the same `last` and with `first` all rising or all falling share one pass over the tuples.
-    Error: within 1e-12 for up to a thousand tuples, growing with their number (roundings of a
+    Error: within 1e-12 for up to a thousand tuples, growing with their number (rounding of a
     recursion without subtractions; entries below 1e-22 are dropped).
     Source: A, equations (5)-(8) and section 6 (RF1); T_j of its equation (24).
     """
@@ -403,7 +326,7 @@ def positions(existence, first, last, rows):
     law = np.zeros(rows)
     begin = 0
     while begin < m:
-        # One run of queries that can be answered by growing one law from newest to oldest.
+        # A run of queries that grow one distribution from newest to oldest.
         end = begin + 1
         step = 0
         while end < m and last[end] == last[begin]:

@@ -1,24 +1,33 @@
-"""Distributions of the largest value of the w newest existing tuples, by the few candidates for it.
+"""Distributions of the largest value of the w newest existing tuples, from the few candidates.
 
-Values are passed from the largest on. When all down to x are passed, tuple i takes its passed part
-(exists with a passed value) with probability k_i; the largest inside value is below x if no inside
-tuple takes its passed part. Of the tuples that take theirs, let a be the newest:
+Values are passed in descending order. When all values down to x are passed, tuple i takes its
+passed part (exists with a passed value) with probability k_i. The largest inside value is below x
+if no inside tuple takes its passed part. Let a be the newest tuple that takes its passed part:
 
     Pr(none inside) = prod (1 - k_i) + sum over a of k_a D_a Pr(at least w others newer than a)
     Pr(one inside)  =                  sum over a of k_a D_a Pr(fewer than w others newer than a)
 
-D_a the product of the 1 - k_i of newer tuples, and the others counted given that none takes its
-passed part. All terms are positive: the smaller of the two sums keeps its digits, and the law's
-probabilities are the differences of that. Only for the few candidates near the window's old end
-is the first probability not 0; the candidates and counts are those of `extreme_candidates`.
+with D_a the product of the 1 - k_i of newer tuples, and the others counted given that none takes
+its passed part. All terms are positive. The smaller of the two sums keeps its digits, and the
+probabilities of the law are its differences. Pr(at least w others newer than a) is nonzero only for
+the few "deep" tuples near the window's old end.
+
+The candidates are the held tuples with a value of at least `floor`: 1.5 times the number reached
+before Pr(nothing larger is inside) falls below 1e-17. They are kept sorted. All other tuples only
+count, in a front stack and a back stack (see `front_stack`). For each candidate a of the front
+stack, S_a is the distribution of the number of others between it and mid. The back stack has
+F[x] = Pr(x + B >= w)  and  G[x] = Pr(x + B < w), with B its count of others. Candidates are added
+to these where needed, and never divided out.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import with_room
+from sfumato.kernels.arrays import integers, reals, with_room
 from sfumato.kernels.compile import compiled, lean, lean_dot
+from sfumato.kernels.laws.finite_law import Laws
+from sfumato.kernels.laws.poisson_binomial import mix_next
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import (
     BELOW_ONE,
@@ -27,22 +36,273 @@ from sfumato.kernels.tolerances import (
     NEGLIGIBLE_DEEP,
     OUTCOME_ROUNDING,
     REMAINDER,
-)
-from sfumato.kernels.windows.count.extreme_candidates import (
-    build,
-    enter,
-    evict,
-    mix,
-    mix_reach,
-    unlikely,
+    UNLIKELY_EXPONENT,
 )
 
+SPARE = 64
 
-# Any order of summation keeps the error bound, so SIMD may choose it.
+# Candidates 0 ... size - 1 in order of arrival, their sorted `outcomes`, at most `limit`; `want`,
+# the least number of them to choose. low, high : where F is neither 0 nor 1
+EXTREME_MARKS = integers("mid built low high size outcomes limit want")
+EXTREME_REALS = reals("floor mu pq")  # mu, pq : mean and variance of the back stack's count
+# index : stream index; place, low, high : place of S_a, its least count, the one after its last
+CANDIDATE_PLACES = integers("index place low high")
+# over : Pr(S_a's count >= w); mu, pq : mean and variance of the count of all between it and mid
+# left, passed : of its existence while values are passed; outside : Pr(it is outside the window)
+CANDIDATE_FACTS = reals("existence over mu pq left passed outside")
+OUTCOME = reals("value prob left_before passed_before")
+# For each value passed: the end of its outcomes; then Pr(none inside) and Pr(one inside).
+STAGE = np.dtype([("end", np.int64), ("none", np.float64), ("some", np.float64)])
+
+
+class ExtremesState(NamedTuple):
+    """State of one window, attribute and sign.
+
+    sign : 1.0 for the largest, -1.0 for the smallest value
+    front : float64[2, w + 2], F and G    saved : float64[...], the S_a, packed
+    places : CANDIDATE_PLACES[room]; facts : CANDIDATE_FACTS[room]
+    outcomes : OUTCOME[room], descending sign * value; owner : int64[room], the candidate of each
+    marks : EXTREME_MARKS[1]; reals : EXTREME_REALS[1]
+    """
+
+    sign: float
+    front: np.ndarray
+    saved: np.ndarray
+    places: np.ndarray
+    facts: np.ndarray
+    outcomes: np.ndarray
+    owner: np.ndarray
+    marks: np.ndarray
+    reals: np.ndarray
+
+
+def empty_extremes(w: int, sign: float) -> ExtremesState:
+    return ExtremesState(
+        sign=sign,
+        front=np.zeros((2, w + 2)),
+        saved=np.zeros(0),
+        places=np.zeros(0, CANDIDATE_PLACES),
+        facts=np.zeros(0, CANDIDATE_FACTS),
+        outcomes=np.zeros(0, OUTCOME),
+        owner=np.zeros(0, np.int64),
+        marks=np.zeros(1, EXTREME_MARKS),
+        reals=np.zeros(1, EXTREME_REALS),
+    )
+
+
+@lean
+def _unlikely(away, variance):
+    """Return True if a count cannot be that far from its mean, on one side (Bernstein)."""
+    third = UNLIKELY_EXPONENT / 3.0
+    return away > third + np.sqrt(third * third + 2.0 * UNLIKELY_EXPONENT * variance)
+
+
+@lean
+def _mix(front, low, high, p, negligible, both):
+    """Add a tuple of existence p to F, and to G if `both`; return the new (low, high)."""
+    if low > 0:
+        low -= 1
+        front[0, low], front[1, low] = 0.0, 1.0
+    mix_next(front[0, low:], high - low, 1.0 - p, p)
+    if both:
+        mix_next(front[1, low:], high - low, 1.0 - p, p)
+    while low < high and front[0, low] < negligible:
+        low += 1
+    while high > low:
+        if front[1, high - 1] >= negligible if both else front[0, high - 1] < BELOW_ONE:
+            break
+        high -= 1
+        front[0, high], front[1, high] = 1.0, 0.0
+    return low, high
+
+
+@compiled
+def _largest(tuples, i, sign):
+    """Return the largest sign * value of tuple i, NaN if it has no value."""
+    most = np.nan
+    for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
+        x = sign * tuples.value[a]
+        if x > most or np.isnan(most):
+            most = x
+    return most
+
+
+@compiled
+def _choose_floor(tuples, existence, head, end, sign, want):
+    """Return a value reached by `want` outcomes and by 1.5 times the number needed, else -inf."""
+    offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
+    first, size = offsets[head], offsets[end] - offsets[head]
+    owner = np.empty(size, np.int64)
+    for i in range(head, end):
+        owner[offsets[i] - first : offsets[i + 1] - first] = i - head
+    order = np.argsort(-sign * value[first : first + size], kind="mergesort")  # NaN at the end
+    left = existence[head:end].copy()
+    reached, c = 1.0, 0
+    while c < size and reached >= LEAST_OUTCOME and not np.isnan(value[first + order[c]]):
+        i = owner[order[c]]
+        absent = 1.0 - existence[head + i]
+        rest = absent + left[i]
+        left[i] = max(left[i] - prob[first + order[c]], 0.0)
+        reached *= (absent + left[i]) / rest if rest > 0.0 else 0.0
+        c += 1
+    place = max(want, c + c // 2 + 8)
+    if place >= size or np.isnan(value[first + order[place]]):
+        return -np.inf
+    return sign * value[first + order[place]]
+
+
+@compiled
+def _insert(state, tuples, i, slot):
+    """Merge tuple i's outcomes in, after equal values.  O(outcomes + k log k)."""
+    outcomes, owner, marks = state.outcomes, state.owner, state.marks[0]
+    begin, end, floor = tuples.offsets[i], tuples.offsets[i + 1], state.reals[0].floor
+    value = state.sign * tuples.value[begin:end]
+    order, many = np.argsort(-value, kind="mergesort"), 0  # NaN at the end
+    while many < order.size and value[order[many]] >= floor:
+        many += 1
+    at = marks.outcomes + many
+    marks.outcomes, old = at, marks.outcomes
+    while many > 0:
+        at -= 1
+        a = order[many - 1]
+        if old > 0 and outcomes[old - 1].value < value[a]:
+            old -= 1
+            outcomes[at].value, outcomes[at].prob = outcomes[old].value, outcomes[old].prob
+            owner[at] = owner[old]
+        else:
+            many -= 1
+            outcomes[at].value, outcomes[at].prob = value[a], tuples.prob[begin + a]
+            owner[at] = slot
+
+
+@compiled
+def _evict(state, oldest, w):
+    """Drop candidates below `oldest`, or surely outside.  O(candidates + outcomes) if any are."""
+    marks, reals, gone, kept = state.marks[0], state.reals[0], 0, 0
+    places, facts, outcomes, owner = state.places, state.facts, state.outcomes, state.owner
+    while gone < marks.size and places[gone].index < marks.mid:
+        newer = facts[gone].mu + reals.mu
+        outside = _unlikely(newer - w + 1.0, facts[gone].pq + reals.pq)
+        if places[gone].index >= oldest and not outside:
+            break
+        gone += 1
+    if gone == 0:
+        return
+    for slot in range(gone, marks.size):
+        places[slot - gone] = places[slot]
+        facts[slot - gone] = facts[slot]
+    for j in range(marks.outcomes):
+        if owner[j] >= gone:
+            owner[kept] = owner[j] - gone
+            outcomes[kept].value, outcomes[kept].prob = outcomes[j].value, outcomes[j].prob
+            kept += 1
+    marks.size, marks.outcomes = marks.size - gone, kept
+
+
+@compiled
+def _enter(state, tuples, existence, i):
+    """Add tuple i to the back stack.  Cost: O(band + outcomes)."""
+    marks, reals, p = state.marks[0], state.reals[0], existence[i]
+    reals.mu += p
+    reals.pq += p * (1.0 - p)
+    if _largest(tuples, i, state.sign) >= reals.floor:
+        slot = marks.size
+        state.places[slot].index, state.facts[slot].existence = tuples.first + i, p
+        marks.size += 1
+        _insert(state, tuples, i, slot)
+    else:
+        marks.low, marks.high = _mix(state.front, marks.low, marks.high, p, NEGLIGIBLE, True)
+
+
+@compiled
+def _inside(existence, head, mid, w):
+    """Return the oldest of tuples head ... mid - 1 that is not surely outside."""
+    mu, pq = 0.0, 0.0
+    for i in range(mid - 1, head - 1, -1):
+        if _unlikely(mu - w + 1.0, pq):
+            return i + 1
+        mu += existence[i]
+        pq += existence[i] * (1.0 - existence[i])
+    return head
+
+
+@compiled
+def _build(state, tuples, existence, head, mid, w, choose):
+    """Make tuples head ... mid - 1 (positions) the front stack, and the back stack empty.
+
+    choose : bool, choose a new floor and limit. Otherwise the state's are used, for a restored
+        window, which may exceed the limit until outcomes that are surely outside are evicted
+    Returns the ExtremesState.  Cost: O(tuples * band + outcomes log outcomes).
+    """
+    marks, reals, offsets = state.marks[0], state.reals[0], tuples.offsets
+    begin, head = head, _inside(existence, head, mid, w)
+    if choose:
+        reals.floor = _choose_floor(tuples, existence, head, mid, state.sign, marks.want)
+    found, until = 0, mid if choose else offsets.size - 1
+    for a in range(offsets[head if choose else begin], offsets[until]):
+        found += state.sign * tuples.value[a] >= reals.floor
+    if choose:
+        marks.limit = 2 * found + SPARE + offsets[mid + 1] - offsets[mid]
+    room = max(marks.limit, found)
+    state = ExtremesState(
+        state.sign, state.front, state.saved, with_room(state.places, room),
+        with_room(state.facts, room), with_room(state.outcomes, room),
+        with_room(state.owner, room), state.marks, state.reals,
+    )  # fmt: skip
+    saved = state.saved
+    law = np.zeros(w + 2)
+    law[w] = 1.0
+    low, high = w, w + 1  # cells in use
+    over, mu, pq = 0.0, 0.0, 0.0
+    place, candidates = np.int64(0), np.int64(0)
+    for i in range(head, mid):
+        candidates += _largest(tuples, i, state.sign) >= reals.floor
+    slot = candidates
+    for i in range(mid - 1, head - 1, -1):
+        p = existence[i]
+        if _largest(tuples, i, state.sign) >= reals.floor:
+            slot -= 1
+            facts, places = state.facts[slot], state.places[slot]
+            size = high - low
+            facts.existence, facts.over, facts.mu, facts.pq = p, over, mu, pq
+            places.index, places.place = tuples.first + i, place
+            places.low, places.high = w + 1 - high, w + 1 - low
+            saved = with_room(saved, place + size)
+            for x in range(size):
+                saved[place + x] = law[high - 1 - x]
+            place += size
+        elif high > low:
+            over += p * law[1]
+            low = max(low - 1, 1)
+            mix_next(law[low:], high - low, 1.0 - p, p)
+            while high > low and law[high - 1] < NEGLIGIBLE:
+                high -= 1
+                law[high] = 0.0
+            while low < high and law[low] < NEGLIGIBLE:
+                law[low] = 0.0
+                low += 1
+        mu += p
+        pq += p * (1.0 - p)
+    marks.size, marks.outcomes = candidates, 0
+    slot = np.int64(0)
+    for i in range(head, mid):
+        if _largest(tuples, i, state.sign) >= reals.floor:
+            _insert(state, tuples, i, slot)
+            slot += 1
+    marks.mid, marks.built, marks.low, marks.high = tuples.first + mid, 1, w, w
+    state.front[0, w:], state.front[1, w:] = 1.0, 0.0
+    reals.mu, reals.pq = 0.0, 0.0
+    return ExtremesState(
+        state.sign, state.front, saved, state.places, state.facts, state.outcomes, state.owner,
+        state.marks, state.reals,
+    )  # fmt: skip
+
+
+# The error bound holds for any order of summation, so SIMD may choose it.
 @lean_dot
-def _reach(law, begin, end, front, low, high):
-    """Pr(count >= w): a law over counts begin ... end - 1 with F."""
-    reach, middle = 0.0, max(begin, low)
+def _split(law, begin, end, front, low, high, both):
+    """Return Pr(count >= w), and Pr(count < w) if `both`, for a law over counts [begin, end)."""
+    reach, stay, middle = 0.0, 0.0, max(begin, low)
     count = min(end, high) - middle
     if count > 0:
         own, f = law[middle - begin :], front[0, middle:]
@@ -50,25 +310,13 @@ def _reach(law, begin, end, front, low, high):
             reach += own[x] * f[x]
     for x in range(max(begin, high), end):
         reach += law[x - begin]
-    return reach
-
-
-# Any order of summation keeps the error bound, so SIMD may choose it.
-@lean_dot
-def _split(law, begin, end, front, low, high):
-    """Pr(count >= w), Pr(count < w): a law over counts begin ... end - 1 with F and G."""
-    reach, stay = 0.0, 0.0
-    for x in range(begin, min(low, end)):
-        stay += law[x - begin]
-    middle = max(begin, low)
-    count = min(end, high) - middle
-    if count > 0:
-        own, f, g = law[middle - begin :], front[0, middle:], front[1, middle:]
-        for x in range(count):
-            reach += own[x] * f[x]
-            stay += own[x] * g[x]
-    for x in range(max(begin, high), end):
-        reach += law[x - begin]
+    if both:
+        for x in range(begin, min(low, end)):
+            stay += law[x - begin]
+        if count > 0:
+            own, g = law[middle - begin :], front[1, middle:]
+            for x in range(count):
+                stay += own[x] * g[x]
     return reach, stay
 
 
@@ -80,103 +328,89 @@ def _copy(source, low, high, target):
 
 
 @lean
-def deep_candidates(state, w, base):
-    """End of the candidates that may lie outside, the oldest ones; their OUTSIDE is written."""
+def _deep_candidates(state, w, base):
+    """Return the end of the oldest candidates that may lie outside; write their `outside`."""
     marks, facts, places = state.marks[0], state.facts, state.places
-    deep = marks.first
-    while deep < marks.end and places[deep].index < marks.mid:
+    deep = 0
+    while deep < marks.size and places[deep].index < marks.mid:
         newer = facts[deep].mu + state.reals[0].mu
-        if unlikely(w - newer, facts[deep].pq + state.reals[0].pq):
+        if _unlikely(w - newer, facts[deep].pq + state.reals[0].pq):
             break
         deep += 1
-    if deep == marks.first:
+    if deep == 0:
         return deep
     low, high = marks.low, marks.high
     _copy(state.front, low, high, base)
-    for slot in range(deep, marks.end):
-        low, high = mix_reach(base, low, high, facts[slot].existence, NEGLIGIBLE)
-    end = marks.first
-    for slot in range(deep - 1, end - 1, -1):
+    for slot in range(deep, marks.size):
+        low, high = _mix(base, low, high, facts[slot].existence, NEGLIGIBLE, False)
+    end = 0
+    for slot in range(deep - 1, -1, -1):
         own = places[slot]
-        reach = _reach(state.saved[own.place :], own.low, own.high, base, low, high)
+        reach, _ = _split(state.saved[own.place :], own.low, own.high, base, low, high, False)
         facts[slot].outside = reach + facts[slot].over
-        if end == marks.first and facts[slot].outside > NEGLIGIBLE_DEEP:
+        if end == 0 and facts[slot].outside > NEGLIGIBLE_DEEP:
             end = slot + 1
-        if slot > marks.first:
-            low, high = mix_reach(base, low, high, facts[slot].existence, NEGLIGIBLE)
+        if slot > 0:
+            low, high = _mix(base, low, high, facts[slot].existence, NEGLIGIBLE, False)
     return end
 
 
 @lean
-def bound_of_none(state, deep, clear):
-    """A bound of Pr(none inside), cheap; clear : that of the shallow tuples alone."""
+def _bound_of_none(state, deep, clear):
+    """Return a cheap bound of Pr(none inside); clear : the same of the shallow tuples alone."""
     facts, total = state.facts, 0.0
-    for slot in range(deep - 1, state.marks[0].first - 1, -1):
-        total += clear * facts[slot].killed * facts[slot].outside
+    for slot in range(deep - 1, -1, -1):
+        total += clear * facts[slot].passed * facts[slot].outside
         clear *= 1.0 - facts[slot].existence + facts[slot].left
     return total + clear
 
 
 @lean
-def _mixed(front, low, high, p, negligible, both):
-    """One more tuple counted, by F alone or by both F and G."""
-    if both:
-        return mix(front, low, high, p, negligible)
-    return mix_reach(front, low, high, p, negligible)
-
-
-@lean
 def _terms(state, deep, front, low, high, none, some, negligible):
-    """Pr(none inside), Pr(one inside); none, some : of the shallow tuples alone.
+    """Return Pr(none inside), and Pr(one inside) if below 1/2.
 
-    Above 1/2 the second is not computed: nobody asks.  front : F and G with the shallow tuples,
-    overwritten.
+    none, some : of the shallow tuples alone    front : F and G with these tuples, overwritten
     """
-    facts, places, oldest, both = state.facts, state.places, state.marks[0].first, some < 0.5
-    while oldest < deep and facts[oldest].killed == 0.0:
+    facts, places, oldest, both = state.facts, state.places, np.int64(0), some < 0.5
+    while oldest < deep and facts[oldest].passed == 0.0:
         oldest += 1
     total, clear = 0.0, none
     for slot in range(deep - 1, oldest - 1, -1):
         if clear < NEGLIGIBLE_DEEP:
             break
-        killed, left = clear * facts[slot].killed, facts[slot].left
-        if killed > 0.0:
+        passed, left = clear * facts[slot].passed, facts[slot].left
+        if passed > 0.0:
             law = state.saved[places[slot].place :]
-            begin, end, stay = places[slot].low, places[slot].high, 0.0
-            if both:
-                reach, stay = _split(law, begin, end, front, low, high)
-            else:
-                reach = _reach(law, begin, end, front, low, high)
-            total += killed * (reach + facts[slot].over)
-            some += killed * stay
+            begin, end = places[slot].low, places[slot].high
+            reach, stay = _split(law, begin, end, front, low, high, both)
+            total += passed * (reach + facts[slot].over)
+            some += passed * stay
         rest = 1.0 - facts[slot].existence + left
         clear *= rest
         if slot > oldest and left > 0.0:
-            low, high = _mixed(front, low, high, left / rest, negligible, both)
+            low, high = _mix(front, low, high, left / rest, negligible, both)
     return total + clear, some
 
 
 @lean
-def add_deep_terms(state, deep, stages, begin, last, work):
-    """none, some of stages begin ... last - 1, which have deep tuples among the passed.
-
-    From the last stage backwards, so that tuples not passed any more are counted as they come.
-    """
+def _add_deep_terms(state, deep, stages, begin, last, work):
+    """Write `none` and `some` of stages begin ... last - 1 with deep tuples, last stage first."""
     marks, facts, outcomes, owner = state.marks[0], state.facts, state.outcomes, state.owner
-    ends, none, some = stages.end, stages.none, stages.some
     low, high = marks.low, marks.high
     base, front = work[0], work[1]
     _copy(state.front, low, high, base)
-    # Where less is at stake, less of the ends matters.
-    least, alone = (
-        min(NEGLIGIBLE_DEEP / max(none[begin], NEGLIGIBLE_DEEP), 1e-3),
-        some[begin] >= 0.5,
-    )
-    for slot in range(deep, marks.end):
+    # The less is at stake, the more can be dropped at the ends.
+    own = stages[begin]
+    least, alone = min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3), own.some >= 0.5
+    for slot in range(deep, marks.size):
         if facts[slot].left == facts[slot].existence:
-            low, high = _mixed(base, low, high, facts[slot].existence, least, not alone)
+            low, high = _mix(base, low, high, facts[slot].existence, least, not alone)
     for s in range(last - 1, begin - 1, -1):
-        negligible, both = min(NEGLIGIBLE_DEEP / max(none[s], NEGLIGIBLE_DEEP), 1e-3), some[s] < 0.5
+        own = stages[s]
+        negligible, both = (
+            min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3),
+            own.some < 0.5,
+        )
         near, far = low, high
         while near < far and base[0, near] < negligible:
             near += 1
@@ -184,57 +418,35 @@ def add_deep_terms(state, deep, stages, begin, last, work):
             far -= 1
         _copy(base, near, far, front)
         front[0, far], front[1, far] = 1.0, 0.0
-        for slot in range(deep, marks.end):
+        for slot in range(deep, marks.size):
             left, exists = facts[slot].left, facts[slot].existence
             if 0.0 < left < exists:
                 p = left / (1.0 - exists + left)
-                near, far = _mixed(front, near, far, p, negligible, both)
-        none[s], some[s] = _terms(
-            state, deep, front, near, far, none[s], some[s], negligible
-        )  # fmt: skip
-        for j in range(ends[s] - 1, (ends[s - 1] if s > 0 else 0) - 1, -1):
+                near, far = _mix(front, near, far, p, negligible, both)
+        own.none, own.some = _terms(state, deep, front, near, far, own.none, own.some, negligible)
+        for j in range(own.end - 1, (stages[s - 1].end if s > 0 else 0) - 1, -1):
             slot = owner[j]
             exists, counted = facts[slot].existence, facts[slot].left == facts[slot].existence
             facts[slot].left = outcomes[j].left_before
-            facts[slot].killed = outcomes[j].killed_before
-            # An outcome too unlikely to change `left` leaves a tuple whole, and counted.
+            facts[slot].passed = outcomes[j].passed_before
+            # An outcome too unlikely to change `left` leaves the tuple whole and counted.
             if slot >= deep and not counted and facts[slot].left == exists:
-                low, high = _mixed(base, low, high, exists, least, not alone)
-
-
-class Stages(NamedTuple):
-    """When each value is passed: end : int64[room], end of its outcomes; none, some :
-    float64[room], Pr(none inside), Pr(one inside)."""
-
-    end: np.ndarray
-    none: np.ndarray
-    some: np.ndarray
-
-
-class ExtremeLaws(NamedTuple):
-    """Distributions, one after the other.
-
-    places : int64[arrivals + 1], where each begins; prob, value : float64[...], probabilities and
-    ascending values of the inside tuples' extreme, made longer where they are too short; the rest
-    to 1 is that there is no value
-    """
-
-    places: np.ndarray
-    prob: np.ndarray
-    value: np.ndarray
+                low, high = _mix(base, low, high, exists, least, not alone)
 
 
 @lean
 def _pass_value(state, j, deep, reached, some):
-    """Pass outcomes of one value from j on; (the next j, Pr(no shallow tuple takes its passed
-    part), Pr(one does), whether a deep one is among them)."""
+    """Pass the outcomes of one value, from j on.
+
+    Returns (next j, Pr(no shallow tuple takes its passed part), Pr(one does), any deep one).
+    """
     outcomes, facts, x, deeper = state.outcomes, state.facts, state.outcomes[j].value, False
     while j < state.marks[0].outcomes and outcomes[j].value == x:
         slot, p = state.owner[j], outcomes[j].prob
-        before, killed, exists = facts[slot].left, facts[slot].killed, facts[slot].existence
-        outcomes[j].left_before, outcomes[j].killed_before = before, killed
+        before, passed, exists = facts[slot].left, facts[slot].passed, facts[slot].existence
+        outcomes[j].left_before, outcomes[j].passed_before = before, passed
         left = before - p if before - p > REMAINDER * exists else 0.0
-        facts[slot].left, facts[slot].killed = left, min(killed + p, exists)
+        facts[slot].left, facts[slot].passed = left, min(passed + p, exists)
         rest = 1.0 - exists + before
         if slot < deep:
             deeper = True
@@ -247,40 +459,40 @@ def _pass_value(state, j, deep, reached, some):
 
 @lean
 def _pass_values(state, w, stages, work):
-    """Write the Stages; how many there are, or -1 if the candidates do not suffice."""
-    marks, facts, deep = state.marks[0], state.facts, deep_candidates(state, w, work[0])
-    ends, none, some = stages.end, stages.none, stages.some
-    for slot in range(marks.first, marks.end):
-        facts[slot].left, facts[slot].killed = facts[slot].existence, 0.0
+    """Write the stages; return their number, or -1 if the candidates do not suffice."""
+    marks, facts, deep = state.marks[0], state.facts, _deep_candidates(state, w, work[0])
+    for slot in range(marks.size):
+        facts[slot].left, facts[slot].passed = facts[slot].existence, 0.0
     j, last, begin, most, reached, one = np.int64(0), 0, -1, 1.0, 1.0, 0.0
     while j < marks.outcomes and most >= LEAST_OUTCOME:
         j, reached, one, deeper = _pass_value(state, j, deep, reached, one)
-        ends[last], none[last], some[last] = j, reached, one
+        stages[last].end, stages[last].none, stages[last].some = j, reached, one
         if deeper and begin < 0:
             begin = last
-        most = reached if begin < 0 else bound_of_none(state, deep, reached)
+        most = reached if begin < 0 else _bound_of_none(state, deep, reached)
         last += 1
     if most >= LEAST_OUTCOME and state.reals[0].floor > -np.inf:
         return -1
     if begin >= 0:
-        add_deep_terms(state, deep, stages, begin, last, work)
+        _add_deep_terms(state, deep, stages, begin, last, work)
     return last
 
 
 @lean
 def _write_law(state, last, stages, laws, at):
-    """Write the law of `last` values from place `at` on, ascending; where it ends."""
-    none, some, to_prob, to_value = stages.none, stages.some, laws.prob, laws.value
+    """Write the law of `last` values from place `at` on, ascending; return its end."""
+    to_prob, to_value = laws.prob, laws.value
     left, before, size = 1.0, 0.0, at
     for s in range(last):
         if left < LEAST_OUTCOME:
             break
-        taken = some[s] - before if some[s] < 0.5 else left - none[s]
-        if taken > OUTCOME_ROUNDING * (some[s] if some[s] < 0.5 else left):
+        none, some = stages[s].none, stages[s].some
+        taken = some - before if some < 0.5 else left - none
+        if taken > OUTCOME_ROUNDING * (some if some < 0.5 else left):
             to_prob[size] = taken
-            to_value[size] = state.sign * state.outcomes[stages.end[s] - 1].value
+            to_value[size] = state.sign * state.outcomes[stages[s].end - 1].value
             size += 1
-        left, before = none[s], some[s]
+        left, before = none, some
     if state.sign > 0.0:
         for k in range((size - at) // 2):
             a, b = at + k, size - 1 - k
@@ -290,58 +502,53 @@ def _write_law(state, last, stages, laws, at):
 
 
 @compiled
-def _stages(room):
-    return Stages(np.empty(room, np.int64), np.empty(room), np.empty(room))
-
-
-@compiled
 def slide_extremes(state, tuples, existence, heads, w, limit, laws):
-    """Distributions after each of the arrivals, the last of the tuples.
+    """Compute the distributions after each of the arrivals, the last of the tuples; return the
+    ExtremesState and Laws.
 
-    tuples, heads, w, limit : as in `slide_moments`; existence : float64[n]; laws : ExtremeLaws
-    Returns the ExtremesState and the ExtremeLaws to go on with.
-    Cost per arrival: O(values passed * (deep candidates + those passed in part) * band) amortised
+    tuples, heads, w, limit : as in `slide_moments`; existence : float64[n]
+    Cost per arrival: O(values passed * (deep candidates + partly passed ones) * band) amortised,
     and O(c * band) for c candidates, the band about sqrt(w). A share of about band / w of the
-    candidates is deep, so that with one alternative per tuple this is O(c^2 + c sqrt(w)), c some
-    dozens at ordinary existences whatever w.
+    candidates is deep. With one alternative per tuple this is O(c^2 + c sqrt(w)), with c a few
+    dozen at ordinary existences for any w.
     Error: relative 1e-13 of the probabilities, absolute 1e-17.
     Source: T_j of A, equation (24), for the candidates; the rest this project.
     """
-    work, stages, marks = np.empty((2, 2, w + 2)), _stages(state.owner.size), state.marks[0]
+    work, stages, marks = np.empty((2, 2, w + 2)), np.empty(state.owner.size, STAGE), state.marks[0]
     offsets, first, (places, prob, value) = tuples.offsets, tuples.first, laws
     begin, steps = offsets.size - 1 - heads.size, np.int64(0)
     for t in range(heads.size):
         i, head = begin + t, heads[t]
         steps = after_signals(steps + 64 * marks.outcomes + 8 * w)
         if marks.built == 1:
-            evict(state, first + head, w)
+            _evict(state, first + head, w)
         last = np.int64(-1)
         while last < 0:
             arriving = offsets[i + 1] - offsets[i]
             stale = marks.built == 0 or first + i - marks.mid >= limit
             if stale or marks.outcomes + arriving > marks.limit:
-                state = build(state, tuples, existence, head, i, w, True)
-                if stages.end.size < state.owner.size:
-                    stages = _stages(state.owner.size)
-            enter(state, tuples, existence, i)
+                state = _build(state, tuples, existence, head, i, w, True)
+                if stages.size < state.owner.size:
+                    stages = np.empty(state.owner.size, STAGE)
+            _enter(state, tuples, existence, i)
             last = _pass_values(state, w, stages, work)
             if last < 0:
                 marks.want, marks.built = 2 * max(marks.outcomes, 64), 0
         marks.want = 0
         room = places[t] + marks.limit
         prob, value = with_room(prob, room), with_room(value, room)
-        places[t + 1] = _write_law(state, last, stages, ExtremeLaws(places, prob, value), places[t])
-    return state, ExtremeLaws(places, prob, value)
+        places[t + 1] = _write_law(state, last, stages, Laws(places, prob, value), places[t])
+    return state, Laws(places, prob, value)
 
 
 @compiled
 def resume_extremes(state, tuples, existence, mid, w):
-    """The state of a restored window: front stack up to position `mid`, the rest the back stack.
+    """Return the state of a window with the front stack up to position `mid`, then the back stack.
 
-    `floor` and `limit` of the state are those saved.
+    `floor` and `limit` are the saved values.
     """
-    state = build(state, tuples, existence, np.int64(0), mid, w, False)
+    state = _build(state, tuples, existence, np.int64(0), mid, w, False)
     for i in range(mid, tuples.offsets.size - 1):
-        evict(state, tuples.first, w)  # those that were outside for certain when it came
-        enter(state, tuples, existence, i)
+        _evict(state, tuples.first, w)  # candidates that were surely outside when it arrived
+        _enter(state, tuples, existence, i)
     return state

@@ -1,21 +1,22 @@
-"""Sampled worlds of a count window, moved on by every arrival.
+"""Sampled worlds of a count window, updated with every arrival.
 
-**Quantiles.** All worlds share one order of the alternatives by value, in which a world has some
-inside. It keeps the place of its quantile and how many of its inside values come before: one that
-enters or leaves moves the quantile to the next inside value, or the one before, at most. To find
-that, the order is walked along, past the alternatives that are not inside in this world.
+**Quantiles.** All worlds share one order of the alternatives by value, in which each world has some
+inside. A world keeps the place of its quantile and the number of its inside values before it. A
+value that enters or leaves moves the quantile by at most one inside value. To find that value, the
+order is scanned past the alternatives that are not inside in this world.
 
-**Sums and averages**, O(1) per arrival and world. Nothing is ever subtracted, so that nothing
-drifts and a total is a function of the tuples held and their stream indices alone: not of when its
-world was begun. The stream is cut into blocks of 2**b tuples by their index; with the oldest inside
-tuple in block h and the newest in block t,
+**Sums and averages**, O(1) per arrival and world. Nothing is ever subtracted, so nothing drifts and
+a total depends only on the tuples held and their stream indices, not on the start of its world. The
+stream is cut into blocks of 2**b tuples by index; with the oldest inside tuple in block h and the
+newest in block t,
 
     total = (values from the oldest to the end of h) + (blocks h + 1 ... t - 1) + (t so far)
 
-each of which is one number in every world. As the oldest moves through a block it takes its part
-of the total from a row of sums from the right, written when it comes to the block, together with
-where the next existing tuple is; then, too, the blocks between are added up again. With blocks of
-about sqrt(w) tuples both cost O(1) an arrival; they have at most 64, so that places fit a byte.
+each of which is one number in every world. As the oldest moves through a block, its part of the
+total is read from a row of suffix sums, together with the place of the next existing tuple. The row
+is written when the oldest reaches the block; the blocks between are then summed again too. With
+blocks of about sqrt(w) tuples both cost O(1) per arrival; blocks have at most 64 tuples, so that
+places fit a byte.
 """
 
 from typing import NamedTuple
@@ -28,8 +29,8 @@ from sfumato.kernels.laws.order_statistics import rank_of
 from sfumato.kernels.laws.sampled_worlds import take_all, taken
 from sfumato.kernels.signals import after_signals
 
-# head : stream index from which on all that exists is inside; count, values : of inside tuples,
-# and of those with a value; below : inside values before the quantile; owner, which : the
+# head : stream index from which on all existing tuples are inside; count, values : of inside
+# tuples, and of inside values; below : inside values before the quantile; owner, which : the
 # quantile's tuple (stream index) and alternative (from 0)
 QUANTILE_WORLD = integers("head count values below owner which")
 
@@ -45,8 +46,7 @@ class RankedAlternatives(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What tuples were seen to take: the world in which each was looked at last, and the
-    alternative it takes there; int64[tuples] each."""
+    """The last world evaluated for each tuple, and the alternative it takes there."""
 
     world: np.ndarray
     place: np.ndarray
@@ -54,7 +54,7 @@ class Seen(NamedTuple):
 
 @lean
 def _taken(drawn, seen, i, s):
-    """`taken`, found once for all alternatives of a tuple that are passed in a world."""
+    """Return `taken`, computed once for all alternatives of a tuple that are passed in a world."""
     if seen.world[i] != s:
         seen.world[i] = s
         seen.place[i] = taken(drawn.tuples, drawn.hashes, i, s)
@@ -63,7 +63,7 @@ def _taken(drawn, seen, i, s):
 
 @compiled
 def _next_inside(drawn, ranked, r, step, span, s, seen):
-    """Rank of the next inside alternative from rank r on (step 1), or of the one before (-1)."""
+    """Return the rank of the next inside alternative from rank r (step 1), or the previous (-1)."""
     head, newest = span
     r += step
     while True:
@@ -75,13 +75,13 @@ def _next_inside(drawn, ranked, r, step, span, s, seen):
 
 @compiled
 def slide_quantiles(state, drawn, ranked, arriving, share, out):
-    """Let the arrivals enter every world.
+    """Add the arrivals to every world.
 
     state : QUANTILE_WORLD[worlds]; drawn, arriving, out : as in `slide_totals`; ranked :
     RankedAlternatives
-    share : float64 in [0, 1]; out is the smallest inside value that at least this share of the
-        inside values do not exceed, NaN where there is none
-    Cost: O(1 + a) amortised an arrival and world, a alternatives in `order` to one inside.
+    share : float64 in [0, 1]; out is the smallest inside value v such that at least this share of
+        the inside values are <= v, NaN if there is none
+    Cost: O(1 + a) amortised per arrival and world, a alternatives in `order` per inside one.
     """
     offsets, value, order = drawn.tuples.offsets, drawn.tuples.value, ranked.order
     first, hashes, heads, w = drawn.first, drawn.hashes, arriving.heads, arriving.rows
@@ -137,8 +137,8 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
             world.owner, world.which = first + i, order[at] - offsets[i]
 
 
-# head : stream index from which on all that exists is inside; count, values : of inside tuples,
-# and of those with a value; block : the one `rest` is of; middle, newest : sums of the blocks
+# head : stream index from which on all existing tuples are inside; count, values : of inside
+# tuples, and of inside values; block : the block of `rest`; middle, newest : sums of the blocks
 # between, and of the newest one so far
 TOTAL_WORLD = np.dtype(
     [("head", "i8"), ("count", "i8"), ("values", "i8"), ("block", "i8"), ("middle", "f8"),
@@ -150,10 +150,10 @@ class WorldTotals(NamedTuple):
     """State of n worlds.
 
     worlds : TOTAL_WORLD[n]
-    blocks : float64[n, 2**r], sums of whole blocks, the block of number c at c % 2**r
-    rest : float64[n, 2**b + 1], sums from the right of the oldest tuple's block
-    following : uint8[n, 2**b + 1], the place in that block of the first existing tuple from each
-        place on (2**b: none), times 2, plus 1 if it has a value
+    blocks : float64[n, 2**r], sums of whole blocks, block number c at c % 2**r
+    rest : float64[n, 2**b + 1], suffix sums of the oldest tuple's block
+    following : uint8[n, 2**b + 1], for each place in that block the place of the first existing
+        tuple from there on (2**b: none), times 2, plus 1 if it has a value
     """
 
     worlds: np.ndarray
@@ -163,11 +163,11 @@ class WorldTotals(NamedTuple):
 
 
 class WorldArrivals(NamedTuple):
-    """Arrivals after the tuples held, and what is inside after each.
+    """Arrivals after the tuples held, and the contents of the window after each.
 
     begin : int64, position of the first arrival
     heads : int64[k], position of the oldest tuple held after each
-    rows : int64, inside are so many newest existing ones of the held
+    rows : int64, number of newest existing held tuples that are inside
     """
 
     begin: int
@@ -177,7 +177,7 @@ class WorldArrivals(NamedTuple):
 
 @compiled
 def _come_to_block(state, drawn, head, newest, s):
-    """Write what is kept of the block of position `head`, from there on; sum of those between."""
+    """Write the state of the block of position `head`, from there on; return the middle sum."""
     blocks, rest, following = state.blocks[s], state.rest[s], state.following[s]
     value, size = drawn.tuples.value, rest.size - 1
     begin = ((drawn.first + head) & -size) - drawn.first
@@ -200,7 +200,6 @@ def _come_to_block(state, drawn, head, newest, s):
 
 @lean
 def _total(drawn, head, end, s):
-    """Sum of the values of tuples head ... end - 1 in world s, one by one."""
     total, value = 0.0, drawn.tuples.value
     for i in range(head, end):
         a = taken(drawn.tuples, drawn.hashes, i, s)
@@ -211,13 +210,13 @@ def _total(drawn, head, end, s):
 
 @compiled
 def slide_totals(state, drawn, arriving, average, out):
-    """Let the arrivals enter every world.
+    """Add the arrivals to every world.
 
     state : WorldTotals; the blocks of all held tuples must fit state.blocks
-    drawn : Drawn, those held and the arrivals; arriving : WorldArrivals; average : bool, else the
-    sum
-    out : float64[k, worlds], written unless it has no rows: sum or average, NaN where there is none
-    Cost: O(1) amortised an arrival and world.  Error: that of adding the inside values once.
+    drawn : Drawn, held tuples and arrivals; arriving : WorldArrivals; average : bool, average
+    instead of sum
+    out : float64[k, worlds], written unless it has no rows: sum or average, NaN if there is none
+    Cost: O(1) amortised per arrival and world.  Error: as adding the inside values once.
     """
     size, cells = state.rest.shape[1] - 1, state.blocks.shape[1] - 1
     first, value, heads, w = drawn.first, drawn.tuples.value, arriving.heads, arriving.rows
@@ -235,7 +234,7 @@ def slide_totals(state, drawn, arriving, average, out):
         for t in range(heads.size):
             i, a = arriving.begin + t, places[t]
             last = (first + i) >> shift
-            if last << shift == first + i:  # a new block, the one before is whole
+            if last << shift == first + i:  # a new block, so the previous one is whole
                 blocks[(last - 1) & cells] = newest
                 middle += newest
                 newest = 0.0

@@ -1,14 +1,14 @@
 """The front stack of a count window's moments, with checkpoints at a stride.
 
-The tuples held are a queue made of two stacks. Arrivals enter the back stack, evictions step down
-the front stack, and when the front stack is used up everything held becomes the front stack:
+Arrivals enter the back stack, evictions step down the front stack, and when it is used up, all held
+tuples become the front stack:
 
     held:    head ................. mid ................. tail
              front stack            back stack, at most w tuples: all of them inside
 
-`count_moments` says what the planes S, T, G and K are, `count_average` what V is. They are kept
-for every stride-th depth only (`saved`), and built again, a stride at a time, when the head comes
-to them: the planes in use then fit a fast cache.
+`count_moments` defines the planes S, T, G and K, `count_average` the plane V. They are stored only
+for every stride-th depth (`saved`), and rebuilt, a stride at a time, when the head reaches them.
+The planes in use then fit a fast cache.
 """
 
 from typing import NamedTuple
@@ -26,27 +26,17 @@ PAD = 8
 
 # mid : stream index of the first tuple after the front stack; block : the one in `rows`, -1: none
 FRONT_MARKS = integers("mid built block shift")
-# The reference c of the values, and the sum of p q over the sum of p.
-FRONT_REALS = reals("reference ratio")
-# Kept with the planes of every depth: sums over held[head:mid] (`scale` : of the p |value|), and
-# the planes' cell w, which stands for all counts from w on.
+# The reference c of the values, the sum of p q over the sum of p, and the sum of p (mean count).
+FRONT_REALS = reals("reference ratio count")
+# Stored with the planes of every depth: sums over held[head:mid] (`scale` : of the p |value|), and
+# the planes' cell w, which represents all counts from w on.
 DEPTH_FACTS = reals("mu sum_m sum_v sum_pq sum_mq s_w t_w g_w k_w scale")
-# Of a checkpoint: where in `saved`, first cell, low, high, least count of G and K.
+# Of a checkpoint: place in `saved`, first cell, low, high, least count of G and K.
 CHECKPOINT = integers("place base low high floor")
 
 
-class Planes(NamedTuple):
-    """Which plane is which: distribution, martingale, the cumulated G and K, and M^2 where averages
-    are asked for."""
-
-    s: int = 0
-    t: int = 1
-    g: int = 2
-    k: int = 3
-    v: int = 4
-
-
-PLANES = Planes()
+# The planes: the cumulated G and K, distribution, martingale, and M^2 if averages are needed.
+G, K, S, T, V = range(5)
 
 
 class Depth(NamedTuple):
@@ -59,7 +49,7 @@ class Depth(NamedTuple):
 class FrontStack(NamedTuple):
     """The front stack of one window and attribute.
 
-    work : float64[2, planes, w + LEAD + PAD], two depths while it is built
+    work : float64[2, planes, w + LEAD + PAD], two depths during the build
     saved : float64[...], planes of every 2**shift-th depth, packed; extent : CHECKPOINT[blocks] and
         facts : DEPTH_FACTS[blocks] of the same
     rows : float64[2**shift, planes, width], the depths of the block in use, with
@@ -79,7 +69,7 @@ class FrontStack(NamedTuple):
 
 
 def empty_front(w: int, planes: int) -> FrontStack:
-    """One that was never built.  NumPy."""
+    """Return a front stack that was never built.  NumPy."""
     return FrontStack(
         work=np.zeros((2, planes, w + LEAD + PAD)),
         saved=np.zeros(0),
@@ -95,54 +85,36 @@ def empty_front(w: int, planes: int) -> FrontStack:
 
 @lean
 def _shift_of(tuples):
-    """Depths are kept at every 2**b-th, with 2**b between 8 and about sqrt(tuples): b."""
+    """Return b, with 2**b between 8 and about sqrt(tuples)."""
     shift = np.int64(3)
     while tuples >> (2 * shift + 2) > 0:
         shift += 1
     return shift
 
 
-@lean
-def _pack(planes, begin, size, saved, place):
-    """Write cells begin ... begin + size - 1 of the planes to `saved` from `place` on."""
-    for plane in range(planes.shape[0]):
-        source, target = planes[plane, begin:], saved[place + plane * size :]
-        for x in range(size):
-            target[x] = source[x]
-
-
-@lean
-def _unpack(saved, place, size, planes, begin):
-    """Write what `_pack` wrote to cells begin ... begin + size - 1 of the planes."""
-    for plane in range(planes.shape[0]):
-        target, source = planes[plane, begin:], saved[place + plane * size :]
-        for x in range(size):
-            target[x] = source[x]
-
-
 @lean_fused
 def _add_tuple(old, new, begin, count, p, m, v):
-    """Planes of cells begin ... begin + count - 1 after one more tuple at the old end."""
-    # Loops of few arrays each: the compiler checks pairs for overlap at run time, and gives SIMD
-    # up beyond eight pairs.
+    """Update the planes, cells begin ... begin + count - 1, with one more tuple at the old end."""
+    # Loops of few arrays each: the compiler checks pairs for overlap at run time, and does not use
+    # SIMD beyond eight pairs.
     q, twice, square, mq = 1.0 - p, 2.0 * m, m * m - v, m * (1.0 - p)
     end = begin + count
-    law, before = old[PLANES.s, begin:end], old[PLANES.s, begin - 1 : end - 1]
-    rest, rest_before = old[PLANES.t, begin:end], old[PLANES.t, begin - 1 : end - 1]
-    g, k = old[PLANES.g, begin:end], old[PLANES.k, begin:end]
-    new_k, new_g = new[PLANES.k, begin:end], new[PLANES.g, begin:end]
+    law, before = old[S, begin:end], old[S, begin - 1 : end - 1]
+    rest, rest_before = old[T, begin:end], old[T, begin - 1 : end - 1]
+    g, k = old[G, begin:end], old[K, begin:end]
+    new_k, new_g = new[K, begin:end], new[G, begin:end]
     for x in range(count):
         new_k[x] = k[x] + twice * (g[x] - rest[x]) + square * law[x]
     for x in range(count):
         new_g[x] = g[x] + m * law[x]
-    new_law, new_rest = new[PLANES.s, begin:end], new[PLANES.t, begin:end]
+    new_law, new_rest = new[S, begin:end], new[T, begin:end]
     for x in range(count):
         new_law[x] = q * law[x] + p * before[x]
         new_rest[x] = q * rest[x] + p * rest_before[x] + mq * (before[x] - law[x])
-    if old.shape[0] > PLANES.v:
+    if old.shape[0] > V:
         own, stay = max(v - q * m * m, 0.0), q * m * m
-        squares, squares_before = old[PLANES.v, begin:end], old[PLANES.v, begin - 1 : end - 1]
-        new_squares = new[PLANES.v, begin:end]
+        squares, squares_before = old[V, begin:end], old[V, begin - 1 : end - 1]
+        new_squares = new[V, begin:end]
         for x in range(count):
             new_squares[x] = q * squares[x] + p * squares_before[x] + stay * law[x]
             new_squares[x] += own * before[x] + 2.0 * mq * (rest_before[x] - rest[x])
@@ -150,7 +122,7 @@ def _add_tuple(old, new, begin, count, p, m, v):
 
 @lean
 def _add_facts(old, new, term, last_s, last_t):
-    """Sums and cell w after one more tuple; last_s, last_t : planes S and T at w - 1."""
+    """Update sums and cell w with one more tuple; last_s, last_t : planes S and T at w - 1."""
     p, m, v = term
     q = 1.0 - p
     new.mu = old.mu + p
@@ -166,7 +138,7 @@ def _add_facts(old, new, term, last_s, last_t):
 
 @lean
 def magnitude(tuples, i):
-    """Mean of the absolute value of tuple i, 0 where there is none."""
+    """Return the mean absolute value of tuple i, 0 without a value."""
     size = 0.0
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
         x = tuples.value[a]
@@ -176,36 +148,30 @@ def magnitude(tuples, i):
 
 @lean
 def _step(old, new, base, begin, band, w, tuples, i, reference):
-    """One depth more, by tuple i: planes over counts begin ... high, cell (count - base + LEAD).
+    """Add tuple i as a depth: planes over counts begin ... high, cell count - base + LEAD.
 
-    old, new : Depth; begin : int64, the least count still wanted, at most low; band : (low, high)
-    of the old.  Returns (low, high) of the new.
+    begin : the least count needed, at most low; band : old (low, high).  Returns the new band.
     """
     low, high = band
     p, m, v = centred(tuples, i, reference)
     before, after, at = old.planes, new.planes, begin - base + LEAD
     planes = before.shape[0]
-    for plane in range(planes):
-        if plane != PLANES.g and plane != PLANES.k:
-            before[plane, at - 1] = 0.0
+    for plane in range(S, planes):
+        before[plane, at - 1] = 0.0
     last_s, last_t = 0.0, 0.0
     if high < w:
         for plane in range(planes):
             before[plane, high - base + LEAD] = 0.0
         high += 1
     else:
-        last_s, last_t = (
-            before[PLANES.s, w - 1 - base + LEAD],
-            before[PLANES.t, w - 1 - base + LEAD],
-        )
+        last_s, last_t = before[S, w - 1 - base + LEAD], before[T, w - 1 - base + LEAD]
     _add_tuple(before, after, at, high - begin, p, m, v)
     _add_facts(old.facts, new.facts, (p, m, v), last_s, last_t)
     new.facts.scale = old.facts.scale + magnitude(tuples, i)
-    law = after[PLANES.s]
+    law = after[S]
     while high - low > 1 and law[low - base + LEAD] < NEGLIGIBLE:
-        for plane in range(planes):
-            if plane != PLANES.g and plane != PLANES.k:
-                after[plane, low - base + LEAD] = 0.0
+        for plane in range(S, planes):
+            after[plane, low - base + LEAD] = 0.0
         low += 1
     while high - low > 1 and law[high - 1 - base + LEAD] < NEGLIGIBLE:
         high -= 1
@@ -214,10 +180,9 @@ def _step(old, new, base, begin, band, w, tuples, i, reference):
 
 @lean
 def _floor(mu, ratio, w):
-    """Least count of the front stack that can matter when `mu` of its tuples are expected.
+    """Return the least relevant count of the front stack if `mu` of its tuples are expected.
 
-    A guess with room to spare: where the back stack's distribution goes beyond it, the planes are
-    built again.
+    A generous guess: if the back stack's distribution goes beyond, the front stack is rebuilt.
     """
     newer = max(w - mu, 0.0) + 4.0 * np.sqrt(ratio * w)
     most = newer + DEVIATIONS * np.sqrt(ratio * newer) + 2.0 * np.sqrt(w) + 16.0
@@ -226,8 +191,7 @@ def _floor(mu, ratio, w):
 
 @compiled
 def _choose_reference(tuples, head, end, reals):
-    """A reference near the mean of the values, 0 where there is none, short enough for exact
-    differences."""
+    """Set a reference near the mean of values, short enough for exact differences; 0 if empty."""
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     total, weight, mu, spread = 0.0, 0.0, 0.0, 0.0
     for i in range(head, end):
@@ -242,21 +206,18 @@ def _choose_reference(tuples, head, end, reals):
         unit = 2.0 ** (np.floor(np.log2(abs(centre))) - 20.0)
         centre = np.round(centre / unit) * unit if unit > 0.0 else 0.0
     reals.reference = centre if np.isfinite(centre) else 0.0
-    reals.ratio = spread / mu if mu > 0.0 else 0.0
+    reals.ratio, reals.count = spread / mu if mu > 0.0 else 0.0, mu
 
 
 @compiled
 def build(front, tuples, head, mid, w, choose):
-    """Make tuples head ... mid - 1 (positions) the front stack.
+    """Make tuples head ... mid - 1 (positions) the front stack: O(tuples * band).
 
-    tuples : HeldTuples; choose : bool, take a new reference (else the one in `reals`, for a
-    restored window)
-    Returns the FrontStack, with larger arrays where they were too small.
-    Cost: O(tuples * band).
+    choose : bool, choose a new reference (else use `reals`, for a restored window)
     """
     marks, reals, work = front.marks[0], front.reals[0], front.work
     if choose:
-        _choose_reference(tuples, head, mid + 1, reals)  # of all that the next answer is of
+        _choose_reference(tuples, head, mid + 1, reals)  # over all tuples of the next answer
     depths, planes = mid - head, work.shape[1]
     shift = _shift_of(depths)
     extents, saved_facts, saved = front.extent, front.facts, front.saved
@@ -264,7 +225,7 @@ def build(front, tuples, head, mid, w, choose):
         extents = with_room(extents, (depths >> shift) + 1)
         saved_facts = with_room(saved_facts, extents.size)
     work[:] = 0.0
-    work[0, PLANES.s, LEAD] = 1.0
+    work[0, S, LEAD] = 1.0
     facts = np.zeros(2, DEPTH_FACTS)
     low, high, begin = np.int64(0), np.int64(1), np.int64(0)
     place, width = np.int64(0), np.int64(1)
@@ -280,7 +241,8 @@ def build(front, tuples, head, mid, w, choose):
             saved_facts[block] = facts[side]
             if saved.size < place + planes * size:
                 saved = with_room(saved, place + planes * size)
-            _pack(work[side], begin + LEAD, size, saved, place)
+            flat = saved[place : place + planes * size]
+            flat.reshape(planes, size)[:] = work[side, :, begin + LEAD : begin + LEAD + size]
             place, width = place + planes * size, max(width, size)
         if depth < depths:
             old, new = Depth(work[side], facts[side]), Depth(work[1 - side], facts[1 - side])
@@ -301,11 +263,14 @@ def build(front, tuples, head, mid, w, choose):
 
 @lean
 def _load(front, tuples, mid, block, last, w):
-    """Depths of `block` from its checkpoint, as far as row `last`."""
     marks, rows, bands, facts = front.marks[0], front.rows, front.bands, front.row_facts
     extent = front.extent[block]
     base, low, high = extent.base, extent.low, extent.high
-    _unpack(front.saved, extent.place, high - base, rows[0], LEAD)
+    size, planes = high - base, rows.shape[1]
+    for plane in range(planes):
+        saved = front.saved[extent.place + plane * size :]
+        for x in range(size):
+            rows[0, plane, LEAD + x] = saved[x]
     bands[0, 0], bands[0, 1] = low, high
     facts[0] = front.facts[block]
     newest, reference = mid - 1 - (block << marks.shift), front.reals[0].reference
@@ -318,7 +283,7 @@ def _load(front, tuples, mid, block, last, w):
 
 @lean
 def row_of(front, tuples, mid, head, w):
-    """The row of the depth of `head`, loaded where it was not."""
+    """Return the row of the depth of `head`, loaded if needed."""
     marks, depth = front.marks[0], mid - head
     block = depth >> marks.shift
     row = depth - (block << marks.shift)
@@ -329,8 +294,5 @@ def row_of(front, tuples, mid, head, w):
 
 @lean
 def is_outside(extent, marks, reach):
-    """Whether the planes of a checkpoint were not built for counts as low as `reach`.
-
-    extent : CHECKPOINT; marks : of the front
-    """
+    """Return True if the planes of a checkpoint were not built for counts as low as `reach`."""
     return reach < extent.floor and reach < extent.high + (1 << marks.shift)

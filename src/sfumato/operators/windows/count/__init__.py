@@ -1,4 +1,4 @@
-"""Aggregates over windows of the newest existing tuples, one answer an arrival.
+"""Aggregates over windows of the newest existing tuples, with one answer per arrival.
 
-Open to the tables of windows: `CountWindowAggregate`; the rest is its parts.
+The tables of windows use `CountWindowAggregate`; the other modules are its parts.
 """

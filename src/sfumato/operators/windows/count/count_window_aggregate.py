@@ -1,163 +1,99 @@
-"""Aggregates over uncertain count windows: one answer for every arriving tuple."""
+"""Aggregates over uncertain count windows, with one answer per arriving tuple."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.tuples import existences
-from sfumato.operators.arguments import EXCESS
-from sfumato.operators.arrays import Floats, Ints, by_code, chosen, offsets_of
-from sfumato.operators.laws.aggregate import Aggregate, Measured
-from sfumato.operators.laws.finite_laws import LawOptions
-from sfumato.operators.laws.independent_law import checked_aggregates
-from sfumato.operators.state.declared import Array, Offsets, Part
-from sfumato.operators.state.tuple_batch import check_held, checked_alternatives
-from sfumato.operators.windows.count.moving_aggregates import BatchResult, Kept, MovingAggregates
-from sfumato.operators.windows.count.short_windows import ShortWindows
-from sfumato.operators.windows.count.window_laws import WindowArrivals
-from sfumato.operators.windows.grouped_windows import (
-    GroupedWindows,
-    RestingGroup,
-    WindowAnswers,
-    packed,
-    unpacked,
+from sfumato.kernels.laws.finite_law import Laws
+from sfumato.kernels.laws.tuples import lift
+from sfumato.kernels.windows.count.count_boundary import Boundary, empty_boundary
+from sfumato.kernels.windows.count.count_extremes import empty_extremes
+from sfumato.kernels.windows.count.count_groups import (
+    Groups,
+    PackedTuples,
+    move_boundaries,
+    move_extremes,
+    move_running_sums,
+    move_sums,
 )
-from sfumato.operators.windows.uncertain_window import HeldExistence, UncertainWindow
+from sfumato.kernels.windows.count.count_moments import MOMENTS, empty_stacks
+from sfumato.operators.arguments import EXCESS, NO_LIMIT
+from sfumato.operators.arrays import Floats, Ints, grouped
+from sfumato.operators.laws.aggregate import LISTED, Aggregate, Measured, WindowAnswers
+from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments
+from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.state.declared import Part, Value
+from sfumato.operators.state.stateful import Operator, Stateful
+from sfumato.operators.state.tuple_batch import checked_alternatives
+from sfumato.operators.windows.count.group_store import GroupStore
+from sfumato.operators.windows.count.window_laws import WindowLaws, column
+from sfumato.operators.windows.uncertain_window import UncertainWindowConfig
 
-
-class WindowGroup(RestingGroup):
-    """One group's window, the tuples it holds, and what every arrival updates."""
-
-    state = {
-        "window": Part(),
-        "offsets": Offsets("held", "alternatives"),
-        "prob": Array(float, "alternatives", low=0.0),
-        "values": Array(float, "alternatives", "attributes"),
-        "memo": Array(int, None),
-        "numbers": Array(float, None),
-    }
-
-    def __init__(self, window: UncertainWindow, attributes: int, moving: MovingAggregates) -> None:
-        self.window, self.moving, self._attributes = window, moving, attributes
-        self._begin()
-
-    def _begin(self) -> None:
-        self.offsets: Ints = np.zeros(1, np.int64)
-        self.prob: Floats = np.empty(0)
-        self.values: Floats = np.empty((0, self._attributes))
-        self.memo: Ints = np.empty(0, np.int64)  # of `moving`, to be saved
-        self.numbers: Floats = np.empty(0)
-        self._moved = True  # since the memo was taken
-
-    def lengths(self) -> dict[str, int]:
-        return {"attributes": self._attributes}
-
-    def before_saving(self) -> None:
-        if self._moved:
-            (self.memo, self.numbers), self._moved = self.moving.memo, False
-
-    def after_loading(self) -> None:
-        check_held(self.offsets, self.prob, self.values)
-        if not np.array_equal(self.window.indices, np.arange(self.first, self.window.arrived)):
-            raise ValueError("the window must hold its newest tuples, and their alternatives")
-        self._resume()  # raises for what is damaged
-
-    def _resume(self) -> None:
-        none = np.empty(0, np.int64)
-        held = WindowArrivals(self.offsets, self.prob, self.values, self.first, 0, none)
-        self.moving.resume((self.memo, self.numbers), held)
-        self._moved = False
-
-    def rest(self) -> Ints:
-        self.before_saving()
-        window = self.window.saved
-        marks = np.array([window.arrived, window.overflow, window.short])
-        reals = window.sums, window.existence, self.prob, self.values.ravel(), self.numbers
-        rested = packed((marks, window.indices, self.offsets, self.memo), reals)
-        self.window.clear()
-        self.moving.clear()
-        self._begin()
-        return rested
-
-    def recall(self, rested: Ints) -> None:
-        (marks, indices, self.offsets, self.memo), reals = unpacked(rested, 4, 5)
-        sums, existence, self.prob, values, self.numbers = reals
-        self.values = values.reshape(self.prob.size, self._attributes)
-        self.window.recall(HeldExistence(existence, indices, sums, *marks.tolist()))
-        self._moved = False
-
-    def wake(self, rested: Ints) -> None:
-        self.recall(rested)
-        self._resume()
-
-    @property
-    def first(self) -> int:
-        """Stream index of the oldest tuple held, or of the next to come."""
-        return self.window.arrived - (self.offsets.size - 1)
-
-    def keep(self, a: WindowArrivals) -> None:
-        """Only what the window still holds."""
-        head = int(a.heads[-1])
-        begin = int(a.offsets[head])
-        self.offsets = a.offsets[head:] - begin
-        self.prob, self.values = a.prob[begin:].copy(), a.values[begin:].copy()
-        self._moved = True
-
-
-MOST_BYTES = 128_000_000  # of the sampled worlds of all groups
+SIGN = {"max": 1.0, "min": -1.0}
+SHORT_ROWS, SHORT_HELD = 128, 250  # windows with fewer rows and tuples are rebuilt at each call
+MOST_BYTES = 256_000_000  # for cached windows of groups, including sampled worlds
 
 
 @dataclass(frozen=True)
 class CountWindowConfig:
-    """Arguments of a `CountWindowAggregate`; see there."""
+    """Arguments of a `CountWindowAggregate`."""
 
     rows: int
     confidence: float
     aggregates: tuple[Aggregate, ...]
     max_tuples: int | None
-    method: str
     options: LawOptions
 
     def __post_init__(self) -> None:
-        UncertainWindow(self.rows, self.confidence, method=self.method, max_tuples=self.max_tuples)
+        UncertainWindowConfig(self.rows, self.confidence, None, self.max_tuples)
         checked_aggregates(self.aggregates, None)
 
 
-class CountWindowAggregate(GroupedWindows):
-    """Aggregates over the `rows` newest existing tuples held by W(U, w, alpha), group by group.
+@dataclass
+class Work(Stateful):
+    """Cache of one group between calls, derived from its tuples.
 
-    rows, confidence, max_tuples, method : the window, see UncertainWindow
-    aggregates : what is asked for
+    arrived : tuples of the group when it was current    worlds : sampled worlds by `WindowLaws`
+    """
+
+    boundary: Boundary
+    sums: list[Any]
+    extremes: list[Any]
+    arrived: int = -1
+    worlds: dict[Any, Any] = field(default_factory=dict)
+    size: int = 0
+
+    def grown(self) -> int:
+        """Recount the bytes and return the increase."""
+        before, self.size = self.size, self.nbytes
+        return self.size - before
+
+
+class CountWindowAggregate(Operator):
+    """Aggregates over the `rows` newest existing tuples held by W(U, w, alpha), by group.
+
+    rows, confidence, max_tuples : the window, see UncertainWindow
     options : quantiles, distribution, seed, samples, see `LawOptions`
 
-    An answer is over the `rows` newest existing tuples among those held, exactly: what was evicted
-    before was so with the stated confidence. Means and standard deviations of count, sum, avg,
-    min and max are exact; laws (quantiles and distributions) of count, min and max are too, those
-    of sum and avg while they have at most 4,096 states, of quantile for small windows; beyond,
-    `samples` worlds are drawn from (seed, index of the tuple in its group) and `error` is given.
-    A law of sum, avg or count of an attribute that had too many states is tried again once all
-    tuples held then have left.
-    Answers do not depend on how arrivals are split into calls, nor on snapshot and restore.
+    An answer covers exactly the `rows` newest existing tuples among the held ones. Means and
+    standard deviations of count, sum, avg, min and max are exact. Distributions of count, min and
+    max are exact, of sum and avg with up to 4,096 states, and of quantile for small windows.
+    Otherwise `samples` worlds are drawn from (seed, index of the tuple in its group) and `error` is
+    set. Outcomes rarer than 1e-15 may be omitted; sums within 1e-12 are treated as equal. Answers
+    do not depend on how arrivals are split into calls, nor on snapshot and restore.
 
-    Outcomes of a law rarer than 1e-15 may be left out; equal sums are those within 1e-12.
-
-    Cost an arrival: sum, count and avg O(sqrt(rows)) amortised; boundary_sum O(1); min and max,
-    laws included, O(c^2 + c sqrt(rows)) amortised, c the number of most extreme values down to a
-    probability of 1e-17, some dozens at ordinary existences (O(c^2 sqrt(rows)) where tuples have
-    several alternatives among them); avg O(held * rows * g) while g tuples with a NaN are held;
-    laws of count O(rows); sampled worlds O(samples log samples) amortised, whatever `rows`; laws
-    that are exact because they are small are computed anew: sum and avg O(held * 4,096 states) at
-    most, quantile 4 million cell updates. Of more than AWAKE groups those with the latest arrivals
-    are kept ready; an arrival at another one costs one more look at all tuples that it holds. So
-    does a call for each of its groups, and no more than that, where windows are short and only
-    sums, counts and averages are asked (see `ShortWindows`): all these groups rest.
-
-    Raises ValueError for arguments outside these ranges.
-    Source: A, sections 4 and 7.3, for windows and boundary_sum; the rest this project.
+    Cost per arrival: sum, count and avg O(sqrt(rows)) amortised; min and max O(c^2 + c
+    sqrt(rows)), c the number of most extreme values down to a probability of 1e-17, a few dozen
+    (see `slide_extremes`); avg O(held * rows * g) while g tuples with a NaN are held;
+    distributions of count O(rows); sampled worlds O(samples log samples); exact distributions of
+    sums O(held * 4,096 states), of a quantile at most 4 million cell updates. A call visits all
+    held tuples of its groups. Derived state is rebuilt for short windows, in one pass over all
+    groups. For long windows it is cached, in up to MOST_BYTES, for the groups with the latest
+    arrivals. Source: A, sections 4 and 7.3, for windows and boundary_sum; the rest is original.
 
     >>> total = CountWindowAggregate(2, 0.7, [Aggregate("sum", 0)])
     >>> answers = total.process([0, 0, 0], [0, 1, 2, 3], [1.0, 0.5, 1.0], [[8.0], [4.0], [2.0]])
@@ -165,8 +101,10 @@ class CountWindowAggregate(GroupedWindows):
     ([8.0, 10.0, 8.0], [0.0, 2.0, 2.0])
     """
 
-    kind, version = "count_window_aggregate", 5
+    kind, version = "count_window_aggregate", 6
     config: CountWindowConfig
+    spread = ("options",)
+    state = {"overflow": Value(low=0), "store": Part()}
 
     def __init__(
         self,
@@ -175,18 +113,41 @@ class CountWindowAggregate(GroupedWindows):
         aggregates: Sequence[Aggregate],
         *,
         max_tuples: int | None = None,
-        method: str = "exact",
         **options: Any,
     ) -> None:
-        super().__init__()
         self.options = LawOptions(**options)
         self.config = CountWindowConfig(
-            rows, confidence, tuple(aggregates), max_tuples, method, self.options
+            rows, confidence, tuple(aggregates), max_tuples, self.options
         )
         self.rows, self.aggregates = rows, list(aggregates)
-        self.attributes = checked_aggregates(aggregates, None)  # so many of `values` count
-        self._kept = Kept.of(self.aggregates, self.options.laws)
-        self._budget = WorldBudget()
+        self.attributes = checked_aggregates(aggregates, None)  # number of columns of `values` used
+        self.overflow = 0  # tuples evicted so far, over all groups, only because of `max_tuples`
+        self._limit = min(rows, max_tuples or rows)
+        self._plan(list(dict.fromkeys(aggregates)))
+        self._middles = len(self._sums) + len(self._extremes)
+        memos = self._middles + len(self._bounds) + len(self._laws)
+        self.store = GroupStore(self.attributes, memos, self._middles)
+        self._scratch = self._new_work()
+        self._works: dict[int, Work] = {}  # cache by group, latest arrival last
+        self._bytes = 0
+
+    def _plan(self, asked: list[Aggregate]) -> None:
+        """Choose the required sums or counts, extremes and distributions, one of each kind."""
+        laws = self.options.laws
+        self._averages = [Aggregate("sum", a.attribute) for a in asked if a.function == "avg"]
+        counted = [a for a in asked if a.function in ("sum", "count")]
+        sums = [a for a in counted if a.attribute is not None] + self._averages
+        # Every sum also counts the tuples, so count(*) needs a separate one only if alone.
+        self._sums = list(dict.fromkeys(sums if sums else counted))
+        self._counts = laws and any(a.function == "count" for a in asked)
+        self._extremes = [a for a in asked if a.function in SIGN]
+        self._bounds = [a for a in asked if a.function == "boundary_sum"]
+        large = ("sum", "avg", "count") if laws else ()
+        self._laws = [
+            WindowLaws(a, self.rows, self._limit, self.options)
+            for a in asked
+            if a.function in LISTED or (a.function in large and a.attribute is not None)
+        ]
 
     def process(
         self,
@@ -195,111 +156,152 @@ class CountWindowAggregate(GroupedWindows):
         prob: npt.ArrayLike,
         values: npt.ArrayLike,
     ) -> WindowAnswers:
-        """Take n tuples in order; their windows' answers once each has entered.
+        """Process n tuples in order. Returns the answers of their windows after each entered.
 
-        codes : int64[n] >= 0, the tuples' groups; offsets : int64[n + 1], where each tuple's
-        alternatives begin; prob : float64[m]; values : float64[m, a], NaN for no value
-        Raises TypeError or ValueError, with nothing taken, for arrays that do not fit together,
-        probabilities outside (0, 1], or sums of them above 1 + 1e-9.
+        codes : int64[n] >= 0, the tuples' groups; offsets : int64[n + 1], start of each tuple's
+        alternatives; prob : float64[m]; values : float64[m, a], NaN for no value
+        Raises TypeError or ValueError, with state unchanged, for inconsistent arrays, probabilities
+        outside (0, 1], or sums of them above 1 + 1e-9.
         """
-        group_of, *batch = self._checked(codes, offsets, prob, values)
-        held, parts, orders = np.zeros(group_of.size, np.int64), [], []
-        together: dict[int, Ints] = {}
-        for code, rows in by_code(group_of):
-            if self._moves_together(code):
-                together[code] = rows
-                continue
-            group: WindowGroup = self._group(code)
-            begins, flat = chosen(batch[0], rows)
-            held[rows], answers = self._extend(group, begins, batch[1][flat], batch[2][flat])
-            self._budget.arrived(code, group.moving)
-            parts.append(answers)
-            orders.append(rows)
-        if together:
-            orders.append(np.concatenate(list(together.values())))
-            held[orders[-1]], answers = self._extend_together(together, orders[-1], batch)
-            parts.append(answers)
-        if not parts:
-            return WindowAnswers(held, [self.options.nothing() for _ in self.aggregates])
-        order = np.concatenate(orders)
-        back = np.empty_like(order)
-        back[order] = np.arange(order.size)
-        measured = [Measured.joined(of).take(back) for of in zip(*parts, strict=True)]
-        return WindowAnswers(held, measured)
+        group_of, batch = self._checked(codes, offsets, prob, values)
+        n = group_of.size
+        if not n:
+            return WindowAnswers(group_of, [self.options.nothing() for _ in self.aggregates])
+        order, starts, present = grouped(group_of)
+        slots = self.store.slots(present.tolist())
+        groups = self.store.join(slots, batch, order, starts)
+        heads, measured = self._move(slots, groups, present.tolist())
+        self.store.keep(slots, groups, heads[starts[1:] - 1])
+        before = np.diff(groups.begin) - np.diff(starts)
+        held = np.repeat(before - starts[:-1], np.diff(starts)) + np.arange(n) + 1 - heads
+        back = np.empty(n, np.int64)
+        back[order] = np.arange(n)
+        results = {of: result.take(back) for of, result in measured.items()}
+        return WindowAnswers(held[back], [results[of] for of in self.aggregates])
 
-    def _new_group(self) -> WindowGroup:
-        given = self.config
-        window = UncertainWindow(
-            given.rows, given.confidence, method=given.method, max_tuples=given.max_tuples
-        )
-        limit = min(self.rows, given.max_tuples or self.rows)
-        moving = MovingAggregates(self._kept, self.rows, limit, self.options)
-        return WindowGroup(window, self.attributes, moving)
+    def forget(self, codes: npt.ArrayLike) -> None:
+        """Delete groups that receive no more tuples; unknown ones are ignored."""
+        self.store.forget(codes)
+        for code in np.asarray(codes).tolist():
+            self._bytes -= self._works.pop(code, self._scratch).size
 
-    def _rests(self, code: int) -> None:
-        self._budget.forget(code)
+    @property
+    def codes(self) -> Ints:
+        """Known groups, in order of appearance."""
+        return np.array(self.store.codes, np.int64)
 
-    def _extend(
-        self, group: WindowGroup, offsets: Ints, prob: Floats, values: Floats
-    ) -> tuple[Ints, list[Measured]]:
-        """Held counts and answers after each of one group's arrivals."""
-        first, before, overflow = group.first, group.offsets.size - 1, group.window.overflow
-        starts = group.window.extend(existences(offsets, prob))
-        self.overflow += group.window.overflow - overflow
-        arrivals = WindowArrivals(
-            np.concatenate([group.offsets, group.offsets[-1] + offsets[1:]]),
-            np.concatenate([group.prob, prob]),
-            np.concatenate([group.values, values]),
-            first,
-            before,
-            starts - first,
-        )
-        moved = group.moving.extend(arrivals)
-        measured = self._measured(moved)
-        group.keep(arrivals)
-        heads = arrivals.heads
-        return before + 1 + np.arange(heads.size) - heads, measured
+    def _move(
+        self, slots: Ints, groups: Groups, codes: list[int]
+    ) -> tuple[Ints, dict[Aggregate, Measured]]:
+        """Return window starts and answers after each arrival, group by group."""
+        n, store, config = int(groups.arrivals[-1]), self.store, self.config
+        status = np.ascontiguousarray(store.status[slots, 1:])
+        memo = np.ascontiguousarray(store.memo[:, slots])
+        numbers = np.ascontiguousarray(store.numbers[:, slots])
+        overflow, heads = status[:, 0].sum(), np.empty(n, np.int64)
+        rule = self.rows, float(config.confidence), config.max_tuples or NO_LIMIT
+        sizes, out = (self.rows, self._limit), np.empty((len(self._sums), n), MOMENTS)
+        counts = Laws(np.zeros(n + 1 if self._counts else 0, np.int64), *_nothing())
+        none = Laws(np.empty(0, np.int64), *_nothing())
+        laws = [Laws(np.zeros(n + 1, np.int64), *_nothing()) for _ in self._extremes]
+        sums = [column(groups, of) for of in self._sums]
+        extremes = [column(groups, of) for of in self._extremes]
+        for span, work, fresh in self._spans(slots, groups, codes):
+            work.boundary = move_boundaries(work.boundary, groups, span, fresh, rule, status, heads)
+            for k, value in enumerate(sums):
+                given = groups, value, span, fresh, sizes, heads, memo[k], numbers[k], out[k]
+                wanted = counts if k == 0 else none
+                work.sums[k], wanted = move_sums(work.sums[k], *given, wanted)
+                counts = wanted if k == 0 else counts
+            for k, value in enumerate(extremes, len(sums)):
+                i, own = k - len(sums), (memo[k], numbers[k])
+                work.extremes[i], laws[i] = move_extremes(
+                    work.extremes[i], groups, value, span, fresh, sizes, heads, *own, laws[i]
+                )
+        store.status[slots, 1:] = status
+        self.overflow += int(status[:, 0].sum() - overflow)
+        measured = self._measured(groups, heads, codes, memo, out, counts, laws)
+        store.memo[:, slots], store.numbers[:, slots] = memo, numbers
+        return heads, measured
 
-    def _moves_together(self, code: int) -> bool:
-        """True if a group is new or at rest, and need not be made ready."""
-        if self._short is None:
-            return False
-        group = self._groups.get(code, self._fresh)
-        return isinstance(group, np.ndarray) and self._short.takes(group)
-
-    def _extend_together(
-        self, groups: dict[int, Ints], rows: Ints, batch: list[Any]
-    ) -> tuple[Ints, list[Measured]]:
-        """Held counts and answers after each arrival of some groups; rows : theirs, in turn."""
-        assert self._short is not None
-        rested = [self._groups.get(code, self._fresh) for code in groups]
-        begin = offsets_of([own.size for own in groups.values()])
-        moved = self._short.extend(rested, begin, rows, batch)
-        self._groups.update(zip(groups, moved.groups, strict=True))
-        self.overflow += moved.overflow
-        return moved.held, self._measured(BatchResult(moved.moments, {}))
-
-    def _measured(self, moved: BatchResult) -> list[Measured]:
-        measured = {
-            of: self.options.measured(moved.moments.get(of), moved.laws.get(of))
+    def _measured(
+        self, groups: Groups, heads: Ints, codes: list[int], memo: Ints, out: np.ndarray,
+        counts: Laws, extremes: list[Laws],
+    ) -> dict[Aggregate, Measured]:  # fmt: skip
+        n, one, exact = heads.size, np.ones(heads.size), np.full(heads.size, np.nan)
+        moments: dict[Aggregate, Moments] = {}
+        laws: dict[Aggregate, Iterable[FiniteLaws]] = {}
+        for of, row in zip(self._sums, out, strict=True):
+            moments[of] = row["sum_mean"], np.sqrt(row["sum_variance"]), one
+            moments[Aggregate("count")] = row["count"], np.sqrt(row["count_variance"]), one
+            if of in self._averages:
+                average = row["average"], np.sqrt(row["average_variance"])
+                moments[Aggregate("avg", of.attribute)] = *average, row["average_existence"]
+        number = None
+        if self._counts:
+            end = counts.places[-1]
+            number = FiniteLaws(counts.places, counts.prob[:end], counts.value[:end], exact)
+            laws[Aggregate("count")] = [number]
+        for of, (places, prob, value) in zip(self._extremes, extremes, strict=True):
+            laws[of] = [FiniteLaws(places, prob[: places[-1]], value[: places[-1]], exact)]
+        for k, of in enumerate(self._bounds, self._middles):
+            total, lifted = np.empty(n), np.empty((3, groups.existence.size))
+            lift(groups.tuples.offsets, groups.tuples.prob, column(groups, of), lifted)
+            move_running_sums(lifted[1], groups, heads, memo[k], total)
+            moments[of] = total, np.zeros(n), one
+            laws[of] = [FiniteLaws(np.arange(n + 1), one, total, exact)]
+        for k, law in enumerate(self._laws, self._middles + len(self._bounds)):
+            known = number if law.of.function == "count" else None
+            laws[law.of] = law.after(
+                groups, heads, memo[k], known, lambda j: self._work(codes[j]).worlds
+            )
+        return {
+            of: self.options.measured(moments.get(of), laws.get(of))
             for of in dict.fromkeys(self.aggregates)
         }
-        return [measured[of] for of in self.aggregates]
 
-    @cached_property
-    def _short(self) -> ShortWindows | None:
-        """Return what moves groups together, if these windows are short enough for it."""
-        given = self.config
-        if not ShortWindows.serves(self.rows, given.method, self._kept):
-            return None
-        return ShortWindows(self.rows, given.confidence, given.max_tuples, self._kept)
+    def _spans(
+        self, slots: Ints, groups: Groups, codes: list[int]
+    ) -> Iterator[tuple[tuple[int, int], Work, bool]]:
+        """Yield (first and end group, their work, True if it must be rebuilt), in order.
 
-    @cached_property
-    def _fresh(self) -> Ints:
-        """A group that has seen nothing, at rest."""
-        return self._new_group().rest()
+        Consecutive groups with short windows share one work.
+        """
+        alone = np.diff(groups.begin) > SHORT_HELD
+        if self.rows > SHORT_ROWS:
+            alone[:] = True
+        places = np.flatnonzero(alone)
+        cuts = np.unique(np.concatenate([[0, alone.size], places, places + 1]))
+        for first, end in pairwise(cuts.tolist()):
+            if not alone[first]:
+                yield (first, end), self._scratch, True
+                continue
+            work, arrived = self._work(codes[first]), int(self.store.status[slots[first], 0])
+            if work.arrived < 0:
+                work.sums, work.extremes = (new := self._new_work()).sums, new.extremes
+            fresh = work.arrived != arrived
+            work.arrived = arrived + int(groups.arrivals[end] - groups.arrivals[first])
+            yield (first, end), work, fresh
 
-    def _checked(self, code: Any, offsets: Any, prob: Any, values: Any) -> tuple:
+    def _new_work(self) -> Work:
+        return Work(
+            empty_boundary(),
+            [empty_stacks(self.rows, of in self._averages) for of in self._sums],
+            [empty_extremes(self.rows, SIGN[of.function]) for of in self._extremes],
+        )
+
+    def _work(self, code: int) -> Work:
+        """Return a group's cache as the latest one; evict the oldest ones over the limit."""
+        work = self._works.pop(code, None) or Work(empty_boundary(), [], [])
+        self._bytes += next(reversed(self._works.values()), work).grown()
+        while self._bytes > MOST_BYTES and self._works:
+            self._bytes -= self._works.pop(next(iter(self._works))).size
+        self._works[code] = work
+        return work
+
+    def _checked(
+        self, code: Any, offsets: Any, prob: Any, values: Any
+    ) -> tuple[Ints, PackedTuples]:
         code = np.require(code, np.int64, ["C", "W"])
         if code.ndim != 1 or code.min(initial=0) < 0:
             raise ValueError("`codes` must be an array [n] of group numbers from 0")
@@ -312,31 +314,8 @@ class CountWindowAggregate(GroupedWindows):
             raise ValueError("`prob` of a tuple's alternatives must add up to at most 1")
         if np.isinf(table).any():
             raise ValueError("`values` must be finite, or NaN for no value; got an infinite one")
-        return code, offsets, np.minimum(prob, 1.0), table.T
+        return code, PackedTuples(offsets, np.minimum(prob, 1.0), table)
 
 
-class WorldBudget:
-    """Forgets the worlds of groups that had no arrival for longest, beyond MOST_BYTES.
-
-    No answer depends on it: worlds that are begun anew are the same.
-    """
-
-    def __init__(self) -> None:
-        self._kept: dict[int, tuple[MovingAggregates, int]] = {}  # by group, latest arrival last
-        self._bytes = 0
-
-    def forget(self, code: int) -> None:
-        """A group is no more."""
-        self._bytes -= self._kept.pop(code, (None, 0))[1]
-
-    def arrived(self, code: int, moving: MovingAggregates) -> None:
-        """A group has had arrivals."""
-        self._bytes -= self._kept.pop(code, (moving, 0))[1]
-        size = moving.world_bytes
-        if size:
-            self._kept[code] = moving, size
-            self._bytes += size
-        while self._bytes > MOST_BYTES and len(self._kept) > 1:
-            oldest, size = self._kept.pop(next(iter(self._kept)))
-            oldest.forget_worlds()
-            self._bytes -= size
+def _nothing() -> tuple[Floats, Floats]:
+    return np.empty(0), np.empty(0)

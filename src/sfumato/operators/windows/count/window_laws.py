@@ -1,64 +1,175 @@
-"""The tuples of a count window as kernels take them."""
+"""Distributions of a count window's aggregates: exact while small, else from sampled worlds.
 
-from __future__ import annotations
+Sampled worlds move with every arrival. A world is a function of the seed, its number and the held
+tuples. Rebuilt worlds are therefore identical to cached ones, and worlds are not saved.
+"""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from sfumato.kernels.laws.tuples import AttributeTuples, WindowTuples
-from sfumato.operators.laws.aggregate import Aggregate, Floats, Ints
+from sfumato.kernels.laws.sampled_worlds import Drawn, tuple_hashes
+from sfumato.kernels.laws.statistics import (
+    AVERAGE,
+    QUANTILE,
+    SUM,
+    exact_laws,
+    result_existences,
+    sampled_statistics,
+)
+from sfumato.kernels.laws.tuples import AttributeTuples
+from sfumato.kernels.windows.count.count_groups import Groups
+from sfumato.kernels.windows.count.count_worlds import (
+    QUANTILE_WORLD,
+    TOTAL_WORLD,
+    RankedAlternatives,
+    WorldArrivals,
+    WorldTotals,
+    slide_quantiles,
+    slide_totals,
+)
+from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.laws.finite_laws import (
+    OF_VALUES,
+    STATISTICS,
+    FiniteLaws,
+    LawOptions,
+    law_limits,
+)
+
+MOST_NUMBERS = 250_000  # samples per part, which stay in a fast cache
+MOST_LAWS = 256  # distributions per part
 
 
-@dataclass(frozen=True)
-class WindowArrivals:
-    """The tuples of one window in order: those held before, then the arrivals.
+def column(groups: Groups, of: Aggregate) -> Floats:
+    """Return an aggregate's values; a count sums ones, with 0 for NaN."""
+    if of.attribute is None:
+        return np.zeros(groups.tuples.prob.size)
+    values = groups.tuples.values[of.attribute]
+    return np.where(np.isnan(values), 0.0, 1.0) if of.function == "count" else values
 
-    offsets : int64[n + 1], prob : float64[...], values : float64[..., a], NaN for no value
-    first : stream index of position 0; begin : position of the first arrival
-    heads : int64[n - begin], position of the oldest tuple held after each arrival
+
+class WindowLaws:
+    """Distributions of one aggregate after each arrival.
+
+    of : sum, avg, count of an attribute, or a function in LISTED
+    rows : of the window; limit : int, most tuples it may hold, if fewer; options : of the worlds
+
+    Exact distributions are recomputed at each arrival. If a sum has too many states, worlds are
+    sampled until all the tuples that caused this have left the window. Attempts therefore cost O(1)
+    per arrival, and their times depend only on the stream.
     """
 
-    offsets: Ints
-    prob: Floats
-    values: Floats
-    first: int
-    begin: int
-    heads: Ints
+    def __init__(self, of: Aggregate, rows: int, limit: int, options: LawOptions) -> None:
+        self.of, self.rows, self.options = of, rows, options
+        self._what, self._share = STATISTICS.get(of.function, SUM), float(of.argument or 0.0)
+        # Tuples per block of `WorldTotals`: the least power of 2 from sqrt(limit), at most 64.
+        self._shift = next(shift for shift in range(7) if 4**shift >= limit or shift == 6)
 
-    def column(self, aggregate: Aggregate) -> Floats:
-        """The values an aggregate is over; to count values is to sum ones, none being 0."""
-        if aggregate.attribute is None:
-            return np.zeros(self.prob.size)
-        column = np.ascontiguousarray(self.values[:, aggregate.attribute])
-        return np.where(np.isnan(column), 0.0, 1.0) if aggregate.function == "count" else column
+    def after(
+        self, groups: Groups, heads: Ints, untried: Ints, counts: FiniteLaws | None, worlds: Any
+    ) -> Iterator[FiniteLaws]:
+        """Yield the distributions in parts.
 
-    def of(self, aggregate: Aggregate) -> WindowTuples:
-        """The tuples with the aggregate's values, as kernels take them."""
-        return WindowTuples(self.offsets, self.prob, self.column(aggregate), self.first)
+        heads : int64[arrivals], positions in the group    untried : int64[g], updated
+        counts : distributions of the number of tuples, for a count of values
+        worlds : function that returns the cached worlds of group j
+        """
+        n, values, tuples = heads.size, column(groups, self.of), groups.tuples
+        of = AttributeTuples(tuples.offsets, tuples.prob, values)
+        group = np.repeat(np.arange(groups.first.size), np.diff(groups.arrivals))
+        lows = groups.begin[group] + heads
+        ends = np.arange(n) - groups.arrivals[group + 1] + groups.begin[group + 1] + 1
+        plain = np.zeros(n, np.bool_)
+        if counts is not None:  # windows without missing values have the distribution of count(*)
+            missing = np.isnan(tuples.values[self.of.attribute]).cumsum()
+            missing = np.concatenate([[0], missing])[tuples.offsets]
+            plain = missing[ends] == missing[lows]
+        step = min(MOST_LAWS, max(1, MOST_NUMBERS // self.options.samples))
+        first = groups.first - groups.begin[:-1]
+        for begin in range(0, n, step):
+            rows = np.arange(begin, min(begin + step, n))
+            parts, orders = [], []
+            if plain[rows].any():
+                orders.append(rows[plain[rows]])
+                parts.append(counts.take(orders[-1]))  # type: ignore[union-attr]
+                rows = rows[~plain[rows]]
+            places, prob, value, done = exact_laws(
+                self._what, self._share, of, lows[rows], ends[rows], self.rows, law_limits(),
+                group[rows], first, untried,
+            )  # fmt: skip
+            if done.any():
+                orders.append(rows[done])
+                parts.append(FiniteLaws(places, prob, value, np.full(rows.size, np.nan)).take(done))
+            rows = rows[~done]
+            if rows.size:
+                exists = result_existences(self._what, of, lows[rows], ends[rows], self.rows)
+                cuts = np.flatnonzero((np.diff(rows) > 1) | (np.diff(group[rows]) > 0)) + 1
+                samples = np.concatenate([
+                    self._sampled(groups, of, heads, run, int(group[run[0]]), worlds)
+                    for run in np.split(rows, cuts)
+                ])  # fmt: skip
+                orders.append(rows)
+                exact = self.of.function in ("quantile", *OF_VALUES)
+                parts.append(FiniteLaws.of_samples(samples, exists, exact))
+            yield FiniteLaws.joined(parts).take(np.argsort(np.concatenate(orders)))
 
-    @property
-    def indices(self) -> Ints:
-        """Stream index of every tuple."""
-        return np.arange(self.first, self.first + self.offsets.size - 1)
+    def _sampled(
+        self, groups: Groups, of: AttributeTuples, heads: Ints, rows: Ints, j: int, worlds: Any
+    ) -> Floats:
+        """Return the aggregate in every world after consecutive arrivals of one group.
 
-    def tuples(self, aggregate: Aggregate) -> AttributeTuples:
-        """The tuples with the aggregate's values."""
-        return AttributeTuples(self.offsets, self.prob, self.column(aggregate))
+        Worlds that are not cached begin with the tuples held before the arrivals.
+        """
+        row, arrival = int(rows[0]), int(groups.arrivals[j])
+        first = int(groups.begin[j + 1]) - int(groups.arrivals[j + 1])  # position of arrival 0
+        head = int(heads[row - 1]) if row > arrival else 0
+        low, end = int(groups.begin[j]) + head, first + int(rows[-1]) + 1
+        begins = of.offsets[low : end + 1]
+        flat = slice(begins[0], begins[-1])
+        tuples = AttributeTuples(begins - begins[0], of.prob[flat], of.value[flat])
+        index, samples = int(groups.first[j]) + head, self.options.samples
+        hashes = tuple_hashes(self.options.seed, np.arange(index, index + end - low))
+        drawn = Drawn(tuples, hashes, index)
+        arriving = WorldArrivals(first + row - low, heads[rows] - head, self.rows)
+        if self._what not in (SUM, AVERAGE, QUANTILE):
+            ends = np.arange(arriving.begin, end - low) + 1
+            of_all = self._what, self._share, drawn, arriving.heads, ends, self.rows, samples
+            return sampled_statistics(*of_all)
+        held = WorldArrivals(0, np.zeros(arriving.begin, np.int64), self.rows)
+        kept = worlds(j)
+        state, upto = kept.get(self, (None, 0))
+        if upto != index + arriving.begin:
+            state = None
+        out, none = np.empty((rows.size, samples)), np.empty((0, 0))
+        if self._what == QUANTILE:
+            order = np.argsort(tuples.value, kind="stable")
+            order = order[: order.size - np.count_nonzero(np.isnan(tuples.value))]
+            owner = np.repeat(np.arange(end - low), np.diff(tuples.offsets))[order]
+            ranked = RankedAlternatives(order, owner)
+            if state is None:
+                state = np.zeros(samples, QUANTILE_WORLD)
+                state["head"] = index
+                slide_quantiles(state, drawn, ranked, held, self._share, none)
+            slide_quantiles(state, drawn, ranked, arriving, self._share, out)
+        else:
+            room = ((index + end - low - 1) >> self._shift) - (index >> self._shift) + 2
+            if state is None or state.blocks.shape[1] < room:
+                state = self._fresh(index, room)
+                slide_totals(state, drawn, held, self._what == AVERAGE, none)
+            slide_totals(state, drawn, arriving, self._what == AVERAGE, out)
+        kept[self] = state, index + end - low
+        return out
 
-    def gaps(self, attribute: int) -> np.ndarray:
-        """bool[n - begin], whether a tuple held after the arrival may be without a value."""
-        missing = np.zeros(self.prob.size + 1, np.int64)
-        np.cumsum(np.isnan(self.values[:, attribute]), out=missing[1:])
-        ends = self.offsets[self.begin + 1 :]
-        return missing[ends] > missing[self.offsets[self.heads]]
-
-    def part(self, begin: int, end: int) -> WindowArrivals:
-        """Arrivals begin ... end - 1 alone, after the tuples held just before them."""
-        head = int(self.heads[begin - 1]) if begin else 0
-        offsets = self.offsets[head : self.begin + end + 1]
-        some = slice(offsets[0], offsets[-1])
-        return WindowArrivals(
-            offsets - offsets[0], self.prob[some], self.values[some], self.first + head,
-            self.begin + begin - head, self.heads[begin:end] - head,
-        )  # fmt: skip
+    def _fresh(self, first: int, room: int) -> WorldTotals:
+        samples = self.options.samples
+        worlds = np.zeros(samples, TOTAL_WORLD)
+        worlds["head"], worlds["block"] = first, -1
+        return WorldTotals(
+            worlds=worlds,
+            blocks=np.zeros((samples, 1 << (room - 1).bit_length())),
+            rest=np.zeros((samples, (1 << self._shift) + 1)),
+            following=np.zeros((samples, (1 << self._shift) + 1), np.uint8),
+        )

@@ -1,0 +1,76 @@
+"""Join of two uncertain windows by a grid over the tuples' regions (Index-Match, Grid)."""
+
+import numpy as np
+
+from sfumato.kernels.arrays import sort_slots
+from sfumato.kernels.compile import compiled_ieee, lean_inline
+from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
+from sfumato.kernels.joins.match_probability import (
+    UNDECIDED,
+    match_probability,
+    quick_probability,
+    widest_reach,
+)
+from sfumato.kernels.joins.regions import ball_of, prunes
+from sfumato.kernels.joins.similarity_nested import FOUND, add_found
+from sfumato.kernels.joins.tuple_store import widest_window
+from sfumato.kernels.signals import after_signals
+
+
+@lean_inline
+def _filter(tuples, u, slots, n, criterion):
+    """Keep the slots[:n] that regions do not prune, ascending and distinct; return their number."""
+    # Read from `tuples` once: each access costs two atomic reference counts per array.
+    summary, rounding, m = tuples.summary, tuples.rounding, 0
+    d, within = criterion.d, criterion.within
+    for i in range(n):
+        v = slots[i]
+        if not prunes(summary, u, v, d, widest_reach(within, rounding[u] + rounding[v])):
+            slots[m] = v
+            m += 1
+    sort_slots(slots, m)
+    distinct = min(m, 1)
+    for i in range(1, m):
+        if slots[i] != slots[i - 1]:
+            slots[distinct] = slots[i]
+            distinct += 1
+    return distinct
+
+
+@compiled_ieee
+def join_indexed(store, batch, criterion, counts):
+    """Return pairs of each arrival and tuples then held opposite with Pr(match) >= probability.
+
+    As `join_nested`, over a store with a grid; the `summary` lines of the arrivals are written.
+    Cost: O(1) per tuple to index, then the tuples in the cells visited, then the samples of the
+    candidates that regions do not prune; O(tuples held) if cells do not help.
+    Source: B, sections 5 and 6 (OP, SP, Grid, r_max); A, section 6.2.1 (Index-Match).
+    """
+    d, widest = criterion.d, widest_window(store.windows)
+    candidates = np.empty(widest, np.int64)
+    # Read from the store once: each access costs two atomic reference counts per array.
+    tuples, windows, code, slots = store.tuples, store.windows, batch.code, batch.slots
+    head, tail, largest = windows.head, windows.tail, windows.rounding
+    found, n, steps, centre = np.empty(64, FOUND), 0, np.int64(0), store.grid.centre
+    for i in range(code.size):
+        u, w, o = slots[i], code[i], opposite(store, code[i])
+        pass_time(store, o, batch.time[i])
+        radius = widest_reach(criterion.within, largest[w] + largest[o])
+        radius += ball_of(tuples.summary, u, d, centre)
+        reached = search(store, o, radius, candidates)
+        left = _filter(tuples, u, candidates, reached, criterion)
+        counts[0].pairs += tail[o] - head[o]
+        counts[0].visited += reached
+        counts[0].candidates += left
+        steps += reached
+        for c in range(left):
+            v = candidates[c]
+            steps = after_signals(steps + tuples.samples[u] * tuples.samples[v])
+            total = quick_probability(tuples, u, v, criterion)
+            if total == UNDECIDED:
+                total = match_probability(tuples, u, v, criterion)
+            if total >= 0.0:
+                found = add_found(found, n, i, o, v, tail[o], total)
+                n += 1
+        enter(store, batch, i)
+    return found[:n]

@@ -1,0 +1,175 @@
+"""Allocation of slots for arrivals in the windows of a store, and eviction from the windows."""
+
+import numpy as np
+
+from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.joins.grid import empty_grid, index_window, unlink_window
+from sfumato.kernels.joins.tuple_store import (
+    Store,
+    StoreWindows,
+    block_size,
+    copy_line,
+    empty_tuples,
+    write_block,
+)
+
+
+@compiled_ieee
+def empty_store(d, columns, rows, within, span, task, tasks):
+    """Return a store without windows; `columns`, `rows` of summaries and boxes, see `Store`."""
+    none = np.empty(0, np.int64)
+    return Store(
+        empty_tuples(0, 0, columns, rows),
+        StoreWindows(none, none, none, none, none, np.empty(0)),
+        empty_grid(0, 0, d),
+        within, span, np.zeros(span.size, np.int64), np.zeros(2, np.int64), task, tasks, d,
+    )  # fmt: skip
+
+
+@lean
+def _room_for(held, arriving):
+    """Return the slots for a window so that moving it again costs O(1) amortised per arrival."""
+    return 2 * (held + arriving) + 8 if held + arriving > 0 else 0
+
+
+@lean
+def _copy_window(store, w, tuples, base, room):
+    """Copy the lines of a window to `base` and update its place."""
+    windows = store.windows
+    held = windows.tail[w] - windows.head[w]
+    windows.rounding[w] = 0.0
+    for i in range(held):
+        copy_line(store.tuples, windows.head[w] + i, tuples, base + i)
+        windows.rounding[w] = max(windows.rounding[w], tuples.rounding[base + i])
+    windows.base[w], windows.capacity[w] = base, room
+    windows.head[w], windows.tail[w] = base, base + held
+
+
+@compiled_ieee
+def make_room(store, code, places):
+    """Move windows so that arrivals fit at the end of each; return True if all fit.
+
+    code : int64[n], windows of the arrivals, all known    places : int64, places of their blocks
+    O(n + tuples moved).
+    """
+    windows, used, tuples = store.windows, store.used, store.tuples
+    fits = used[0] + places <= tuples.blocks.size
+    for w in code:
+        windows.arriving[w] += 1
+    for w in code:
+        arriving, held = windows.arriving[w], windows.tail[w] - windows.head[w]
+        windows.arriving[w] = 0
+        if windows.tail[w] + arriving > windows.base[w] + windows.capacity[w]:
+            room = _room_for(held, arriving)
+            fits = fits and used[1] + room <= tuples.at.size
+            if fits:
+                unlink_window(store, w)
+                _copy_window(store, w, tuples, used[1], room)
+                used[1] += room
+                index_window(store, w)
+    return fits
+
+
+@compiled_ieee
+def renewed(store, code, places):
+    """Copy the store to new arrays with room for arrivals, as in `make_room`, and for new windows.
+
+    O(samples held + windows).
+    """
+    old, streams, known, d = (
+        store.tuples,
+        store.span.size,
+        store.windows.head.size,
+        store.dimensions,
+    )
+    count = known
+    for w in code:
+        count = max(count, (w // streams + 1) * streams)
+    count = max(count, 2 * known) if count > known else known
+    lines = np.zeros((5, count), np.int64)
+    windows = StoreWindows(lines[0], lines[1], lines[2], lines[3], lines[4], np.zeros(count))
+    windows.head[:known], windows.tail[:known] = store.windows.head, store.windows.tail
+    for w in code:
+        windows.arriving[w] += 1
+    slots = 0
+    for w in range(count):
+        slots += _room_for(windows.tail[w] - windows.head[w], windows.arriving[w])
+        for s in range(windows.head[w], windows.tail[w]):
+            places += block_size(d, old.samples[s])
+    tuples = empty_tuples(2 * slots, 2 * places, old.summary.shape[1], old.box.shape[0])
+    grid, used = (
+        empty_grid(2 * slots if store.within >= 0.0 else 0, count, d),
+        np.zeros(2, np.int64),
+    )
+    about = store.within, store.span, store.held, used, store.task, store.tasks, d
+    before, after = Store(old, windows, grid, *about), Store(tuples, windows, grid, *about)
+    for w in range(count):
+        room = _room_for(windows.tail[w] - windows.head[w], windows.arriving[w])
+        windows.arriving[w] = 0
+        _copy_window(before, w, tuples, used[1], room)
+        used[1] += room
+        for s in range(windows.head[w], windows.tail[w]):
+            at, size = tuples.at[s], block_size(d, tuples.samples[s])
+            tuples.blocks[used[0] : used[0] + size] = old.blocks[at : at + size]
+            tuples.at[s] = used[0]
+            used[0] += size
+        index_window(after, w)
+    return after
+
+
+@lean
+def index_windows(store):
+    """Index all windows of a restored store. O(tuples held)."""
+    for w in range(store.windows.head.size):
+        index_window(store, w)
+
+
+@lean
+def write_batch(store, batch, rows):
+    """Assign slots to arrivals at the ends of their windows and write them; windows do not move.
+
+    rows : int64[streams], tuples per window; `begins` is written as if all tuples surely existed
+    Every window has room. O(samples * d).
+    """
+    tuples, windows, code = store.tuples, store.windows, batch.code
+    streams = store.span.size
+    for i in range(code.size):
+        w = code[i]
+        s = windows.tail[w] + windows.arriving[w]
+        windows.arriving[w] += 1
+        batch.slots[i] = s
+        batch.begins[i] = max(windows.head[w], s + 1 - rows[w % streams])
+        tuples.number[s], tuples.time[s] = batch.number[i], batch.time[i]
+        tuples.existence[s] = batch.existence[i]
+        store.used[0] = write_block(
+            tuples, s, store.used[0], batch.prob, batch.points, batch.offsets[i],
+            batch.offsets[i + 1],
+        )  # fmt: skip
+        windows.rounding[w] = max(windows.rounding[w], tuples.rounding[s])
+    for w in code:
+        windows.arriving[w] = 0
+
+
+@compiled_ieee
+def expired(store, heads, batch):
+    """Return the tuples evicted by a batch, by arrival: (arrival, stream, numbers).
+
+    heads : int64[windows], `head` of the windows before the batch; overwritten
+    The batch must be joined, with its tuples in their slots.
+    """
+    tuples, streams = store.tuples, store.span.size
+    total = (store.windows.head - heads).sum()
+    arrival, number = np.empty(total, np.int64), np.empty(total, np.int64)
+    stream, n = np.empty(total, np.int64), 0
+    for i in range(batch.code.size):
+        key = batch.code[i] // streams * streams
+        for w in range(key, key + streams):
+            oldest = batch.time[i] - store.span[w - key]
+            while heads[w] < store.windows.tail[w] and (
+                (tuples.time[heads[w]] <= oldest)
+                or (w == batch.code[i] and heads[w] < batch.begins[i])
+            ):
+                arrival[n], stream[n], number[n] = i, w - key, tuples.number[heads[w]]
+                heads[w] += 1
+                n += 1
+    return arrival, stream, number

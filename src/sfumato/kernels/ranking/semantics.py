@@ -1,0 +1,195 @@
+"""The answers for several k under one of the semantics, or for streams."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sfumato.kernels.arrays import kth_smallest
+from sfumato.kernels.compile import compiled
+from sfumato.kernels.ranking.ranked_items import (
+    best_of_columns,
+    expected_keys,
+    expected_ranks,
+    exponential_ranks,
+    front_probabilities,
+    leading_scores,
+    likeliest_at_ranks,
+    round_digits,
+    round_probability,
+    weighted_ranks,
+)
+from sfumato.kernels.ranking.u_topk import (
+    likeliest_vector,
+    likeliest_vector_of_tuples,
+    ordered_units,
+)
+from sfumato.kernels.tolerances import CERTAIN
+
+# Codes of the semantics, in the order of operators.ranking.semantics.SEMANTICS.
+PK_TOPK, PT_K, U_TOPK, U_KRANKS, EXPECTED_RANK, PRF, PRFE = range(7)
+
+
+class RankingQuestion(NamedTuple):
+    """Code of the semantics; the least Pr_k of PT-k or alpha of PRFe; float64[], weights of PRF."""
+
+    semantics: int
+    number: float
+    weights: np.ndarray
+
+
+class Rankings(NamedTuple):
+    """The answers for several k in turn: k number c has offsets[c] ... offsets[c + 1].
+
+    rank : int64, 1, 2, ...;  tuples : int64
+    score : float64, of the tuple's most probable alternative
+    value : float64, Pr_k; under U-Topk the probability of the whole vector, under U-kRanks the
+        probability of this rank, else the expected rank or the sum by which tuples are ranked
+    stream : int64, -1 unless streams are ranked
+    """
+
+    offsets: np.ndarray
+    rank: np.ndarray
+    tuples: np.ndarray
+    score: np.ndarray
+    value: np.ndarray
+    stream: np.ndarray
+
+
+@compiled
+def _ranked(items, offsets, tuples, value):
+    """Return the `Rankings` of tuples in their order, without tuples that are -1."""
+    kept = np.flatnonzero(tuples >= 0)
+    rank = np.empty(tuples.size, np.int64)
+    for c in range(offsets.size - 1):
+        for i in range(offsets[c], offsets[c + 1]):
+            rank[i] = i - offsets[c] + 1
+    chosen = tuples[kept]
+    return Rankings(
+        np.searchsorted(kept, offsets), rank[kept], chosen, leading_scores(items)[chosen],
+        value[kept], np.full(kept.size, -1),
+    )  # fmt: skip
+
+
+@compiled
+def _prefixes(items, tuples, value, ks):
+    """Return the first k of an order of tuples, for each of `ks`."""
+    offsets = np.zeros(ks.size + 1, np.int64)
+    for c in range(ks.size):
+        offsets[c + 1] = offsets[c] + min(ks[c], tuples.size)
+    places = np.empty(offsets[ks.size], np.int64)
+    for c in range(ks.size):
+        places[offsets[c] : offsets[c + 1]] = np.arange(offsets[c + 1] - offsets[c])
+    return _ranked(items, offsets, tuples[places], value[places])
+
+
+@compiled
+def _at_least(values, least):
+    """Return places of values that reach a probability, greatest first; ties keep their order."""
+    enough = np.flatnonzero((values >= least) | (values >= 1.0 - CERTAIN))
+    return enough[np.argsort(-round_probability(values[enough]), kind="mergesort")]
+
+
+@compiled
+def _vectors(items, ks):
+    """Return the `Rankings` by U-Topk; `offsets` is empty if the search for a vector gave up."""
+    offsets = np.zeros(ks.size + 1, np.int64)
+    most = np.minimum(ks, items.tuples).sum()
+    tuples, value = np.empty(most, np.int64), np.empty(most)
+    ordered = ordered_units(items, np.argsort(items.key, kind="mergesort"))
+    for c in range(ks.size):
+        if items.single:
+            found, chance, _ = likeliest_vector(ordered, ks[c], False)
+        else:
+            found, chance = likeliest_vector_of_tuples(items, expected_keys(items), ks[c], False)
+            if chance < 0.0:
+                offsets = offsets[:0]
+                break
+        offsets[c + 1] = offsets[c] + found.size
+        tuples[offsets[c] : offsets[c + 1]] = found
+        value[offsets[c] : offsets[c + 1]] = chance
+    end = offsets[-1] if offsets.size else 0
+    return _ranked(items, offsets, tuples[:end], value[:end])
+
+
+@compiled
+def rank_items(items, ks, question):
+    """Return the `Rankings` for all of `ks`, int64[c], ascending.
+
+    Values equal to 12 digits are ordered by expected key, then by tuple.  `offsets` is empty if
+    U-Topk gave up.  Cost: as for the greatest k; under U-Topk, as for each k separately.
+    """
+    code, most = question.semantics, ks[ks.size - 1]
+    if code == PK_TOPK:
+        tuples, values = front_probabilities(items, ks)
+        offsets, places = best_of_columns(values, ks)
+        value = np.empty(places.size)
+        for c in range(ks.size):
+            for i in range(offsets[c], offsets[c + 1]):
+                value[i] = values[places[i], c]
+        value[value >= 1.0 - CERTAIN] = 1.0
+        return _ranked(items, offsets, tuples[places], value)
+    if code == PT_K:
+        tuples, values = front_probabilities(items, ks)
+        offsets = np.zeros(ks.size + 1, np.int64)
+        places, value = np.empty(values.size, np.int64), np.empty(values.size)
+        for c in range(ks.size):
+            column = values[:, c].copy()
+            best = _at_least(column, question.number)
+            offsets[c + 1] = offsets[c] + best.size
+            places[offsets[c] : offsets[c + 1]] = best
+            value[offsets[c] : offsets[c + 1]] = column[best]
+        places, value = places[: offsets[ks.size]], value[: offsets[ks.size]]
+        value[value >= 1.0 - CERTAIN] = 1.0
+        return _ranked(items, offsets, tuples[places], value)
+    if code == U_TOPK:
+        return _vectors(items, ks)
+    if code == U_KRANKS:
+        tuples, value = likeliest_at_ranks(items, most)
+        return _prefixes(items, tuples, value, ks)
+    if code == EXPECTED_RANK:
+        values = expected_ranks(items)
+    elif code == PRF:
+        values = weighted_ranks(items, question.weights)
+    else:
+        values = exponential_ranks(items, question.number)
+    if not values.size:
+        return _prefixes(items, np.empty(0, np.int64), values, ks)
+    worth = np.empty(values.size)
+    for t in range(values.size):
+        worth[t] = round_digits(values[t] if code == EXPECTED_RANK else -values[t])
+    count = min(most, values.size)
+    near = np.flatnonzero(worth <= kth_smallest(worth.copy(), worth.size, count - 1))
+    order = near[np.argsort(expected_keys(items)[near], kind="mergesort")]
+    order = order[np.argsort(worth[order], kind="mergesort")][:count]
+    return _prefixes(items, order, values[order], ks)
+
+
+@compiled
+def rank_streams(items, streams, ks):
+    """Return for each k the k streams of highest Pr_k, summed over their tuples.
+
+    streams : int64[tuples], the stream of each tuple;  ks : as in `rank_items`
+    `score` and `tuples` belong to the stream's tuple of highest Pr_k. Equal sums are in ascending
+    order of stream.  Source: D, section 9.
+    """
+    tuples, values = front_probabilities(items, ks)
+    ids = np.unique(streams)
+    total, most = np.zeros((ids.size, ks.size)), np.full((ids.size, ks.size), -1.0)
+    leader = np.zeros((ids.size, ks.size), np.int64)
+    for x in range(tuples.size):
+        s = np.searchsorted(ids, streams[tuples[x]])
+        for c in range(ks.size):
+            total[s, c] += values[x, c]
+            if values[x, c] > most[s, c]:
+                leader[s, c], most[s, c] = tuples[x], values[x, c]
+    for t in range(items.tuples):  # streams with probability 0 are included too
+        s = np.searchsorted(ids, streams[t])
+        if most[s, 0] < 0.0:
+            leader[s, :], most[s, :] = t, 0.0
+    offsets, places = best_of_columns(total, ks)
+    chosen, value = np.empty(places.size, np.int64), np.empty(places.size)
+    for c in range(ks.size):
+        for i in range(offsets[c], offsets[c + 1]):
+            chosen[i], value[i] = leader[places[i], c], total[places[i], c]
+    found = _ranked(items, offsets, chosen, value)
+    return Rankings(offsets, found.rank, chosen, found.score, value, ids[places])

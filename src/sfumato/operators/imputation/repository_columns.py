@@ -1,0 +1,106 @@
+"""Checks of the columns of a repository."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.operators.arrays import Floats
+
+MOST_ATTRIBUTES = 62  # one bit each in a mask
+
+
+def finite(name: str, values: npt.ArrayLike) -> Floats:
+    """Return a contiguous float64 matrix [n, d] of finite values, or raise ValueError."""
+    matrix = np.require(values, np.float64, ["C", "W"])
+    if matrix.ndim != 2 or not len(matrix):
+        raise ValueError(
+            f"`{name}` must have shape (rows, attributes), with rows; got {matrix.shape}"
+        )
+    bad = np.argwhere(~np.isfinite(matrix))
+    if len(bad):
+        row, column = bad[0].tolist()
+        raise ValueError(
+            f"`{name}` must be finite: row {row}, attribute {column} is {matrix[row, column]}; "
+            "a repository has complete rows only"
+        )
+    return matrix
+
+
+def columns_of(
+    repository: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequence[str] | None
+) -> tuple[tuple[str, ...], Floats]:
+    """Return names and rows float64[N, D] of a repository in either form. Raises ValueError."""
+    if isinstance(repository, Mapping):
+        if names is None:
+            names = list(repository)
+        lacking = [name for name in names if name not in repository]
+        if lacking or not names:
+            raise ValueError(f"`repository` must have the columns {list(names)}; {lacking} lack")
+        columns = [np.asarray(repository[name], np.float64) for name in names]
+        if len({column.shape for column in columns}) > 1 or columns[0].ndim != 1:
+            shapes = [column.shape for column in columns]
+            raise ValueError(f"`repository` must have columns of one length; got {shapes}")
+        repository = np.column_stack(columns)
+    elif names is None:
+        raise ValueError("`names` must name the columns of a `repository` given as a matrix")
+    rows = finite("repository", repository)
+    if len(names) != rows.shape[1] or len(set(names)) < len(names):
+        raise ValueError(
+            f"`names` must be {rows.shape[1]} different names, one a column; got {list(names)}"
+        )
+    if len(names) > MOST_ATTRIBUTES:
+        raise ValueError(f"`repository` must have at most {MOST_ATTRIBUTES} columns")
+    return tuple(names), rows
+
+
+def matrix_of(values: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequence[str]) -> Floats:
+    """Return these columns as float64[n, D], C-contiguous. Raises ValueError."""
+    if isinstance(values, Mapping):
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise ValueError(f"`values` must have all of {list(names)}; {missing} lack")
+        values = np.column_stack([np.asarray(values[n], np.float64) for n in names])
+    matrix = np.require(values, np.float64, ["C", "W"])
+    if matrix.ndim != 2 or matrix.shape[1] != len(names):
+        raise ValueError(
+            f"`values` must have shape (n, {len(names)}), a column for each of "
+            f"{', '.join(names)}; got {matrix.shape}"
+        )
+    return matrix
+
+
+def checked_attributes(chosen: Sequence[str] | str | None, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns to impute: `chosen`, or all if None. Raises ValueError."""
+    if chosen is None:
+        return tuple(names)
+    if isinstance(chosen, str):
+        chosen = [chosen]
+    unknown = [name for name in chosen if name not in names]
+    if unknown or not len(chosen) or len(set(chosen)) < len(chosen):
+        raise ValueError(
+            f"`attributes` must be different names of the repository's columns "
+            f"{list(names)}; got {list(chosen)}"
+        )
+    return tuple(chosen)
+
+
+def scaling_of(
+    rows: Floats, names: Sequence[str], given: Mapping[str, tuple[float, float]]
+) -> tuple[Floats, Floats]:
+    """Return (shift, span), float64[D] each: as given by name, else minimum and extent."""
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ValueError(f"`scaling` names {unknown}, which the repository lacks")
+    shift, span = rows.min(axis=0), rows.max(axis=0) * 0.5 - rows.min(axis=0) * 0.5
+    span = 2.0 * np.minimum(span, np.finfo(np.float64).max / 4)
+    span[span == 0.0] = 1.0
+    for a, name in enumerate(names):
+        if name in given:
+            shift[a], span[a] = given[name]
+        if not (np.isfinite(shift[a]) and np.isfinite(span[a]) and span[a] > 0.0):
+            raise ValueError(
+                f"`scaling` of `{name}` must be a finite shift and a finite span above 0; "
+                f"got ({shift[a]}, {span[a]})"
+            )
+    return shift, span

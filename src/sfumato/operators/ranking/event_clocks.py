@@ -1,0 +1,57 @@
+"""Progress of event time in each of several scopes."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from sfumato.kernels.ranking.windows import NO_INSTANT, NO_PUNCTUATION, judge, known_at
+from sfumato.operators.arrays import Bools, Ints, longer, offsets_of
+from sfumato.operators.state.declared import Array
+from sfumato.operators.state.stateful import Stateful
+
+
+class EventClocks(Stateful):
+    """Clocks of scopes, by code.
+
+    clock : all instants up to here are past    punctuation : the greatest so far
+    An instant is past once an on-time row arrives with that time or a later one, or with a
+    punctuation above an earlier punctuation that had reached it. A late row has the punctuation of
+    its source, which may be ahead of other sources, and therefore does not move the clock.
+    """
+
+    starts: ClassVar[Mapping[str, int]] = {"clock": NO_INSTANT, "punctuation": NO_PUNCTUATION}
+    state = dict.fromkeys(starts, Array(int, "scopes"))
+
+    clock: Ints
+    punctuation: Ints
+
+    def __init__(self) -> None:
+        for name in self.starts:
+            setattr(self, name, np.empty(0, np.int64))
+        # Clocks after the last rows: steps[begin[s]] ... steps[begin[s + 1]] of scope s.
+        self.begin, self.steps = np.zeros(1, np.int64), np.empty(0, np.int64)
+
+    def grow(self, scopes: int) -> None:
+        """Make room for this number of scopes."""
+        for name, start in self.starts.items():
+            setattr(self, name, longer(getattr(self, name), scopes, start))
+
+    def forget(self, codes: Ints) -> None:
+        """Reset these scopes; their codes may be reused."""
+        for name, start in self.starts.items():
+            getattr(self, name)[codes] = start
+
+    def judge(self, scope: Ints, time: Ints, late: Bools, punctuation: Ints) -> Bools:
+        """Advance the clocks. Returns bool[n]: rows that come too late, marked `late` or not."""
+        behind: Bools
+        behind, steps = judge(scope, time, late, punctuation, self.clock, self.punctuation)
+        self.begin = offsets_of(np.bincount(scope, minlength=self.clock.size))
+        self.steps = steps[np.argsort(scope, kind="stable")]
+        return behind
+
+    def known(self, scope: Ints, time: Ints, otherwise: Ints) -> Ints:
+        """Return int64[n]: the clocks at which times became known; NO_PUNCTUATION if the last rows
+        do not show one, `otherwise` if the scope had no row."""
+        found: Ints = known_at(self.begin, self.steps, scope, time, otherwise)
+        return found

@@ -1,0 +1,428 @@
+"""Top-k queries over sliding windows, answered together when they are due."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.ranking.windows import NO_INSTANT as NO_INSTANT
+from sfumato.kernels.ranking.windows import (
+    REJECT,
+    SCALE,
+    RankedWindowTuples,
+    RunQueries,
+    WindowRuns,
+    rank_windows,
+    shown_intervals,
+)
+from sfumato.operators.arrays import Ints, grouped, longer, offsets_of
+from sfumato.operators.ranking.ranked_items import as_whole_numbers
+from sfumato.operators.ranking.schedule import (
+    MAX_TIME,
+    NO_RUN,
+    Due,
+    Schedule,
+    listed,
+    named,
+    next_runs,
+    runs_within,
+)
+from sfumato.operators.ranking.semantics import TooManyVectorsError
+from sfumato.operators.ranking.timetable import Query
+from sfumato.operators.ranking.window_tuples import (
+    HeldTuples,
+    TopKAnswers,
+    TopKWindowConfig,
+)
+from sfumato.operators.state.declared import Array, List, Optional, Part, Record, Value
+from sfumato.operators.state.stateful import Operator
+from sfumato.operators.windows.uncertain_window import UncertainWindow
+
+_STARTS = {"latest": NO_INSTANT, "due": NO_RUN, "reach": 0, "arrived": 0}
+_COUNTS = ("out_of_order", "rejected", "overflow", "executions", "cost")
+
+
+class TopKWindows(Operator):
+    """Multiple top-k queries over sliding windows, with one ranking per instant of the timetable.
+
+    queries : name -> (k, every), `every` in microseconds
+    length : int microseconds: at instant t a window holds the tuples with t - length <= time < t
+    rows : int, instead of `length`: a window holds the newest `rows` tuples before t (some of them
+        may be excluded, see `rescale`). With a `confidence`, it is the uncertain window of `rows`
+        existing tuples before t (UncertainWindow, which treats tuples as independent even if rules
+        bind them)
+    confidence : float in (0, 1], with `rows` only;  max_tuples : int or None, with it only
+    semantics : a Semantics, or its name
+    plan : "dp", "greedy", or another plan of `timetable`
+    start : int microseconds, the instant from which `every` counts; by default the time of a
+        window's first tuple, rounded down to a multiple of the greatest common divisor of all
+        `every`
+    ascending : the least score ranks first
+    streams : rank streams, by the sum over their tuples (pk_topk only)
+    rescale : if the members of a rule in one window exceed a total probability of 1, divide them by
+        their sum. Otherwise the latest arrivals that overfill the rule are excluded permanently and
+        listed in `rejected`
+
+    Time is taken from the tuples. An instant t of a window is past once a tuple of time >= t
+    arrives, or `advance` passes it. It is answered from earlier arrivals. A tuple older than its
+    predecessor enters the windows to which it still belongs, and is counted.
+    Answers do not depend on how arrivals are split into calls, nor on snapshot and restore.
+    One compiled pass ranks all windows of a call. Cost: one ranking for the greatest k per instant;
+    memory: the tuples of one window per key.
+
+    Raises ValueError for arguments out of range.
+    Source: D, sections 3-8; windows are half open, like extents.
+
+    >>> window = TopKWindows({"best": (1, 10)}, length=20)
+    >>> answers = window.extend([0, 4, 11], scores=[5.0, 7.0, 9.0], prob=[0.9, 0.4, 0.5])
+    >>> answers.time.tolist(), answers.id.tolist(), answers.probability.round(2).tolist()
+    ([10], [0], [0.54])
+    """
+
+    kind, version = "top_k_windows", 1
+    config: TopKWindowConfig
+    state = {
+        "registered": Value(list),
+        "latest": Array(int, "keys", low=NO_INSTANT, high=MAX_TIME + 1),
+        "due": Array(int, "keys"),
+        **dict.fromkeys(("reach", "arrived"), Array(int, "keys", low=0)),
+        "schedules": List(Optional(Part("_new_schedule"))),
+        "counts": List(Optional(Part("_new_count"))),
+        "held": List(Record(HeldTuples)),
+        **dict.fromkeys(_COUNTS, Value(low=0)),
+    }
+
+    def __init__(
+        self,
+        queries: Mapping[str, Sequence[int]],
+        **settings: Any,
+    ) -> None:
+        given = tuple((name, *query) for name, query in queries.items())
+        self.config = TopKWindowConfig(given, **settings)  # type: ignore[arg-type]
+        self.queries = named(self.config.queries)
+        self.latest = self.due = self.reach = self.arrived = np.empty(0, np.int64)
+        self.schedules: list[Schedule | None] = []
+        self.counts: list[UncertainWindow | None] = []
+        self.held: list[HeldTuples] = []
+        self.size = self.largest = 0  # tuples held; most tuples in a window since reset to 0
+        self.out_of_order = self.rejected = self.overflow = self.executions = self.cost = 0
+        if self.config.confidence is not None:
+            self._new_count()  # validates the arguments
+
+    @classmethod
+    def of(cls, config: TopKWindowConfig, **_: Any) -> TopKWindows:
+        return cls(**{**vars(config), "queries": named(config.queries)})
+
+    def grow(self, keys: int) -> None:
+        """Add empty windows up to this number."""
+        for name, start in _STARTS.items():
+            setattr(self, name, longer(getattr(self, name), keys, start))
+        for _ in range(len(self.held), keys):
+            for values, value in zip(self._lists(), self._window(), strict=True):
+                values.append(value)
+
+    def empty(self, keys: Ints) -> None:
+        """Reset these windows."""
+        for key in keys.tolist():
+            self.size -= self.held[key].size
+            for values, value in zip(self._lists(), self._window(), strict=True):
+                values[key] = value
+        for name, start in _STARTS.items():
+            getattr(self, name)[keys] = start
+
+    def _lists(self) -> tuple[list[Any], ...]:
+        return self.held, self.counts, self.schedules
+
+    def _window(self) -> tuple[Any, ...]:
+        start, count = self.config.start, None
+        if self.config.confidence is not None:
+            count = self._new_count()
+        return HeldTuples.none(), count, None if start is None else self._scheduled(start)
+
+    def extend(
+        self,
+        time: npt.ArrayLike,
+        *,
+        scores: npt.ArrayLike,
+        prob: npt.ArrayLike,
+        offsets: npt.ArrayLike | None = None,
+        exclusive: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        key: npt.ArrayLike | None = None,
+        id: npt.ArrayLike | None = None,
+    ) -> TopKAnswers:
+        """Process arrivals, and answer at every instant that they show to be past.
+
+        time : int64[n] microseconds, in order of arrival
+        scores, prob : float64[m] of the items, with m = n, or with `offsets` int64[n + 1] tuple
+            i's alternatives at offsets[i] ... offsets[i + 1] - 1
+        exclusive : int64[n], the tuples' rules, negative without a rule; or None
+        group : int64[n], the tuples' streams, if streams are ranked
+        key : int64[n], code of each tuple's window; None: all enter window 0
+        id : int64[n], names of tuples in answers; None: their number of arrival in the window
+        Raises ValueError, with state unchanged, for arrays that `checked_items` rejects, except for
+        overfull rules, which are detected within windows (see `rescale`).
+        """
+        numbers = {"exclusive": exclusive, "group": group, "id": id}
+        fresh = HeldTuples.of_arrivals(time, scores, prob, offsets, **numbers)
+        if self.config.streams and group is None:
+            raise ValueError("`group` must say each tuple's stream, for streams are ranked")
+        if fresh.size and not -MAX_TIME < fresh.time.min() <= fresh.time.max() < MAX_TIME:
+            raise ValueError(f"`time` must lie within {MAX_TIME} microseconds of 1970")
+        if key is None:
+            keys, starts = np.zeros(min(fresh.size, 1), np.int64), np.array([0, fresh.size])
+        else:
+            order, starts, keys = grouped(as_whole_numbers("key", key, fresh.size))
+            fresh = fresh.take(order)
+        self.grow(int(keys.max(initial=0)) + 1)
+        sizes = np.diff(starts)[: keys.size]
+        return self._move(keys, fresh, sizes, np.full(keys.size, NO_INSTANT), own_ids=id is None)
+
+    def advance(self, to: Any, keys: Ints | None = None) -> TopKAnswers:
+        """Answer at every instant up to `to`; tuples of earlier times are not expected.
+
+        to : int64[w], for windows of these keys; without keys one number for all
+        """
+        if keys is None:
+            self.grow(1)
+            keys = np.arange(len(self.held))
+            to = np.full(keys.size, operator.index(to))
+        to = np.minimum(to, MAX_TIME)
+        begun = np.array([self.schedules[key] is not None for key in keys.tolist()], np.bool_)
+        answers = self._move(
+            keys[begun], HeldTuples.none(), np.zeros(int(begun.sum()), int), to[begun]
+        )
+        if begun.all():
+            return answers
+        ranked = np.zeros((keys.size, len(answers.names)), np.bool_)
+        ranked[begun] = answers.ranked
+        return answers._replace(ranked=ranked)
+
+    def register(self, queries: Mapping[str, Query]) -> None:
+        """Replace the registered queries by these; all bounds hold (see `Schedule`).
+
+        A query with unchanged settings and a different name continues.
+        """
+        renamed = renamed_queries(self.queries, queries)
+        self.queries = dict(queries)
+        for schedule in self._begun():
+            schedule.rename(renamed)
+            known = {**schedule.queries, **schedule.waiting}
+            for name in [name for name in queries if name not in known]:
+                schedule.add(name, *queries[name], schedule.clock)
+            for name in [name for name in known if queries.get(name) != known[name]]:
+                schedule.remove(name, schedule.clock)
+                if name in queries:
+                    schedule.add(name, *queries[name], schedule.clock)
+        keys = np.flatnonzero(self.due != NO_RUN)
+        self.due[keys] = self.runs_next(keys)
+
+    def upcoming(self, number: int) -> list[Due]:
+        """Return at most `number` next runs of the window whose next run comes first."""
+        if not self.due.size or self.due.min() == NO_RUN:
+            return []
+        schedule = self.schedules[int(self.due.argmin())]
+        return [] if schedule is None else schedule.upcoming(number)
+
+    def runs_next(self, keys: Ints) -> Ints:
+        """Return int64[w]: the time of each window's next run, even if empty, or NO_RUN."""
+        return next_runs(self._schedules_of(keys))
+
+    def _schedules_of(self, keys: Ints) -> list[Schedule]:
+        return [self.schedules[key] for key in keys.tolist()]
+
+    @property
+    def ids(self) -> Ints:
+        """Ids of the tuples that can still be in an answer, window by window: a copy."""
+        return np.concatenate([np.empty(0, np.int64), *(held.id for held in self.held)])
+
+    # ---- one call
+
+    def _move(
+        self, keys: Ints, fresh: HeldTuples, sizes: Ints, until: Ints, own_ids: bool = False
+    ) -> TopKAnswers:
+        """Add `sizes` tuples to the windows of distinct keys, and advance time."""
+        begin = offsets_of(sizes)
+        number = np.repeat(self.arrived[keys] - begin[:-1], sizes) + np.arange(fresh.size)
+        fresh = replace(fresh, number=number, id=number if own_ids else fresh.id)
+        self.arrived[keys] += sizes
+        for key, at, size in zip(keys.tolist(), begin.tolist(), sizes.tolist(), strict=False):
+            if size and self.schedules[key] is None:
+                unit = math.gcd(*(every for _, every in self.queries.values())) or 1
+                self.schedules[key] = self._scheduled(int(fresh.time[at]) // unit * unit)
+        since, before = self._since(keys, fresh, begin), self.reach[keys]
+        held, owner, windows = self._joined(keys, fresh, sizes)
+        latest, length = self.latest[keys], self.config.length or 0
+        own = np.zeros(held.size, np.int64)
+        own[np.arange(held.size) >= windows.fresh[owner]] = since
+        intervals, older = shown_intervals(windows, held.time, latest, until, own, before, length)
+        runs, names = self._runs(keys, intervals, latest)
+        queries = tuple(self.queries.items())
+        whole, real, ranked, rejected, failed = rank_windows(
+            windows, runs, _run_queries(names, queries), self.config.semantics.question,
+            SCALE if self.config.rescale else REJECT, length > 0, self.config.streams,
+        )  # fmt: skip
+        if failed >= 0:
+            raise TooManyVectorsError(max(k for k, _ in self.queries.values()), held.size)
+        self.latest[keys] = latest
+        self.out_of_order += older
+        self.rejected += rejected.size
+        self.executions += int(ranked.sum())
+        greatest = np.array([max(self.queries[name][0] for name in run) for run in names], np.int64)
+        self.cost += int(greatest[runs.asked[ranked]].sum())
+        answered = np.zeros((keys.size, len(names)), np.bool_)
+        answered[runs.window[ranked], runs.asked[ranked]] = True
+        asked = np.array([[name in run for name in self.queries] for run in names], np.bool_)
+        ends = windows.begin[1:][sizes > 0] - 1
+        self.reach[keys[sizes > 0]] = own[ends]
+        self._settle(keys, replace(held, valid=windows.valid), owner)
+        return TopKAnswers._make([
+            tuple(self.queries), keys[whole[0]], *whole[1:6], held.id[whole[6]], whole[7], *real,
+            held.id[rejected], answered @ asked.reshape(len(names), len(queries)),
+        ])  # fmt: skip
+
+    def _since(self, keys: Ints, fresh: HeldTuples, begin: Ints) -> Ints:
+        """Return int64[n]: number of the oldest tuple in a window of `rows` after each arrival."""
+        if self.config.confidence is None:
+            # By number of arrival: excluded tuples count, whether already dropped or not.
+            return np.maximum(fresh.number + 1 - (self.config.rows or 0), 0)
+        existence, since = fresh.existence, np.empty(fresh.size, np.int64)
+        for j, key in enumerate(keys.tolist()):
+            count, own = self.counts[key], slice(begin[j], begin[j + 1])
+            assert count is not None
+            before = count.overflow
+            since[own] = count.extend(existence[own])
+            self.overflow += count.overflow - before
+        return since
+
+    def _joined(
+        self, keys: Ints, fresh: HeldTuples, sizes: Ints
+    ) -> tuple[HeldTuples, Ints, RankedWindowTuples]:
+        """Return held and arriving tuples by window, the window of each, and the kernel input."""
+        parts = [self.held[key] for key in keys.tolist()]
+        counts = np.array([part.size for part in parts], np.int64)
+        owner = np.concatenate([np.repeat(np.arange(keys.size), each) for each in (counts, sizes)])
+        order = np.argsort(owner, kind="stable")
+        held, owner = HeldTuples.joined([*parts, fresh]), owner[order]
+        held = held if (np.diff(order) == 1).all() else held.take(order)
+        rules, rule = 0, held.rule
+        if rule.max(initial=-1) >= 0:
+            names, rule = np.unique(np.append(rule, -1), return_inverse=True)
+            rules, rule = names.size - 1, rule[:-1] - 1
+        begin = offsets_of(counts + sizes)
+        return held, owner, RankedWindowTuples(
+            begin, begin[:-1] + counts, held.number if self.config.length is None else held.time,
+            held.valid.copy(), rule, rules, held.stream, held.begin,
+            held.score if self.config.ascending else -held.score, held.score, held.prob,
+        )  # fmt: skip
+
+    def _runs(
+        self, keys: Ints, intervals: Ints, latest: Ints
+    ) -> tuple[WindowRuns, tuple[tuple[str, ...], ...]]:
+        """Return runs within intervals (see `shown_intervals`), and the queries of each kind."""
+        window, after, upto, answered, visible, oldest = intervals
+        schedules = self._schedules_of(keys)
+        (interval, time, kind), kinds = runs_within(schedules, window, after, upto)
+        for schedule, last in zip(schedules, latest.tolist(), strict=True):
+            schedule.skip(last)
+        length = self.config.length
+        since = oldest[interval] if length is None else time - length
+        runs_of = window[interval], time, kind, answered[interval], visible[interval], since
+        return WindowRuns(*map(np.ascontiguousarray, runs_of)), kinds
+
+    def _settle(self, keys: Ints, held: HeldTuples, owner: Ints) -> None:
+        """Keep the tuples that a later run can use, and record when that run is due."""
+        if self.config.length is not None:
+            fits = held.time > (self.latest[keys] - self.config.length)[owner]
+        else:
+            fits = held.number >= self.reach[keys][owner]
+        left = np.flatnonzero(held.valid & fits)
+        kept = np.bincount(owner[left], minlength=keys.size)
+        held, ends = held.take(left), offsets_of(kept).tolist()
+        due = self.runs_next(keys)
+        self.due[keys] = np.where(kept > 0, due, NO_RUN)
+        self.largest = max(self.largest, int(kept.max(initial=0)))
+        for j, key in enumerate(keys.tolist()):
+            self.size += ends[j + 1] - ends[j] - self.held[key].size
+            # Copy, because a view would keep the tuples of all windows alive.
+            self.held[key] = held.part(ends[j], ends[j + 1], copy=len(ends) > 2)
+
+    # ---- state
+
+    def _begun(self) -> list[Schedule]:
+        return [schedule for schedule in self.schedules if schedule is not None]
+
+    def _scheduled(self, start: int) -> Schedule:
+        return Schedule(self.queries, start, self.config.plan)
+
+    def _new_schedule(self) -> Schedule:
+        return Schedule({}, 0, self.config.plan)
+
+    def _new_count(self) -> UncertainWindow:
+        rows, confidence = self.config.rows or 0, self.config.confidence or 0.0
+        return UncertainWindow(rows, confidence, max_tuples=self.config.max_tuples)
+
+    @property
+    def registered(self) -> list[tuple[str, int, int]]:
+        """The queries in their saved form."""
+        return listed(self.queries)
+
+    @registered.setter
+    def registered(self, queries: list[Any]) -> None:
+        self.queries = named(queries)
+
+    def after_loading(self) -> None:
+        if not len(self.held) == len(self.schedules) == len(self.counts) == self.latest.size:
+            raise ValueError("every window has tuples, a schedule and a count")
+        uncertain = self.config.confidence is not None
+        if any((count is not None) != uncertain for count in self.counts):
+            raise ValueError("a window with a confidence has an uncertain window, others none")
+        for held, schedule, arrived in zip(self.held, self.schedules, self.arrived, strict=True):
+            held.check_restored(int(arrived))
+            known = self.queries if schedule is None else {**schedule.queries, **schedule.waiting}
+            if known != self.queries or (schedule is None and arrived):
+                raise ValueError("every window has a schedule of the queries that are registered")
+            if np.abs(held.time).max(initial=0) >= MAX_TIME:
+                raise ValueError(f"times must lie within {MAX_TIME} microseconds of 1970")
+        self.size = sum(held.size for held in self.held)
+
+
+@lru_cache(256)
+def _run_queries(
+    runs: tuple[tuple[str, ...], ...], queries: tuple[tuple[str, Query], ...]
+) -> RunQueries:
+    """Build the requests of runs, given by query names, from the queries (name, (k, every))."""
+    k_of, number = (
+        {name: k for name, (k, _) in queries},
+        {name: i for i, (name, _) in enumerate(queries)},
+    )
+    none = np.empty(0, np.int64)
+    each = [np.array([k_of[name] for name in run], np.int64) for run in runs]
+    some = [np.unique(k, return_inverse=True) for k in each]
+    return RunQueries(
+        begin=offsets_of([k.size for k in each]),
+        query=np.array([number[name] for run in runs for name in run], np.int64),
+        k=np.concatenate([none, *each]),
+        ranking=np.concatenate([none, *(place for _, place in some)]),
+        some_k=offsets_of([k.size for k, _ in some]),
+        ks=np.concatenate([none, *(k for k, _ in some)]),
+    )
+
+
+def renamed_queries(known: Mapping[str, Query], queries: Mapping[str, Query]) -> dict[str, str]:
+    """Return old and new names of queries that changed only their name."""
+    fresh = [name for name in queries if name not in known]
+    found = {}
+    for old, query in known.items():
+        same = next((name for name in fresh if queries[name] == query), None)
+        if old not in queries and same is not None:
+            found[old] = same
+            fresh.remove(same)
+    return found

@@ -1,0 +1,187 @@
+"""The configuration of ranking windows, their tuples, and their answers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.operators.arguments import EXCESS, whole
+from sfumato.operators.arrays import Bools, Floats, Ints
+from sfumato.operators.ranking.ranked_items import as_whole_numbers, checked_scores
+from sfumato.operators.ranking.semantics import Semantics
+from sfumato.operators.ranking.timetable import timetable
+from sfumato.operators.state.columns import Columns
+from sfumato.operators.state.declared import Array, Declaration, Offsets
+
+PK_TOPK = Semantics()
+
+
+@dataclass(frozen=True)
+class TopKWindowConfig:
+    """The arguments of `TopKWindows`, with queries as (name, k, every)."""
+
+    queries: tuple[tuple[str, int, int], ...]
+    length: int | None = None
+    rows: int | None = None
+    confidence: float | None = None
+    max_tuples: int | None = None
+    semantics: Semantics = PK_TOPK
+    plan: str = "dp"
+    start: int | None = None
+    ascending: bool = False
+    streams: bool = False
+    rescale: bool = False
+
+    def __post_init__(self) -> None:
+        named = [
+            (str(name), *timetable([query], self.plan).queries[0]) for name, *query in self.queries
+        ]
+        object.__setattr__(self, "queries", tuple(named))
+        if not isinstance(self.semantics, Semantics):
+            object.__setattr__(self, "semantics", Semantics(self.semantics))
+        if self.start is not None:
+            object.__setattr__(self, "start", operator.index(self.start))
+        if (self.length is None) == (self.rows is None):
+            raise ValueError("give either `length` in microseconds or `rows`, and not both")
+        for name in ("length", "rows"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
+        if self.confidence is None and self.max_tuples is not None:
+            raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
+        if self.confidence is not None and self.rows is None:
+            raise ValueError("`confidence` is that of a window of `rows`: give no `length`")
+        if self.streams and self.semantics.name != "pk_topk":
+            raise ValueError(f'streams are ranked by "pk_topk"; got "{self.semantics.name}"')
+
+
+@dataclass(frozen=True)
+class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
+    """Batch of n tuples with m alternatives; only `valid` is mutable.
+
+    number : int64[n], of arrival in the window;  id : int64[n], given by the caller
+    time, rule, stream : int64[n], microseconds; rule and stream are -1 if there is none
+    valid : bool[n], False for a tuple that overfilled its rule
+    begin : int64[n + 1], tuple i's alternatives are score[begin[i] : begin[i + 1]], and prob
+    """
+
+    number: Ints
+    id: Ints
+    time: Ints
+    rule: Ints
+    stream: Ints
+    valid: Bools
+    begin: Ints
+    score: Floats
+    prob: Floats
+
+    layout: ClassVar[Mapping[str, Declaration]] = {
+        **dict.fromkeys(("number", "id", "time", "rule", "stream"), Array(int, "held")),
+        "valid": Array(bool, "held"),
+        "begin": Offsets("held", "items"),
+        **dict.fromkeys(("score", "prob"), Array(float, "items")),
+    }
+
+    @property
+    def size(self) -> int:
+        """Number of tuples."""
+        return self.number.size
+
+    @property
+    def existence(self) -> Floats:
+        """Probability that each tuple exists: float64[n]."""
+        sums = np.add.reduceat(self.prob, self.begin[:-1]) if self.size else np.empty(0)
+        return np.minimum(sums, 1.0)
+
+    @classmethod
+    def of_arrivals(
+        cls,
+        time: npt.ArrayLike,
+        scores: npt.ArrayLike,
+        prob: npt.ArrayLike,
+        offsets: npt.ArrayLike | None,
+        **numbers: npt.ArrayLike | None,
+    ) -> HeldTuples:
+        """Validate arrivals and number them from 0 (see TopKWindows.extend).
+
+        numbers : exclusive, group and id. Raises ValueError with the name of the argument.
+        """
+        score, chance = checked_scores(scores, prob)
+        n = score.size if offsets is None else max(np.size(offsets) - 1, 0)
+        begin = np.arange(n + 1)
+        if offsets is not None:
+            begin = _checked_offsets(as_whole_numbers("offsets", offsets, np.size(offsets)), score)
+            existence = np.bincount(np.repeat(np.arange(n), np.diff(begin)), chance, n)
+            if existence.max(initial=0.0) > 1.0 + EXCESS:
+                worst = int(existence.argmax())
+                raise ValueError(
+                    "the alternatives of a tuple must have a probability of at most 1 in all; "
+                    f"got {existence[worst]:.12g} at index {worst}"
+                )
+        number = np.arange(n)
+        rule, stream, own = (
+            None if values is None else as_whole_numbers(name, values, n)
+            for name, values in numbers.items()
+        )
+        none = np.full(n, -1)
+        return cls(
+            number=number, id=number if own is None else own,
+            time=as_whole_numbers("time", time, n),
+            rule=none if rule is None else np.maximum(rule, -1),
+            stream=none if stream is None else stream,
+            valid=np.ones(n, np.bool_), begin=begin, score=score, prob=chance,
+        )  # fmt: skip
+
+    def check_restored(self, arrived: int) -> None:
+        """Raise ValueError if a window with `arrived` arrivals cannot hold these tuples."""
+        number, prob = self.number, self.prob
+        if self.size and not (
+            number[0] >= 0 and number[-1] < arrived and (np.diff(number) > 0).all()
+        ):
+            raise ValueError("the tuples of a window must be numbered in order of arrival")
+        if (np.diff(self.begin) < 1).any() or (self.rule < -1).any():
+            raise ValueError("tuples must have alternatives, and rules be numbered from 0")
+        if not (np.isfinite(self.score).all() and (prob > 0.0).all() and (prob <= 1.0).all()):
+            raise ValueError("scores must be finite and probabilities in (0, 1]")
+
+
+def _checked_offsets(offsets: Ints, score: Floats) -> Ints:
+    fits = offsets.size and offsets[0] == 0 and offsets[-1] == score.size
+    if not fits or (np.diff(offsets) < 1).any():
+        raise ValueError(
+            "`offsets` must rise from 0 to the number of scores, by at least 1 for each tuple; "
+            f"got {offsets.tolist()!r:.80} for {score.size} scores"
+        )
+    return offsets
+
+
+class TopKAnswers(NamedTuple):
+    """Rows of answers, by window, then due time, query and rank: parallel arrays.
+
+    names : of the queries;  window : int64, its code
+    query : int64, place in `names`;  k : int64;  time : int64 microseconds, the due instant
+    answered : int64 microseconds, the time of the first tuple (or call of `advance`) that showed
+        the instant to be past; its distance from `time` is the latency of the answer
+    rank : int64, from 1;  id : int64, the tuple's
+    stream : int64, -1 unless streams are ranked;  score, probability : float64, as in Rankings
+    rejected : int64, ids of tuples excluded because they overfill their rule
+    ranked : bool[w, queries], queries for which each window of the call was ranked
+    """
+
+    names: tuple[str, ...]
+    window: Ints
+    query: Ints
+    k: Ints
+    time: Ints
+    answered: Ints
+    rank: Ints
+    id: Ints
+    stream: Ints
+    score: Floats
+    probability: Floats
+    rejected: Ints
+    ranked: Bools

@@ -1,0 +1,165 @@
+"""The tuples in the windows of many groups, in one set of arrays."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.windows.count.count_groups import Groups, PackedTuples, gather, joined_groups
+from sfumato.operators.arrays import Floats, Ints, fitted, longer, moved, offsets_of
+from sfumato.operators.state.declared import Array, Offsets, Record, Sizes
+from sfumato.operators.state.stateful import Stateful
+from sfumato.operators.state.tuple_batch import check_held
+
+MOST_OUTCOMES = 2**40  # candidates for an extreme
+NO_TUPLES = np.empty(0, np.int64)
+
+
+class SavedGroups(NamedTuple):
+    """Groups to save, in order of appearance, and their tuples end to end."""
+
+    codes: Ints
+    held: Ints
+    status: Ints
+    memo: Ints
+    numbers: Floats
+    offsets: Ints
+    prob: Floats
+    values: Floats
+
+
+class GroupStore(Stateful):
+    """Tuples held by group, with the numbers that cannot be derived from them.
+
+    attributes : per alternative    memos, numbers : integers and triples of numbers per group
+
+    A group's tuples are written after all others, and its old copy becomes dead. When the arrays
+    are full, the live tuples move to new arrays.
+    """
+
+    state = {
+        "saved": Record(
+            SavedGroups,
+            {
+                "codes": Array(int, "groups", low=0),
+                "held": Array(int, "groups", low=0),
+                "status": Array(int, "groups", 3, low=0),  # arrived, overflow, short
+                "memo": Array(int, "memos", "groups", low=-1),
+                "numbers": Array(float, "numbers", "groups", 3),
+                "offsets": Offsets("tuples", "alternatives"),
+                "prob": Array(float, "alternatives", low=0.0),
+                "values": Array(float, "attributes", "alternatives"),
+            },
+        )
+    }
+
+    def __init__(self, attributes: int, memos: int, numbers: int) -> None:
+        self._sizes = {"attributes": attributes, "memos": memos, "numbers": numbers}
+        self._slots: dict[int, int] = {}  # by code, in order of appearance
+        self._end, self._used = 0, 0  # first unused slot; tuples written
+        self._begin, self._held = NO_TUPLES, NO_TUPLES
+        self.status = np.empty((0, 3), np.int64)
+        self.memo, self.numbers = np.empty((memos, 0), np.int64), np.empty((numbers, 0, 3))
+        self._tuples = PackedTuples(np.zeros(1, np.int64), np.empty(0), np.empty((attributes, 0)))
+
+    @property
+    def codes(self) -> list[int]:
+        """Known groups, in order of appearance."""
+        return list(self._slots)
+
+    def slots(self, codes: Sequence[int]) -> Ints:
+        """Return the slots of groups, assigning new ones where needed."""
+        new = [code for code in codes if code not in self._slots]
+        if self._end + len(new) > self._held.size:
+            self._compact(len(new))
+        self._slots.update(zip(new, range(self._end, self._end + len(new)), strict=True))
+        self._end += len(new)
+        return np.array([self._slots[code] for code in codes], np.int64)
+
+    def join(self, slots: Ints, batch: PackedTuples, order: Ints, starts: Ints) -> Groups:
+        """Return groups' tuples and then their arrivals: order[starts[j] : starts[j + 1]]."""
+        of = self._tuples, self._begin[slots], self._held[slots], self.status[slots, 0]
+        return joined_groups(*of, batch, order, starts)
+
+    def keep(self, slots: Ints, groups: Groups, heads: Ints) -> None:
+        """Keep only the tuples of these groups from these positions on."""
+        begin = groups.begin[:-1] + heads
+        held = groups.begin[1:] - begin
+        self.status[slots, 0] += np.diff(groups.arrivals)
+        self._write(slots, _gathered(groups.tuples, begin, held), held)
+
+    def forget(self, codes: npt.ArrayLike) -> None:
+        """Delete groups; unknown ones are ignored."""
+        for code in np.asarray(codes).tolist():
+            self._slots.pop(code, None)
+        self._slots = fitted(self._slots)
+        if 4 * len(self._slots) + 64 < self._held.size:
+            self._compact()
+
+    @property
+    def saved(self) -> SavedGroups:
+        """The state in its saved form."""
+        slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
+        held = self._held[slots]
+        return SavedGroups(
+            np.array(self.codes, np.int64), held, self.status[slots], self.memo[:, slots],
+            self.numbers[:, slots], *_gathered(self._tuples, self._begin[slots], held),
+        )  # fmt: skip
+
+    @saved.setter
+    def saved(self, saved: SavedGroups) -> None:
+        codes, held, self.status, self.memo, self.numbers, offsets, prob, values = saved
+        check_held(offsets, prob, values)
+        if np.unique(codes).size < codes.size or held.sum() != offsets.size - 1:
+            raise ValueError("every code must have its group, once, and every tuple its group")
+        if (held > self.status[:, 0]).any() or (self.memo > self.status[:, 0]).any():
+            raise ValueError("nothing of a group can be held, or end, after its newest tuple")
+        sizes = self.numbers[..., 1:]
+        if np.isnan(self.numbers).any() or not ((sizes >= 0) & (sizes < MOST_OUTCOMES)).all():
+            raise ValueError("numbers that no window can have had")
+        self._slots = {code: slot for slot, code in enumerate(codes.tolist())}
+        self._begin, self._held = offsets_of(held)[:-1], held
+        self._tuples = PackedTuples(offsets, prob, values)
+        self._end, self._used = codes.size, offsets.size - 1
+
+    def lengths(self) -> Sizes:
+        return self._sizes
+
+    def _write(self, slots: Ints, tuples: PackedTuples, held: Ints) -> None:
+        n, m, to = tuples.offsets.size - 1, tuples.prob.size, self._tuples
+        self._held[slots] = 0
+        full = self._used + n >= to.offsets.size or to.offsets[self._used] + m > to.prob.size
+        if full:
+            alive = np.full(self._end, -1)
+            known = np.fromiter(self._slots.values(), np.int64, len(self._slots))
+            alive[known] = np.arange(known.size)
+            self._compact(0, n, m)
+            slots, to = alive[slots], self._tuples
+        begin, at = self._used, to.offsets[self._used]
+        to.offsets[begin : begin + n + 1] = tuples.offsets + at
+        to.prob[at : at + m], to.values[:, at : at + m] = tuples.prob, tuples.values
+        self._begin[slots], self._held[slots] = begin + offsets_of(held)[:-1], held
+        self._used += n
+
+    def _compact(self, groups: int = 0, n: int = 0, m: int = 0) -> None:
+        """Move live tuples to arrays with room for more groups, tuples and alternatives."""
+        _, held, status, memo, numbers, *tuples = self.saved
+        self._slots = dict(zip(self._slots, range(held.size), strict=True))
+        self._end, self._used = held.size, int(held.sum())
+        room = (self._end + groups) * 3 // 2
+        self.status, self._held = longer(status, room), longer(held, room)
+        self._begin = longer(offsets_of(held)[:-1], room)
+        self.memo = np.full((len(memo), room), -1)
+        self.numbers = np.zeros((len(numbers), room, 3))
+        self.memo[:, : held.size], self.numbers[:, : held.size] = memo, numbers
+        wide = (tuples[1].size + m) * 3 // 2
+        self._tuples = PackedTuples(
+            moved(tuples[0], (self._used + n) * 3 // 2 + 1), moved(tuples[1], wide),
+            moved(tuples[2], wide),
+        )  # fmt: skip
+
+
+def _gathered(tuples: PackedTuples, begin: Ints, held: Ints) -> PackedTuples:
+    none = np.zeros(begin.size + 1, np.int64)
+    return gather(tuples, begin, held, tuples, NO_TUPLES, none)

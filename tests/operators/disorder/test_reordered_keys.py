@@ -1,0 +1,216 @@
+"""Reordering of many keys against one row at a time, and what was emitted against what went in."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.data import traces
+from controllers import NEVER
+from seeds import examples, seeds
+from sfumato.operators.arrays import grouped
+from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.disorder.controllers import Controllers
+from sfumato.operators.disorder.reorder import Reorder
+from sfumato.operators.disorder.rows import ByKey, WaitingRows
+
+CONTROLS = {
+    "slack": {"slack": 4},
+    "normal": {"drop_ratio": 0.05, "estimator": "normal"},
+    "conformal": {"drop_ratio": 0.05, "estimator": "conformal"},
+    "max": {"estimator": "max"},
+    "slack, bounded": {"slack": 9, "max_buffer": 5},
+    "conformal, bounded": {"drop_ratio": 0.01, "estimator": "conformal", "max_buffer": 4},
+}
+every_control = pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTROLS.keys())
+
+
+@st.composite
+def many_keys(draw, max_rows=250):
+    """(keys, event_time, arrival): a few keys, ties in both times, sometimes a wild event time."""
+    n = draw(st.integers(0, max_rows))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    keys = rng.integers(0, draw(st.integers(1, 5)), n)
+    arrival = 10**9 + np.cumsum(rng.integers(0, 50, n))
+    event = arrival - rng.integers(0, draw(st.sampled_from([1, 100, 2000])), n)
+    if draw(st.booleans()):
+        event = np.where(rng.random(n) < 0.05, event + 10**12, event)
+    return keys, event // 7 * 7, arrival
+
+
+def one_row_at_a_time(control, event, arrival):
+    """What one key emits: (number, late, punctuation) for each arrival in turn; the rows held."""
+    controllers, held, out = Controllers(DisorderControl(**control)), [], []
+    controllers.grow(1)
+    waits = "max_buffer" not in control  # a row that ties, until the punctuation is above its time
+    one = grouped(np.zeros(1, np.int64))
+    for i in range(len(event)):
+        (before,), (punctuation,), (late,), _, ranges = controllers.extend(
+            one, event[i : i + 1], arrival[i : i + 1]
+        )
+        if late:
+            out.append((i, True, before))
+        else:
+            held.append((event[i], i, event[i] + (event[i] == before and waits)))
+        # rows from the future that a later row contradicts, or that a full buffer expels
+        expelled = {n for _, first, end in ranges for n in range(first, end)}
+        leaving = sorted(h for h in held if h[2] <= punctuation or h[1] in expelled)
+        out += [(number, number in expelled, punctuation) for _, number, _ in leaving]
+        held = [h for h in held if h not in leaving]
+    return out, held
+
+
+def run(reorder, stream, cuts, restore=False):
+    places = sorted({0, len(stream[0]), *(c for c in cuts if c <= len(stream[0]))})
+    parts = []
+    for low, high in pairwise(places):
+        part = [x[low:high] for x in stream]
+        if restore:
+            dying, reorder = reorder, Reorder.restore(reorder.snapshot())
+            dying.process(*part)  # the snapshot must not notice
+        parts.append(reorder.process(*part))
+    return reorder, parts
+
+
+@every_control
+@examples(20)
+@given(stream=many_keys(), cuts=st.lists(st.integers(0, 250), max_size=5), restore=st.booleans())
+def test_each_key_comes_out_as_if_its_rows_came_alone_and_one_at_a_time(
+    control, stream, cuts, restore
+):
+    keys, event, arrival = stream
+    reorder, parts = run(Reorder(**control), stream, cuts, restore)
+    got = {int(k): [] for k in np.unique(keys)}
+    for part in parts:
+        assert part.event_time.tolist() == event[part.number].tolist()
+        for k, *row in zip(part.key, part.number, part.late, part.punctuation, strict=True):
+            got[int(k)].append(tuple(row))
+    held = 0
+    for key in got:
+        mine = np.flatnonzero(keys == key)
+        expected, left = one_row_at_a_time(control, event[mine], arrival[mine])
+        assert got[key] == [(mine[i], late, p) for i, late, p in expected]
+        assert reorder.held[key] == len(left)
+        held += len(left)
+    counters = reorder.counters
+    late = sum(late for rows in got.values() for _, late, _ in rows)
+    assert (counters["rows"], counters["held"], counters["late"]) == (len(keys), held, late)
+    assert counters["on_time"] == len(keys) - held - late
+
+
+@every_control
+@examples(15)
+@given(stream=many_keys(), cuts=st.lists(st.integers(0, 250), max_size=3))
+def test_no_row_is_lost_or_doubled_and_on_time_rows_are_in_order(control, stream, cuts):
+    keys, event = stream[:2]
+    reorder, parts = run(Reorder(**control), stream, cuts)
+    parts.append(reorder.flush())
+    number = np.concatenate([part.number for part in parts])
+    assert sorted(number) == list(range(len(keys)))
+    late = np.concatenate([part.late for part in parts])
+    for key in np.unique(keys):
+        mine = number[(keys[number] == key) & ~late]
+        assert np.lexsort((mine, event[mine])).tolist() == list(range(len(mine)))
+    assert reorder.counters["held"] == 0
+
+
+def test_a_stream_by_hand():
+    # slack 1:  arrivals 5 | 9 -> 5 out | 7 -> 7 out | 6 late | 12 -> 9 out
+    reorder = Reorder(slack=1)
+    out = reorder.process(np.zeros(5, int), np.array([5, 9, 7, 6, 12]), np.arange(5))
+    assert out.event_time.tolist() == [5, 7, 6, 9]
+    assert out.late.tolist() == [False, False, True, False]
+    assert out.punctuation.tolist() == [5, 7, 7, 9]
+    assert out.wait.tolist() == [1, 0, 0, 3]
+    assert reorder.flush().event_time.tolist() == [12]
+
+
+def test_idle_keys_release_what_they_hold_but_for_rows_from_the_future():
+    rng = np.random.default_rng(4)
+    event, arrival = traces.in_arrival_order(traces.poisson(rng, 400), rng.integers(0, 10**5, 400))
+    event = event.copy()
+    event[200] += 10**8
+    reorder = Reorder(slack=20)
+    reorder.process(np.arange(400) % 2, event, arrival)
+    assert reorder.held.tolist() == [21, 20]  # key 0 holds the row set aside as well
+    out = reorder.idle(np.array([0]))
+    assert set(out.key) == {0}
+    assert len(out.number) == 20
+    assert not out.late.any()
+    assert (np.diff(out.event_time) >= 0).all()
+    assert reorder.punctuations()[0] == out.event_time.max() == out.punctuation[0]
+    assert reorder.held.tolist() == [1, 20]
+    late = reorder.process(np.array([0]), out.event_time[-1:] - 1, arrival[-1:])
+    assert late.late.tolist() == [True]
+    assert len(reorder.idle().number) == 20
+    assert reorder.flush().event_time.tolist() == [event[200]]
+
+
+def test_a_sort_buffer_starts_afresh_after_idle():
+    reorder = Reorder(slack=2)
+    reorder.process(np.zeros(2, int), np.array([10, 20]), np.array([1, 2]))
+    assert reorder.idle().event_time.tolist() == [10, 20]
+    out = reorder.process(np.zeros(2, int), np.array([30, 40]), np.array([3, 4]))
+    assert not len(out.number)  # two rows fill the buffer again, none is pushed out
+
+
+@every_control
+def test_idle_and_flush_survive_a_snapshot(control):
+    rng = np.random.default_rng(5)
+    event, arrival = traces.in_arrival_order(traces.poisson(rng, 600), rng.integers(0, 10**6, 600))
+    keys = rng.integers(0, 3, 600)
+    one = Reorder(**control)
+    one.process(keys[:300], event[:300], arrival[:300])
+    one.idle(np.array([1]))
+    found = []
+    for reorder in (one, Reorder.restore(one.snapshot())):
+        parts = [reorder.process(keys[300:], event[300:], arrival[300:]), reorder.flush()]
+        found.append([[x.tolist() for x in vars(part).values()] for part in parts])
+        assert NEVER < reorder.newest == arrival[-1]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "event", "error", "words"),
+    [
+        ([0.5, 1.5], [1, 2], TypeError, "`keys` must be int64 codes"),
+        ([0], [1, 2], TypeError, "one per row"),
+        ([-1, 0], [1, 2], ValueError, "codes 0, 1, 2"),
+        ([0, 0], [1, 2, 3], ValueError, "one length"),
+    ],
+)
+def test_bad_batches_are_refused_whole(keys, event, error, words):
+    reorder = Reorder(slack=1)
+    with pytest.raises(error, match=words):
+        reorder.process(np.array(keys), np.array(event), np.array([1, 2]))
+    assert reorder.counters["rows"] == 0
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("keys", [1, 50, 3_000, 10**12])
+def test_rows_held_are_found_by_their_keys(keys, seed):
+    rng = np.random.default_rng(seed)
+    held, plain, number = ByKey(WaitingRows), {}, 0
+    for _ in range(30):
+        n = int(rng.integers(0, 400))
+        key = rng.integers(int(rng.integers(0, keys)), keys, n)  # runs begin at other keys
+        numbers = number + np.cumsum(rng.integers(1, 4, n))
+        number += 4 * n
+        held.add(WaitingRows(numbers, key, *[numbers] * 4, np.zeros(n, bool)))
+        plain.update(zip(numbers.tolist(), key.tolist(), strict=True))
+        some = rng.choice(list(plain.values()) or [0], 50)
+        wanted = np.unique(np.append(some, rng.integers(0, keys, 9)))
+        found, places = held.of(wanted)
+        expected = sorted((plain[one], one) for one in plain if plain[one] in set(wanted.tolist()))
+        by_key = np.argsort(found.key, kind="stable")  # those of a key ascend by number
+        assert list(zip(found.key[by_key], found.number[by_key], strict=True)) == expected
+        leaving = rng.random(len(places)) < 0.7
+        held.remove(places[leaving])
+        for one in found.number[leaving].tolist():
+            del plain[one]
+        assert len(held) == len(plain)
+    assert dict(zip(held.rows.number.tolist(), held.rows.key.tolist(), strict=True)) == plain

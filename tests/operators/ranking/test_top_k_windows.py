@@ -1,0 +1,407 @@
+"""Multi-top-k over a stream: every answer is that of its window, taken from scratch."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seeds import examples
+from sfumato import engine_free
+from sfumato.operators.ranking.schedule import Schedule
+from sfumato.operators.ranking.semantics import Semantics
+from sfumato.operators.ranking.top_k_windows import TopKWindows, renamed_queries
+from sfumato.operators.state.snapshot import SnapshotError
+
+COUNTS = ("out_of_order", "rejected", "executions", "cost")
+QUERIES = {"a": (1, 6), "b": (3, 10), "c": (2, 25)}
+NONE = np.iinfo(np.int64).min
+
+
+def stream(seed, n=60, alternatives=False, rules=False, late=0.0, pace=4):
+    """Arrivals as a dict of lists: one entry a tuple, alternatives as lists."""
+    rng = np.random.default_rng(seed)
+    time = np.cumsum(rng.integers(0, pace, n)) + 1_000
+    time = np.where(rng.random(n) < late, time - rng.integers(1, 30, n), time)
+    tuples = []
+    for i in range(n):
+        count = int(rng.integers(1, 4)) if alternatives else 1
+        prob = rng.random(count) * 0.9 / count + 0.01
+        rule = int(rng.integers(0, 8)) if rules and rng.random() < 0.5 else -1
+        if rule >= 0:
+            prob = prob / 4
+        scores = rng.integers(0, 9, count).astype(float)
+        tuples.append((int(time[i]), scores, prob, rule, int(rng.integers(0, 4))))
+    return tuples
+
+
+def extend(window, tuples, keys=None):
+    counts = [len(scores) for _, scores, *_ in tuples]
+    return window.extend(
+        np.array([time for time, *_ in tuples], dtype=np.int64),
+        scores=np.concatenate([[], *(scores for _, scores, *_ in tuples)]),
+        prob=np.concatenate([[], *(prob for _, _, prob, *_ in tuples)]),
+        offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        exclusive=np.array([rule for *_, rule, _ in tuples], dtype=np.int64),
+        group=np.array([number for *_, number in tuples], dtype=np.int64),
+        key=keys,
+    )
+
+
+def table(answers, which=slice(None)):
+    """Rows of answers as tuples, queries by name."""
+    columns = [column[which].tolist() for column in answers[2:-2]]
+    names = [answers.names[query] for query in columns[0]]
+    return list(zip(names, *columns[1:], strict=True))
+
+
+def from_scratch(tuples, queries, *, length=None, rows=None, plan="dp", advance=None, k_of=None):
+    """Answers by Pk-topk, instant by instant, straight from the definition of the windows."""
+    unit = int(np.gcd.reduce([every for _, every in queries.values()]))
+    schedule = Schedule(queries, tuples[0][0] // unit * unit, plan)
+    answers, newest = [], NONE
+    for i in range(len(tuples) + 1):
+        if i < len(tuples):
+            newest = max(newest, tuples[i][0])
+        elif advance is not None:
+            newest = max(newest, advance)
+        for due in schedule.take(newest):
+            inside = [
+                j for j in range(i) if length is None or 0 < due.time - tuples[j][0] <= length
+            ]
+            inside = inside if rows is None else inside[-rows:]
+            for name in due.queries:
+                answers += answer(name, queries[name][0], due.time, newest, tuples, inside)
+    return answers
+
+
+def answer(name, k, time, answered, tuples, inside):
+    scores = np.concatenate([[], *(tuples[j][1] for j in inside)])
+    prob = np.concatenate([[], *(tuples[j][2] for j in inside)])
+    owner = [place for place, j in enumerate(inside) for _ in tuples[j][1]]
+    rules = [tuples[inside[place]][3] for place in owner]
+    owner, rules = np.array(owner, dtype=np.int64), np.array(rules, dtype=np.int64)
+    found = engine_free.pk_topk(scores, prob, rules, tuples=owner, k=k)
+    rows = []
+    for rank, (place, chance) in enumerate(zip(*found, strict=True), start=1):
+        _, own, weights, *_ = tuples[inside[place]]
+        score = own[np.argmax(weights)]
+        rows.append((name, k, time, answered, rank, inside[place], -1, score, chance))
+    return rows
+
+
+def same(got, expected):
+    assert [row[:-1] for row in got] == [row[:-1] for row in expected]
+    np.testing.assert_allclose([row[-1] for row in got], [row[-1] for row in expected], atol=1e-12)
+
+
+@examples(60)
+@given(
+    st.integers(0, 10**6),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0.0, 0.2]),
+    st.sampled_from(["dp", "greedy", "none"]),
+    st.integers(1, 50),
+    st.sampled_from([2, 4, 40]),
+)
+def test_answers_over_a_range_are_those_of_its_tuples(
+    seed, alternatives, rules, late, plan, length, pace
+):
+    tuples = stream(seed, 40, alternatives, rules, late, pace)
+    window = TopKWindows(QUERIES, length=length, plan=plan)
+    got = table(extend(window, tuples))
+    end = tuples[-1][0] + 100
+    got += table(window.advance(end))
+    same(got, from_scratch(tuples, QUERIES, length=length, plan=plan, advance=end))
+
+
+@examples(40)
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from([0.0, 0.2]), st.integers(1, 50))
+def test_answers_over_the_newest_rows_are_those_of_these(seed, alternatives, late, rows):
+    tuples = stream(seed, 40, alternatives, late=late)
+    window = TopKWindows(QUERIES, rows=rows)
+    got = table(extend(window, tuples))
+    end = tuples[-1][0] + 30
+    got += table(window.advance(end))
+    same(got, from_scratch(tuples, QUERIES, rows=rows, advance=end))
+
+
+SEMANTICS = [
+    Semantics("pk_topk"),
+    Semantics("pt_k", probability=0.3),
+    Semantics("u_topk"),
+    Semantics("u_kranks"),
+    Semantics("expected_rank"),
+    Semantics("prf", weights=(3, 2.5, 1)),
+    Semantics("prfe", alpha=0.9),
+]
+
+
+@examples(120)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([{"length": 7}, {"length": 40}, {"rows": 5}, {"rows": 4, "confidence": 0.8}]),
+    st.sampled_from(SEMANTICS),
+    st.sampled_from(["dp", "none"]),
+    st.lists(st.integers(1, 59), max_size=3),
+    st.sampled_from(["fine", "overfull", "rescaled", "late", "least", "streams"]),
+)
+def test_windows_of_many_keys_are_those_of_each_key_alone(
+    seed, extent, semantics, plan, cuts, kind
+):
+    heavy = kind in ("overfull", "rescaled")
+    tuples = stream(seed, 60, semantics.name != "u_topk", heavy, 0.2 * (kind == "late"), 9)
+    tuples = [(t, s, np.minimum(p * 9, 0.9 / len(p)), r, n) for t, s, p, r, n in tuples]
+    keys = np.random.default_rng(seed).integers(0, 3, 60)
+    options = {"ascending": kind == "least", "rescale": kind == "rescaled", "plan": plan, **extent}
+    options |= {"streams": True} if kind == "streams" else {"semantics": semantics}
+    together, apart = (
+        TopKWindows(QUERIES, **options),
+        [TopKWindows(QUERIES, **options) for _ in range(3)],
+    )
+    found = []
+    for begin, end in pairwise([0, *sorted(cuts), 60]):
+        found.append(extend(together, tuples[begin:end], keys[begin:end]))
+        together = TopKWindows.restore(together.snapshot())
+    end = tuples[-1][0] + 50
+    found.append(together.advance(end))
+    for key in range(3):
+        own, rows, rejected = np.flatnonzero(keys == key), [], []
+        for begin, last in pairwise([0, *sorted(cuts), 60]):
+            part = [tuples[i] for i in own if begin <= i < last]
+            answers = extend(apart[key], part)
+            rows, rejected = rows + table(answers), rejected + answers.rejected.tolist()
+        rows += table(apart[key].advance(end))
+        got = [row for answers in found for row in table(answers, answers.window == key)]
+        assert got == rows
+    for name in COUNTS:
+        assert getattr(together, name) == sum(getattr(window, name) for window in apart)
+    assert together.size == sum(window.size for window in apart)
+
+
+def test_a_window_is_half_open():
+    #        0    10   20   30      instants 10, 20, 30; windows [t - 10, t)
+    # tuples 0,9 | 10,19 | 20
+    window = TopKWindows({"q": (9, 10)}, length=10)
+    answers = window.extend([0, 9, 10, 19, 20], scores=[1, 2, 3, 4, 5], prob=[1, 1, 1, 1, 1])
+    assert list(zip(answers.time, answers.id, strict=True)) == [(10, 1), (10, 0), (20, 3), (20, 2)]
+    answers = window.advance(30)
+    assert list(zip(answers.time, answers.id, strict=True)) == [(30, 4)]
+
+
+def test_answers_come_though_no_tuple_arrives():
+    window = TopKWindows({"q": (1, 10)}, rows=5)
+    window.extend([3], scores=[1.0], prob=[0.5])
+    assert window.due.tolist() == [10]
+    assert window.advance(9).time.size == 0
+    assert window.advance(35).time.tolist() == [10, 20, 30]
+    assert window.due.tolist() == [40]
+
+
+def test_a_long_silence_costs_nothing():
+    window = TopKWindows({"q": (1, 10)}, length=20)
+    window.extend([3], scores=[1.0], prob=[0.5])
+    answers = window.extend([3 + 10**15], scores=[1.0], prob=[0.5])
+    assert answers.time.tolist() == [10, 20]
+    assert window.executions == 2
+    assert window.due.tolist() == [10**15 + 10]
+
+
+def test_one_run_answers_all_queries_that_are_due():
+    window = TopKWindows({"a": (3, 2), "b": (4, 3), "c": (5, 5)}, length=100, start=0)
+    answers = window.extend(np.arange(9), scores=np.arange(9.0), prob=np.full(9, 0.5))
+    assert window.executions == 4  # at 2, 4, 6 and 8: plan {(2, G2), (4, G3)} of D
+    assert window.cost == 4 + 5 + 4 + 5
+    pairs = zip(answers.time.tolist(), answers.query.tolist(), strict=True)
+    due = sorted({(time, answers.names[query]) for time, query in pairs})
+    assert due[:5] == [(2, "a"), (2, "b"), (4, "a"), (4, "b"), (4, "c")]
+    assert due[5:] == [(time + 4, name) for time, name in due[:5]]
+
+
+def test_only_one_window_is_kept():
+    window = TopKWindows(QUERIES, length=50)
+    for seed in range(20):
+        tuples = [(time + 200 * seed, *rest) for time, *rest in stream(seed)]
+        extend(window, tuples)
+        assert window.size <= 61
+        assert len(window.snapshot()) < 12_000
+
+
+def test_a_tuple_that_overfills_its_rule_is_left_out_and_named():
+    window = TopKWindows({"q": (2, 10)}, length=100)
+    answers = window.extend(
+        [0, 1, 2, 3], scores=[4, 3, 2, 1], prob=[0.6] * 4, exclusive=[7, 7, 7, -1]
+    )
+    assert answers.rejected.size == 0
+    answers = window.advance(20)
+    assert answers.rejected.tolist() == [1, 2]  # once, though two instants passed
+    assert answers.id.tolist() == [0, 3, 0, 3]
+    assert window.rejected == 2
+
+
+def test_tuples_left_out_count_among_the_newest_rows_in_any_calls():
+    time, rules = np.array([0, 1, 2, 3, 4, 35]), np.array([-1, -1, 7, 7, 7, -1])
+
+    def rows_of(calls):
+        window, rows, rejected = TopKWindows({"q": (2, 10)}, rows=3), [], []
+        for some in calls:
+            prob = np.full(len(some), 0.6)
+            answers = window.extend(
+                time[some], scores=6.0 - time[some], prob=prob, exclusive=rules[some]
+            )
+            rows += answers.id.tolist()
+            rejected += answers.rejected.tolist()
+        assert rejected == [3, 4]
+        return rows
+
+    assert rows_of([list(range(6))]) == [2, 2, 2]  # 3 and 4 are left out, 0 and 1 stay out
+    assert rows_of([[i] for i in range(6)]) == [2, 2, 2]
+
+
+def test_members_of_a_rule_that_never_meet_do_not_overfill_it():
+    window = TopKWindows({"q": (2, 10)}, length=10)
+    answers = window.extend([0, 10, 20], scores=[1, 1, 1], prob=[0.9] * 3, exclusive=[7, 7, 7])
+    assert answers.id.tolist() == [0, 1]
+    assert window.rejected == 0
+
+
+def test_streams_are_ranked_by_the_sum_over_their_tuples():
+    scores, prob, streams = [9, 8, 7, 6, 5], [0.5, 0.5, 0.5, 0.5, 1.0], [2, 0, 2, 1, 0]
+    single = engine_free.top_k_probabilities(scores, prob, k=2)
+    sums = [single[1] + single[4], single[3], single[0] + single[2]]
+    best = engine_free.top_k_streams(scores, prob, streams, k=2)
+    assert best.indices.tolist() == [2, 0]
+    np.testing.assert_allclose(best.probability, [sums[2], sums[0]], atol=1e-12)
+
+    window = TopKWindows({"q": (2, 10)}, length=10, streams=True)
+    window.extend(np.arange(5), scores=scores, prob=prob, group=streams)
+    answers = window.advance(10)
+    assert answers.stream.tolist() == [2, 0]
+    assert answers.id.tolist() == [0, int(np.argmax([0, single[1], 0, 0, single[4]]))]
+    np.testing.assert_allclose(answers.probability, [sums[2], sums[0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS[1:], ids=lambda each: each.name)
+def test_every_semantics_answers_all_k_as_each_k_alone(semantics):
+    tuples = [(time, s, p, -1, n) for time, s, p, _, n in stream(5, 80, alternatives=True)]
+    # Orders of all tuples of a window are too many for the search of U-Topk.
+    many = 6 if semantics.name == "u_topk" else 500
+    queries = {"one": (1, 10), "four": (4, 10), "many": (many, 10)}
+    window = TopKWindows(queries, length=30, semantics=semantics)
+    window = TopKWindows.restore(window.snapshot())
+    got = table(extend(window, tuples))
+    assert {row[0] for row in got} == set(queries)
+    for name, query in queries.items():
+        alone = TopKWindows({name: query}, length=30, semantics=semantics)
+        same([row for row in got if row[0] == name], table(extend(alone, tuples)))
+
+
+def test_semantics_over_a_window_are_the_functions_over_arrays():
+    scores, prob = np.array([5.0, 4, 3, 2, 1]), np.array([0.5, 0.6, 0.7, 0.8, 0.9])
+
+    def rows(semantics):
+        window = TopKWindows({"q": (3, 10)}, length=10, semantics=semantics)
+        window.extend(np.arange(5), scores=scores, prob=prob)
+        return window.advance(10)
+
+    expected = engine_free.expected_ranks(scores, prob)
+    assert rows("expected_rank").id.tolist() == np.argsort(expected, kind="stable")[:3].tolist()
+    vector = engine_free.u_topk(scores, prob, k=3)
+    assert rows("u_topk").id.tolist() == vector.indices.tolist()
+    assert rows("u_topk").probability.tolist() == [vector.probability] * 3
+    assert rows("u_kranks").id.tolist() == engine_free.u_kranks(scores, prob, k=3).indices.tolist()
+    enough = engine_free.pt_k(scores, prob, k=3, probability=0.5)
+    assert rows(Semantics("pt_k", probability=0.5)).id.tolist() == enough.indices.tolist()
+
+
+def test_least_scores_first_on_request():
+    window = TopKWindows({"q": (1, 10)}, length=10, ascending=True)
+    window.extend([0, 1], scores=[5.0, 3.0], prob=[1.0, 1.0])
+    assert window.advance(10).id.tolist() == [1]
+
+
+def test_icebergs_agree_with_every_window_from_scratch(data_folder):
+    import pyarrow.parquet as pq
+
+    bergs = pq.read_table(data_folder / "iip_sightings_2014_2021.parquet").slice(0, 3000)
+    time = bergs["ts"].cast("int64").to_numpy()
+    if bergs["ts"].type.unit != "us":
+        time = time * {"s": 10**6, "ms": 10**3}[bergs["ts"].type.unit]
+    order = np.argsort(time, kind="stable")
+    method = bergs["method"].to_pylist()
+    chance = {"R/V": 0.8, "VIS": 0.7, "RAD": 0.5, "SAT-HIGH": 0.4, "SAT-MED": 0.3, "SAT-LOW": 0.2}
+    prob = np.array([chance.get(name, 0.6) for name in method])[order]
+    south, time = -bergs["latitude"].to_numpy()[order], time[order]
+    rules = np.arange(time.size)
+    pairs = np.flatnonzero(prob[:-1] + prob[1:] <= 1.0)[::5]
+    rules[pairs + 1] = rules[pairs]
+    day = 86_400_000_000
+    window = TopKWindows({"top 5": (5, day), "top 20": (20, 7 * day)}, length=30 * day)
+    answers = window.extend(time, scores=south, prob=prob, exclusive=rules)
+    assert answers.time.size > 100
+    for instant in np.unique(answers.time)[::9]:
+        inside = np.flatnonzero((time >= instant - 30 * day) & (time < instant))
+        here = (answers.time == instant) & (answers.k == 5)
+        best = engine_free.pk_topk(south[inside], prob[inside], rules[inside], k=5)
+        np.testing.assert_array_equal(answers.id[here], inside[best.indices])
+        np.testing.assert_array_equal(answers.probability[here], best.probability)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"time": [0.5]}, "`time` must be whole numbers"),
+        ({"time": [1, 2]}, "`time` must"),
+        ({"scores": [float("nan")]}, "`scores` must be finite"),
+        ({"prob": [0.0]}, "`prob` must hold probabilities"),
+        ({"prob": [0.5, 0.5]}, "`prob` must be as long"),
+        ({"offsets": [0, 2]}, "`offsets` must rise from 0"),
+        ({"offsets": [0, 2], "scores": [1, 2], "prob": [0.6, 0.6]}, "alternatives of a tuple"),
+        ({"exclusive": [1, 2]}, "`exclusive` must"),
+        ({"time": [2**61]}, "`time` must lie within"),
+    ],
+)
+def test_wrong_arrivals_are_refused_and_nothing_is_taken(change, words):
+    window = TopKWindows({"q": (1, 10)}, length=10)
+    before = window.snapshot()
+    with pytest.raises(ValueError, match=words):
+        window.extend(**{"time": [1], "scores": [1.0], "prob": [0.5], **change})
+    assert window.snapshot() == before
+
+
+def test_wrong_settings_are_refused():
+    with pytest.raises(ValueError, match="either `length` in microseconds or `rows`"):
+        TopKWindows(QUERIES)
+    with pytest.raises(ValueError, match="`length` must be a whole number"):
+        TopKWindows(QUERIES, length=0)
+    with pytest.raises(ValueError, match="`queries` must be pairs"):
+        TopKWindows({"a": (0, 1)}, length=1)
+    with pytest.raises(ValueError, match='`semantics` must be one of "pk_topk"'):
+        TopKWindows(QUERIES, length=1, semantics="best")
+    with pytest.raises(ValueError, match="`probability` must be a number"):
+        TopKWindows(QUERIES, length=1, semantics="pt_k")
+    with pytest.raises(ValueError, match="`weights` must be a list of finite numbers"):
+        Semantics("prf")
+    with pytest.raises(ValueError, match="`alpha` belongs to"):
+        Semantics("pk_topk", alpha=0.5)
+    with pytest.raises(ValueError, match="streams are ranked by"):
+        TopKWindows(QUERIES, length=1, semantics="u_topk", streams=True)
+    window = TopKWindows(QUERIES, length=1, streams=True)
+    with pytest.raises(ValueError, match="`group` must say"):
+        window.extend([1], scores=[1.0], prob=[1.0])
+    with pytest.raises(ValueError, match="`group` must be 1 whole numbers"):
+        engine_free.top_k_streams([1], [1], [0.5], k=1)
+    with pytest.raises(SnapshotError):
+        TopKWindows.restore(b"no snapshot")
+
+
+def test_a_query_that_asks_the_same_under_another_name_is_the_same():
+    known = {"top_3": (3, 2), "top_2": (2, 5)}
+    assert renamed_queries(known, {"best": (3, 2), "top_2": (2, 5)}) == {"top_3": "best"}
+    assert renamed_queries(known, {"best": (3, 4), "top_2": (2, 5)}) == {}
+    assert renamed_queries({"top_3": (3, 2)}, {"top_3": (3, 2), "best": (3, 2)}) == {}
+    assert renamed_queries({"a": (3, 2), "b": (3, 2)}, {"c": (3, 2)}) == {"a": "c"}

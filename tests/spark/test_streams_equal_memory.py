@@ -1,0 +1,92 @@
+"""Streams in any micro-batches, restarted and run to their end, answer as tables in memory."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import sfumato as sf
+from engine_cases import (
+    CASES,
+    COMPLETE,
+    IMPUTED,
+    INCOMPLETE,
+    REORDERED,
+    ROWS,
+    A,
+    B,
+    rows_of,
+)
+from sfumato.spark.run_to_end import ending
+from streams import counts_of, put_parts, run, stream_of
+
+pytestmark = pytest.mark.spark
+CUTS = [0, 1, 60, 61, ROWS]
+HALF = 2  # after so many of the parts the query is started again
+COUNTED = ("late", "stale", "pairs", "answers", "complete", "imputed", "unimputable")
+QUERIES = {
+    name: (CASES[name], (A, B)) for name in ("reorder sources", "joined with itself after reorder")
+}
+for name in ("imputed or rejected", "incomplete rows joined"):
+    QUERIES[name] = IMPUTED[name], (INCOMPLETE, COMPLETE)
+QUERIES["shared by tasks"] = (
+    lambda sf, a, b: sf.similarity_join(
+        *(sf.reorder(one, **REORDERED, slack=3) for one in (a, b)), on=["x", "y"], within=0.4,
+        probability=0.2, window=sf.Rows(6, 0.9), order="made", key="room", tasks=3,
+    ),
+    (A, B),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_stream_answers_as_the_table_in_memory(spark, tmp_path, name):
+    build, tables = QUERIES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sf.errors.InvalidRowsWarning)
+        answers = build(sf, *tables)
+    frames = [spark.createDataFrame(table) for table in tables]
+    streams = 2 if tables[1] is B else 1  # the second table may be a repository
+    came, queries = [], []
+
+    def start():
+        given = [
+            stream_of(spark, tmp_path / str(side), frame.schema) if side < streams else frame
+            for side, frame in enumerate(frames)
+        ]
+        writer = build(sf, *given).writeStream.trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / "state"))
+        writer = writer.foreachBatch(lambda df, _: came.append(df.toArrow()))
+        queries.append(writer.start())
+        return queries[-1]
+
+    def put(cuts):
+        for side, table in enumerate(tables[:streams]):
+            for part in pairwise(cuts):
+                put_parts(tmp_path / str(side), table, part)
+
+    put(CUTS[: HALF + 1])
+    with ending(spark, last=False):
+        start().awaitTermination()
+    put(CUTS[HALF:])
+    sf.ops.run_to_end(spark, start)
+    assert sorted(row for table in came for row in rows_of(table)) == rows_of(answers)
+    counted = counts_of(*queries)
+    expected = {}
+    for each in sf.ops.counters(answers).values():
+        for counter, count in each.items():
+            expected[counter] = expected.get(counter, 0) + (counter in COUNTED and count)
+    found = {counter: counted.get(counter, 0) for counter in expected if counter in COUNTED}
+    assert found == {counter: expected[counter] for counter in found}
+
+
+def test_another_repository_of_an_imputation_is_refused(spark, tmp_path):
+    put_parts(tmp_path / "in", INCOMPLETE, [0, 9, 10])
+    stream = stream_of(spark, tmp_path / "in", spark.createDataFrame(INCOMPLETE).schema)
+    join = IMPUTED["incomplete rows joined"]
+    run(join(sf, stream, COMPLETE), tmp_path)
+    put_parts(tmp_path / "in", INCOMPLETE, [10, 12])
+    with pytest.raises(StreamingQueryException, match="checkpoint belongs to another query"):
+        run(join(sf, stream, COMPLETE.slice(50)), tmp_path)
