@@ -53,9 +53,9 @@ def fixed_watermark(event_time: Ints, slack: int) -> Ints:
 
 def least_slack(event_time: Ints, late: int) -> int:
     """The least slack, in microseconds, of a fixed watermark with at most `late` late rows."""
-    # A row is late if the watermark before it, newest - slack, is at or above its event time.
+    # A row is late if the watermark before it, newest - slack, is above its event time.
     newest = np.maximum.accumulate(event_time)
     behind = np.concatenate([[-1], newest[:-1] - event_time[1:]])
     if late >= len(behind):
         return 0
-    return max(int(np.partition(behind, -late - 1)[-late - 1]) + 1, 0)
+    return max(int(np.partition(behind, -late - 1)[-late - 1]), 0)

@@ -198,7 +198,7 @@ def judge(rows, grid, scopes, groups, index, closings, late_rows):
     Returns (rows per verdict int64[5], rows that a punctuation had excluded, closings, late rows).
     """
     length, slide, ordered = grid.length, grid.slide, rows.punctuation.size == 0
-    counts, excluded, found, lates, stored = np.zeros(5, np.int64), 0, 0, 0, 0
+    counts, excluded, found, late_count, stored = np.zeros(5, np.int64), 0, 0, 0, 0
     for i in range(rows.time.size):
         g, c, time = rows.group[i], rows.scope[i], rows.time[i]
         scope, group, j, last = scopes[c], groups[g], time // slide, (time + length) // slide
@@ -235,15 +235,15 @@ def judge(rows, grid, scopes, groups, index, closings, late_rows):
             group.reach = max(group.reach, last)
             _list_group(scopes, groups, g)
             if verdict == JOINED:
-                lates = _note_late(late_rows, lates, g, first, last, stored)
+                late_count = _note_late(late_rows, late_count, g, first, last, stored)
             stored += 1
         counts[verdict] += 1
         if verdict in (JOINED, LATE):
-            before = lates
-            lates = _note_late(late_rows, lates, g, missed_from, missed_to, NONE)
-            if lates > before:
+            before = late_count
+            late_count = _note_late(late_rows, late_count, g, missed_from, missed_to, NONE)
+            if late_count > before:
                 _list_group(scopes, groups, g)
-    return counts, excluded, found, lates
+    return counts, excluded, found, late_count
 
 
 @lean
@@ -596,12 +596,12 @@ def complete(
         while g != NONE:
             group, start = groups[g], found
             low = first_at_least(late_group, 0, late_group.size, g)
-            lates = late_rows[low : first_at_least(late_group, low, late_group.size, g + 1)]
+            own_late = late_rows[low : first_at_least(late_group, low, late_group.size, g + 1)]
             slots, numbers = _ready_panes(
-                group, closed, lates, panes, tuples, measures, partials, grid, room
+                group, closed, own_late, panes, tuples, measures, partials, grid, room
             )
             extents, found, more = _list_extents(
-                group, closings[begin:end], numbers, lates, grid, most, found, extents
+                group, closings[begin:end], numbers, own_late, grid, most, found, extents
             )
             skipped += more
             answers = with_room(answers, 3 * many * found)
@@ -610,10 +610,10 @@ def complete(
                 extent = extents[e]
                 extent.group, extent.closing = g, extent.closing + begin
                 _merge_extent(
-                    extent, slots, numbers, late_slots, lates, grid, panes, partials, total
+                    extent, slots, numbers, late_slots, own_late, grid, panes, partials, total
                 )
                 extent.held = np.int64(total.sums[0, -1].tuples)
-                steps = after_signals(steps + 64 + lates.size)
+                steps = after_signals(steps + 64 + own_late.size)
                 for r in range(many):
                     at, what = 3 * (e * many + r), measures.what[r]
                     answers[at] = answers[at + 1] = answers[at + 2] = np.nan
@@ -623,16 +623,16 @@ def complete(
                         )
                 if listing:
                     members, listed = _list_tuples(
-                        extent, slots, lates, panes, tuples.at, members, listed
+                        extent, slots, own_late, panes, tuples.at, members, listed
                     )
             if found > start:
                 for x in range(measures.sign.size):
                     _answer_extremes(
-                        x, extents[start:found], slots, lates, tuples, partials, measures, room,
+                        x, extents[start:found], slots, own_late, tuples, partials, measures, room,
                         answers[3 * many * start :],
                     )  # fmt: skip
             following = group.following
-            if _release(group, closed, lates, panes, tuples, grid, most):
+            if _release(group, closed, own_late, panes, tuples, grid, most):
                 group.listed = 0
                 if above == NONE:
                     scopes[c].groups = following

@@ -231,12 +231,12 @@ class ExtentAggregate(Operator):
         self._groups = _with_codes(self._groups, group, NO_GROUP)
         index, closings = np.empty(n, np.int64), np.empty(2 * n, CLOSING)
         late_rows = np.empty(2 * n, LATE_ROW)
-        kinds, excluded, found, lates = extents.judge(
+        kinds, excluded, found, late_count = extents.judge(
             rows, self._grid, self._scopes, self._groups, index, closings, late_rows
         )
         self.counts += [*kinds[extents.LATE :], excluded, 0]
         numbers = np.arange(n) + self.next
-        self._store(rows, index, numbers, late_rows[:lates], prob, table)
+        self._store(rows, index, numbers, late_rows[:late_count], prob, table)
         self.next += n
         return self._complete(closings[:found])
 
