@@ -48,8 +48,22 @@ TUNING = r"""spark\.(
 S3, FS = r"fs\.s3a\.(bucket\.[a-z0-9.-]+?\.)?", r"org\.apache\.hadoop\.fs\.s3a\."
 STREAMING = r"org\.apache\.spark\.sql\.execution\.streaming\."
 JAAS = "kafka.sasl.jaas.config"
-NAMED_CODE = "class|cmd|config|file|handler|impl|provider|reporter|script|serial|url"
-HARMLESS = rf"(?!.*({NAMED_CODE}|path(?!\.style)))"
+S3_TUNING = r"""(path\.style\.access|(connection|threads|multipart|retry)\.[a-z.]+
+    |fast\.upload(\.[a-z.]+)?|block\.size|readahead\.range|attempts\.maximum
+    |encryption\.algorithm|experimental\.input\.fadvise)"""
+KAFKA_CLIENT = r"""kafka\.(
+    (bootstrap\.servers|security\.protocol|sasl\.(mechanism|kerberos\.service\.name))
+    |ssl\.((key|trust)store\.(location|password|type|certificates|key|certificate\.chain)
+        |key\.password|protocol|endpoint\.identification\.algorithm|enabled\.protocols
+        |cipher\.suites)
+    |acks|batch\.size|buffer\.memory|compression\.type|delivery\.timeout\.ms|retries
+    |enable\.idempotence|linger\.ms|max\.(block\.ms|request\.size|partition\.fetch\.bytes)
+    |max\.in\.flight\.requests\.per\.connection|max\.poll\.(records|interval\.ms)
+    |request\.timeout\.ms|(retry|reconnect)\.backoff(\.max)?\.ms|metadata\.max\.age\.ms
+    |client\.(id|rack|dns\.lookup)|group\.id|connections\.max\.idle\.ms
+    |default\.api\.timeout\.ms|fetch\.(max\.bytes|max\.wait\.ms|min\.bytes)|session\.timeout\.ms
+    |heartbeat\.interval\.ms|isolation\.level|check\.crcs|(receive|send)\.buffer\.bytes
+    |allow\.auto\.create\.topics)"""
 RULES = [
     (re.compile(name, re.VERBOSE | re.ASCII), re.compile(value))
     for name, value in (
@@ -65,7 +79,7 @@ RULES = [
             r"spark\.sql\.streaming\.checkpointFileManagerClass",
             rf"{STREAMING}(checkpointing\.)?(FileSystem|FileContext)BasedCheckpointFileManager",
         ),
-        (rf"{S3}{HARMLESS}[a-z.]+", PLAIN),
+        (rf"{S3}{S3_TUNING}", PLAIN),
         (rf"{S3}(access\.key|secret\.key|session\.token|encryption\.key)", TEXT),
         (rf"{S3}endpoint(\.region)?", SAFE),
         (rf"{S3}impl", rf"{FS}S3AFileSystem"),
@@ -78,13 +92,7 @@ RULES = [
         (r"fs\.azure\.account\.(key|auth\.type)\.[a-z0-9.]+", TEXT),
         (r"fs\.azure\.account\.oauth2\.client\.(id|secret|endpoint)\.[a-z0-9.]+", TEXT),
         (r"fs\.azure\.sas\.fixed\.token\.[a-z0-9.-]+", TEXT),
-        (rf"kafka\.{HARMLESS}[a-z0-9.]+", PLAIN),
-        (
-            r"kafka\.(bootstrap\.servers|client\.(id|rack)|group\.id|sasl\.kerberos\.service\.name"
-            r"|ssl\.(key\.password|cipher\.suites|enabled\.protocols)"
-            r"|ssl\.(key|trust)store\.(location|password|certificates|key|certificate\.chain))",
-            r"(?s).*",
-        ),
+        (KAFKA_CLIENT, r"(?s).*"),
         (
             JAAS,
             r"\s*org\.apache\.kafka\.common\.security\."
