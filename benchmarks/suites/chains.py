@@ -1,4 +1,4 @@
-"""What a chain of operators costs beside its first one: in one step, and each in a step of its own.
+"""The cost of a chain of operators compared with its first one: in one step and in separate steps.
 
 Micro-batches of 100,000 disordered rows of 1,000 keys, one file each, into a sink that discards
 rows; the queries take turns, and the time of a micro-batch is the median of Spark's own figure over

@@ -1,4 +1,4 @@
-"""Keys without end, through Spark: a micro-batch of 100 rows of known keys beside few and many.
+"""Unbounded keys through Spark: 100 rows of known keys per micro-batch, few or many keys held.
 
 Public functions only. Each key has a row first, in files of 100,000; then come files of 100 rows of
 keys that are known, one a micro-batch. The time is the median of Spark's own figure over the later

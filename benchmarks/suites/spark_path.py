@@ -3,7 +3,7 @@
 Micro-batches of 10,000 and of 100,000 rows, one file each, into a sink that discards rows. The time
 of a micro-batch is the median of Spark's own figure over the later half; the operator in memory
 gets the same rows as Arrow tables. The empty micro-batch comes from a query with an idle timeout,
-which Spark runs on without input, once Java has compiled what it runs; beside it, in turn, a Python
+which Spark runs on without input, once Java has compiled what it runs; in turn with it, a Python
 processor that keeps nothing, by Spark alone. "Echo" is an operator that keeps nothing and returns
 its rows: what packing, shuffle, state and unpacking cost whatever the operator does. The peers
 (`peers/plain_state.py`) are the same reorder and the same extents as a user would write them with
@@ -11,7 +11,7 @@ Spark's own Python state, key by key. Beside both stands what Spark's own Java c
 for rows that are only dealt out by key, and for the same extents by its own windows; "Java's gain"
 is the peer's time over that. "An echo's gain" is that over the time of an echo of the same rows: an
 operator of ours that gives as many rows cannot exceed it, while windows give fewer than an echo.
-Queries beside each other take turns, of which the first do not count: Java compiles what it runs in
+Compared queries take turns, of which the first do not count: Java compiles what it runs in
 its first minutes.
 """
 
@@ -38,7 +38,7 @@ from benchmarks.spark_streams import (
 )
 
 SIZES = {10_000: 40, 100_000: 12}  # rows of a micro-batch: micro-batches
-PLAIN = {10_000: 6, 100_000: 4}  # the same beside plain Python state, which takes its time
+PLAIN = {10_000: 6, 100_000: 4}  # the same compared with plain Python state, which takes its time
 GOAL_EMPTY = 150  # ms
 EMPTY = 50  # micro-batches without rows
 TURNS = 3  # of queries that are compared
@@ -56,7 +56,7 @@ def row(name: str, size: int, seconds: float, times: dict[str, float]) -> Row:
 def beside_memory(
     name: str, size: int, seconds: float, alone: float, times: dict[str, float]
 ) -> Row:
-    """A row of a query beside its operator in memory, which takes `alone` seconds."""
+    """Compare a query with its operator in memory, which takes `alone` seconds."""
     shown = {
         "rows/s in memory": round(size / alone),
         "time / time in memory": round(seconds / alone, 1),
@@ -244,7 +244,7 @@ def extents(stream: Any) -> Any:
 
 
 def extent_rows(spark: Any, folder: Path, size: int) -> list[Row]:
-    """Extents of certain values of 100 keys, beside the same windows by Spark's own aggregation,
+    """Extents of certain values of 100 keys, compared with Spark's own windows and aggregation,
     which knows certain values only."""
     table = certain_readings(size * SIZES[size], 100, seed=3)
     stream = stream_of(spark, write_files(table, size, folder / "in"))
@@ -289,7 +289,7 @@ def plain_rows(spark: Any, folder: Path, size: int) -> list[Row]:
             "Java's gain": round(plain / least, 1),
             "an echo's gain": round(plain / echoed, 1),
         }
-        found.append(row(f"{name}: beside plain Python state", size, ours, times) | gains)
+        found.append(row(f"{name}: compared with plain Python state", size, ours, times) | gains)
     return found
 
 
@@ -314,7 +314,7 @@ def state_rows(spark: Any, folder: Path, size: int) -> list[Row]:
     floor, echoed = (
         statistics.median(map(statistics.median, times[name])) for name in ("floor", "echo")
     )
-    name = "an echo beside packing, shuffle and unpacking alone"
+    name = "an echo compared with packing, shuffle and unpacking alone"
     ratio = {"time / time without state": round(echoed / floor, 2)}
     return [row(name, size, echoed, {"without state": floor}) | ratio]
 

@@ -140,7 +140,7 @@ def clear(place: Path, unused_seconds: float = 0.0) -> int:
 
 def warn_that_none_is_kept() -> None:
     _warn(
-        "compiled kernels cannot be kept, so every process compiles them anew (a minute or more): "
+        "compiled kernels cannot be kept, so every process compiles them again (a minute or more): "
         f"none of these folders can be written: {', '.join(map(str, places()))}. Set {VARIABLE} "
         "to a folder of your own that can, or run `sfumato warm-up` once as a user who may write "
         "the first"

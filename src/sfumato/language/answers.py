@@ -442,7 +442,7 @@ def _window_lines(window: Window, aggregates: tuple[str, ...], members: bool) ->
         return [
             ("window", window_said + percent(window.threshold)),
             answers,
-            ("state", "the tuples held: as many as the values stay close for"),
+            ("state", "the tuples held: those since the values last moved too far"),
         ]
     # `sum(x)`, `avg(x)` and `count(*)` each aggregate one expression.
     operands = len({text.partition("(")[2] for text in aggregates} - {"*)"})
