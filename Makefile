@@ -12,31 +12,37 @@ JAVA_17 := $(shell version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&
 # What Python compiles is kept: without, each of the many processes of a run compiles all of it anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo check fast test warm fetched lint docs reproduce bench chaos soak static cluster dist release matrix clean
+.PHONY: demo check fast test nightly warm fetched lint docs reproduce bench engines chaos soak static cluster dist release matrix clean
 .DEFAULT_GOAL := demo
 
 # `make demo ARGS="--rows 5000"` plays a part of the year.
 demo: $(VENV)/demo.stamp
 	$(BIN)/python -m examples.demo $(ARGS)
 
-# The linters and the fast tests, while one works; `make test` runs all.
+PYTEST := $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
+
+# Linters and fast tests; `make test` runs what must pass before a change lands.
 check: $(VENV)/dev.stamp
 	$(MAKE) --no-print-directory --jobs=2 lint fast
 
 fast: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'not spark and not slow' \
-		--hypothesis-profile daily
+	$(PYTEST) --dist worksteal -q -m 'not spark and not nightly' --hypothesis-profile fifth
 
 test: warm
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) --dist loadfile -m 'not nightly' --hypothesis-profile half --times build/times/test.txt
 
-# Kernels of tests have bounds checks: other ones than those that queries run. Behind them the classes of
-# Spark, from which JVMs of tests start in half the time.
+# All tests with all their cases, and kernels that check the bounds of arrays. These are other kernels than
+# those of queries, so they are compiled first. `.ci/nightly` also records the result.
+nightly: export NUMBA_BOUNDSCHECK := 1
+nightly: warm fetched
+	$(PYTEST) --dist loadfile --times build/times/nightly.txt
+
+# Compiled kernels, and an archive of Spark's classes with which JVMs of tests start in half the time.
 warm: $(VENV)/dev.stamp
-	NUMBA_BOUNDSCHECK=1 $(BIN)/sfumato warm-up
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python tests/spark_classes.py
+	$(BIN)/sfumato warm-up
+	$(BIN)/python tests/spark_classes.py
 
-# Jars, and another PySpark of half a gigabyte, for tests of servers: fetched once, kept in ~/.cache.
+# Jars, and another PySpark of half a gigabyte, for nightly tests of servers: fetched once, kept in ~/.cache.
 fetched: $(VENV)/dev.stamp
 	PYTHONPATH=tests $(BIN)/python -m servers.fetched
 
@@ -63,6 +69,10 @@ bench: $(VENV)/dev.stamp
 chaos: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.chaos --out docs/chaos.json --page docs/chaos.md
 
+# The same jobs on other engines, each in an environment of its own in build/engines.
+engines: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks.engines --page docs/research/engines.md
+
 # Live queries for half an hour: does memory stay flat?
 soak: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
@@ -77,7 +87,7 @@ static: $(VENV)/dev.stamp
 dist: $(VENV)/dist.stamp
 	$(BIN)/python packaging/dist.py
 
-# make release VERSION=1.2.3 (TESTED=1 trusts the last green .ci/run): commit and tag only.
+# make release VERSION=1.2.3 (TESTED=1 trusts the last green .ci/run and .ci/nightly): commit and tag only.
 release: $(VENV)/dist.stamp
 	$(BIN)/python packaging/release.py $(VERSION) $(if $(TESTED),--tested)
 
@@ -98,8 +108,9 @@ $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none on the PATH"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+# Without --no-compile, pip compiles every module of the packages, ten seconds longer than those of the demo take.
 $(VENV)/demo.stamp: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo$(if $(JAVA_17),,$(comma)java)]'
+	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -e '.[demo$(if $(JAVA_17),,$(comma)java)]'
 	touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python

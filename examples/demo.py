@@ -24,14 +24,13 @@ from rich.table import Table
 import sfumato as sf
 from examples.demo_data import AIRPORTS, HOURS, DemoData, NoDataError, write_data
 from experiments.disorder.waiting import Waiting, fixed_watermark, least_slack, waiting
-from sfumato.cli.java import NoJavaError
+from sfumato.cli.configure import NoJavaError
+from sfumato.cli.main import Cores, Verbose, failed
 from sfumato.cli.output import Log
 from sfumato.cli.pipeline.model import PipelineError, Sink
-from sfumato.cli.run import follow
-from sfumato.cli.run_view import RunView, serve_run
+from sfumato.cli.run import RunView, follow, serve_run
 from sfumato.cli.session import command_session
 from sfumato.cli.sink_query import SinkQuery, start_sink
-from sfumato.cli.startup import Cores, Verbose, failed
 from sfumato.live.view import About
 
 DROP_RATIO = 0.01
@@ -50,14 +49,14 @@ FREEZING = 32.0  # °F
 WITHIN, PROBABILITY = 3.0, 0.8
 WINDOW = sf.Rows(24, confidence=0.95)
 FLIGHTS_PER_BATCH, HOURS_PER_BATCH = 40_000, 4_500
-WATCHED = 4  # into so many parts a micro-batch is cut where someone watches
+WATCHED = 4  # parts into which a micro-batch is cut where someone watches
 SHOWN = 5
 COMPILED = ("disorder", "similarity join")  # the operators that are used
 
 
 def main(
     rows: Annotated[
-        int | None, typer.Option(min=1000, help="Play only so many flights; default: the year.")
+        int | None, typer.Option(min=1000, help="Number of flights to play; default: the year.")
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show both on a page in the browser; Ctrl-C ends it.")
@@ -188,8 +187,8 @@ def _introduce(console: Console, data: DemoData) -> None:
     console.print(
         f"[bold]1. Flights by timetable.[/bold] {len(data.departed):,} departures from New York "
         f"in 2013 arrive in the order in which they really left, and {data.cancelled:,} cancelled "
-        "flights that never left. Put them in the order of the timetable, and let no more than "
-        f"{DROP_RATIO:.0%} come too late for it:"
+        "flights that never left. Put them in the order of the timetable. At most "
+        f"{DROP_RATIO:.0%} may come too late for it:"
     )
     console.print(BY_TIMETABLE, style="cyan", highlight=False)
     console.print(
@@ -225,14 +224,14 @@ def tell_flights(console: Console, data: DemoData, answers: DataFrame, query: Si
     agree = "yes" if late == ours.late else f"[red]no, {ours.late:,} here[/red]"
     counted = query.progress
     console.print(
-        f"Of {counted.rows_in:,} rows {counted.rows_out - late - data.cancelled:,} came out in "
-        f"order, {late:,} marked late, {data.cancelled:,} marked as having no departure, and "
+        f"Of {counted.rows_in:,} rows {counted.rows_out - late - data.cancelled:,} were emitted "
+        f"in order, {late:,} marked late, {data.cancelled:,} marked as having no departure, and "
         f"{counted.held or 0:,} still wait for later flights, which are not in the data. None is "
-        "lost. A wait is the time, on the flights' own clock, from a departure to the departure "
-        "that let it out, computed in memory by the controller that ran on Spark, where as many "
-        f"rows were late: {agree}. A fixed watermark stays so far behind the newest scheduled "
-        "time; the first is the shortest that lets no more rows come late, which only hindsight "
-        "knows."
+        "lost. A wait is the time, on the flights' clock, from a departure to the departure that "
+        "releases it. It is computed in memory by the controller that ran on Spark; the number of "
+        f"late rows is the same there: {agree}. A fixed watermark stays the given time behind the "
+        "newest scheduled time. The first one is the shortest with at most the same number of late "
+        "rows, which is known only afterwards."
     )
 
 
@@ -273,8 +272,9 @@ def tell_weather(
         "alternatives, is that both hours froze, that they were alike, and that the earlier one "
         f"was still among the newest {WINDOW.rows} that froze. The hours kept for an airport "
         f"include {WINDOW.rows} that really froze with at least {WINDOW.confidence:.0%} "
-        f"confidence, though no one knows which did. {rejected:,} hours lack a reading and were "
-        f"set aside, not guessed{_absent(data)}. (Rows in: each hour is read for either airport.)"
+        f"confidence, though no one knows which did. {rejected:,} hours have no reading and "
+        f"were set aside, not guessed{_absent(data)}. (Rows in: each hour is read for either "
+        "airport.)"
     )
 
 

@@ -1,4 +1,4 @@
-"""Which icebergs have drifted longest? Top-k over sightings that may be wrong.
+"""The icebergs that have drifted longest: top-k over sightings that may be wrong.
 
     python examples/icebergs.py SIGHTINGS.parquet [FOLDER]
 
@@ -40,9 +40,9 @@ def read(path: Path, season: int = 2014) -> pd.DataFrame:
     if not path.is_file():
         raise SystemExit(f"there is no file {path}: give the path of your copy of the sightings")
     data = pd.read_parquet(path)
-    lacking = [name for name in COLUMNS if name not in data.columns]
-    if lacking:
-        raise SystemExit(f"{path} lacks the columns {', '.join(lacking)}")
+    missing = [name for name in COLUMNS if name not in data.columns]
+    if missing:
+        raise SystemExit(f"{path} does not have the columns {', '.join(missing)}")
     data = data[(data["iceberg_year"] == season) & data["method"].isin(CONFIDENCE)]
     data = data.sort_values(["ts", "iceberg_number"], kind="stable").reset_index(drop=True)
     first = data.groupby("iceberg_number")["ts"].transform("min")

@@ -1,11 +1,12 @@
-"""Where does the volcano shake? The top-k streams among sixteen seismic stations.
+"""The place where the volcano shakes: the top-k streams among sixteen seismic stations.
 
     python examples/seismic.py [FOLDER]
 
-Every station sends the size of the ground's motion, so many samples a second; a sample counts with
-probability 1 / w, w being the samples of a station in a window. The stations with the highest
-values of the last minute are those whose samples have the largest sum of top-k probabilities, all
-stations' samples ranked together. Six queries are answered together, each within its bound.
+Every station sends the size of the ground's motion several times per second. A sample counts with
+probability 1 / w, where w is the number of samples of a station in a window. All stations' samples
+are ranked together. The stations with the highest values of the last minute are the stations whose
+samples have the largest sum of top-k probabilities. Six queries are answered together, each within
+its bound.
 
 There is no recording here that could be shipped, so the motion is made up as such recordings look:
 the hum of the sea with a spectrum around 0.2 Hz, different from station to station, and three small

@@ -14,7 +14,7 @@ from rich.table import Table
 from experiments.catalogue import experiments
 from experiments.experiment import Experiment, Setting
 from experiments.record import page, provenance, run, write
-from sfumato.cli.startup import USAGE, failed
+from sfumato.cli.main import USAGE, failed
 
 _COLOUR = {"reproduced": "green", "refuted": "red", "differs": "yellow"}
 

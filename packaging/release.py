@@ -1,13 +1,13 @@
 """Make a release, up to publishing: `make release VERSION=1.2.3`.
 
     python packaging/release.py 1.2.3             checks, all tests, builds, commit and tag
-    python packaging/release.py 1.2.3 --tested    trusts the last green run of this commit
+    python packaging/release.py 1.2.3 --tested    trusts the last green runs of this commit
 
 The first step that fails ends it, and nothing is committed or tagged:
 
 1. the version is newer than every tag, the tree is clean, on `main`, "Unreleased" has entries, and
    a patch version keeps the layouts of saved state;
-2. linters and all tests pass (`.ci/run`);
+2. linters, the tests of every change and all other tests pass (`.ci/run`, `make nightly`);
 3. the version is written into pyproject.toml, the conda recipe, the record of layouts and the
    changelog, and `make dist` builds and checks the packages;
 4. commit and tag `v1.2.3`.
@@ -31,6 +31,7 @@ VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
 UNRELEASED = "## Unreleased\n"
 FORMATS = Path("packaging", "state_formats.json")  # layouts of saved state, by release
 RECIPE = Path("packaging", "recipe.yaml")
+NIGHTLY = ".ci/nightly.txt"  # date, commit and result of the last nightly run
 PUBLISH = """
 Version {0} is committed and tagged here, and its packages are in dist. To publish it:
 
@@ -100,11 +101,16 @@ def changes(root: Path, version: str) -> dict[Path, str]:
 def check_tested(root: Path, trusted: bool) -> None:
     """Run linters and all tests, or require that they passed for this commit."""
     if not trusted:
-        return command(root, ".ci/run")
+        command(root, ".ci/run")
+        return command(root, "make", "nightly")
     green = root / "build" / "green"  # the commit for which `.ci/run` passed last
     last = green.read_text().strip() if green.is_file() else "none"
     if last != (here := git(root, "rev-parse", "HEAD")):
         refuse(f"--tested: the last green run is of {last}, not of {here}: run .ci/run")
+    nightly = (root / NIGHTLY).read_text().strip()
+    passed = re.search(r"([0-9a-f]{40}), passed", nightly)
+    if not passed or git(root, "diff", "--name-only", passed[1], "HEAD") not in ("", NIGHTLY):
+        refuse(f"--tested: the last nightly run was: {nightly}; run .ci/nightly")
 
 
 def release(root: Path, version: str, *, tested: bool) -> None:

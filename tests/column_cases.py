@@ -111,6 +111,24 @@ CASES = {
             df.withColumn("log_y", F.log("y")), ["x", "log_y"], order="ts", key="sensor"
         ),
     ),
+    "columns that are resampled": (
+        lambda df: sf.resample(
+            df,
+            every="2 s",
+            order=df.ts,
+            key=F.col("sensor"),
+            fill="mean",
+            columns=[F.col("x"), F.log("y").alias("log_y")],
+        ),
+        lambda df: sf.resample(
+            df.withColumn("log_y", F.log("y")),
+            every="2 s",
+            order="ts",
+            key="sensor",
+            fill="mean",
+            columns=["x", "log_y"],
+        ),
+    ),
     "attributes of alternatives, and a key of both frames": (
         lambda df: sf.similarity_join(
             uncertain(df), uncertain(df), on=F.col("x"), key=F.upper("sensor"), order="id", **WITHIN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from contextlib import chdir
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,6 @@ from hypothesis import HealthCheck, settings
 import spark_classes
 
 ROOT = Path(__file__).resolve().parents[1]
-
-# Kernels run with bounds checks here, also in Spark's workers: a write beyond an array's end is an
-# error in a test, not a crash somewhere else. Before anything imports Numba.
-os.environ.setdefault("NUMBA_BOUNDSCHECK", "1")
 
 # Spark's workers find what tests share (an operator, say) where this process does.
 SHARED = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
@@ -31,8 +28,9 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-# `make check` asks for this one: a quarter of the cases that `make test` draws.
-settings.register_profile("daily", settings.get_profile("sfumato"), max_examples=25)
+# `make nightly` draws all cases, `make test` a half of them, `make check` a fifth.
+settings.register_profile("half", settings.get_profile("sfumato"), max_examples=50)
+settings.register_profile("fifth", settings.get_profile("sfumato"), max_examples=20)
 settings.load_profile("sfumato")
 
 
@@ -42,18 +40,32 @@ def pytest_addoption(parser):
         action="store_true",
         help="Compile ahead with sf.ops.warm_up(); what a test of a query still compiles fails it.",
     )
+    parser.addoption("--times", type=Path, help="Write the seconds of every test to this file.")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Write the seconds of every test, and of its fixtures, to the file of `--times`."""
+    file = terminalreporter.config.getoption("--times")
+    if file is None:
+        return
+    reports = chain.from_iterable(terminalreporter.stats.values())
+    timed = [report for report in reports if hasattr(report, "duration")]
+    timed.sort(key=lambda report: -report.duration)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = (f"{test.duration:8.2f} {test.when:8} {test.nodeid}\n" for test in timed)
+    file.write_text("".join(lines))
 
 
 def pytest_collection_modifyitems(items):
     """A test that takes the Spark session is a Spark test; what is long begins early.
 
     Processes share tests file by file: a long file that begins last keeps one of them busy alone.
-    Files with Spark or with slow tests come first, then those with the most tests.
+    Files with Spark or with nightly tests come first, then those with the most tests.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-    marks = ("spark", "slow")
+    marks = ("spark", "nightly")
     long = {item.path for item in items if any(map(item.get_closest_marker, marks))}
     tests = Counter(item.path for item in items)
     items.sort(key=lambda item: (item.path not in long, -tests[item.path], item.path))

@@ -39,22 +39,38 @@ def extents(rows):
 CASES = {
     "alternatives": lambda f: f.rows.select(sf.alternatives(F.array("x"), F.array(F.lit(0.5)))),
     "samples": lambda f: f.rows.select(sf.samples("x", 0.1, 3, attributes="x").alias("a")),
+    "between": lambda f: f.rows.select(sf.between("x", F.col("x") + 1, 3)),
+    "below": lambda f: f.rows.select(sf.below("x", 0.5, 3, "x")),
+    "above": lambda f: f.rows.select(sf.above("x", "y", 3)),
+    "circular": lambda f: f.rows.select(sf.circular("x", 0.5, 3, period=24)),
     "existence": lambda f: uncertain(f.rows).select("id", sf.existence()),
     "expected": lambda f: uncertain(f.rows).select("id", sf.expected("x")),
     "stddev": lambda f: uncertain(f.rows).select("id", sf.stddev("x")),
     "quantile": lambda f: uncertain(f.rows).select("id", sf.quantile("x", 0.5)),
     "where": lambda f: sf.where(uncertain(f.rows), "x > 2"),
+    "prune": lambda f: sf.prune(uncertain(f.rows), min_prob=0.1, top=2, renormalise=True),
+    "fuse": lambda f: sf.fuse(
+        uncertain(f.rows).withColumn("other", F.slice("alternatives", 2, 3)),
+        ["alternatives", "other"],
+    ),
     "checked": lambda f: sf.ops.checked(uncertain(f.rows)),
     "rejected": lambda f: sf.ops.rejected(half_unknown(f.rows)),
     "split_invalid": lambda f: sf.split_invalid(half_unknown(f.rows))[1],
     "reorder": lambda f: ordered(f.rows),
     "split_late": lambda f: sf.split_late(ordered(f.rows))[0],
     "window_aggregate": lambda f: extents(f.rows),
+    "split_missed": lambda f: sf.split_missed(
+        sf.window_aggregate(ordered(f.rows), {"mean": "avg(x)"}, missed=True, **WINDOW)
+    )[0],
+    "resample": lambda f: sf.resample(
+        ordered(f.rows), every="5 us", order="event", key="k", columns=["x", "y"]
+    ),
     "extent_join": lambda f: sf.extent_join(extents(f.rows), extents(f.others)),
     "similarity_join": lambda f: sf.similarity_join(
         uncertain(f.rows), uncertain(f.others), **PAIRS, **COUNTED
     ),
     "self_join": lambda f: sf.self_join(uncertain(f.rows), **PAIRS, **COUNTED),
+    "neighbours": lambda f: sf.neighbours(uncertain(f.rows), on="x", within=0.1, **COUNTED),
     "join_streams": lambda f: sf.join_streams(
         {"a": uncertain(f.rows), "b": uncertain(f.others)}, **PAIRS, **COUNTED
     ),

@@ -80,6 +80,24 @@ def incomplete(seed: int) -> pa.Table:
     return pa.table(columns)
 
 
+def measured(seed: int) -> pa.Table:
+    """Rows with several measurements of one thing, some of them NULL, empty or invalid."""
+    random = np.random.default_rng(seed)
+    columns = {"n": pa.array(np.arange(ROWS))}
+    kind = pa.list_(pa.struct([(n, pa.float64()) for n in ("prob", "x")] + [("w", pa.string())]))
+    for name in ("one", "two", "three"):
+        cells: list = []
+        for _ in range(ROWS):
+            n = random.integers(1, 5)
+            prob = random.choice([0.25, 0.5, 1.0]) / n
+            values = [{"prob": prob, "x": random.choice([-0.0, 0.0, 1.0, 2.0])} for _ in range(n)]
+            cells.append([{**each, "w": random.choice(["u", "ü", None])} for each in values])
+        cells[3], cells[int(random.integers(9))] = None, None
+        cells[11], cells[13][0]["prob"], cells[14][0] = [], float(random.integers(2, 4)), None
+        columns[name] = pa.array(cells, kind)
+    return pa.table(columns)
+
+
 A, B, P, INCOMPLETE = uncertain(1), uncertain(2), plain(3), incomplete(4)
 COMPLETE = incomplete(5).filter(pa.array([True] * 100 + [False] * 50)).drop_columns(["n"])
 
@@ -91,20 +109,51 @@ CASES = {
     "reorder sources": lambda sf, a, b: sf.reorder(
         a, **REORDERED, source="room", estimator="max", max_buffer=20
     ),
+    "reorder unique rows": lambda sf, a, b: sf.reorder(
+        a, **REORDERED, key="room", slack=4, unique=["made", "m"], max_behind="5 seconds"
+    ),
     "extents": lambda sf, a, b: sf.window_aggregate(
         a, TOTALS, window=RANGE, quantiles=[0.25, 0.5], **AT
     ),
     "extents after reorder": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(a, **REORDERED, slack=9), TOTALS, window=RANGE, distribution=4, **AT
     ),
+    "days of a zone": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(sf.where(a, "x >= 0"), **REORDERED, slack=9), TOTALS,
+        window=sf_.Range("1 week", slide="1 day", zone="Asia/Kolkata"), **AT,
+    ),
+    "sessions": lambda sf, a, b: sf.window_aggregate(
+        a, {**TOTALS, "n": "first(x)"}, window=sf_.Session("2 seconds"), quantiles=[0.5],
+        with_rows=True, **AT,
+    ),
+    "sessions after reorder": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(a, **REORDERED, slack=4), TOTALS, distribution=4, missed=True,
+        window=sf_.Session("1 second", max_length="5 seconds"), **AT,
+    ),
+    "extents of unique rows": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(a, **REORDERED, slack=9, unique="made"), TOTALS, window=RANGE, **AT
+    ),
     "members of extents": lambda sf, a, b: sf.window_aggregate(
         a, {"n": "count(*)"}, window=RANGE, with_rows=True, order="made"
+    ),
+    "missed by extents": lambda sf, a, b: sf.split_missed(
+        sf.window_aggregate(
+            sf.reorder(a, **REORDERED, slack=2), TOTALS, missed=True, quantiles=[0.5],
+            window=sf_.Range("3 seconds", slide="4 seconds"), **AT,
+        )
+    )[1],
+    "extents and rows missed": lambda sf, a, b: sf.window_aggregate(
+        a, TOTALS, window=sf_.Range("3 seconds", slide="4 seconds"), missed=True, distribution=3,
+        **AT,
     ),
     "count windows": lambda sf, a, b: sf.window_aggregate(
         a, {**TOTALS, "far": "avg(m.mean + x)"}, window=sf_.Rows(5, 0.9), distribution=3, **AT
     ),
     "count windows after reorder": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(a, **REORDERED, key="room", slack=4), TOTALS, window=sf_.Rows(5), **AT
+    ),
+    "count windows with a slide": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(a, **REORDERED, key="room", slack=4), TOTALS, window=sf_.Rows(5, slide=3), **AT
     ),
     "delta windows": lambda sf, a, b: sf.window_aggregate(
         a, {"n": "count(*)", "s": "sum(y)"}, window=sf_.Delta(0.5, on="x"), order=["made", "id"]
@@ -136,6 +185,12 @@ CASES = {
         sf.reorder(a, **REORDERED, slack=2), on="x", within=0.3, probability=0.1,
         window=sf_.Range("5 seconds"), output="changes", tasks=2, alternatives=False, **AT,
     ),
+    "neighbours": lambda sf, a, b: sf.neighbours(
+        a, on=["x", "y"], within=0.4, window=sf_.Rows(6), fewer_than=2, **AT
+    ),
+    "neighbours after reorder": lambda sf, a, b: sf.neighbours(
+        sf.reorder(a, **REORDERED, slack=2), on="x", within=0.3, window=sf_.Range("5 seconds"), **AT
+    ),
     "several joined": lambda sf, a, b: sf.join_streams(
         {"one": a, "two": b, "three": a}, on="x", within=0.2, probability=0.3,
         window=sf_.Rows(5, 0.9), **AT,
@@ -164,6 +219,14 @@ CASES = {
             sf.window_aggregate(a, {"t": "sum(x)"}, window=sf_.Rows(3), distribution=3, **AT), "t"
         ),
         {"s": "sum(value)", "h": "max(held)"}, window=sf_.Rows(4), distribution=3, **AT,
+    ),
+    "resampled": lambda sf, a, b: sf.resample(
+        sf.reorder(a, **REORDERED, key="room", slack=4), every="2 seconds", limit="5 s", **AT
+    ),
+    "pruned": lambda sf, a, b: sf.prune(a, min_prob=0.4, top=2),
+    "pruned, as likely as before": lambda sf, a, b: sf.prune(a, top=1, renormalise=True),
+    "pruned and joined": lambda sf, a, b: sf.similarity_join(
+        sf.prune(a, top=2), b, on="x", within=0.5, probability=0.2, window=sf_.Rows(6), **AT
     ),
     "valid": lambda sf, a, b: sf.split_invalid(a)[0],
     "invalid": lambda sf, a, b: sf.split_invalid(a)[1],
@@ -209,6 +272,18 @@ CERTAIN_CASES = {
     "extents of certain rows": lambda sf, p: sf.window_aggregate(
         p, VALUES, window="9 seconds", order="at", key="room"
     ),
+    "resampled linearly": lambda sf, p: sf.resample(
+        p, every="2 seconds", order="at", key="room", columns=["x", "rule"], fill="linear"
+    ),
+    "windows over means": lambda sf, p: sf.window_aggregate(
+        sf.resample(
+            p, every="2 seconds", order="at", key="room", columns="x", fill="mean", limit="5 s"
+        ),
+        {"most": "max(x)"},
+        window="9 seconds",
+        order="at",
+        key="room",
+    ),
     "windows of certain rows": lambda sf, p: sf.window_aggregate(
         p, VALUES, window=sf_.Rows(4), order="at", key="room"
     ),
@@ -231,6 +306,16 @@ IMPUTED = {
         },
     ),
 }  # fmt: skip
+MEASURED = {
+    "two fused": lambda sf, m: sf.fuse(m, ["one", "two"]),
+    "three fused": lambda sf, m: sf.fuse(m, ["three", "one", "two"]),
+    "fused and counted": lambda sf, m: sf.window_aggregate(
+        sf.fuse(m, ["one", "two"]),
+        {"many": "count(*)", "s": "sum(x)"},
+        window=sf_.Rows(4),
+        order="n",
+    ),
+}
 sf_ = sf
 RANGE = sf.Range("10 seconds", slide="5 seconds")
 

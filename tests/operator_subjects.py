@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from operator_laws import Subject, exactly
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import Arrivals, Task
+from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from sfumato.operators.windows.session_aggregate import SessionAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.windows import Rows
 
@@ -110,6 +114,14 @@ def feed_join(operator, rows, places):
     return [(0, row) for row in exactly(found.left, found.right, found.probability, found.change)]
 
 
+def feed_neighbours(operator, rows, places):
+    arrivals = Arrivals(rows["side"][places], rows["key"][places], *chosen(rows, places))
+    found = operator.count(arrivals)
+    counts = exactly(found.prob, found.value)
+    laws = [counts[a:b] for a, b in pairwise(found.offsets.tolist())]
+    return list(zip(rows["key"][places].tolist(), laws, strict=True))
+
+
 def feed_ranking(operator, rows, places):
     offsets, prob, values = chosen(rows, places)
     found = operator.extend(
@@ -150,6 +162,11 @@ SUBJECTS = {
         lambda: ExtentAggregate(50, 20, STATISTICS, **LAW), tuples, feed_extents,
         lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
     ),
+    "statistics of sessions": Subject(
+        lambda: SessionAggregate(9, 40, [*STATISTICS, *ASKED], members=True, **LAW), tuples,
+        feed_extents, lambda operator: extents_of(operator.flush()),
+        lambda operator: operator.counters,
+    ),
     "top-k of a range": ranking(length=60),
     "top-k of rows, scaled": ranking(rows=5, semantics="u_kranks", rescale=True),
     "top-k of uncertain windows": ranking(rows=3, confidence=0.9, max_tuples=6, plan="none"),
@@ -178,5 +195,8 @@ SUBJECTS = {
     "similarity join, a task of three": Subject(
         lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes", task=Task(1, 3)),
         two_streams, feed_join, gaps=NUMBERED,
+    ),
+    "neighbours": Subject(
+        lambda: NeighbourCount(1, 1.0, 1e-9, Rows(4, 1 - 1e-9)), two_streams, feed_neighbours
     ),
 }  # fmt: skip

@@ -17,6 +17,7 @@ from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.imputation.table_earlier_values import EarlierValuesTableConfig
 from sfumato.tables.joins.table_extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
+from sfumato.tables.joins.table_neighbours import NeighboursTableConfig
 from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
     SimilarityJoinTableConfig,
@@ -27,8 +28,9 @@ from sfumato.tables.reading.expressions import ColumnRef
 from sfumato.tables.reading.frame import MARKS
 from sfumato.tables.reading.rows import Column, Probabilities, Reading, Rule, Ties, Values, marks_of
 from sfumato.tables.windows.table_extents import ExtentTableConfig
+from sfumato.tables.windows.table_resample import ResampleTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig
-from sfumato.windows import Delta, JoinWindow, Range, Rows
+from sfumato.windows import Delta, JoinWindow, Range, Rows, Session
 
 KEYS = ("a", "b", "c")
 RESULTS = {
@@ -38,6 +40,10 @@ RESULTS = {
 REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))
 PAIRS = {"within": 0.5, "probability": 0.05, "windows": (JoinWindow(4, 0.9),) * 2, "keys": 1}
 LACKS_KEYS = {"keys_in_any_order": "order is shared by all keys"}
+APART = {
+    f"{window} and rows missed": {"keys_in_any_order": "rows missed have places of their own"}
+    for window in ("extents", "sessions")
+}
 
 
 def rows(rng, n):
@@ -65,6 +71,9 @@ def rows(rng, n):
             "alternatives": pa.ListArray.from_arrays(offsets, pairs),
             "reading0": pa.array(readings[:, 0], from_pandas=True),
             "reading1": pa.array(readings[:, 1], from_pandas=True),
+            "id0": pa.array(
+                [None if i % 9 == 0 else i // 2 for i in rng.spawn(1)[0].integers(0, n, n).tolist()]
+            ),
             "rule": pa.array([None if i % 2 else f"r{i // 4}" for i in range(n)], pa.string()),
             "window": pa.StructArray.from_arrays(
                 [pa.array(time // 40), pa.array(time // 40 + 1)], ["start", "end"]
@@ -151,7 +160,13 @@ def fed(*columns, sides=False, values="value"):
 def answers(tables):
     """(key, answer) of all rows, in order; answers as bytes, equal bit for bit, NaN included."""
     found = [row for table in tables for row in table.to_pylist()]
-    return [(KEYS.index(key_of(row)), marshal.dumps(row, 2)) for row in found]
+    return [(place_of(row), marshal.dumps(row, 2)) for row in found]
+
+
+def place_of(row):
+    """The number of a row's key; a row that no extent took comes before or after their answers."""
+    missed = row.get("missed") is not None
+    return KEYS.index(key_of(row)) + missed * len(KEYS)
 
 
 def key_of(row):
@@ -160,6 +175,19 @@ def key_of(row):
             row = row[name]
             break
     return row["key"] if "key" in row else row["c0"]
+
+
+def resampled(*columns):
+    """How a resampling gets rows: the key is the first field of `row`."""
+
+    def feed(operator, rows, places):
+        table = rows["table"]
+        cells = [table.column("key0"), table.column("order0")]
+        row = pa.StructArray.from_arrays([c.combine_chunks() for c in cells], ["c0", "c1"])
+        table = table.set_column(table.column_names.index("row"), "row", row)
+        return fed(*columns)(operator, rows | {"table": table}, places)
+
+    return feed
 
 
 def subject(config, feed, rows=rows, **more):
@@ -212,6 +240,18 @@ def extents_of(length, slide, **more):
     )
 
 
+def released_feed(name, columns, sides=False):
+    """How the operator of a name in RELEASED gets rows downstream of a controller."""
+    return resampled(*MARKS) if name == "resample" else fed(*columns, *MARKS, sides=sides)
+
+
+def sessions(max_length=None, **more):
+    return ExtentTableConfig(
+        window=Session("25 us", max_length), keys=1, key_names=("key",), scope=(0,), time="long",
+        **ONE, **RESULTS, **more,
+    )  # fmt: skip
+
+
 OF_RELEASED = Reading(
     ("key",),
     ("event",),
@@ -252,6 +292,16 @@ RELEASED = {
         lambda by_source: extents_of(40, 20, by_source=by_source, members=True, **ONE),
         OF_WINDOW, False,
     ),
+    "sessions with members": (
+        lambda by_source: sessions(by_source=by_source, members=True), OF_WINDOW, False,
+    ),
+    "sessions and rows missed": (
+        lambda by_source: sessions("60 us", by_source=by_source, missed=True), OF_WINDOW, False,
+    ),
+    "extents and rows missed": (
+        lambda by_source: extents_of(15, 20, by_source=by_source, missed=True, **ONE),
+        OF_WINDOW, False,
+    ),
     "top-k": (
         lambda _: TopKTableConfig(
             queries=(("quick", 1, 4), ("wide", 3, 10)), window=Range("30 us"), plan="dp",
@@ -266,6 +316,9 @@ RELEASED = {
         ),
         ("reading0", "reading1", "arrival"), False,
     ),
+    "resample": (
+        lambda _: ResampleTableConfig(every=7, limit=20, keys=1, scope=(0,), **ONE), (), False,
+    ),
     "similarity join": (
         lambda _: SimilarityJoinTableConfig(
             output="changes", on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS
@@ -279,6 +332,9 @@ RELEASED = {
 }  # fmt: skip
 TABLES = {
     "rows window": subject(RowWindowTableConfig(window=Rows(4, 0.9), keys=1, **RESULTS), WINDOW),
+    "rows window with a slide": subject(
+        RowWindowTableConfig(window=Rows(4, 0.9, slide=3), keys=1, **RESULTS), WINDOW
+    ),
     "delta window": subject(
         RowWindowTableConfig(window=Delta(2.0, "value0"), keys=1, **RESULTS), WINDOW
     ),
@@ -295,6 +351,11 @@ TABLES = {
     "earlier values": subject(
         EarlierValuesTableConfig(keys=1, attributes=2), fed("reading0", "reading1")
     ),
+    "resample": subject(ResampleTableConfig(every=7, keys=1), resampled()),
+    "resample to means": subject(
+        ResampleTableConfig(every=7, limit=20, fill="mean", columns=2, keys=1, forget_after=30.0),
+        resampled("reading0", "reading1"), gaps=LACKS_KEYS,
+    ),
     "reorder": subject(
         ReorderTableConfig(control=DisorderControl(slack=4), keys=1), fed("event")
     ),
@@ -308,6 +369,18 @@ TABLES = {
             control=DisorderControl(slack=4), keys=1, sources=1, expected_sources=3
         ),
         fed("event", "source0"),
+    ),
+    "reorder of unique rows": subject(
+        ReorderTableConfig(
+            control=DisorderControl(slack=4, max_behind=28), keys=1, unique=1, forget_after=200.0
+        ),
+        fed("event", "id0"),
+    ),
+    "reorder of unique rows of three sources": subject(
+        ReorderTableConfig(
+            control=DisorderControl(0.1), keys=1, sources=1, expected_sources=3, unique=1
+        ),
+        fed("event", "source0", "id0"),
     ),
     "top-k": subject(
         TopKTableConfig(
@@ -327,6 +400,10 @@ TABLES = {
     ),
     "self join": subject(
         SelfJoinTableConfig(output="changes", on=("x",), **PAIRS),
+        fed("alternatives"), gaps=LACKS_KEYS,
+    ),
+    "neighbours": subject(
+        NeighboursTableConfig(on=("x",), fewer_than=2, **PAIRS | {"probability": 1e-9}),
         fed("alternatives"), gaps=LACKS_KEYS,
     ),
     "self join, a task of two": subject(
@@ -349,9 +426,10 @@ TABLES = {
     ),
     **{
         f"{name} of rows released {by}": subject(
-            make(by == "by source"), fed(*columns, "late", "punctuation", sides=sides),
+            make(by == "by source"),
+            released_feed(name, columns, sides),
             partial(released, by, sides=sides), released=True,
-            gaps=LACKS_KEYS if sides else {},
+            gaps=LACKS_KEYS if sides else APART.get(name, {}),
         )
         for by in CONTROLS
         for name, (make, columns, sides) in RELEASED.items()

@@ -178,7 +178,7 @@ def spark_home() -> Path:
 
 def surroundings() -> dict[str, str]:
     """The environment of Spark's processes: a Java runtime, this Python, no other Spark."""
-    from sfumato.cli.java import use_java
+    from sfumato.cli.configure import use_java
 
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     return kept | {

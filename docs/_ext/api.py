@@ -1,11 +1,12 @@
-"""The reference of public names, made of their signatures and docstrings.
+"""The reference of public names: one page per name, made of its signature and docstring.
 
 ```{api} reorder split_late
 ```
 
-gives each name's signature and its docstring: paragraphs, the sections of numpydoc, arguments also
-as `name : meaning`, and examples after `>>>`. `References:` (authors and year) and `Source:` (a
-letter) link to the page of papers.
+on a page lists the names with what they do, and links to a page `functions/NAME.md`, which is
+written when the site is built: the signature, a table of parameters with their defaults, returns,
+errors, notes and examples. `References:` (authors and year) and `Source:` (a letter) link to the
+page of papers.
 """
 
 from __future__ import annotations
@@ -13,30 +14,86 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
+BLOCK = re.compile(r"^```\{api\} (.*)\n(?::module: (\S+)\n)?```$", re.MULTILINE)
 ARGUMENT = re.compile(r"^(?!Source)([a-z_][\w, .]*?) : (.*)$")
 SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples")
 PAPERS = "/papers.md"
 
 
-def described(name: str, home: str = "sfumato") -> str:
-    """Markdown of one public name: a directive of the Python domain with its docstring."""
-    of = getattr(importlib.import_module(home), name)
-    of = getattr(of, name) if inspect.ismodule(of) else of  # sf.sql is a package, too
-    inner = "\n".join(markdown(inspect.getdoc(of) or ""))
-    if not inspect.isclass(of):
-        return _directive("function", f"{home}.{name}{signature(of)}", inner)
-    methods = [
-        _directive("method", f"{method}{signature(member)}", "\n".join(markdown(doc)), ":::::")
-        for method, member in vars(of).items()
-        if not method.startswith("_") and (doc := inspect.getdoc(member)) and callable(member)
-    ]
-    return _directive("class", f"{home}.{name}{signature(of)}", "\n\n".join([inner, *methods]))
+def public(name: str, home: str) -> Any:
+    """Return the object of a public name."""
+    found = getattr(importlib.import_module(home), name)
+    return getattr(found, name) if inspect.ismodule(found) else found  # sf.sql is a package, too
+
+
+def page(name: str, home: str) -> str:
+    """Return the page of one public name: a directive of the Python domain with its docstring."""
+    found = public(name, home)
+    title = f"{home}.{name}".replace("sfumato.", "sf.", 1)
+    kind = "class" if inspect.isclass(found) else "function"
+    inner = "\n".join(markdown(inspect.getdoc(found) or "", found))
+    if kind == "class":
+        methods = [
+            _directive("method", f"{method}{signature(member)}", "\n".join(markdown(doc)), ":::::")
+            for method, member in vars(found).items()
+            if not method.startswith("_") and (doc := inspect.getdoc(member)) and callable(member)
+        ]
+        inner = "\n\n".join([inner, *methods])
+    text = _directive(kind, f"{home}.{name}{signature(found)}", inner)
+    return f"# {title}\n\n{text}"
+
+
+def write_pages(app: Any) -> None:
+    """Write the pages of the names on the page of functions, and remove others."""
+    index = Path(app.srcdir) / "reference" / "functions.md"
+    folder = index.with_suffix("")
+    folder.mkdir(exist_ok=True)
+    pages = {
+        f"{name}.md": page(name, home or "sfumato")
+        for names, home in BLOCK.findall(index.read_text("utf-8"))
+        for name in names.split()
+    }
+    for path in folder.glob("*.md"):
+        if path.name not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        path = folder / name
+        if not path.is_file() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+
+
+def table_of_parameters(section: list[str], found: Any) -> list[str]:
+    """Return a table of a numpydoc section `Parameters`: name, default and meaning."""
+    try:
+        known = inspect.signature(found).parameters
+    except (TypeError, ValueError):
+        known = {}
+    starts = [i for i, line in enumerate(section) if line[:1].strip()]
+    lines = ["| parameter | default | meaning |", "|---|---|---|"]
+    for start, end in pairwise([*starts, len(section)]):
+        given, _, typed = section[start].partition(" : ")
+        names = given.split(", ")
+        if "..." in names and {names[0], names[-1]} <= set(known):  # all from first to last
+            order = list(known)
+            names = order[order.index(names[0]) : order.index(names[-1]) + 1]
+        defaults = {n: known[n].default for n in names if n in known}
+        shown = [
+            f"`{default!r}`" if len(names) == 1 else f"`{n}={default!r}`"
+            for n, default in defaults.items()
+            if default is not inspect.Parameter.empty and not callable(default)
+        ]
+        meaning = " ".join([typed, *(line.strip() for line in section[start + 1 : end])]).strip()
+        cells = [", ".join(f"`{n}`" for n in names), ", ".join(shown), linked(meaning)]
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return ["", *lines, ""]
 
 
 def _directive(kind: str, what: str, inside: str, fence: str = "::::::") -> str:
@@ -58,17 +115,25 @@ def signature(of: Any) -> str:
     return re.sub(r"<function (\w+) at [^>]*>|<[^>]*>", r"...", str(plain))
 
 
-def markdown(doc: str) -> list[str]:
+def markdown(doc: str, found: Any = None) -> list[str]:
     """Return a docstring as lines of Markdown.
 
-    Titles of sections become rubrics, arguments and errors definitions, and `>>>` code.
+    Titles of sections become rubrics, parameters a table, errors definitions, and `>>>` code.
     """
     lines: list[str] = []
     argument = code = False
     section = ""
+    parameters: list[str] = []
     given = [*doc.splitlines(), ""]
     for line, following in zip(given, [*given[1:], ""], strict=True):
         text = line.strip()
+        if section == "Parameters" and line not in SECTIONS:
+            if text and text != "-" * len(section):
+                parameters.append(line)
+            continue
+        if parameters:
+            lines += table_of_parameters(parameters, found)
+            parameters = []
         if section and text == "-" * len(section):
             continue
         if line in SECTIONS and following == "-" * len(line):
@@ -85,10 +150,10 @@ def markdown(doc: str) -> list[str]:
             code = False
             lines += ["```", ""]
             continue
-        found = ARGUMENT.match(line)
-        is_listed = section in ("Parameters", "Raises") and following.startswith("    ")
-        if found:
-            lines += ["", f"`{found[1]}`", f": {linked(found[2])}"]
+        listed = ARGUMENT.match(line)
+        is_listed = section == "Raises" and following.startswith("    ")
+        if listed:
+            lines += ["", f"`{listed[1]}`", f": {linked(listed[2])}"]
             argument = True
         elif is_listed and line[:1].strip():
             lines += ["", f"`{line}`"]
@@ -102,6 +167,8 @@ def markdown(doc: str) -> list[str]:
                 lines.append("")
             argument = False
             lines.append(linked(line))
+    if parameters:
+        lines += table_of_parameters(parameters, found)
     return lines
 
 
@@ -116,7 +183,7 @@ def _to_papers(found: re.Match[str]) -> str:
 
 
 class Api(SphinxDirective):
-    """The names that follow, each with signature and docstring."""
+    """A table of the names that follow, each with what it does and a link to its page."""
 
     required_arguments = 1
     final_argument_whitespace = True
@@ -124,12 +191,20 @@ class Api(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         home = self.options.get("module", "sfumato")
-        text = "\n".join(described(name, home) for name in self.arguments[0].split())
+        names = self.arguments[0].split()
+        lines = ["| name | what it does |", "|---|---|"]
+        for name in names:
+            first = (inspect.getdoc(public(name, home)) or "").partition("\n\n")[0]
+            meaning = linked(" ".join(first.split())).replace("|", r"\|")
+            lines.append(f"| [`{name}`](functions/{name}.md) | {meaning} |")
+        pages = "\n".join(f"functions/{name}" for name in names)
+        lines += ["", "```{toctree}", ":hidden:", "", *pages.splitlines(), "```"]
         box = nodes.container()
-        self.state.nested_parse(StringList(text.splitlines(), source="api"), 0, box)
+        self.state.nested_parse(StringList(lines, source="api"), 0, box)
         return box.children
 
 
 def setup(app: Any) -> dict[str, Any]:
     app.add_directive("api", Api)
+    app.connect("builder-inited", write_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -66,13 +66,13 @@ class Figure:
 
 def reorder() -> None:
     """Rows as they arrive above, in event-time order below; one is late."""
-    f = Figure(720, 300, "Rows arrive out of order, wait, and come out in order; one comes late")
+    f = Figure(720, 300, "Rows arrive out of order, wait, and are emitted in order; one comes late")
     arrivals = [1, 2, 5, 3, 4, 7, 6, 2.5, 9]
     order = [1, 2, 3, 4, 5, 6, 7, 9]
     at = {t: 110 + 68 * i for i, t in enumerate(arrivals)}
     out = {t: 144 + 68 * i for i, t in enumerate(order)}
     f.text(20, 55, "arrive", anchor="start", bold=True)
-    f.text(20, 205, "come out", anchor="start", bold=True)
+    f.text(20, 205, "emitted", anchor="start", bold=True)
     f.text(20, 275, "late", anchor="start", bold=True)
     for t in arrivals:
         late = t == 2.5

@@ -1,5 +1,5 @@
-"""Links to Markdown files beside the folder of pages: README.md is the site's first page, any other
-one is given to the reader as the file that it is.
+"""Links to Markdown files outside the folder of pages: README.md is the site's first page, and
+other files are offered as they are.
 
 GitHub follows `../README.md` and `../CONTRIBUTING.md`; the site has no such pages.
 """

@@ -4,7 +4,7 @@ from sfumato.api.declared import declared as declared
 from sfumato.api.validity import checked as checked
 from sfumato.api.validity import rejected as rejected
 from sfumato.live.watch import watch as watch
-from sfumato.memory.counters import counters as counters
+from sfumato.memory.run import counters as counters
 from sfumato.spark.replay import ReplaySource as ReplaySource
 from sfumato.spark.run_to_end import run_to_end as run_to_end
 from sfumato.spark.settings import settings as settings

@@ -83,7 +83,7 @@ def registered(
         every = otherwise if query.interval is None else query.interval
         if every is None:
             raise ValueError(
-                f"query {query.label!r} lacks `every`: a window of rows does not slide by time, "
+                f"query {query.label!r} has no `every`: a window of rows does not slide by time, "
                 'so say how long an answer may take: sf.Top(3, every="2 minutes")'
             )
         if query.label in found:

@@ -1,14 +1,25 @@
 """Window configurations: immutable, validated on construction."""
 
 import math
+import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from sfumato.calls import checks_call, is_column_object
 from sfumato.duration import microseconds
 from sfumato.limits import check_extents
+from sfumato.near_misses import did_you_mean
 
+CALENDAR_UNITS = {
+    "day": ("day", 1),
+    "week": ("day", 7),
+    "month": ("month", 1),
+    "year": ("month", 12),
+}
+CALENDAR_DURATION = re.compile(r"\s*(\d{1,9})\s*(day|week|month|year)s?\s*", re.IGNORECASE)
+MAX_CALENDAR_UNITS = {"day": 9_999 * 366, "month": 9_999 * 12}
 LONGEST = 2**60  # microseconds, about 36,000 years; the sum of two fits in int64
 
 Duration = str | timedelta
@@ -31,6 +42,9 @@ class Rows:
     within
         Joins only: a time bound, "10 minutes" or a timedelta. A tuple is evicted when a tuple of
         its key that is at least this much later arrives from any stream. None: no time bound.
+    slide
+        Aggregates only: emit a result at every `slide`-th row of each key, whether or not the row
+        exists. The rows between are in the window, but emit no result. None: a result per row.
 
     Raises
     ------
@@ -51,6 +65,7 @@ class Rows:
     confidence: float = 0.95
     max_tuples: int | None = None
     within: Duration | None = field(default=None, metadata={"fingerprint": "added"})
+    slide: int | None = field(default=None, metadata={"fingerprint": "added"})
 
     def __post_init__(self) -> None:
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
@@ -65,6 +80,14 @@ class Rows:
             )
         if self.within is not None:
             span_of("within", self.within)
+        slide = self.slide
+        if slide is not None and (
+            isinstance(slide, bool) or not isinstance(slide, int) or slide < 1
+        ):
+            raise ValueError(
+                f"`slide` must be None or a whole number of at least 1; got {slide!r}: write "
+                f"slide={self.rows} for a result at every {self.rows}th row of a key"
+            )
 
 
 @checks_call('sf.Range("5 minutes")')
@@ -72,30 +95,37 @@ class Rows:
 class Range:
     """Event-time window: extents of `length`, one every `slide`, aligned to 1970-01-01 UTC.
 
-    Extent i holds the tuples with (i + 1) * slide - length <= event time < (i + 1) * slide.
+    Extent i holds the tuples with (i + 1) * slide - length <= event time < (i + 1) * slide. The
+    units are those of a calendar if they are months or years, or if a `zone` is given.
 
     Parameters
     ----------
     length
-        "5 minutes" or a timedelta, > 0 ("5 us" where event times are whole microseconds).
+        "5 minutes" or a timedelta, > 0 ("5 us" where event times are whole microseconds); or
+        "1 month", "2 years". With a `zone`: days, weeks (from Monday), months or years.
     slide
-        As `length`; None: equal to `length` (tumbling extents). If shorter than `length`, extents
-        overlap, and a row may be in at most 10,000 of them. If longer, tuples between two extents
-        are in no extent.
+        As `length`, with months for months and days for days; None: equal to `length` (tumbling
+        extents). If shorter than `length`, extents overlap, and a row may be in at most 10,000 of
+        them. If longer, tuples between two extents are in no extent.
     idle_timeout
         Processing time without arrivals after which open extents are emitted (None: never). Tuples
         of these extents that arrive later are late.
     empty
         Whether to emit a group's empty extents between two extents with tuples. A gap of more than
         1,000,000 extents is not emitted, but counted as `skipped`.
+    zone
+        Time zone of the calendar, "America/New_York"; its days have 23, 24 or 25 hours. Without a
+        zone a day has 24 hours, and months are those of UTC.
 
     Raises
     ------
     ValueError, TypeError
-        For durations out of range, and for other types.
+        For durations out of range, unknown zones, and for other types.
 
     Notes
     -----
+    Calendars are for `window_aggregate` with certain event times; whole numbers are microseconds
+    since 1970-01-01 UTC.
     If event times are timestamps, extents are between 0001-01-02 and 9999-12-31 in UTC. A row with
     an extent outside this range, for example with the sentinel 9999-12-31, is invalid and counted.
     References: Kim et al. (2006), section 6, equation (6.1): see the page of papers.
@@ -104,31 +134,138 @@ class Range:
     --------
     >>> sf.Range("5 minutes", slide="30 seconds").slide_us
     30000000
+    >>> sf.Range("1 week", zone="Europe/Berlin").calendar_unit
+    'day'
     """
 
     length: Duration
     slide: Duration | None = None
     idle_timeout: Duration | None = None
     empty: bool = False
+    zone: str | None = field(default=None, metadata={"fingerprint": "added"})
 
     def __post_init__(self) -> None:
-        for name in ("length", "slide", "idle_timeout"):
-            value = getattr(self, name)
-            if value is not None or name == "length":
-                span_of(name, value)
+        if self.idle_timeout is not None:
+            span_of("idle_timeout", self.idle_timeout)
         if not isinstance(self.empty, bool):
             raise TypeError(f"`empty` must be True or False; got {self.empty!r}")
-        check_extents(self.length_us, self.slide_us)
+        if self.zone is not None:
+            _check_zone(self.zone)
+        if self.calendar_unit is None:
+            check_extents(self.length_us, self.slide_us)
+        else:
+            check_extents(*self.calendar_units)
+
+    @property
+    def calendar_unit(self) -> str | None:
+        """Return "day" or "month" for extents of calendar units, else None."""
+        named = re.search(r"\b(month|year)s?\b", f"{self.length} {self.slide}", re.IGNORECASE)
+        if self.zone is None and named is None:
+            return None
+        return _calendar_units("length", self.length)[0]
+
+    @property
+    def calendar_units(self) -> tuple[int, int]:
+        """Return `length` and `slide` in calendar units."""
+        unit, length = _calendar_units("length", self.length)
+        if self.slide is None:
+            return length, length
+        other, slide = _calendar_units("slide", self.slide)
+        if other != unit:
+            allowed = "days or weeks" if unit == "day" else "months or years"
+            raise ValueError(
+                f"`slide` must be in {allowed}, as `length` is {self.length!r}; got {self.slide!r}"
+            )
+        return length, slide
+
+    @property
+    def in_weeks(self) -> bool:
+        """Return whether extents of calendar units are aligned to Mondays."""
+        return re.search(r"\bweeks?\b", f"{self.length} {self.slide}", re.IGNORECASE) is not None
+
+    @property
+    def overlaps(self) -> bool:
+        """Return whether a tuple may be in several extents."""
+        if self.calendar_unit is None:
+            return self.slide_us < self.length_us
+        length, slide = self.calendar_units
+        return slide < length
 
     @property
     def length_us(self) -> int:
-        """Return `length` in microseconds."""
+        """Return `length` in microseconds. Raises ValueError for calendar units."""
+        if self.calendar_unit is not None:
+            raise ValueError(
+                "`window` must have a fixed length here: extents of calendar units are for "
+                f'window_aggregate with certain event times; got {self!r}: write "24 hours" for a '
+                "day, and leave out `zone`"
+            )
         return span_of("length", self.length)
 
     @property
     def slide_us(self) -> int:
-        """Return `slide` in microseconds."""
+        """Return `slide` in microseconds, as `length_us`."""
         return self.length_us if self.slide is None else span_of("slide", self.slide)
+
+    @property
+    def idle_timeout_us(self) -> int | None:
+        """Return `idle_timeout` in microseconds, or None."""
+        return None if self.idle_timeout is None else span_of("idle_timeout", self.idle_timeout)
+
+
+@checks_call('sf.Session("30 minutes")')
+@dataclass(frozen=True)
+class Session:
+    """Event-time window of activity: the rows of a key with less than `gap` between neighbours.
+
+    A session starts at its first row and ends `gap` after its last one.
+
+    Parameters
+    ----------
+    gap
+        "30 minutes" or a timedelta, > 0.
+    max_length
+        As `gap`; None: no bound. A session ends at most this long after its start; a later row
+        starts another one. Bounds the state of keys that are never silent.
+    idle_timeout
+        As for `Range`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For durations out of range, and for other types.
+
+    Notes
+    -----
+    A late row that is less than `gap` behind the punctuation joins, and possibly merges, the
+    sessions that are still open. Tuples that may not exist count as rows: sessions follow from the
+    event times, which are certain.
+
+    Examples
+    --------
+    >>> sf.Session("30 minutes", max_length="1 day").gap_us
+    1800000000
+    """
+
+    gap: Duration
+    max_length: Duration | None = None
+    idle_timeout: Duration | None = None
+
+    def __post_init__(self) -> None:
+        span_of("gap", self.gap)
+        for name in ("max_length", "idle_timeout"):
+            if getattr(self, name) is not None:
+                span_of(name, getattr(self, name))
+
+    @property
+    def gap_us(self) -> int:
+        """Return `gap` in microseconds."""
+        return span_of("gap", self.gap)
+
+    @property
+    def max_length_us(self) -> int | None:
+        """Return `max_length` in microseconds, or None."""
+        return None if self.max_length is None else span_of("max_length", self.max_length)
 
     @property
     def idle_timeout_us(self) -> int | None:
@@ -224,6 +361,32 @@ def window_of(given: Any) -> Any:
 
 def _not_a_number(value: Any) -> bool:
     return isinstance(value, bool) or not isinstance(value, (int, float))
+
+
+def _check_zone(zone: Any) -> None:
+    if not isinstance(zone, str):
+        raise TypeError(f"`zone` must be the name of a time zone, as text; got {zone!r}")
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(
+            '`zone` must be the name of a time zone, like "America/New_York"; got '
+            f"{zone!r}{did_you_mean(zone, available_timezones())}"
+        ) from None
+
+
+def _calendar_units(argument: str, duration: Any) -> tuple[str, int]:
+    """Return the calendar unit ("day" or "month") of a duration, and the number of units."""
+    found = CALENDAR_DURATION.fullmatch(duration) if isinstance(duration, str) else None
+    if found is None or int(found[1]) == 0:
+        raise ValueError(
+            f"`{argument}` of a window with calendar units must be a positive number of days, "
+            f'weeks, months or years, like "1 day"; got {duration!r}'
+        )
+    unit, each = CALENDAR_UNITS[found[2].lower()]
+    if int(found[1]) * each > MAX_CALENDAR_UNITS[unit]:
+        raise ValueError(f"`{argument}` must be at most 9,999 years; got {duration!r}")
+    return unit, int(found[1]) * each
 
 
 def span_of(argument: str, duration: Any) -> int:

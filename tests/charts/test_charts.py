@@ -48,7 +48,7 @@ def test_the_rank_probabilities_are_drawn_with_the_most_probable_tuple_first():
     assert "15 more" in crowd.to_dict()["title"]["subtitle"][0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_picture_is_a_page_on_its_own_or_an_image(tmp_path):
     chart = rank_chart(*SPEEDS, k=2)
     page = save(chart, tmp_path / "ranks.html").read_text()
@@ -67,7 +67,7 @@ def test_wrong_names_and_labels_are_told():
         rank_chart(*SPEEDS, k=2, labels=["one"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_queries_of_one_ranking_are_drawn_once(tmp_path):
     def ranked(name, by="speed"):
         queries = (("top_3", 3, 2 * MINUTE), ("top_4", 4, 3 * MINUTE))

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from sfumato.cli.first_file import first_file
 from sfumato.cli.main import app
-from sfumato.cli.pipeline import connectors
+from sfumato.cli.pipeline import permissions
 from sfumato.cli.pipeline.checks import check_before_spark
 from sfumato.cli.pipeline.environment import Environment, RedactingConsole
 from sfumato.cli.pipeline.model import PipelineError, SparkPart, json_schema
@@ -133,10 +133,10 @@ def test_the_examples_pass_the_checks_before_spark():
 
 def test_a_connector_made_for_another_spark_is_told_with_it(monkeypatch):
     monkeypatch.setattr("pyspark.__version__", "4.3.0")
-    assert "it runs with PySpark 4.1, and this is 4.3.0" in connectors.advice("iceberg")
-    assert "runs with" not in connectors.advice("kafka")
+    assert "it runs with PySpark 4.1, and this is 4.3.0" in permissions.advice("iceberg")
+    assert "runs with" not in permissions.advice("kafka")
     monkeypatch.setattr("pyspark.__version__", "4.1.1")
-    assert "runs with" not in connectors.advice("iceberg")
+    assert "runs with" not in permissions.advice("iceberg")
 
 
 def test_a_catalog_may_have_other_tables(folder):
@@ -146,17 +146,17 @@ def test_a_catalog_may_have_other_tables(folder):
 
 
 def test_a_jar_of_another_kind_brings_no_format(folder):
-    assert connectors.missing_format("avro", SparkPart())
-    assert not connectors.missing_format("avro", SparkPart(packages=("a:spark-avro_2.13:4.1.1",)))
+    assert permissions.missing_format("avro", SparkPart())
+    assert not permissions.missing_format("avro", SparkPart(packages=("a:spark-avro_2.13:4.1.1",)))
 
 
 def test_a_connector_that_something_may_bring_is_not_missed(monkeypatch):
     text = KAFKA.replace("packages", "jars").replace("org.apache.spark:", "file:/a/")
     pipeline = parse_pipeline(text, Path("/p.toml"))
-    connectors.check_connectors(pipeline)
+    permissions.check_connectors(pipeline)
     without = KAFKA[KAFKA.index("[sources") :]
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages x pyspark-shell")
-    connectors.check_connectors(parse_pipeline(without, Path("/p.toml")))
+    permissions.check_connectors(parse_pipeline(without, Path("/p.toml")))
 
 
 # ---- tables, the session's part, several files -------------------------------------------------

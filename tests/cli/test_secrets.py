@@ -24,12 +24,12 @@ from sfumato.cli.output import Log
 from sfumato.cli.pipeline.environment import (
     Environment,
     RedactingConsole,
+    hide,
     redact_children,
     redact_streams,
 )
 from sfumato.cli.pipeline.model import PipelineError, Sink
 from sfumato.cli.pipeline.parse import parse_pipeline
-from sfumato.cli.pipeline.secrets import hide
 from sfumato.cli.run import follow
 from sfumato.cli.sink_query import SinkQuery
 from sfumato.live.view import About, ResultRows, view

@@ -9,10 +9,9 @@ from rich.console import Console
 
 from pipeline_runs import put, written
 from sfumato.cli.pipeline.parse import parse_pipeline
-from sfumato.cli.run import run
-from sfumato.cli.run_view import RunView
+from sfumato.cli.run import RunView, run
 from sfumato.live.view import view
-from sfumato.metrics.samples import samples
+from sfumato.metrics.exporters import samples
 
 PIPELINE = '''
 [sources.readings]
@@ -73,7 +72,7 @@ def test_page_command_line_metrics_explain_and_sinks_agree(spark, tmp_path):
     counted = f"reorder_intake: 120 rows, {len(late)} late, {len(invalid)} invalid"
     assert said.count(counted) == 2  # of the sinks of ordered together, and of the windows
     assert f"{len(late)} rows came too late ({share:.2%} of 120)" in said
-    assert f"{held} rows held back" in said
+    assert f"{held} rows buffered" in said
 
     # The page.
     queries = {query["name"]: query for query in view(seen.figures, seen.about)["queries"]}

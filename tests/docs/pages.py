@@ -26,8 +26,9 @@ class Block:
 
 @cache
 def pages() -> tuple[Path, ...]:
-    """README.md and all Markdown pages of the site."""
-    return (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+    """README.md and the Markdown pages of the site that are written by hand."""
+    written = DOCS / "reference" / "functions"  # by docs/_ext/api.py
+    return (ROOT / "README.md", *(p for p in sorted(DOCS.rglob("*.md")) if p.parent != written))
 
 
 @cache

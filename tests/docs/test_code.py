@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from docs.pages import DOCS, ROOT, blocks, pages
+from seeds import nightly_except
 
 CODE = ("python", "sql", "toml")
 NAMES = [
@@ -28,6 +29,14 @@ NAMES = [
     for page in pages()
     if any(block.kind in CODE for block in blocks(page))
 ]
+# Their streams take most of the time of all pages.
+NIGHTLY = (
+    "docs/backfill.md",
+    "docs/running.md",
+    "docs/how-to/end-of-stream.md",
+    "docs/how-to/late-rows.md",
+    "docs/how-to/model-scores.md",
+)
 NOT_RUN_AT_MOST = 12
 """Blocks that are left out, over all pages: they need a broker, a cluster or another version."""
 
@@ -81,7 +90,7 @@ def tidy(spark, spark_folder):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", nightly_except(NAMES, *set(NAMES) - set(NIGHTLY)))
 def test_code_runs_and_prints_what_the_page_says(name, tidy, spark_folder):
     found = blocks(ROOT / name)
     names = given(name, tidy)

@@ -56,7 +56,7 @@ def test_there_is_a_notebook_for_each_system():
     assert len(NAMES) == 5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_prints_what_it_shows_and_ends_in_a_picture(name, monkeypatch, tmp_path):
     import nbformat  # here, as what `run` imports: it takes seconds, in fast tests too

@@ -36,7 +36,7 @@ def test_an_unknown_name_is_refused_with_those_there_are():
     assert "A10" in refused.output
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_writes_numbers_charts_and_verdict(tmp_path):
     done = cli("a10", "--quick", "--out", str(tmp_path / "out"), "--page", str(tmp_path / "p.md"))
     assert done.exit_code == 0, done.output
@@ -52,7 +52,7 @@ def test_the_command_writes_numbers_charts_and_verdict(tmp_path):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_page_is_written_from_numbers_there_are_without_measuring(tmp_path):
     experiment = experiments()["A10"]
     result = run(experiment, Setting(quick=True))

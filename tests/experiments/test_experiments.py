@@ -53,7 +53,7 @@ def quick_rows(name: str, repetition: int, data: Path) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("name", CHEAP)
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_second_run_gives_the_same_numbers_but_for_timings(name, data_folder):
     first, second = (
         rows[[column for column in rows if not column.endswith("_seconds")]]
@@ -63,7 +63,7 @@ def test_a_second_run_gives_the_same_numbers_but_for_timings(name, data_folder):
     pd.testing.assert_frame_equal(first, second)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", CHEAP)
 def test_charts_are_legal_and_their_axes_have_titles(name, data_folder):
     rows = quick_rows(name, 0, data_folder)
@@ -254,7 +254,7 @@ def test_dependencies_far_wider_than_the_tightest_are_left_out():
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["gas", "weather"])
 def test_with_earlier_values_imputing_at_once_and_imputing_first_find_the_same_pairs(
     name, data_folder

@@ -77,7 +77,7 @@ def folders(source: Path) -> list[Path]:
     return sorted((source.parents[2] / "kernels").iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_new_process_reads_what_an_earlier_one_compiled_and_said(source):
     before = sorted(source.rglob("*"))
     answer, said = run(source).split("\n", 1)
@@ -91,7 +91,7 @@ def test_a_new_process_reads_what_an_earlier_one_compiled_and_said(source):
     assert run(source) == "2 1 0\n"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_edit_of_any_kernel_and_bounds_checks_have_a_folder_of_their_own(source):
     assert run(source)[:5] == "2 0 1"
     (source / "other.py").write_text("STEP = 3\n")
@@ -112,7 +112,7 @@ def test_an_edit_of_any_kernel_and_bounds_checks_have_a_folder_of_their_own(sour
     assert mine in left
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_processes_that_start_at_once_all_get_theirs(source):
     environment = {
         "PYTHONPATH": str(source.parents[1]),
@@ -130,7 +130,7 @@ def test_processes_that_start_at_once_all_get_theirs(source):
 # Where they are kept
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_first_place_that_can_be_written_is_used(source, tmp_path):
     none = {compile_store.VARIABLE: ""}
     for _ in range(2):
@@ -146,7 +146,7 @@ def test_the_first_place_that_can_be_written_is_used(source, tmp_path):
     assert said.count(f"Set {compile_store.VARIABLE} to a folder") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name != "posix", reason="modes of folders")
 def test_a_folder_or_file_that_others_can_write_is_not_read(source):
     run(source, "import os; os.umask(0)\n" + PRINT)
@@ -173,7 +173,7 @@ def test_kernels_of_a_user_without_a_home_lie_in_no_relative_folder(monkeypatch)
     assert all(folder.is_absolute() for folder in compile_store.places())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root is another user")
 class TestAnotherUser:
     NOBODY = 65534

@@ -8,8 +8,8 @@ import sys
 from contextlib import ExitStack
 
 from sfumato.live.server import Server
+from sfumato.metrics.exporters import served
 from sfumato.metrics.figures import SessionFigures
-from sfumato.metrics.serve import served
 
 
 def opened() -> int:

@@ -51,7 +51,7 @@ def answers(get):
     return None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("to", ["page", "metrics"])
 def test_half_open_connections_leave_the_driver_its_files_and_the_page_answers_again(driver, to):
     url, metrics = driver.stdout.readline().split()

@@ -96,7 +96,7 @@ def column(page, name):
     return [row.locator("td").all_inner_texts()[place] for row in rows.all()[1:]]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_figures_on_the_page_are_those_of_the_query_and_follow_it(browser, server, figures):
     page = opened(browser, server.url)
     assert tile(page, "flights", "rows in") == "6,000"
@@ -136,7 +136,7 @@ def test_the_figures_on_the_page_are_those_of_the_query_and_follow_it(browser, s
     assert not page.troubles
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_request_leaves_the_machine_and_the_token_leaves_the_address(browser, server):
     page = opened(browser, server.url)
     hosts = {url.split("/")[2] for url in page.requested if not url.startswith("data:")}
@@ -144,7 +144,7 @@ def test_no_request_leaves_the_machine_and_the_token_leaves_the_address(browser,
     assert page.url == f"http://127.0.0.1:{server.port}/"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
 def test_the_page_fits_light_dark_and_narrow(browser, server, scheme, width):
     how = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
@@ -155,7 +155,7 @@ def test_the_page_fits_light_dark_and_narrow(browser, server, scheme, width):
     assert not page.troubles
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_page_whose_server_has_gone_says_so(browser, server):
     page = opened(browser, server.url)
     server.stop()

@@ -13,8 +13,7 @@ from rich.console import Console
 import sfumato as sf
 from pipeline_runs import put
 from sfumato.cli.pipeline.parse import parse_pipeline
-from sfumato.cli.run import run
-from sfumato.cli.run_view import serve_run
+from sfumato.cli.run import run, serve_run
 from sfumato.metrics.history import QUANTILES, quantile
 
 ROWS = [

@@ -18,6 +18,7 @@ from engine_cases import (
     COMPLETE,
     IMPUTED,
     INCOMPLETE,
+    MEASURED,
     PLAIN_CASES,
     RANGE,
     REORDERED,
@@ -27,6 +28,7 @@ from engine_cases import (
     A,
     B,
     P,
+    measured,
     plain,
     rows_of,
     with_times,
@@ -90,6 +92,11 @@ def test_incomplete_rows(spark, name):
     check(spark, IMPUTED[name], INCOMPLETE, COMPLETE)
 
 
+@pytest.mark.parametrize("name", MEASURED)
+def test_measurements(spark, name):
+    check(spark, MEASURED[name], measured(7))
+
+
 CONDITIONS = [
     "x > 1", "not (x > 1)", "x is null", "y >= 1.5 and m.n between 3 and 100 or room = 'hall'",
     "x = y", "x <> 2 * y - 1", "y <= 0.5 AND NOT room != 'ü'", "m.mean / 2 < x",
@@ -132,6 +139,10 @@ def test_numbers_of_alternatives(spark):
         sf.stddev("y", conditional=True).alias("sc"),
         sf.samples(F.col("m.mean"), 0.5, 7, attributes="x").alias("points"),
         sf.samples(["m.mean", "m.n"], [0.5, "m.n"], 3, "uniform", ["x", "y"]).alias("plane"),
+        sf.between("m.mean", "m.n", 4, "triangular", "x").alias("between"),
+        sf.between("m.n", 9.5, 3).alias("to_a_number"),
+        sf.below("m.mean", "m.n", 3).alias("below"),
+        sf.above("m.mean", 0.5, 3).alias("above"),
         sf.alternatives(F.col("alternatives.x"), F.col("alternatives.prob")).alias("again"),
         sf.alternatives("alternatives", F.col("alternatives.prob"), ["x", "y"]).alias("both"),
         sf.alternatives("alternatives").alias("whole"),
@@ -156,6 +167,10 @@ def test_numbers_of_alternatives(spark):
         "sc": sf.stddev("y", A, conditional=True),
         "points": sf.samples(mean, 0.5, 7, attributes="x"),
         "plane": sf.samples([mean, n], [0.5, n], 3, "uniform", ["x", "y"]),
+        "between": sf.between(mean, n, 4, "triangular", "x"),
+        "to_a_number": sf.between(n, 9.5, 3),
+        "below": sf.below(mean, n, 3),
+        "above": sf.above(mean, 0.5, 3),
         "again": sf.alternatives(xs, prob),
         "both": sf.alternatives(lists, prob, ["x", "y"]),
         "whole": sf.alternatives(lists),

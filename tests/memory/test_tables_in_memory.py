@@ -20,7 +20,7 @@ from sfumato.memory.frame import frame_of
 from worlds import at_least
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_does_not_import_spark():
     program = """
 import sys, pyarrow as pa, sfumato as sf

@@ -13,12 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sfumato.metrics import names
-from sfumato.metrics.exporters import json_lines, prometheus_text
+from sfumato.metrics.exporters import OTHER_METRICS, json_lines, prometheus_text, served
 from sfumato.metrics.figures import SessionFigures
 from sfumato.metrics.history import MAX_POINTS, QUANTILES, RecentWaits, quantile
 from sfumato.metrics.progress import QueryProgress
-from sfumato.metrics.samples import OTHER_METRICS
-from sfumato.metrics.serve import served
 from sfumato.operators.disorder.statistics import BINS, bins
 from sfumato.tables.operator import TableConfig
 from spark_reports import part, reorder, report

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sfumato.metrics import exporters
+from sfumato.metrics.exporters import samples
 from sfumato.metrics.figures import SessionFigures
-from sfumato.metrics.samples import samples
 from spark_reports import reorder, report
 
 export = pytest.importorskip("opentelemetry.sdk.metrics.export")

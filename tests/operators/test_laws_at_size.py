@@ -13,7 +13,7 @@ from operator_laws import any_split, restart_anywhere
 from seeds import seeds
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", seeds(1))
 @pytest.mark.parametrize("law", [any_split, restart_anywhere])
 @pytest.mark.parametrize("name", AT_SIZE)

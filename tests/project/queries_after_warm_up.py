@@ -20,12 +20,14 @@ from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
+from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from sfumato.operators.windows.session_aggregate import SessionAggregate
 from sfumato.windows import JoinWindow
 
 N = 60
@@ -82,6 +84,11 @@ def windows() -> None:
                 extents = ExtentAggregate.restore(extents.snapshot())
                 extents.process(form(codes), form(time + N), None, None, *rows)
                 extents.flush()
+                sessions = SessionAggregate(2, 9, asked, attributes=columns, **laws)
+                sessions.process(form(codes), form(time), None, None, *rows)
+                sessions = SessionAggregate.restore(sessions.snapshot())
+                sessions.process(form(codes), form(time + N), None, None, *rows)
+                sessions.flush()
 
 
 def disorder() -> None:
@@ -105,18 +112,18 @@ def disorder() -> None:
 def joins() -> None:
     for dimensions in COLUMNS:
         for form in EXACT_FORMS:
+            arrivals = Arrivals(
+                side=form((np.arange(N) % 2).astype(np.uint8)),
+                key=form(np.arange(N) % 5),
+                offsets=form(3 * np.arange(N + 1)),
+                prob=form(np.full(3 * N, 0.3)),
+                points=form(random.random((3 * N, dimensions))),
+            )
             join = SimilarityJoin(dimensions, 0.5, 0.2, JoinWindow(9, 0.95, max_tuples=20))
             for _ in range(2):
-                join.process(
-                    Arrivals(
-                        side=form((np.arange(N) % 2).astype(np.uint8)),
-                        key=form(np.arange(N) % 5),
-                        offsets=form(3 * np.arange(N + 1)),
-                        prob=form(np.full(3 * N, 0.3)),
-                        points=form(random.random((3 * N, dimensions))),
-                    )
-                )
+                join.process(arrivals)
                 join = SimilarityJoin.restore(join.snapshot())
+            NeighbourCount(dimensions, 0.5, 1e-9, JoinWindow(9, 0.95)).count(arrivals)
 
 
 def imputation() -> None:

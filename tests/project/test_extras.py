@@ -47,7 +47,7 @@ def test_a_cold_worker_imports_the_operators_and_nothing_beside_them():
     code = """
 import json, sys, pyspark.worker
 before = set(sys.modules)
-import sfumato.spark.state.bucket_state, sfumato.spark.static.whole_frames
+import sfumato.spark.state.bucket_state, sfumato.spark.crossing.whole_frames
 import sfumato.tables.disorder.table_reorder, sfumato.tables.joins.table_incomplete_join
 import sfumato.tables.ranking.table_top_k, sfumato.tables.windows.table_extents
 print(json.dumps(sorted(set(sys.modules) - before)))
@@ -58,7 +58,7 @@ print(json.dumps(sorted(set(sys.modules) - before)))
     assert not [name for name in loaded if name.startswith(heavy)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_pyspark_each_name_works_or_says_in_a_sentence_what_is_missing():
     code = """
 import json, sfumato as sf
@@ -82,7 +82,7 @@ print(json.dumps(said))
         assert "Arrow tables do not need it" in sentence
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_functions_of_tables_answer_without_pyspark_and_pandas():
     code = """
 import pyarrow as pa, sfumato as sf

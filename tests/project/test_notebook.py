@@ -10,7 +10,7 @@ import pytest
 NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "first_look.ipynb"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_the_notebook_runs_and_shows_answers_only(tmp_path, monkeypatch):
     import nbformat

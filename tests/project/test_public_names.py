@@ -11,10 +11,11 @@ from public_names import FRONT_PAGE, MODULES, PUBLIC, doc
 
 NAMES = {
     "sf": """
-        alternatives samples existence expected stddev quantile where split_invalid
+        alternatives samples between below above circular existence expected stddev quantile
+        where prune fuse split_invalid
         reorder split_late
-        window_aggregate extent_join Rows Range Delta
-        similarity_join self_join join_streams
+        window_aggregate split_missed resample extent_join Rows Range Session Delta
+        similarity_join self_join join_streams neighbours
         impute Imputation discover_dependencies earlier_values
         top_k Top
         sql explain

@@ -21,8 +21,12 @@ CHANGELOG = "# Changelog\n\n## Unreleased\n\n- A thing.\n\n## 0.1.0 (2024-01-01)
 FILES = {
     "pyproject.toml": '[project]\nname = "thing"\nversion = "0.2.0.dev0"\n',
     "CHANGELOG.md": CHANGELOG,
-    "Makefile": "dist:\n\tmkdir -p dist && grep version pyproject.toml > dist/thing\n",
+    "Makefile": (
+        "dist:\n\tmkdir -p dist && grep version pyproject.toml > dist/thing\n"
+        "nightly:\n\techo nightly >> build/runs\n"
+    ),
     ".gitignore": "build/\ndist/\n",
+    ".ci/nightly.txt": "none yet\n",
     ".ci/run": "#!/bin/sh\necho tested >> build/runs\n",
     "packaging/recipe.yaml": 'context:\n  version: "0.2.0.dev0"\n',
     "packaging/state_formats.json": json.dumps({"0.1.0": {"a": 1}, "unreleased": {"a": 2}}),
@@ -54,7 +58,7 @@ def git(folder, *words):
 
 def test_a_release_tests_builds_writes_commits_and_tags_and_publishes_nothing(project, capsys):
     release.main(["0.2.0", "--root", str(project)])
-    assert (project / "build" / "runs").read_text() == "tested\n"
+    assert (project / "build" / "runs").read_text() == "tested\nnightly\n"
     assert 'version = "0.2.0"' in (project / "dist" / "thing").read_text()
     assert git(project, "describe", "--tags") == "v0.2.0"
     assert git(project, "cat-file", "-t", "v0.2.0") == "tag"
@@ -105,7 +109,7 @@ def test_a_tree_with_changes_or_another_branch_is_refused(project):
 
 @pytest.mark.parametrize("failing", [".ci/run", "Makefile"])
 def test_a_failure_leaves_everything_as_it_was(project, failing):
-    text = "#!/bin/sh\nexit 3\n" if failing == ".ci/run" else "dist:\n\tfalse\n"
+    text = "#!/bin/sh\nexit 3\n" if failing == ".ci/run" else "nightly:\ndist:\n\tfalse\n"
     (project / failing).write_text(text)
     git(project, "commit", "--quiet", "--all", "-m", "Fails")
     before = git(project, "rev-parse", "HEAD")
@@ -116,9 +120,15 @@ def test_a_failure_leaves_everything_as_it_was(project, failing):
     assert git(project, "tag", "--list") == "v0.1.0"
 
 
-def test_a_green_run_is_believed_of_this_commit_only(project):
+def test_green_runs_are_trusted_for_this_commit_only(project):
     with pytest.raises(SystemExit, match="the last green run is of none"):
         release.main(["0.2.0", "--tested", "--root", str(project)])
+    (project / "build" / "green").write_text(git(project, "rev-parse", "HEAD") + "\n")
+    with pytest.raises(SystemExit, match="nightly run was: none yet; run"):
+        release.main(["0.2.0", "--tested", "--root", str(project)])
+    commit = git(project, "rev-parse", "HEAD")
+    (project / ".ci" / "nightly.txt").write_text(f"2026-01-01, {commit}, passed: 9 passed\n")
+    git(project, "commit", "--quiet", "--all", "-m", "Record the nightly run")
     (project / "build" / "green").write_text(git(project, "rev-parse", "HEAD") + "\n")
     release.main(["0.2.0", "--tested", "--root", str(project)])
     assert not (project / "build" / "runs").exists()

@@ -128,7 +128,7 @@ def test_it_is_a_table_function_that_is_explained_and_refused_where_it_is_wrong(
     assert "newest_rows of rows" in lines
     for arguments, word, message in (
         ("order => at, key => k, step => 0", "0", "whole number of at least 1"),
-        ("order => at, key => q", "q", "lacks|no column|there is no column"),
+        ("order => at, key => q", "q", "not in the frame|no column"),
         ("key => k", "newest_rows", "needs the argument order"),
         ("order => at, key => k, steps => 2", "steps", "did you mean step"),
     ):

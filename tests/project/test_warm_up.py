@@ -25,7 +25,7 @@ HASH = "0123456789abcdef"
 PROGRAM = Path(__file__).with_name("queries_after_warm_up.py")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_after_it_every_operator_finds_its_kernels_compiled():
     """Nor does one read any more from disk: there is one form of each kernel, and it is there."""
     run = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=False)
@@ -57,7 +57,7 @@ print(json.dumps([warmed.compiled, len(done().compiled), warmed.loaded, sorted(t
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_processes_share_the_work_and_may_write_the_same_kernel_at_the_same_time(tmp_path):
     environment = {
         **os.environ,
@@ -110,7 +110,7 @@ def test_what_is_left_behind_can_be_taken_away(tmp_path, monkeypatch):
     assert not (user / "sfumato").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_command_says_what_it_compiled_and_where_it_is():
     command = [sys.executable, "-m", "sfumato.cli.main", "warm-up"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)

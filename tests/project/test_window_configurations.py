@@ -56,6 +56,8 @@ def test_durations_are_text_or_timedeltas():
         (lambda: sf.Delta(float("nan"), on="x"), ValueError, "`delta` must be a finite distance"),
         (lambda: sf.Delta(1, on=""), TypeError, "`on` must be the name of an attribute"),
         (lambda: sf.Delta(1, on="x", threshold=0), ValueError, r"`threshold` must lie in \(0, 1\]"),
+        (lambda: sf.Rows(5, slide=0), ValueError, "`slide` must be None or a whole number"),
+        (lambda: sf.Rows(5, slide=2.0), ValueError, "write slide=5"),
         (lambda: sf.Delta(1, on="x", max_tuples=0), ValueError, "`max_tuples` must be None or at"),
     ],
 )
@@ -72,7 +74,7 @@ def test_windows_cannot_change():
 
 
 def test_rows_of_a_join_bounded_by_time_too_are_saved():
-    unbounded = {"rows": 4, "confidence": 0.95, "max_tuples": None, "within": None}
+    unbounded = {"rows": 4, "confidence": 0.95, "max_tuples": None, "within": None, "slide": None}
     assert as_json(sf.Rows(4)) == unbounded
     bounded = sf.Rows(4, within="1 minute")
     assert from_json(sf.Rows, as_json(bounded)) == bounded

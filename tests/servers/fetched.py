@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from servers.jars import NoRegistryError, jars
 from servers.other_pyspark import other_pyspark
-from sfumato.cli.pipeline.connectors import CONNECTORS
+from sfumato.cli.pipeline.permissions import CONNECTORS
 
 PYSPARK_OF_DELTA = "4.2.1"  # the connector's release is for this one
 KAFKA = "org.apache.kafka:kafka_2.13:4.2.0"

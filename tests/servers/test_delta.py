@@ -14,7 +14,7 @@ from servers.fetched import PYSPARK_OF_DELTA
 from servers.jars import NoRegistryError, added
 from servers.other_pyspark import path_with
 from servers.pipeline_process import ended, killed, started
-from sfumato.cli.pipeline.connectors import CONNECTORS, RUNS_WITH
+from sfumato.cli.pipeline.permissions import CONNECTORS, RUNS_WITH
 
 FILES, ROWS = 8, 50  # of the source, and of each of its files
 SETTINGS = """
@@ -84,7 +84,7 @@ def settings(monkeypatch):
     return SETTINGS.format(jars=json.dumps(jars))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_table_has_each_row_once_through_a_kill_and_is_a_source(settings, tmp_path):
     (tmp_path / "in").mkdir()
     for number in range(FILES):

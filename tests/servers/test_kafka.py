@@ -146,7 +146,7 @@ def connector():
         pytest.skip(f"no Kafka connector: {error}")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_topics_are_read_decoded_ordered_and_written_through_kills(
     kafka, connector, tmp_path, monkeypatch
 ):

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQueryListener
 
 import sfumato as sf
-from sfumato.spark.runtime.invalid_row_warnings import said
+from sfumato.spark.runtime.run import said
 from streams import observed, run, stream_of
 
 pytestmark = pytest.mark.spark

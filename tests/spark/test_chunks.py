@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.figures import OperatorFigures
-from sfumato.spark.state.batches import BucketResult, tables_of
+from sfumato.spark.crossing.chunks import OperatorFigures
+from sfumato.spark.state.operator_owners import BucketResult, tables_of
 
 
 def batch(*values):

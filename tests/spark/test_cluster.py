@@ -12,7 +12,7 @@ from spark_classes import quick_starts
 FILES, ROWS = 6, 200
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_a_cluster_gives_the_answers_of_one_machine_also_when_a_worker_dies(tmp_path):

@@ -43,7 +43,7 @@ def test_dependencies_are_discovered_among_column_objects(df):
         (
             lambda df: sf.window_aggregate(df, {"n": "count(*)"}, order=F.col("tss"), **ROWS),
             ValueError,
-            "`order` names a column `tss` that the frame lacks.* did you mean",
+            "`order` names a column `tss` that is not in the frame.* did you mean",
         ),
         (
             lambda df: sf.window_aggregate(df, {"n": "count(*)"}, order=F.col("q") + 1, **ROWS),
@@ -71,6 +71,11 @@ def test_dependencies_are_discovered_among_column_objects(df):
             ),
             TypeError,
             "`on`: columns of the result are named after it: .* a name",
+        ),
+        (
+            lambda df: sf.resample(df, every="1 s", order=F.col("us") + 1),
+            TypeError,
+            r'`order`: a column of the result is named .*\.alias\("ts"\)',
         ),
         (
             lambda df: sf.window_aggregate(df, {"n": "count(*)"}, order=pl.col("ts"), **ROWS),

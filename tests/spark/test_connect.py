@@ -14,7 +14,7 @@ from connect_cases import CASES
 from public_names import PUBLIC
 
 # What has nothing to do with a session, with Spark's frames or columns.
-WITHOUT_SPARK = {"Delta", "Range", "Rows", "Top", "chart", "counters", "warm_up"}
+WITHOUT_SPARK = {"Delta", "Range", "Rows", "Session", "Top", "chart", "counters", "warm_up"}
 WITHOUT_SPARK |= {*sf.engine_free.__all__, *sf.errors.__all__}
 # Called by the client once each, beside the cases.
 ONCE = {"configure", "declared", "discover_dependencies", "explain", "run_to_end", "settings"}
@@ -46,7 +46,7 @@ def found(tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_static_frames_through_a_client(found):
     rows = found["static"]
@@ -65,7 +65,7 @@ def test_static_frames_through_a_client(found):
     assert found["declared"] == {"extents": rows["window_aggregate"]}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_streams_through_a_client_give_what_static_frames_give(found):
     rows, of_static = found["stream"]["rows"], found["static"]
@@ -78,7 +78,7 @@ def test_streams_through_a_client_give_what_static_frames_give(found):
     assert found["stream"]["watched"]["all"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_a_stream_through_a_client_warns_of_invalid_rows_where_that_is_asked_for(found):
     (said,) = found["warned"]

@@ -123,7 +123,7 @@ def example(source, stored):
     return text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_a_pipeline_over_its_own_tables_run_twice_equals_static_frames(spark, tmp_path):
     """The first run also resolves a table of every function, over one that is not there yet."""

@@ -30,7 +30,7 @@ def started(spark, folder, write):
     return writer.trigger(availableNow=True).start()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_a_persisted_batch_may_be_used_as_often_as_wanted(spark, tmp_path):
     out = str(tmp_path / "out")
@@ -49,7 +49,7 @@ def test_a_persisted_batch_may_be_used_as_often_as_wanted(spark, tmp_path):
     assert sorted(row.id for row in on_time.collect()) == list(range(100))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_a_second_action_on_what_is_not_persisted_gives_the_same_or_an_error(spark, tmp_path):
     counts = []
@@ -66,7 +66,7 @@ def test_a_second_action_on_what_is_not_persisted_gives_the_same_or_an_error(spa
     assert counts == [50, 50, 50, 50][: len(counts)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_an_action_that_leaves_partitions_out_is_found(spark, tmp_path):
     def first(batch, number):  # the state of the other partitions is not kept

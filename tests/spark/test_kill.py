@@ -137,7 +137,7 @@ def kill_after(folder, ready, seconds):
     process.stdout.close()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_kills_at_random_moments_change_no_answer(spark, tmp_path):
     table = readings_of_three(FILES * ROWS, seed=11).drop_columns("x")  # the alternatives have one

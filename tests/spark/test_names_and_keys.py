@@ -104,7 +104,7 @@ def test_keys_that_spark_cannot_group_by_are_refused_before_anything_runs(spark)
 
 def test_a_name_means_what_it_means_to_spark(spark):
     df = spark.sql("select 1L as Time, 'a' as k, 2.0 as x, 3.0 as X")
-    with pytest.raises(ValueError, match="`attributes` names a column `y` that the frame lacks"):
+    with pytest.raises(ValueError, match="names a column `y` that is not in the frame"):
         sf.earlier_values(df, "y", order="time", key="K")
     assert (
         sf.earlier_values(df.toDF("Time", "k", "x", "y"), "X", order="time", key="K").count() == 1

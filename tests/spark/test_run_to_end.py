@@ -8,7 +8,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import sfumato as sf
-from two_sources import PART, QUERIES, ROWS, SCHEMA, put, source
+from seeds import nightly_except
+from two_sources import PART, QUERIES, ROWS, SCHEMA, joined, put, source
 
 pytestmark = pytest.mark.spark
 
@@ -17,7 +18,7 @@ def rounded(rows):
     return Counter(tuple(round(v, 9) if isinstance(v, float) else v for v in row) for row in rows)
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.__name__)
+@pytest.mark.parametrize("query", nightly_except(QUERIES, joined), ids=lambda query: query.__name__)
 def test_a_stream_run_to_its_end_answers_as_the_static_frame(spark, tmp_path, query):
     sources = [source(1)[:-5], source(2)[:-5]]
     for side, rows in zip("ab", sources, strict=True):

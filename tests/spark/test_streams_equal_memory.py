@@ -28,8 +28,12 @@ CUTS = [0, 1, 60, 61, ROWS]
 HALF = 2  # after so many of the parts the query is started again
 COUNTED = ("late", "stale", "pairs", "answers", "complete", "imputed", "unimputable")
 QUERIES = {
-    name: (CASES[name], (A, B)) for name in ("reorder sources", "joined with itself after reorder")
-}
+    name: (CASES[name], (A, B))
+    for name in (
+        "reorder sources", "joined with itself after reorder", "resampled",
+        "sessions after reorder", "days of a zone",
+    )
+}  # fmt: skip
 for name in ("imputed or rejected", "incomplete rows joined"):
     QUERIES[name] = IMPUTED[name], (INCOMPLETE, COMPLETE)
 QUERIES["shared by tasks"] = (

@@ -16,11 +16,9 @@ from pyspark.sql.types import LongType, StructType, TimestampType
 
 import sfumato as sf
 from engine_cases import A, rows_of
-from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.chunks import place, spark_hash
-from sfumato.spark.crossing.figures import OperatorFigures
-from sfumato.spark.static import whole_frames
-from sfumato.spark.static.whole_frames import (
+from sfumato.spark.crossing import chunks, whole_frames
+from sfumato.spark.crossing.chunks import OperatorFigures, place, spark_hash
+from sfumato.spark.crossing.whole_frames import (
     ANSWERS_COLUMN,
     answer_batches,
     feed,

@@ -16,7 +16,7 @@ TESTS = Path(__file__).resolve().parents[1]
 TIMEOUT = 400  # seconds for two dozen plans; a plan that doubles per column never ends
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_function_plans_static_frames_of_300_columns(tmp_path):
     command = [sys.executable, str(TESTS / "wide_frames.py"), str(tmp_path)]
     done = subprocess.run(

@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.language.planner import parsed
 from sfumato.language.tables import ResultField, Rewriting, Source, plain_select
-from sfumato.spark.runtime.lineage import Selection
+from sfumato.spark.runtime.fuse import Selection
 from sfumato.tables.reading.chain import Condition, Place
 
 
@@ -78,7 +78,7 @@ def test_anything_else_is_not(text):
 
 
 def test_a_selection_has_the_columns_of_its_operator(spark):
-    from sfumato.spark.runtime.lineage import FrameLineage, selected
+    from sfumato.spark.runtime.fuse import FrameLineage, selected
 
     how = FrameLineage([], None, "m", columns={"a": Place(("key0",))}, order=())
     frame = spark.range(1).selectExpr("id AS a")

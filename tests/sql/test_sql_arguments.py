@@ -117,7 +117,7 @@ def test_keys_are_forgotten_as_by_the_function(tables):
         "SELECT COUNT(*) AS n FROM s [ROWS 5 FORGET 1 day]",
         "SELECT TOP 1 * FROM s [ROWS 5 FORGET 1 day] RANK BY x FREQUENCY 1 s",
     ):
-        with pytest.raises(SqlError, match="is of keys, and there is no") as caught:
+        with pytest.raises(SqlError, match="FORGET needs a") as caught:
             sql(tables, query)
         assert caught.value.word == "1 day", query
 
@@ -167,6 +167,6 @@ def test_joins_of_extents_forget_as_the_functions(tables, monkeypatch):
         assert sorted(row.v for row in sql(tables, query).collect()) == [0.0, 1.0, 2.0, 3.0]
     assert given == [None, timedelta(hours=5)]
     bare = "hours [RANGE 30 min WATTR arrival FORGET 1 day]"
-    with pytest.raises(SqlError, match="is of keys, and there is no") as caught:
+    with pytest.raises(SqlError, match="FORGET needs a") as caught:
         sql(tables, f"SELECT a.v FROM {bare} a JOIN {bare} b ON a.k = b.k")
     assert caught.value.word == "1 day"

@@ -172,7 +172,7 @@ WRONG = [
     (IMPUTE.replace("repository", "repositry"), "repositry", "no stream, table or view"),
     (IMPUTE.replace("0.1 -> 0.3'", "0.1 > 0.3'", 1), ">", "after an epsilon"),
     ("IMPUTE (light) FROM repository BY 'humidity -> temperature : 0.1 -> 1'", None, "not one of"),
-    ("IMPUTE (light) FROM repository BY 'damp -> light : 0.1 -> 1'", None, "`damp` that the frame"),
+    ("IMPUTE (light) FROM repository BY 'damp -> light : 0.1 -> 1'", None, "`damp` that is not in the frame"),
     ("IMPUTE (room) FROM repository BY 'light -> room : 0.1 -> 1'", None, "must be of numbers"),
     ("IMPUTE () FROM repository BY 'light -> room : 0.1 -> 1'", ")", "not expected"),
     (f"{IMPUTE} [FALLBACK mean]", "mean", "FALLBACK mean is unknown"),
@@ -241,7 +241,7 @@ def test_earlier_values_are_determinants_of_what_is_imputed_and_joined(tables):
         ("EARLIER lihgt", "lihgt", "no column lihgt"),
         ("EARLIER room", "EARLIER room", "must be of numbers"),
         ("EARLIER light ORDER room", "ORDER room", "ORDER must be a timestamp or a number"),
-        ("EARLIER light FORGET 1 day", "1 day", "FORGET is of keys, and there is no KEY"),
+        ("EARLIER light FORGET 1 day", "1 day", "FORGET needs a KEY"),
     ],
 )
 def test_what_is_wrong_with_earlier_values_is_pointed_at(tables, bracket, word, reason):

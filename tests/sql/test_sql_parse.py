@@ -145,6 +145,7 @@ def test_rows_windows_have_the_defaults_of_the_function():
         Rows(5, 1.0, 50),
         ["a", "b"],
     )
+    assert windowed("ROWS 100 SLIDE 100")[0] == Rows(100, slide=100)
 
 
 def test_the_alias_may_stand_before_or_after_the_window():

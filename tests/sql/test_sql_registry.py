@@ -26,8 +26,8 @@ def test_every_public_function_from_frames_to_a_frame_is_one():
         if of_api and function_of(relation.head) is not None:
             known.append(name)
     assert " ".join(sorted(known)) == (
-        "declared earlier_values extent_join impute join_streams reorder self_join "
-        "similarity_join top_k where window_aggregate"
+        "declared earlier_values extent_join fuse impute join_streams neighbours prune reorder "
+        "resample self_join similarity_join top_k where window_aggregate"
     )
 
 
@@ -93,6 +93,10 @@ def test_public_functions_give_what_python_gives(tables):
     best = sf.top_k(r, [sf.Top(1, name="best")], by="x", window="1 hour", order="ts")
     text = "FROM top_k(r, array(top(1, name => 'best')), by => x, window => '1 hour', order => ts)"
     assert sql(tables, f"SELECT rank {text}").count() == best.count()
+    grid = sf.resample(ordered, every="1 second", order="ts", columns="v", fill="mean")
+    text = "FROM resample(reorder(s, event_time => ts, arrival => arrival, slack => 1), "
+    text += "every => '1 second', order => ts, columns => v, fill => 'mean')"
+    assert sorted(sql(tables, f"SELECT * {text}").collect()) == sorted(grid.collect())
     joined = "SELECT left.id FROM self_join(r, on => x, within => 1, probability => 50%, "
     joined += "window => rows(5, confidence => 0.9), order => ts)"
     pairs = sf.self_join(

@@ -60,7 +60,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         (
             "SELECT * FROM s [RANGE 1 s WATTR ts] LEFT JOIN r [RANGE 1 s WATTR ts] ON TRUE",
             "LEFT",
-            "one that meets none does not come out",
+            "a row that meets no other is not emitted",
         ),
         ("SELECT * FROM s [ROWS 5]", "[ROWS 5]", "SIMILARITY JOIN"),
         ("SELECT * FROM s [DELTA 5 ON x]", "[DELTA 5 ON x]", "serves an aggregate"),

@@ -247,7 +247,7 @@ def test_spark_reads_the_same_tokens(spark):
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(3600)
 def test_spark_reads_the_same_tokens_of_a_million_texts(spark):
     assert lexers_agree(spark, 2, 1_000_000) > 200_000

@@ -271,6 +271,15 @@ def test_delta_windows_from_sql(tables):
     )
 
 
+def test_count_windows_with_a_slide_answer_at_every_such_row(tables):
+    spark = tables["spark"]
+    every, slid = (
+        sql(spark, f"SELECT id, EXPECTED(SUM(x)) AS s FROM u [ROWS 5 {slide} ORDER id]").collect()
+        for slide in ("", "SLIDE 3")
+    )
+    assert sorted(map(tuple, slid)) == sorted(map(tuple, every))[2::3]
+
+
 def test_explain_shows_extents_held_tuples_and_state(tables):
     spark = tables["spark"]
     text = explain(spark, Q.format(table="Disordered", control=" DRATIO 1%"))
@@ -279,6 +288,8 @@ def test_explain_shows_extents_held_tuples_and_state(tables):
     text = explain(spark, "SELECT AVG(x) FROM u [ROWS 500 CONFIDENCE 95% ORDER id]")
     assert "w' = least n" in text
     assert "0.9: about" in text
+    text = explain(spark, "SELECT AVG(x) FROM u [ROWS 5 SLIDE 3 ORDER id]")
+    assert "one for every 3 tuples of a group that arrive" in text
 
 
 def test_the_bytes_that_explain_tells_are_those_that_are_stored(tables):

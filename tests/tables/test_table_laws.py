@@ -49,7 +49,7 @@ STORES = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("law", [any_split, restart_anywhere])
 @pytest.mark.parametrize("name", STORES)
 def test_operators_over_tables_keep_their_laws_at_size(name, law):

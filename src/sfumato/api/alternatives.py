@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from sfumato.limits import check_alternatives
 from sfumato.operators.laws.error_points import standard_points
 
 ALTERNATIVES = "alternatives"
+HALF_WIDTHS = {"uniform": math.sqrt(3.0), "triangular": math.sqrt(6.0)}  # in standard deviations
 
 
 def _engine(*given: Any) -> Any:
@@ -121,7 +123,8 @@ def samples(
         Number of alternatives, at least 1; each gets probability 1/n. Several attributes need more
         alternatives than attributes, otherwise a warning says that their errors are correlated.
     distribution
-        Distribution of the error, with mean zero: "normal", "uniform" or "exponential".
+        Distribution of the error, with mean zero: "normal", "uniform", "triangular" or
+        "exponential".
     attributes
         Name of the attribute, or one name per attribute.
 
@@ -169,6 +172,198 @@ def samples(
     if isinstance(n, int):
         check_alternatives("n", n, engine.max_alternatives())
     return engine.samples(means, sds, standard_points(n, len(names), distribution), names)
+
+
+def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str = "value") -> Any:
+    """Build `n` equally likely alternatives of a value of which only an interval is known.
+
+    Parameters
+    ----------
+    low, high
+        Ends of the interval: columns of Spark or in memory, at most one of them a number.
+    n
+        Number of alternatives, at least 1; each gets probability 1/n.
+    shape
+        Distribution within the interval: "uniform", or "triangular" with its peak in the middle.
+    attribute
+        Name of the attribute.
+
+    Returns
+    -------
+    A column of alternatives, called `alternatives` unless an alias says otherwise. It is NULL where
+    an end is NULL or the ends are reversed; operators count such a row as invalid and
+    `sf.split_invalid` shows it.
+
+    Raises
+    ------
+    ValueError
+        For wrong numbers and shapes, as `samples` does.
+    TypeError
+        For an attribute that is not a name.
+
+    Notes
+    -----
+    The points are the quantiles at (i + ½)/n, scaled, and lie within the interval. Mean and
+    standard deviation are exactly those of the shape, for an interval of length w: the middle, and
+    w/√12 (uniform) or w/√24 (triangular). A single alternative is the middle.
+
+    Examples
+    --------
+    >>> from pyspark.sql import functions as F
+    >>> interval = sf.between(F.lit(10.0), F.lit(20.0), 2, attribute="age")
+    >>> [round(a.age, 2) for a in readings.limit(1).select(interval).first()[0]]
+    [12.11, 17.89]
+    """
+    if shape not in HALF_WIDTHS:
+        raise ValueError(f'`shape` must be "uniform" or "triangular"; got {shape!r}')
+    if not (_is_column(low) or _is_column(high)):
+        raise TypeError(f"`low` or `high` must be a column; got {low!r} and {high!r}")
+    call = "sf.between(low, high, n, shape, attribute)"
+    engine, points = _shaped(call, low if _is_column(low) else high, n, shape, attribute)
+    middle, half = engine.middle_and_half(low, high)
+    return engine.samples([middle], [half], points / HALF_WIDTHS[shape], [attribute])
+
+
+def below(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
+    """Build `n` equally likely alternatives of a value that is known to lie below a limit.
+
+    Parameters
+    ----------
+    limit
+        The limit, such as a detection limit: a column of Spark or in memory.
+    scale
+        Mean distance of the value from the limit, a number or a column.
+    n, attribute
+        As for `between`.
+
+    Returns
+    -------
+    A column of alternatives, as `between` returns it. It is NULL where `limit` or `scale` is NULL,
+    or `scale` is negative.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `between` does.
+
+    Notes
+    -----
+    The distance from the limit has an exponential distribution, the least informative one with this
+    mean: its mean and its standard deviation are exactly `scale` (a single alternative has the mean
+    only). No alternative lies beyond the limit. Where the value also has a lower end, such as 0 for
+    a concentration, use `between`.
+
+    Examples
+    --------
+    >>> censored = sf.below("celsius", 2.0, 3, "celsius")
+    >>> [round(a.celsius, 2) for a in readings.limit(1).select(censored).first()[0]]
+    [19.86, 18.91, 15.23]
+    """
+    call = "sf.below(limit, scale, n, attribute)"
+    engine, points = _shaped(call, limit, n, "exponential", attribute)
+    return engine.samples([limit], [scale], -1.0 - points, [attribute])
+
+
+def above(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
+    """Build `n` equally likely alternatives of a value that is known to lie above a limit.
+
+    It is `below` with the other sign, for a saturated sensor or a lifetime that has not ended.
+
+    Parameters
+    ----------
+    limit, scale, n, attribute
+        As for `below`.
+
+    Examples
+    --------
+    >>> censored = sf.above("celsius", 2.0, 3, "celsius")
+    >>> [round(a.celsius, 2) for a in readings.limit(1).select(censored).first()[0]]
+    [20.14, 21.09, 24.77]
+    """
+    call = "sf.above(limit, scale, n, attribute)"
+    engine, points = _shaped(call, limit, n, "exponential", attribute)
+    return engine.samples([limit], [scale], 1.0 + points, [attribute])
+
+
+def circular(
+    angle: Any,
+    sd: Any,
+    n: int,
+    period: float = 360.0,
+    distribution: str = "normal",
+    attributes: Sequence[str] = ("cos", "sin"),
+) -> Any:
+    """Build `n` equally likely alternatives of a value that wraps: an angle, an hour, a longitude.
+
+    Each alternative is a point on the unit circle, so that 359° and 1° are near each other.
+
+    Parameters
+    ----------
+    angle
+        The reading, a column of Spark or in memory.
+    sd
+        Standard deviation of its error, a number or a column, in the reading's unit; 0 with n = 1
+        for a reading without error.
+    n
+        Number of alternatives, at least 1; each gets probability 1/n.
+    period
+        The full circle in the reading's unit: 360 for degrees, 24 for hours.
+    distribution
+        Distribution of the error, as for `samples`, before it is wrapped around the circle.
+    attributes
+        Names of the two coordinates, the cosine and the sine.
+
+    Returns
+    -------
+    A column of alternatives, as `samples` returns it.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `samples` does; ValueError for a period that is not positive.
+
+    Notes
+    -----
+    Two angles that differ by d have the distance 2·sin(π·d/period) along the chord; it grows with d
+    up to half a period, so a join with this `within` finds exactly the pairs within d.
+    The mean direction is atan2(mean sine, mean cosine) · period / 2π. The page on angles and hours
+    shows joins, windows and the mean direction, and what they do not answer.
+
+    Examples
+    --------
+    >>> from pyspark.sql import functions as F
+    >>> night = sf.circular(F.lit(23.0), 0, 1, period=24.0)
+    >>> [(round(a.cos, 2), round(a.sin, 2)) for a in readings.limit(1).select(night).first()[0]]
+    [(0.97, -0.26)]
+    """
+    if isinstance(attributes, str) or len(attributes) != 2:
+        raise ValueError(
+            f"`attributes` must be two names, of the cosine and the sine; got {attributes!r:.80}"
+        )
+    if isinstance(period, bool) or not isinstance(period, int | float) or not 0 < period < math.inf:
+        raise ValueError(f"`period` must be a positive number; got {period!r:.80}")
+    _check_names(attributes)
+    engine = _engine(angle)
+    points = _points(engine, n, distribution)
+    return engine.samples([angle], [sd], points, list(attributes), float(period))
+
+
+def _shaped(call: str, column: Any, n: int, shape: str, attribute: str) -> tuple[Any, np.ndarray]:
+    """Return the engine of a column, and the `n` points of a shape with mean 0 and sd 1."""
+    _check_attribute(call, attribute)
+    _check_names(attribute)
+    engine = _engine(column)
+    return engine, _points(engine, n, shape)
+
+
+def _points(engine: Any, n: int, distribution: str) -> np.ndarray:
+    if isinstance(n, int):
+        check_alternatives("n", n, engine.max_alternatives())
+    return standard_points(n, 1, distribution)
+
+
+def _is_column(given: Any) -> bool:
+    return not isinstance(given, int | float)
 
 
 def existence(column: Any = ALTERNATIVES) -> Any:

@@ -16,8 +16,7 @@ from sfumato.calls import (
     is_polars_expression,
 )
 from sfumato.memory import frame as memory_frame
-from sfumato.memory.frame import ArrowFrame
-from sfumato.memory.kinds import like
+from sfumato.memory.frame import ArrowFrame, like
 from sfumato.memory.run import run_in_memory
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.job import Job
@@ -28,8 +27,8 @@ ColumnName: TypeAlias = Any
 ColumnNames: TypeAlias = Any  # one, or a list of them
 
 COLUMN_ARGUMENTS = (
-    "event_time", "arrival", "key", "source", "order", "existence", "exclusive", "group", "on",
-    "attributes", "dependents",
+    "event_time", "arrival", "key", "source", "unique", "order", "existence", "exclusive", "group",
+    "on", "attributes", "columns", "dependents", "measurements",
 )  # fmt: skip
 PUBLIC: dict[str, Callable[..., Any]] = {}
 """The public functions of frames by name; `frames` of each names its arguments that are frames."""

@@ -106,10 +106,10 @@ def impute_frame(df: Any, imputation: Imputation, name: str | None = None) -> An
     imputation.check(frame)
     engine: Any
     if in_memory(frame):
-        from sfumato.memory import impute as engine
+        from sfumato.memory import rows as engine
 
         return engine.imputed(frame, imputation.settings, imputation.imputer, name)
-    from sfumato.spark.runtime import impute as engine
+    from sfumato.spark import rows as engine
 
     prepared = imputation.prepare(df.sparkSession)
     return engine.imputed(frame, imputation.settings, prepared, name)

@@ -23,6 +23,9 @@ def reorder(
     max_delay: str | timedelta | None = None,
     estimator: str | None = None,
     max_buffer: int | None = None,
+    max_ahead: str | timedelta | None = None,
+    max_behind: str | timedelta | None = None,
+    unique: ColumnNames | None = None,
     idle_timeout: str | timedelta | None = None,
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
@@ -65,6 +68,15 @@ def reorder(
         Buffer at most this many rows for the disorder of each key or source; the oldest are emitted
         first. Alone, rows are buffered until the buffer is full. Rows that wait for other sources
         are not bounded by it, and the total over keys has no bound.
+    max_ahead, max_behind
+        Rows whose event time is further after their arrival ("1 hour"), or further before it
+        ("7 days"), are late at once and move no punctuation.
+    unique
+        Column(s) that identify a row. Of the rows of a key and source with the same values, the
+        first that arrives stays; later ones are emitted at once as late, with ``duplicate = true``,
+        and change nothing else. A row with a NULL among them is never a duplicate. A row is
+        remembered until the punctuation has passed its event time, when a copy of it is late in any
+        case, and at least for `forget_after`.
     idle_timeout
         On a stream: a key or source that has been silent for this long ("10 seconds") no longer
         delays the others until it sends a row again. When all are silent, all rows are emitted.
@@ -80,9 +92,10 @@ def reorder(
     Returns
     -------
     The rows, each emitted exactly once: on a stream the last ones once later rows or the idle
-    timeout release them, on a static frame all. `punctuation` (of event_time's type): no row with
-    an event time below it is accepted any more, as known when the row was emitted, if the slowest
-    source is always read first. For a late row it is what was known of its own source.
+    timeout release them, on a static frame all. `duplicate` is present with `unique` only.
+    `punctuation` (of event_time's type): no row with an event time below it is accepted any more,
+    as known when the row was emitted, if the slowest source is always read first. For a late row it
+    is the punctuation of the row's source.
 
     ``late = true``, emitted at once: rows that come after their punctuation, stale rows (the delay
     is beyond a robust bound), and rows whose event time or arrival is NULL or beyond +-2**60
@@ -100,15 +113,15 @@ def reorder(
     Notes
     -----
     A reordered frame may be reordered again, for example by another key: `late` and `punctuation`
-    are then those of the second controller.
+    then come from the second controller.
 
     The observed metrics ``sfumato_reorder_N`` count rows, late (all rows with ``late = true``), of
-    them stale, after_idle (late only because the timeout had released other rows) and invalid;
-    future (incredibly early: buffered until their time or until a later row contradicts them), held
-    (change of the number of buffered rows in the micro-batch), forced (by `max_buffer`) and
-    out_of_order (arrivals before an earlier one of their source). They show the event time of the
-    `oldest` buffered row, the lowest `punctuation`, its `lag` after the newest buffered row
-    (microseconds) and the `slowest` source, for which the oldest row waits.
+    them stale, after_idle (late only because the timeout had released other rows), duplicates and
+    invalid; future (incredibly early: buffered until their time or until a later row contradicts
+    them, or beyond `max_ahead`), held (change of the number of buffered rows in the micro-batch),
+    forced (by `max_buffer`) and out_of_order (arrivals before an earlier one of their source). They
+    show the event time of the `oldest` buffered row, the lowest `punctuation`, its `lag` after the
+    newest buffered row (microseconds) and the `slowest` source, for which the oldest row waits.
 
     Cost: one shuffle by key. State: the buffered rows and, per key, the estimator's memory: 2 KB
     (slack, max) to 4 KB (a drop ratio).
@@ -121,9 +134,10 @@ def reorder(
     >>> [(row.id, row.late) for row in ordered.collect()]
     [(1, False), (2, False), (4, False), (3, False)]
     """
-    columns = event_time, arrival, key, source
+    columns = event_time, arrival, key, source, unique
     waits: dict[str, Any] = {"drop_ratio": drop_ratio, "slack": slack, "estimator": estimator}
     waits |= {"max_buffer": max_buffer, "max_delay": max_delay}
+    waits |= {"max_ahead": max_ahead, "max_behind": max_behind}
     limits = expected_sources, idle_timeout, forget_after
     return run(reorder_job(frame_of(df), *columns, waits, *limits, name))
 
@@ -151,10 +165,10 @@ def split_late(df: Any) -> tuple[Any, Any]:
     frame = frame_of(df)
     require_marked(frame)
     if in_memory(frame):
-        from sfumato.memory.validity import split
+        from sfumato.memory.rows import split
 
         return split(frame, "late")
-    from sfumato.spark.model.validity import split_by
+    from sfumato.spark.rows import split_by
 
     on_time, late = split_by(df, "late")
     return on_time, late

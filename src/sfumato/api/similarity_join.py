@@ -10,12 +10,15 @@ from typing import Any
 
 from sfumato.api.calls import ColumnNames, frame_of, in_memory, public, run
 from sfumato.api.imputation import Imputation
+from sfumato.operators.arguments import whole
 from sfumato.operators.joins.arrivals import Window, require_one
 from sfumato.tables.joins.similarity_query import (
+    NEGLIGIBLE_MEMBER,
     STREAMS,
     JoinQuery,
     check_alike,
     check_streams,
+    neighbours_outputs,
     tasks_of,
 )
 from sfumato.tables.reading.frame import Frame
@@ -111,7 +114,7 @@ def similarity_join(
     tasks
         Number of tasks that share the work of a key's windows, or of a join without key: each task
         reads all rows, keeps the samples of its part of both windows and compares arrivals with
-        these. The results are the same; those of a micro-batch are emitted task by task. None:
+        these. The results are the same; within a micro-batch they are emitted task by task. None:
         chosen by a model of the work, one task with a key (EXPLAIN of SQL shows it). A checkpoint
         can only continue with the same number. In memory one process does the work.
     name
@@ -132,7 +135,7 @@ def similarity_join(
     -----
     Two streams that are read at any speed: use `sf.reorder` upstream on both sides, with its event
     time as `order`. Rows then wait until the punctuations of both sides have passed them, and are
-    processed in order of event time. The results are those of the static frames, whatever the
+    processed in order of event time. The results equal the results on static frames, whatever the
     reading speeds, micro-batches and restarts; late rows are skipped. The key of a controller must
     be part of the join's `key`. Without punctuations on both sides rows are processed as they come:
     on streams `order` must not decrease, over both frames, from one micro-batch to the next. Two
@@ -147,7 +150,7 @@ def similarity_join(
     an earlier micro-batch's; they are processed as they come) and overflow (tuples evicted by
     `max_tuples`).
 
-    With `impute` the results are those of ``sf.impute`` on both frames followed by this function.
+    With `impute` the results equal ``sf.impute`` on both frames followed by this function.
     `on` are the imputed attributes, both frames also have the determinants, and distances are of
     the values. For distances of values scaled as in the imputation, give `within` as a dict:
     epsilon times each attribute's extent in the repository. Imputed rows exist for sure, so a count
@@ -227,7 +230,7 @@ def self_join(
     -------
     Each arriving tuple is matched with the earlier tuples in the window, as by
     ``sf.similarity_join``. Every pair is emitted once: `left` is the arriving tuple, `right` an
-    earlier one. No tuple is paired with itself. The other columns are those of
+    earlier one. No tuple is paired with itself. The other columns are the same as in
     ``sf.similarity_join``.
 
     Raises
@@ -237,7 +240,7 @@ def self_join(
 
     Notes
     -----
-    The metrics ``sfumato_self_join_N`` are those of ``sf.similarity_join``. Downstream of
+    The metrics ``sfumato_self_join_N`` count as in ``sf.similarity_join``. Downstream of
     sf.reorder, with its event time as `order`, late rows are skipped and counted.
     Cost: that of a join of two streams of half the rows each. One shuffle by `key`, of `tasks`
     copies of the rows; the stream is read once. State: the rows of the window.
@@ -261,6 +264,90 @@ def self_join(
 
 
 @public(
+    'sf.neighbours(df, on="x", within=0.5, window=sf.Range("10 minutes"), order="ts")',
+    "df",
+)
+def neighbours(
+    df: Any,
+    *,
+    on: ColumnNames,
+    within: float | Mapping[str, float],
+    window: Window,
+    order: ColumnNames,
+    key: ColumnNames | None = None,
+    fewer_than: int | None = None,
+    metric: str = "euclidean",
+    forget_after: str | timedelta | float | None = None,
+    name: str | None = None,
+) -> Any:
+    """Count the earlier tuples in the window that are close to each tuple, as a distribution.
+
+    A tuple with few neighbours is a distance-based outlier: ``fewer_than=3`` gives the probability
+    that it has fewer than 3.
+
+    Parameters
+    ----------
+    df
+        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
+        whole stream. The result is of the same kind.
+    on, within, order, key, metric, forget_after, name
+        As for ``sf.similarity_join``. The metrics are ``sfumato_neighbours_N``.
+    window
+        As for ``sf.self_join``: the tuples of the last `length`, or the newest `rows` that exist,
+        without the tuple itself. The `confidence` of sf.Rows has no effect.
+    fewer_than
+        Number of neighbours, at least 1: adds the column `probability` of fewer neighbours.
+
+    Returns
+    -------
+    Each valid row that is not late, once, with all its columns and `neighbours`: mean, stddev and
+    `distribution`, an array of prob and value (the number), for
+    ``sf.quantile("value", 0.9, "neighbours.distribution")``. With `fewer_than` also `probability`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For wrong arguments.
+
+    Notes
+    -----
+    All answers are given that the tuple exists. They are final: the row is emitted as it arrives,
+    with the neighbours among the tuples then in its window; later ones do not change it. They are
+    exact over the possible worlds, since tuples are near independently given the value of the
+    tuple that is counted for. In a window by count a tuple is ignored once it is among the newest
+    `rows` that exist with probability at most 1e-9. A row that never exists (no alternatives) has
+    NULL as mean, stddev and probability. Answers of different rows share tuples: an aggregate over
+    them warns.
+
+    Downstream of sf.reorder, with its event time as `order`, late rows are skipped and counted.
+    Cost: one shuffle by `key`. Per alternative of a row, the square of its possible neighbours. In
+    a full window by count whose tuples exist with probabilities below 1, the product of rows,
+    tuples held and possible neighbours: tens of milliseconds per row for 500 rows. Choose a window
+    by time there. State: the tuples of the window.
+
+    Examples
+    --------
+    >>> counted = sf.neighbours(
+    ...     uncertain, on="celsius", within=1.0, window=sf.Rows(3), order="arrival", fewer_than=1
+    ... )
+    >>> [(row.id, round(row.probability, 2)) for row in counted.orderBy("id").collect()]
+    [(1, 1.0), (2, 0.38), (3, 0.94), (4, 0.06)]
+    """
+    require_one(window)
+    if fewer_than is not None:
+        whole("fewer_than", fewer_than)
+    asked = (on, within, NEGLIGIBLE_MEMBER, window, order, key, "auto", "append", False, metric)
+    query = JoinQuery(*asked, forget_after, 1, function="neighbours")
+    side = query.sides(frame_of(df))[0]
+    side.passed = list(side.frame.columns)
+    config = query.config_neighbours(side, fewer_than)
+    given = [Input(side.frame, side.reading(config.marks_late))]
+    return run(
+        Job("neighbours", "neighbours", name, given, config, neighbours_outputs(side, fewer_than))
+    )
+
+
+@public(
     'sf.join_streams({"a": a, "b": b}, on="x", within=0.5, probability=0.8, '
     'window=sf.Rows(500), order="ts")',
     "streams",
@@ -273,7 +360,7 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
     streams
         {name: frame}, two or more, of Spark or in memory, with the same columns of the same types.
     name
-        Name of the metrics: a pair of streams has those of a join named NAME_left_right.
+        Name of the metrics: a pair of streams has the metrics of a join named NAME_left_right.
     options
         The keyword arguments of ``sf.similarity_join``, including `impute`.
 
@@ -314,7 +401,7 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
         part = similarity_join(left, right, name=called, **options)
         parts.append((part, dict(zip(STREAMS, (one, other), strict=True))))
     if in_memory(next(iter(frames.values()))):
-        from sfumato.memory.counters import union
+        from sfumato.memory.run import union
 
         return union(parts)
     from sfumato.spark.model.columns import with_texts

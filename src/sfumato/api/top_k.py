@@ -127,7 +127,7 @@ def top_k(
     invalid (whose time lies beyond 2**60 microseconds of 1970), late, out_of_order, rejected (the
     later arrivals that are excluded permanently because their rule has more than probability 1 in a
     window: a stream warns of them, and ``sf.split_invalid(df, exclusive=..., order=...)`` finds
-    those of a static frame if a window holds all of it), overflow (evicted by `max_tuples`),
+    the ones of a static frame that fits in one window), overflow (evicted by `max_tuples`),
     executions, cost (the sum of their k), answers (rows), answered (answers to a query at an
     instant), late_answers (those whose latency is above their `every`) and latency (its sum, in
     microseconds of event time). ``sfumato_top_k_N_answers`` counts the answers to each query, of up

@@ -72,9 +72,9 @@ def split_invalid(
     frame.require_free(["reason"])
     engine: Any
     if in_memory(frame):
-        from sfumato.memory import validity as engine
+        from sfumato.memory import rows as engine
     else:
-        from sfumato.spark.model import validity as engine
+        from sfumato.spark import rows as engine
     found: tuple[Any, Any] = engine.split_rows(
         frame, attributes, key, order, metric, exclusive, strict
     )

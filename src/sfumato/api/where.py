@@ -1,10 +1,14 @@
-"""The filter operator: keep the alternatives that satisfy a condition."""
+"""Functions from alternatives to alternatives of each row: filter, prune, fuse."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sfumato.api.calls import frame_of, in_memory, public
+from sfumato.api.calls import ColumnNames, frame_of, in_memory, public
+from sfumato.limits import LARGEST_BOUND
+from sfumato.operators.arguments import flag, share, whole
+from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED
 
 
 @public('sf.where(df, "celsius > 30")', "df")
@@ -58,9 +62,133 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
         raise TypeError(f"`condition` must be text, like 'celsius > 30'; got {kind}")
     frame = frame_of(df)
     if in_memory(frame):
-        from sfumato.memory.where import filtered
+        from sfumato.memory.rows import filtered
 
         return filtered(frame, condition, name)
-    from sfumato.spark.runtime.where import where as of_spark
+    from sfumato.spark.rows import where as of_spark
 
     return of_spark(df, condition, name)
+
+
+@public("sf.prune(df, min_prob=0.01, top=5)", "df")
+def prune(
+    df: Any, *, min_prob: float = 0.0, top: int | None = None, renormalise: bool = False
+) -> Any:
+    """Keep the likeliest alternatives of each row, and state the probability of the others.
+
+    Parameters
+    ----------
+    df
+        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table, with
+        alternatives. The result is of the same kind.
+    min_prob
+        Alternatives of less probability are removed.
+    top
+        The greatest number of alternatives kept per row; of equal probabilities the first stay.
+        None: any number.
+    renormalise
+        False: the removed probability is left out: the row exists with that much less. True: the
+        remaining alternatives are scaled so that the row exists as it did before.
+
+    Returns
+    -------
+    Every row of the frame, with at least its likeliest alternative, and the column `pruned`: the
+    total probability of the alternatives removed. It is NULL for a row without alternatives or with
+    invalid probabilities; such a row is unchanged, for operators to count as invalid.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For wrong arguments, a call with neither limit, and a frame without alternatives.
+
+    Notes
+    -----
+    With ``renormalise=False`` each remaining alternative has its true probability, and any answer
+    Pr(...) over n rows is off by at most the sum of their `pruned`. With ``renormalise=True`` the
+    existence is right, and the answer says what would be true if the removed alternatives were not
+    possible.
+
+    Examples
+    --------
+    >>> pruned = sf.prune(uncertain, top=3)
+    >>> pruned.select("pruned", sf.existence().alias("exists")).first()
+    Row(pruned=0.25, exists=0.75)
+    """
+    if top is None and not min_prob:
+        raise ValueError("`min_prob` or `top` must be given: write min_prob=0.01, say, or top=5")
+    least = share("min_prob", min_prob) if min_prob else 0.0
+    most = LARGEST_BOUND if top is None else whole("top", top)
+    frame = frame_of(df)
+    if not frame.uncertain:
+        raise ValueError(
+            f"`df` must have the column `{ALTERNATIVES}`; it has {', '.join(frame.columns)}: make "
+            "it with sf.alternatives or sf.samples"
+        )
+    _ = frame.attributes  # raises for another type
+    frame.require_free([PRUNED])
+    return _engine(frame).pruned(frame, least, most, flag("renormalise", renormalise))
+
+
+@public('sf.fuse(df, ["front", "back"])', "df")
+def fuse(df: Any, measurements: ColumnNames) -> Any:
+    """Fuse several measurements of one thing: the product of their distributions, normalised.
+
+    Parameters
+    ----------
+    df
+        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table. The result is
+        of the same kind.
+    measurements
+        Columns of alternatives (see `alternatives`) with the same attributes, one per measurement.
+        A NULL says nothing and is left out.
+
+    Returns
+    -------
+    Every row of the frame, with `alternatives`: the values that all measurements hold possible,
+    each with a probability in proportion to the product of its probabilities. `conflict`: the
+    probability that independent draws, one from each measurement, are not all the same.
+
+    The alternatives are NULL, and operators count the row as invalid, where no value is common to
+    all measurements (`conflict` is 1, or less if all hold it possible that the thing does not
+    exist), where all are NULL, and where a measurement has invalid probabilities (`conflict` is
+    NULL).
+
+    Raises
+    ------
+    ValueError, TypeError
+        For columns that are not alternatives, or not of the same attributes and types.
+
+    Notes
+    -----
+    This is Bayes' rule for measurements with independent errors and no value likelier beforehand;
+    give a prior as one more measurement. Missing probability is that of "does not exist", and is
+    multiplied like that of a value. Values are equal or not: round numbers to a common grid first.
+    The conflict is also high where the measurements agree but leave many values open.
+    References: Dempster's rule of combination, for probabilities of single values.
+
+    Examples
+    --------
+    >>> seen = readings.limit(1).selectExpr(
+    ...     "array(named_struct('prob', 0.6D, 'x', 1D), named_struct('prob', 0.4D, 'x', 2D)) AS a",
+    ...     "array(named_struct('prob', 0.9D, 'x', 1D), named_struct('prob', 0.1D, 'x', 3D)) AS b",
+    ... )
+    >>> sf.fuse(seen, ["a", "b"]).selectExpr("alternatives.x", "round(conflict, 2)").first()
+    Row(x=[1.0], round(conflict, 2)=0.46)
+    """
+    frame = frame_of(df)
+    columns = frame.resolved("measurements", measurements)
+    if not columns:
+        raise ValueError("`measurements` must name at least one column of alternatives; got none")
+    frame.require_free([*({ALTERNATIVES} - set(columns)), CONFLICT])
+    return _engine(frame).fused(frame, columns)
+
+
+def _engine(frame: Frame) -> Any:
+    """Return the module for columns of Spark, or for those in memory."""
+    if in_memory(frame):
+        from sfumato.memory import alternatives as of_table
+
+        return of_table
+    from sfumato.spark.runtime import prune as of_spark
+
+    return of_spark

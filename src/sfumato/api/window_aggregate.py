@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, public, run
+import pyarrow as pa
+
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
 from sfumato.limits import why_not_placed
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.windows.table_windows import quantile_name as quantile_name
-from sfumato.tables.windows.window_query import WindowQuery, extents_per_row
+from sfumato.tables.windows.window_query import TIMED, WindowQuery, extents_per_row
 from sfumato.tables.windows.window_query import parse_aggregates as parse_aggregates
-from sfumato.windows import Delta, Range, Rows, window_of
+from sfumato.windows import Delta, Range, Rows, Session, window_of
 
 
 @public(
@@ -23,13 +25,14 @@ def window_aggregate(
     df: Any,
     aggregates: Mapping[str, str],
     *,
-    window: Rows | Range | Delta,
+    window: Rows | Range | Session | Delta,
     order: ColumnNames,
     key: ColumnNames | None = None,
     distribution: int | None = None,
     existence: ColumnName | None = None,
     quantiles: Sequence[float] = (),
     with_rows: bool = False,
+    missed: bool = False,
     seed: int = 0,
     samples: int = 1000,
     forget_after: str | timedelta | float | None = None,
@@ -50,15 +53,16 @@ def window_aggregate(
         of structs (m.mean), numbers, + - * /, conditions and parentheses. NULL values are skipped.
     window
         sf.Rows (the newest existing tuples), sf.Delta (while an attribute has not moved too far) or
-        sf.Range or its length, "5 minutes" (extents of event time).
+        sf.Range or its length, "5 minutes" (extents of event time) or sf.Session (event times
+        without a gap).
     order
         Name or Column (see `reorder`). Rows and Delta: the column(s) of the order of arrival.
-        Range: the event time, a timestamp or whole microseconds. An attribute of the alternatives
-        is an uncertain event time: each extent holds the alternatives whose time lies in it, and
-        `late` counts a tuple once per extent that it may be in. A stream needs sf.reorder first, by
-        the earliest time that a tuple may have.
+        Range and Session: the event time, a timestamp or whole microseconds. For a Range, an
+        attribute of the alternatives is an uncertain event time: each extent holds the alternatives
+        whose time lies in it, and `late` counts a tuple once per extent that it may be in. A stream
+        needs sf.reorder first, by the earliest time that a tuple may have.
     key
-        Column(s); each of their values has a window of its own.
+        Column(s); each of their values has a separate window.
     distribution
         Add the distribution of each result, with at most this many values; beyond, neighbours are
         merged where that moves the least probability the least far.
@@ -68,8 +72,11 @@ def window_aggregate(
     quantiles
         Shares; each result gets their quantiles as fields q05, q50, ...
     with_rows
-        Range only: return every row of each extent, with the extent's results, instead of one row
-        per extent and key.
+        Range and Session: return every row of each extent (session), with the extent's results,
+        instead of one row per extent and key.
+    missed
+        Range and Session: also return each row that is in no extent, as soon as this is known, see
+        `split_missed`.
     seed, samples
         Of results that are sampled because they have too many possible values.
     forget_after
@@ -81,12 +88,13 @@ def window_aggregate(
 
     Returns
     -------
-    Rows and Delta: a row per input row that is not late, with its certain columns, `held` (tuples
-    in the window that it has entered) and the results.
-    Range: a row per extent and key, with the key columns, `window` (start, end), `held`,
-    `punctuation` (which completed it), `late` (rows of the extent that came too late for it, and
-    before it was emitted) and the results. Extents downstream of sf.reorder are complete by its
-    punctuations. On static frames, and after `window.idle_timeout`, open extents are emitted too.
+    Rows and Delta: a row per input row that is not late (with `slide`: per `slide`-th row of a
+    key), with its certain columns, `held` (tuples in its window) and the results.
+    Range and Session: a row per extent (session) and key, with the key columns, `window` (start,
+    end), `held`, `punctuation` (which completed it), `late` (rows of the extent that came too late
+    for it, and before it was emitted) and the results. Extents downstream of sf.reorder are
+    complete by its punctuations. On static frames, and after `window.idle_timeout`, open extents
+    are emitted too.
 
     Over certain rows (neither `alternatives` nor an existence) a result is a plain value: counts
     are bigint; min, max, first and last have the type of their column; the others are double.
@@ -123,20 +131,67 @@ def window_aggregate(
     [(1, 1, 20.0), (2, 2, 20.5), (3, 2, 22.0), (4, 2, 22.5)]
     """
     laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
-    laws |= {"with_rows": with_rows, "forget_after": forget_after, "name": name}
+    laws |= {"with_rows": with_rows, "missed": missed, "forget_after": forget_after, "name": name}
     return aggregated(df, aggregates, window, order, key, existence, distribution, **laws)
+
+
+@public("sf.split_missed(means)", "df")
+def split_missed(df: Any) -> tuple[Any, Any]:
+    """Split the result of ``window_aggregate(..., missed=True)`` into (results, missed rows).
+
+    Parameters
+    ----------
+    df
+        The result, or a micro-batch of it in ``foreachBatch``: then one query writes both parts.
+
+    Returns
+    -------
+    The results without the column `missed`, and the missed rows with the columns that they had
+    before, and `reason`: "late" (too late for each of their extents), "outside" (between two
+    extents), "invalid" (skipped; `sf.split_invalid` says why) or "absent" (they exist with
+    probability 0). Each input row is in an extent or among the missed rows.
+
+    Raises
+    ------
+    ValueError
+        For a frame without the column `missed`.
+
+    Examples
+    --------
+    >>> window = sf.Range("4 seconds", slide="8 seconds")
+    >>> sums = sf.window_aggregate(
+    ...     readings, {"n": "count(*)"}, window=window, order="made", missed=True
+    ... )
+    >>> results, missed = sf.split_missed(sums)
+    >>> [row.n for row in results.collect()], missed.select("id", "reason").orderBy("id").first()
+    ([1], Row(id=1, reason='outside'))
+    """
+    frame = frame_of(df)
+    if "missed" not in frame.columns:
+        raise ValueError(
+            f"{frame.prefix}split_missed takes the {frame.noun} of {frame.prefix}window_aggregate("
+            f"..., missed=True); this one has {', '.join(frame.columns)}"
+        )
+    if in_memory(frame):
+        missed = frame.table.column("missed").combine_chunks()
+        results = frame.table.filter(missed.is_null()).drop_columns(["missed"])
+        rows = missed.filter(missed.is_valid())
+        return results, pa.Table.from_struct_array(rows)
+    results = df.where("missed IS NULL").drop("missed")
+    return results, df.where("missed IS NOT NULL").select("missed.*")
 
 
 def aggregated(
     df: Any,
     aggregates: Mapping[str, str],
-    window: Rows | Range | Delta,
+    window: Rows | Range | Session | Delta,
     order: str | Sequence[str],
     key: str | Sequence[str] | None,
     existence: str | None,
     distribution: int | None,
     *,
     with_rows: bool = False,
+    missed: bool = False,
     name: str | None = None,
     **laws: Any,
 ) -> Any:
@@ -147,14 +202,19 @@ def aggregated(
     frame, window, placed = frame_of(df), window_of(window), None
     meant = order if isinstance(order, str) or len(order) != 1 else order[0]
     own = frame
-    if isinstance(window, Range) and frame.is_uncertain_time(meant):
+    if isinstance(window, TIMED) and frame.is_uncertain_time(meant):
+        if isinstance(window, Session):
+            raise ValueError(
+                "`order` must be a certain event time for sf.Session; `" + str(meant) + "` is an "
+                "attribute of the alternatives: write the column of a certain time, or sf.Range"
+            )
         if with_rows:
             raise ValueError("`with_rows` needs certain event times, and `order` is uncertain")
         placed = window
         frame, order, window = own.by_extent(str(meant), window)
     uncertain = placed is not None
     asked = (parse_aggregates(aggregates), window, order, key, existence, distribution)
-    query = WindowQuery(frame, *asked, by_extent=uncertain)
+    query = WindowQuery(frame, *asked, by_extent=uncertain, missed=missed)
     settings = query.settings(with_rows, **laws)
     found = run(
         Job(
@@ -164,8 +224,8 @@ def aggregated(
             [window_input(query, with_rows, placed)],
             settings,
             query.outputs(settings),
-            idle_timeout=query.window.idle_timeout_us if isinstance(query.window, Range) else None,
-            order=() if isinstance(query.window, Range) else query.orders,
+            idle_timeout=query.window.idle_timeout_us if isinstance(query.window, TIMED) else None,
+            order=None if missed else () if query.timed else query.orders,
         )
     )
     return found if placed is None else own.with_true_extents(found, placed)

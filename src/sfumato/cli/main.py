@@ -3,18 +3,93 @@
 Each command imports its implementation from the other files of this folder when it runs.
 """
 
+from __future__ import annotations
+
 import json
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sfumato.cli.pipeline.environment import RedactingConsole
-from sfumato.cli.pipeline.permissions import Permissions
-from sfumato.cli.startup import FAILED, USAGE, Cores, Verbose, failed, open_pipeline
+from sfumato.cli.pipeline.environment import RedactingConsole, redact_streams
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sfumato.cli.pipeline.model import Pipeline
+
+FAILED, USAGE = 1, 2
+
+Cores = Annotated[
+    int | None, typer.Option(min=1, help="Number of processor cores for Spark; default: all.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own error messages too.")]
+
+
+@contextmanager
+def open_pipeline(
+    file: Path,
+    console: RedactingConsole,
+    cores: int | None,
+    verbose: bool,
+    trust: bool,
+    allow_packages: bool,
+    allow_settings: bool,
+    *,
+    short: bool = True,
+    page: bool = False,
+) -> Iterator[tuple[SparkSession, Pipeline]]:
+    """Read a pipeline file and start its session; exit the command with an error on failure."""
+    from sfumato.cli.configure import NoJavaError
+    from sfumato.cli.pipeline.checks import check_before_spark
+    from sfumato.cli.pipeline.model import PipelineError
+    from sfumato.cli.pipeline.parse import read_pipeline
+    from sfumato.cli.pipeline.permissions import Permissions, check_code, check_settings
+    from sfumato.cli.session import command_session
+
+    allowed = Permissions(allow_packages or trust, allow_settings or trust)
+    environment = None
+    try:
+        pipeline = read_pipeline(file)
+        console.environment = environment = pipeline.environment
+        check_settings(pipeline.spark, allowed)
+        check_before_spark(pipeline, trusted=trust)
+        check_code(pipeline, allowed)
+        started = command_session(
+            console,
+            cores,
+            verbose,
+            short=short,
+            page=page and not environment.used,
+            trust=trust,
+            part=pipeline.spark,
+            environment=environment,
+        )
+        with redact_streams(environment), started as spark:
+            yield spark, pipeline
+    except (PipelineError, NoJavaError) as error:
+        text = environment.hidden(str(error)) if environment else str(error)
+        raise failed(text, USAGE if isinstance(error, PipelineError) else FAILED) from None
+    except Exception as error:
+        if environment is None or not environment.used or isinstance(error, typer.Exit):
+            raise
+        sys.stderr.write(environment.hidden("".join(traceback.format_exception(error))))
+        raise typer.Exit(FAILED) from None
+
+
+def failed(error: Exception | str, code: int = FAILED) -> typer.Exit:
+    """Print an error; return the exit exception of the failed command."""
+    console = Console(stderr=True)
+    console.print(f"[red]Error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+    return typer.Exit(code)
+
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -110,12 +185,12 @@ def run(
 ) -> None:
     """Run the pipeline FILE until Ctrl-C."""
     console = RedactingConsole()
-    options = {"short": once, "page": not console.is_terminal, "trust": trust}
-    allowed = Permissions(allow_packages or trust, allow_settings or trust)
-    with open_pipeline(file, console, cores, verbose, allowed, **options) as (spark, pipeline):
+    given, page = (trust, allow_packages, allow_settings), not console.is_terminal
+    opened = open_pipeline(file, console, cores, verbose, *given, short=once, page=page)
+    with opened as (spark, pipeline):
         from sfumato.cli.output import Log
         from sfumato.cli.run import run as run_pipeline
-        from sfumato.cli.run_view import serve_run
+        from sfumato.cli.run import serve_run
 
         lines = None if log is None else Log(console, is_json=log is LogForm.json)
         # A JSON log contains only its own lines.
@@ -147,9 +222,8 @@ def explain(
 ) -> None:
     """Explain what the queries of the pipeline FILE do; run nothing."""
     console = RedactingConsole()
-    allowed = Permissions(allow_packages or trust, allow_settings or trust)
-    opened = open_pipeline(file, console, cores, verbose, allowed, short=True, trust=trust)
-    with opened as (spark, pipeline):
+    given = trust, allow_packages, allow_settings
+    with open_pipeline(file, console, cores, verbose, *given) as (spark, pipeline):
         from sfumato.cli.plan import build_plan
         from sfumato.spark.model.repository import without_data
 
@@ -193,9 +267,8 @@ def check(
     if file is None:
         raise failed("`sfumato check` needs a FILE, or --schema", USAGE)
     console = RedactingConsole()
-    allowed = Permissions(allow_packages or trust, allow_settings or trust)
-    opened = open_pipeline(file, console, cores, verbose, allowed, short=True, trust=trust)
-    with opened as (spark, pipeline):
+    given = trust, allow_packages, allow_settings
+    with open_pipeline(file, console, cores, verbose, *given) as (spark, pipeline):
         from sfumato.cli.check import check_pipeline
 
         for line in check_pipeline(spark, pipeline):
@@ -243,7 +316,7 @@ def warm_up(
 
     console = Console()
     if remove:
-        from sfumato.cli.java import remove_caches
+        from sfumato.cli.configure import remove_caches
 
         for folder in remove_caches():
             _print(console, f"Removed: {folder}")

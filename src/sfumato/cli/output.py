@@ -131,7 +131,7 @@ class Log:
             self.console.print(f"{name}: {row_count(late)} came too late ({share}).")
         if progress.held and progress.held > 0:
             held = row_count(progress.held)
-            self.console.print(f"{name}: {held} held back until later rows arrive.")
+            self.console.print(f"{name}: {held} buffered until later rows arrive.")
 
     def _line(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

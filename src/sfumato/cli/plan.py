@@ -22,10 +22,10 @@ from pyspark.sql.types import StructType
 
 from sfumato.cli.failures import first_cause
 from sfumato.cli.pipeline.checks import check_statements
-from sfumato.cli.pipeline.connectors import advice
 from sfumato.cli.pipeline.frames import encode, read_source
 from sfumato.cli.pipeline.model import CONSOLE, Pipeline, PipelineError, PipelineSource, Sink
-from sfumato.cli.pipeline.parts import WITH_SCHEME
+from sfumato.cli.pipeline.parse import WITH_SCHEME
+from sfumato.cli.pipeline.permissions import advice
 from sfumato.duration import microseconds
 from sfumato.language.answers import RankingGroup
 from sfumato.language.planner import NamedQueries

@@ -12,8 +12,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.configure import INSTALLATION, quiet_children
-from sfumato.cli.java import use_java
+from sfumato.cli.configure import INSTALLATION, quiet_children, use_java
 from sfumato.cli.pipeline.environment import Environment, redact_children
 from sfumato.cli.pipeline.model import PipelineError, SparkPart
 from sfumato.spark.settings import settings

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQuery
 
 from sfumato.cli.failures import LostFolderError, first_cause, folder_trouble, is_transient
-from sfumato.cli.pipeline.connectors import OF_FILES
 from sfumato.cli.pipeline.model import CONSOLE, PipelineError, Sink
-from sfumato.cli.pipeline.parts import WITH_SCHEME
+from sfumato.cli.pipeline.parse import WITH_SCHEME
+from sfumato.cli.pipeline.permissions import OF_FILES
 from sfumato.cli.plan import SPARK_ERRORS, missing_connector
 from sfumato.metrics.anomalies import DisorderDetector
 from sfumato.metrics.figures import QueryFigures, SessionFigures

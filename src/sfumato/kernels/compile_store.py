@@ -142,7 +142,7 @@ def warn_that_none_is_kept() -> None:
     _warn(
         "compiled kernels cannot be kept, so every process compiles them again (a minute or more): "
         f"none of these folders can be written: {', '.join(map(str, places()))}. Set {VARIABLE} "
-        "to a folder of your own that can, or run `sfumato warm-up` once as a user who may write "
+        "to a folder that you can write, or run `sfumato warm-up` once as a user who may write "
         "the first"
     )
 

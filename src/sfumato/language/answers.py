@@ -78,7 +78,7 @@ from sfumato.queries import Top
 from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.figures import Timetable, timetables
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.runtime.lineage import steps_of
+from sfumato.spark.runtime.fuse import steps_of
 from sfumato.windows import Delta, Range, Rows
 
 
@@ -129,7 +129,7 @@ class WindowedBlock:
 # ---- aggregates ----------------------------------------------------------------------------------
 
 MOST = 64  # default number of values of DISTRIBUTION(x)
-UNBOUNDED = 1_000_000  # values of a distribution; merging would change a probability
+MOST_VALUES = 1_000_000  # values of a distribution; merging would change a probability
 CALLS = {
     **{name: name for name in ("count", "sum", "avg", "min", "max", "boundary_sum")},
     "mean": "avg",
@@ -358,7 +358,7 @@ class Aggregation(WindowedBlock):
             expected = ("PROB(AVG(x) > 80)", "PROB(AVG(x) > 80 AND AVG(x) < 90)")
             raise at(self.text, body, reason, *expected)
         name, edits = quoted(self._name(calls[0])), Rewriting(self.text)
-        self.most = UNBOUNDED
+        self.most = MOST_VALUES
         for each in inner:
             edits.replace(each, name if self.certain else "`:v`.value")
         condition = edits.render(Node(body.start + 1, body.end - 1))
@@ -444,6 +444,8 @@ def _window_lines(window: Window, aggregates: tuple[str, ...], members: bool) ->
             answers,
             ("state", "the tuples held: those since the values last moved too far"),
         ]
+    if window.slide is not None:
+        answers = ("answers", f"one for every {window.slide} tuples of a group that arrive")
     # `sum(x)`, `avg(x)` and `count(*)` each aggregate one expression.
     operands = len({text.partition("(")[2] for text in aggregates} - {"*)"})
     level, each = window.confidence, 10 * 8 * (1 + operands)

@@ -68,8 +68,8 @@ from sfumato.near_misses import near
 from sfumato.queries import Top
 from sfumato.spark.model.figures import row_bytes
 from sfumato.spark.model.validation import DUPLICATED_NAME, require_frame
-from sfumato.spark.runtime.lineage import steps_of
-from sfumato.windows import Delta, JoinWindow, Range, Rows
+from sfumato.spark.runtime.fuse import steps_of
+from sfumato.windows import Delta, JoinWindow, Range, Rows, Session
 
 UNIT_WORDS = tuple(f"{unit}s" for unit in MICROSECONDS)
 CHOICES = re.compile(r'must be (?:one of )?("?\w+"?(?:(?:, | or )"?\w+"?)+); got')
@@ -89,6 +89,7 @@ COLUMN_SHAPES = {
     "arrival": "name",
     "key": "names",
     "source": "names",
+    "unique": "names",
     "order": "names",
 }
 """Arguments that name one column ("name") or several ("names")."""
@@ -288,7 +289,7 @@ def duration_of(word: str, measure: Measure, text: str, words: Sequence[str] = (
 
 WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "estimator", "max_buffer"}
 """Arguments that limit the delay; without any of them no rows are buffered."""
-CONTROL_WORDS = WAIT_WORDS | {"source"}
+CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; without any of them rows are assumed to be in order."""
 ESTIMATOR = "conformal"  # default of `sf.reorder` for a drop ratio
 
@@ -325,7 +326,8 @@ class TimeOptions(TableOptions):
         *words_of(reorder, "event_time", "arrival", "key", "source", "slack", "drop_ratio"),
         *words_of(reorder, "max_delay"),
         Word("MAX", "", "estimator", constant="max"),
-        *words_of(reorder, "estimator", "max_buffer", "idle_timeout", "forget_after", "name"),
+        *words_of(reorder, "estimator", "max_buffer", "max_ahead", "max_behind", "unique"),
+        *words_of(reorder, "idle_timeout", "forget_after", "name"),
     )
     kind = "time"
 
@@ -428,6 +430,7 @@ class RowsOptions(TableOptions):
     words = (
         *words_of(Rows, "rows"),
         *words_of(JoinWindow, "span"),
+        replace(words_of(Rows, "slide")[0], shape="duration"),  # the syntax of SLIDE after RANGE
         *words_of(Rows, "confidence", "max_tuples"),
         ORDER,
         FORGET,
@@ -442,8 +445,21 @@ class RowsOptions(TableOptions):
             raise at(self.text, length, reason + "time has extents", "[RANGE duration]")
         return self.call(lambda: Rows(**self.arguments(*OF_OPERATORS))), self.ordered()
 
+    def value(self, word: Word) -> Any:
+        """Return the value of a word; SLIDE is a number of rows here."""
+        option = self.get(word.word)
+        if option is None or word.argument != "slide":
+            return super().value(word)
+        (measure,) = option.measures
+        if measure.units:
+            raise at(self.text, measure, "SLIDE in [ROWS ...] must be a number of rows", "SLIDE n")
+        return measure.value
+
     def join_window(self) -> JoinWindow:
         """Return the window of one side of a join."""
+        if (slide := self.get("SLIDE")) is not None:
+            reason = "SLIDE is of aggregates; the window of a join moves with every tuple: leave it"
+            raise at(self.text, slide, f"{reason} out")
         if self.get("ROWS") is None:
             for word in ("CONFIDENCE", BOUND.word):
                 if (option := self.get(word)) is not None:
@@ -651,6 +667,7 @@ REPOSITORY = "repository"
 CLASSES: Mapping[str, Callable[..., Any]] = {
     "rows": Rows,
     "range": Range,
+    "session": Session,
     "delta": Delta,
     "top": Top,
     "imputation": Imputation,

@@ -49,7 +49,7 @@ from sfumato.language.syntax import (
 from sfumato.language.tables import Block, PlannedFrame, Source, column, existence_said, found
 from sfumato.spark.model.figures import join_confidence, join_sharing
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.spark.runtime.lineage import Selection, remember_selected, steps_of
+from sfumato.spark.runtime.fuse import Selection, remember_selected, steps_of
 from sfumato.windows import JoinWindow, Range
 
 JOIN_WORDS = (
@@ -230,7 +230,7 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
         return None
     if outer:
         reason = f"{str(left.rest[0]).upper()} JOIN of windows: rows meet in their extents, and "
-        raise at(text, left.rest[0], reason + "one that meets none does not come out", "JOIN")
+        raise at(text, left.rest[0], reason + "a row that meets no other is not emitted", "JOIN")
     frames, forgets, called = zip(_extents(block, left), _extents(block, right), strict=True)
     name = next(filter(None, called), None)
     known = [after for after in forgets if after is not None]

@@ -84,9 +84,9 @@ from sfumato.language.tables import (
     where_named,
 )
 from sfumato.near_misses import near
-from sfumato.spark.model.allowed_functions import ALLOWED_FUNCTIONS
 from sfumato.spark.model.declared_frame import DeclaredFrame
 from sfumato.spark.model.outside_text import (
+    ALLOWED_FUNCTIONS,
     check_expression,
     check_statement,
     for_spark,
@@ -94,7 +94,7 @@ from sfumato.spark.model.outside_text import (
     query_for_spark,
 )
 from sfumato.spark.model.repository import without_data
-from sfumato.spark.runtime.lineage import remember_selected
+from sfumato.spark.runtime.fuse import remember_selected
 from sfumato.spark.runtime.run import operators_of
 from sfumato.sql_tokens import TokenError
 from sfumato.windows import Range
@@ -108,7 +108,7 @@ VOCABULARY = {
 """The words of all constructs, by position."""
 REFUSED = (
     "over a declared frame SELECT takes a list, FROM one of them or one construct, and WHERE; "
-    "what else the text has goes into a table of the pipeline of its own, in Spark's SQL"
+    "write the other clauses as a separate table of the pipeline, in Spark's SQL"
 )
 
 
@@ -512,7 +512,7 @@ FOREIGN_FUNCTIONS = {"TUMBLE": TUMBLING, "HOP": HOPPING, "SESSION": NO_SESSIONS}
 """Windows of Flink and Calcite, also with _START and _END (here window.start and window.end)."""
 FOREIGN_WINDOWS = {"TUMBLING": TUMBLING, "HOPPING": HOPPING, "SESSION": NO_SESSIONS}  # ksqlDB
 OVER = (
-    "OVER (...) takes the rows of the whole stream, and not those of an extent: leave OVER out and "
+    "OVER (...) takes the rows of the whole stream, not the rows of an extent: leave OVER out and "
     "GROUP BY what it partitions by"
 )
 PER_EXTENT = "over a RANGE window means each extent by itself, which is not supported"

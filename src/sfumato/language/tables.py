@@ -52,8 +52,8 @@ from sfumato.spark.model import alternatives as model
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.model.outside_text import is_known, is_path, is_trusted
 from sfumato.spark.model.validation import require_frame
-from sfumato.spark.model.validity import clipped
-from sfumato.spark.runtime.lineage import Condition, Selection
+from sfumato.spark.rows import clipped
+from sfumato.spark.runtime.fuse import Condition, Selection
 from sfumato.windows import Delta, Range, Rows
 
 Window = Rows | Range | Delta

@@ -1,19 +1,163 @@
-"""The page's server: a thread of this process on loopback, with a bounded number of connections."""
+"""The page's server: its routes for the token's owner, in a thread, on loopback, with bounds."""
+
+from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import secrets
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import cache
+from importlib.resources import files
 from threading import Thread
+from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sfumato.live.app import application
-from sfumato.live.view import About
+from sfumato.live.view import About, view
+from sfumato.metrics.exporters import CONTENT_TYPE, prometheus_text
 from sfumato.metrics.figures import SessionFigures
+
+REFRESH_SECONDS = 1.0  # seconds between updates
+PAGE = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+NO_TOKEN = '<meta name="token" content="">'  # placeholder in the page
+DATA_PATHS = ("/events", "/figures", "/metrics")
+MAX_OPENED = 64  # cookies that are valid at the same time
+HEADERS = {
+    # Charts are compiled in the browser, which needs 'unsafe-eval'; everything is served from here.
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+
+
+class TokenMiddleware:
+    """Middleware that answers 403 to every request without the token.
+
+    Data require the token in the header ``Authorization: Bearer``. Browsers send the cookies of a
+    host to all of its ports, where servers of other users can read them. So the cookie is not the
+    token, and only opens the page's files, which contain no data. A page opened with ``?token=`` is
+    redirected to an address without it, and receives the token in its text, once.
+
+    opened : cookies whose page has not received the token yet
+    """
+
+    def __init__(self, app: ASGIApp, token: str, cookie: str, opened: list[str]) -> None:
+        self.app, self.token, self.cookie, self.opened = app, token, cookie, opened
+        self.known: list[str] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        has_cookie = request.cookies.get(self.cookie, "") in self.known
+        answer: ASGIApp = self.app
+        if self._fits(request.query_params.get("token")) and request.url.path == "/":
+            value = secrets.token_urlsafe(24)
+            for cookies in (self.known, self.opened):
+                cookies[:] = [*cookies[-MAX_OPENED:], value]
+            opened = RedirectResponse("/", status_code=303, headers=HEADERS)
+            opened.set_cookie(self.cookie, value, httponly=True, samesite="strict")
+            answer = opened
+        elif not (self._fits(bearer) or (has_cookie and request.url.path not in DATA_PATHS)):
+            answer = _text("The address that was printed has a token, which is missing here.", 403)
+        await answer(scope, receive, send)
+
+    def _fits(self, given: str | None) -> bool:
+        return given is not None and secrets.compare_digest(given.encode(), self.token.encode())
+
+
+def _text(line: str, status: int) -> Response:
+    return Response(f"{line}\n", status, HEADERS, "text/plain")
+
+
+def application(
+    figures: SessionFigures,
+    about: Mapping[str, About],
+    token: str,
+    *,
+    cookie: str = "sfumato",
+    over: Callable[[], bool] = lambda: False,
+) -> Starlette:
+    """Return the application. over : whether the server is about to stop, which ends events"""
+    opened: list[str] = []
+
+    async def page(request: Request) -> Response:
+        name = request.path_params.get("name", "page.html")
+        if name not in PAGE:
+            return _text("not here", 404)
+        text = (files("sfumato.live") / "page" / name).read_text(encoding="utf-8")
+        value = request.cookies.get(cookie, "")
+        if name == "page.html" and value in opened:
+            opened.remove(value)
+            text = text.replace(NO_TOKEN, NO_TOKEN.replace('""', f'"{token}"'))
+        return Response(text, media_type=PAGE[name], headers=HEADERS)
+
+    async def charts(_: Request) -> Response:
+        return Response(chart_library(), media_type="text/javascript", headers=HEADERS)
+
+    async def shown(_: Request) -> Response:
+        return JSONResponse(view(figures, about), headers=HEADERS)
+
+    async def changes(request: Request) -> AsyncIterator[str]:
+        before: Any = None
+        while not over() and not await request.is_disconnected():
+            now = view(figures, about)
+            is_new, before = now["queries"] != before, now["queries"]
+            yield f"data: {json.dumps(now)}\n\n" if is_new else ": nothing new\n\n"
+            await asyncio.sleep(REFRESH_SECONDS)
+
+    async def events(request: Request) -> Response:
+        stream = changes(request)
+        return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
+
+    async def metrics(_: Request) -> Response:
+        try:
+            text = prometheus_text(figures)
+        except ImportError:
+            return _text("pip install 'sfumato[metrics]'", 501)
+        return Response(text, headers={**HEADERS, "content-type": CONTENT_TYPE})
+
+    return Starlette(
+        routes=[
+            Route("/", page),
+            Route("/charts.js", charts),
+            Route("/events", events),
+            Route("/figures", shown),
+            Route("/metrics", metrics),
+            Route("/{name}", page),
+        ],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"]),
+            Middleware(TokenMiddleware, token=token, cookie=cookie, opened=opened),
+        ],
+    )
+
+
+@cache
+def chart_library() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, as bundled by vl-convert."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle())  # type: ignore[call-arg]
+
 
 LOOPBACK_HOST = "127.0.0.1"
 PATIENCE = 10.0  # seconds for a start or stop

@@ -7,14 +7,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.limits import alternatives_bound_in_memory
-from sfumato.memory.frame import frame_of
+from sfumato.memory.frame import ArrowFrame, frame_of
 from sfumato.operators.arguments import EXCESS, ROUNDED
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import find_name
-from sfumato.tables.reading.tuples import ALTERNATIVES, WANTED_PROB, Tuples, wanted_values
+from sfumato.tables.reading.tuples import (
+    ALTERNATIVES,
+    CONFLICT,
+    PRUNED,
+    WANTED_PROB,
+    Tuples,
+    common_attributes,
+    wanted_values,
+)
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of, spark_type
 
 
@@ -78,7 +87,7 @@ def _as_they_are(
     of = find_name(field, list(fields))
     if of is None:
         raise ValueError(
-            f"`values` must be structs with a field `{field}`, or `prob` a column of its own; got "
+            f"`values` must be structs with a field `{field}`, or `prob` a separate column; got "
             f"{given.type}"
         )
     weights = as_doubles(fields[of], f"`{field}`")
@@ -122,9 +131,17 @@ max_alternatives = alternatives_bound_in_memory
 
 
 def samples(
-    means: Sequence[Any], sds: Sequence[Any], points: np.ndarray, names: Sequence[str]
+    means: Sequence[Any],
+    sds: Sequence[Any],
+    points: np.ndarray,
+    names: Sequence[str],
+    period: float | None = None,
 ) -> pa.Array:
-    """Implement `samples` for Arrow arrays. points : float64[n, attributes], standard errors"""
+    """Implement `samples` for Arrow arrays.
+
+    points : float64[n, attributes], standard errors
+    period : of a single reading that wraps; its cosine and sine are returned
+    """
     centres = [floats_of(as_doubles(array_of("mean", m), "`mean`")) for m in means]
     n, rows = len(points), len(centres[0])
     widths = [_number_or_column(s, rows) for s in sds]
@@ -135,12 +152,124 @@ def samples(
         if not isinstance(column, int | float):
             missing |= array_of("mean", column).is_null().to_numpy(False)
         assert len(of) == rows
-    cells = [pa.array(np.full(rows * n, 1.0 / n))]
-    for d, (centre, width) in enumerate(zip(centres, widths, strict=True)):
-        cells.append(pa.array((centre[:, None] + width[:, None] * points[None, :, d]).ravel()))
-    flat = pa.StructArray.from_arrays(cells, ["prob", *names])
+    cells = [
+        (centre[:, None] + width[:, None] * points[None, :, d]).ravel()
+        for d, (centre, width) in enumerate(zip(centres, widths, strict=True))
+    ]
+    if period is not None:
+        turn = cells[0] * (2.0 * np.pi / period)
+        cells = [np.cos(turn), np.sin(turn)]
+    parts = [pa.array(np.full(rows * n, 1.0 / n)), *map(pa.array, cells)]
+    flat = pa.StructArray.from_arrays(parts, ["prob", *names])
     flat = flat.filter(pa.array(np.repeat(~missing, n)))
     return _as_lists(flat, np.where(missing, 0, n), missing)
+
+
+def middle_and_half(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
+    """Return the middle of intervals, and half their length."""
+    start, end = (
+        pc.multiply(
+            float(x) if isinstance(x, int | float) else as_doubles(array_of(of, x), of), 0.5
+        )
+        for of, x in (("low", low), ("high", high))
+    )
+    return pc.add(start, end), pc.subtract(end, start)
+
+
+def pruned(frame: ArrowFrame, min_prob: float, top: int, renormalise: bool) -> pa.Table:
+    """Implement `prune` for a table."""
+    tuples = Tuples(frame.table)
+    prob, owner, exists = _doubles(tuples, "prob"), tuples.owner, existence_of(tuples)
+    order = np.lexsort((-prob, owner))  # stable
+    rank = np.empty(len(prob), np.int64)
+    rank[order] = np.arange(len(prob)) - offsets_of(tuples.lengths)[owner]
+    missing = np.isnan(exists) | tuples.column.is_null().to_numpy(False)
+    kept = ((rank < top) & ((prob >= min_prob) | (rank == 0))) | missing[owner]
+    rows = len(exists)
+    lengths = np.bincount(owner, kept, rows).astype(np.int64)
+    lost = np.add(*folded(tuples.lengths - lengths, prob[~kept]))
+    flat = tuples.flat.filter(pa.array(kept))
+    if renormalise:
+        held = np.add(*folded(lengths, prob[kept]))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            by = np.where(missing, 1.0, exists / held)[owner[kept]]
+        fields = fields_of(flat)
+        unknown = fields["prob"].is_null().to_numpy(False)
+        fields["prob"] = pa.array(prob[kept] * by, pa.float64(), mask=unknown)
+        nulls = flat.is_null() if flat.null_count else None
+        flat = pa.StructArray.from_arrays([*fields.values()], [*fields], mask=nulls)
+    nulls = tuples.column.is_null().to_numpy(False)
+    lost_column = pa.array(lost, pa.float64(), mask=missing)
+    return _with_both(frame, _as_lists(flat, lengths, nulls), PRUNED, lost_column)
+
+
+def _with_both(frame: ArrowFrame, made: pa.Array, name: str, added: pa.Array) -> pa.Table:
+    """Return the table with new alternatives and a column more."""
+    table = frame.table
+    if frame.uncertain:
+        place = frame.columns.index(ALTERNATIVES)
+        field = frame.schema.field(place)
+        table = table.set_column(place, field, made.cast(field.type))
+    else:
+        table = table.append_column(ALTERNATIVES, made)
+    return table.append_column(name, added)
+
+
+def _fields(kind: pa.DataType) -> dict[str, str] | None:
+    """Return the types of the fields of a list of structs, None for another type."""
+    element = kind.value_type if is_list(kind) else None
+    if element is None or not pa.types.is_struct(element):
+        return None
+    return {field.name: str(field.type) for field in element}
+
+
+def fused(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
+    """Implement `fuse` for a table."""
+    names = common_attributes({name: _fields(frame.type(name)) for name in measurements})
+    columns = [Tuples(pa.table({ALTERNATIVES: frame.table.column(name)})) for name in measurements]
+    rows = columns[0].table.num_rows
+    absent = np.ones(rows)
+    known, wrong = np.zeros((len(columns), rows), np.bool_), np.zeros(rows, np.bool_)
+    for j, tuples in enumerate(columns):
+        known[j] = tuples.column.is_valid().to_numpy(False)
+        exists = existence_of(tuples)
+        wrong |= known[j] & np.isnan(exists)
+        absent = absent * np.where(known[j], 1.0 - exists, 1.0)
+    owner = np.concatenate([tuples.owner for tuples in columns])
+    source = np.repeat(np.arange(len(columns)), [len(tuples.owner) for tuples in columns])
+    prob = np.concatenate([_doubles(tuples, "prob") for tuples in columns])
+    values = {
+        name: as_array(pa.chunked_array([_zeros_alike(tuples.fields[name]) for tuples in columns]))
+        for name in names
+    }
+    value = owner
+    for of in values.values():
+        code = of.dictionary_encode().indices.fill_null(-1).to_numpy(False) + 1
+        value = np.unique(value * (code.max(initial=0) + 1) + code, return_inverse=True)[1]
+    first = np.unique(value, return_index=True)[1]
+    joint, row = np.ones(len(first)), owner[first]
+    for j in range(len(columns)):
+        own = source == j
+        weight = np.bincount(value[own], prob[own], len(first))
+        joint *= np.where(known[j][row], weight, 1.0)
+    # A value that all columns have is first found in the first column that is not NULL.
+    kept = np.flatnonzero((joint > 0.0) & ~wrong[row])
+    kept = kept[np.lexsort((first[kept], row[kept]))]
+    total = absent.copy()
+    np.add.at(total, row[kept], joint[kept])
+    lengths = np.bincount(row[kept], minlength=rows)
+    places = pa.array(first[kept])
+    parts = [pa.array(joint[kept] / total[row[kept]])]
+    parts += [of.take(places) for of in values.values()]
+    flat = pa.StructArray.from_arrays(parts, ["prob", *names])
+    unknown = wrong | ~known.any(axis=0)
+    conflict = pa.array(np.maximum(1.0 - total, 0.0), pa.float64(), mask=unknown)
+    return _with_both(frame, _as_lists(flat, lengths, lengths == 0), CONFLICT, conflict)
+
+
+def _zeros_alike(values: pa.Array) -> pa.Array:
+    """Return the values with -0.0 as 0.0, to which it is equal."""
+    return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
 
 
 def _padded(lists: pa.Array, sizes: np.ndarray) -> pa.Array:

@@ -1,20 +1,26 @@
-"""A user's table as an Arrow table: its schema, expressions, and uncertain event times."""
+"""A user's table as an Arrow table: its schema, expressions, and uncertain event times.
+
+The metadata of Arrow schemas holds the order of a table's rows and the counters of operators. A
+pandas frame stores it in `attrs`, which pandas keeps through selections and filters. For a Polars
+frame it is stored in this module as long as the frame exists.
+"""
 
 from __future__ import annotations
 
+import base64
+import sys
 import warnings
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.limits import alternatives_bound_in_memory, most_placed
-from sfumato.memory.kinds import is_pandas, is_polars, metadata_of, with_metadata
-from sfumato.operators.arrays import Ints, offsets_of
+from sfumato.limits import alternatives_bound_in_memory
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.expressions import Expression, parse_expression
+from sfumato.tables.reading.extents import spread_over_extents
 from sfumato.tables.reading.frame import Computation, Expressions, Frame
 from sfumato.tables.reading.results import relabelled
 from sfumato.tables.reading.rows import Values
@@ -22,9 +28,75 @@ from sfumato.tables.reading.ties import is_hashable
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples, attributes_in
 from sfumato.tables.reading.types import Kind, has_more_digits, kind_of, spark_type
 from sfumato.tables.reading.user_warnings import calls_from_user
-from sfumato.tables.reading.validity import why_invalid
-from sfumato.tables.windows.window_query import extents_per_row, tumbling
-from sfumato.windows import LONGEST, Range
+from sfumato.tables.windows.window_query import tumbling
+from sfumato.windows import Range
+
+ATTRS = "sfumato"  # key in the attrs of a pandas frame: the result's Arrow schema, as text
+_OF_POLARS: dict[int, pa.Schema] = {}  # id of a Polars frame returned by this package
+
+
+def like(given: Any, found: Any) -> Any:
+    """Convert an Arrow table, or a tuple of tables, to the library of a given table."""
+    back = as_pandas if is_pandas(given) else as_polars if is_polars(given) else None
+    if back is None:
+        return found
+    return tuple(map(back, found)) if isinstance(found, tuple) else back(found)
+
+
+def is_pandas(given: Any) -> bool:
+    """Return whether a value is a pandas frame, without importing pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(given, pandas.DataFrame)
+
+
+def is_polars(given: Any) -> bool:
+    """Return whether a value is a Polars frame, without importing Polars."""
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(given, polars.DataFrame)
+
+
+def as_pandas(table: pa.Table) -> Any:
+    pandas = sys.modules["pandas"]
+    frame = table.to_pandas(ignore_metadata=True)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        whole = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
+        if whole and column.null_count:
+            kind = "boolean" if pa.types.is_boolean(column.type) else "Int64"
+            frame[name] = pandas.array(column.to_pylist(), dtype=kind)
+    frame.attrs[ATTRS] = base64.b64encode(table.schema.serialize().to_pybytes()).decode()
+    return frame
+
+
+def as_polars(table: pa.Table) -> Any:
+    frame = sys.modules["polars"].from_arrow(table)
+    _OF_POLARS[id(frame)] = table.schema
+    weakref.finalize(frame, _OF_POLARS.pop, id(frame), None)
+    return frame
+
+
+def metadata_of(given: Any) -> pa.Schema | None:
+    """Return the Arrow schema of the result that became a pandas or Polars frame, or None."""
+    if is_polars(given):
+        return _OF_POLARS.get(id(given))
+    text = given.attrs.get(ATTRS)
+    return None if text is None else pa.ipc.read_schema(pa.BufferReader(base64.b64decode(text)))
+
+
+def with_metadata(table: pa.Table, earlier: pa.Schema) -> pa.Table:
+    """Restore the earlier types and metadata of columns; other columns are unchanged."""
+    columns, fields = [], []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        known = earlier.field(field.name) if field.name in earlier.names else field
+        cells = column
+        if known.type != field.type:
+            try:
+                cells = column.cast(known.type)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                known = field  # another column with that name
+        columns.append(cells)
+        fields.append(known)
+    return pa.table(columns, schema=pa.schema(fields, earlier.metadata))
+
 
 CALENDAR = (946_684_800, 4_102_444_800)  # 2000-01-01 and 2100-01-01, seconds since 1970
 PANDAS = b"pandas"  # metadata of a schema: its pandas form
@@ -122,26 +194,12 @@ class ArrowFrame(Frame):
                 f"`order` names the attribute `{order}`, an uncertain event time: it must be a "
                 f"timestamp with a time zone, or whole microseconds; got {kind}"
             )
-        extents, tuples = tumbling(window), Tuples(self.table)
-        times = tuples.fields[order].cast(pa.int64())
-        known = times.is_valid().to_numpy(zero_copy_only=False)
-        time = times.fill_null(0).to_numpy()
-        known &= (time >= -LONGEST) & (time <= LONGEST)
-        valid = ~why_invalid(self.table, []).invalid
-        valid &= tuples.lengths <= most_placed(extents_per_row(window))
-        valid[tuples.owner[~known]] = False
-        row, extent, chosen, lengths = _spread(tuples, np.where(known, time, 0), valid, window)
-        last = pa.array(
-            extent * window.slide_us + window.slide_us - 1, pa.int64(), mask=~valid[row]
-        )
         at = self.free_name("__extent_time")
-        flat = tuples.flat.take(pa.array(chosen))
-        lists = pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), flat)
+        row, last, lists = spread_over_extents(self.table, order, window)
         place = self.columns.index(ALTERNATIVES)
         rows = self.table.take(pa.array(row))
         rows = rows.set_column(place, pa.field(ALTERNATIVES, lists.type), lists)
-        rows = rows.append_column(at, last.cast(kind) if stamped else last)
-        return ArrowFrame(rows, self.forgotten), at, extents
+        return ArrowFrame(rows.append_column(at, last), self.forgotten), at, tumbling(window)
 
     def with_true_extents(self, answers: pa.Table, window: Range) -> pa.Table:
         place = answers.column_names.index("window")
@@ -208,29 +266,6 @@ def _field(field: pa.Field, kind: pa.DataType) -> pa.Field:
     """Return the field with another type; metadata of categories does not apply to values."""
     coded = pa.types.is_dictionary(field.type)
     return (field.remove_metadata() if coded else field).with_type(kind)
-
-
-def _spread(
-    tuples: Tuples, time: Ints, valid: np.ndarray, window: Range
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return (row, extent, alternatives, their count) for each tuple in each of its extents."""
-    first = time // window.slide_us  # extent i ends at (i + 1) * slide
-    count = np.where(valid[tuples.owner], (time + window.length_us) // window.slide_us - first, 0)
-    place = np.repeat(np.arange(len(time)), count)
-    number = np.arange(len(place)) - np.repeat(offsets_of(count)[:-1], count)
-    row, extent = tuples.owner[place], first[place] + number
-    bad = np.flatnonzero(~valid[tuples.owner])
-    without = np.flatnonzero(~valid & (tuples.lengths == 0))
-    row = np.concatenate([row, tuples.owner[bad], without])
-    extent = np.concatenate([extent, np.zeros(len(bad) + len(without), np.int64)])
-    place = np.concatenate([place, bad, np.full(len(without), -1)])
-    order = np.lexsort((place, extent, row))
-    row, extent, place = row[order], extent[order], place[order]
-    begins = np.ones(len(row), np.bool_)
-    begins[1:] = (np.diff(row) != 0) | (np.diff(extent) != 0)
-    groups = np.cumsum(begins) - 1
-    lengths = np.bincount(groups, place >= 0, int(begins.sum())).astype(np.int64)
-    return row[begins], extent[begins], place[place >= 0], lengths
 
 
 class ArrowExpressions(Expressions):

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.memory.frame import ArrowFrame, frame_of
-from sfumato.memory.kinds import is_pandas, is_polars
+from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars
 from sfumato.tables.imputation.discovery_query import warn_of_gaps, with_values
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.types import as_doubles, floats_of

@@ -1,15 +1,15 @@
-"""Run an operator on whole tables: read, process, flush, and rename the results."""
+"""Run an operator on whole tables, with its counters in the metadata of the result."""
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from sfumato.memory.counters import warn_of_invalid, with_record
-from sfumato.memory.frame import ArrowFrame
+from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars, metadata_of
 from sfumato.operators.windows.extent_aggregate import MOST_EMPTY
 from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import (
@@ -23,7 +23,7 @@ from sfumato.tables.reading.results import (
     Struct,
     result_table,
 )
-from sfumato.tables.reading.user_warnings import calls_from_user
+from sfumato.tables.reading.user_warnings import InvalidRowsWarning, calls_from_user
 
 ARROW_TYPES = {
     NUMBER: pa.float64(),
@@ -39,7 +39,7 @@ def run_in_memory(job: Job) -> pa.Table:
     operator = job.config.make()
     sides = ["_input"] if len(job.inputs) == 1 else ["_left", "_right"]
     counts: dict[str, Any] = {}
-    batch, given = [], []
+    batch, given, answers = [], [], list[pa.Table]()
     for number, (one, side) in enumerate(zip(job.inputs, sides, strict=True)):
         assert isinstance(one.frame, ArrowFrame)
         given.append(one.frame.table)
@@ -51,7 +51,9 @@ def run_in_memory(job: Job) -> pa.Table:
         warn_of_invalid(job.function + of, read.given, read.invalid)
         if read.rows.num_rows:
             batch.append((number, read.rows))
-    answers = [*operator.process(batch, 0), *operator.flush()] if batch else []
+        if read.dropped is not None:
+            answers += operator.dropped(read.dropped)
+    answers += [*operator.process(batch, 0), *operator.flush()] if batch else []
     counts[""] = operator.counters()
     _warn_of_counted(job, counts[""])
     result = result_table(answers, [_result_column(output) for output in job.outputs])
@@ -86,3 +88,99 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
             UserWarning,
             stacklevel=calls_from_user() + 1,
         )
+
+
+KEPT = b"sfumato.counters"  # metadata of a schema: JSON list of the counters per operator
+
+
+def counters(table: Any) -> dict[str, dict[str, Any]]:
+    """Return the counters of the operators that computed a result, by metrics name.
+
+    Parameters
+    ----------
+    table
+        A pandas, Polars or Arrow table that a function returned. Filters and selections of an Arrow
+        or pandas table keep the counters; Polars operations drop them.
+
+    Returns
+    -------
+    One entry `sfumato_OPERATOR_NAME` per operator (NAME is the argument `name`, or a number), with
+    the counters documented for its function, under the same names as Spark's metrics. An operator
+    that skips invalid rows also has an entry `..._input` (a join: `..._left` and `..._right`) with
+    `rows`, `invalid`, and `reasons`, the number of rows per reason.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"made": [2, 1, 3], "arrival": [1, 2, 3]})
+    >>> ordered = sf.reorder(rows, event_time="made", arrival="arrival", slack=0, name="intake")
+    >>> sf.ops.counters(ordered)["sfumato_reorder_intake"]["late"]
+    1
+    """
+    found: dict[str, dict[str, Any]] = {}
+    numbers: dict[str, int] = {}
+    for record in recorded(table):
+        kind, name = record["operator"], record["name"]
+        if name is None:
+            name = numbers[kind] = numbers.get(kind, 0) + 1
+        for side, counts in record["counts"].items():
+            found[f"sfumato_{kind}_{name}{side}"] = counts
+    return found
+
+
+def recorded(table: Any) -> list[dict[str, Any]]:
+    """Return the records of the operators that computed a table, oldest first."""
+    schema = metadata_of(table) if is_pandas(table) or is_polars(table) else table.schema
+    schema_metadata = None if schema is None else (schema.metadata or {}).get(KEPT)
+    return [] if schema_metadata is None else list(json.loads(schema_metadata))
+
+
+def with_record(
+    result: pa.Table,
+    inputs: Sequence[pa.Table],
+    operator: str,
+    name: str | None,
+    counts: Mapping[str, Mapping[str, Any]],
+) -> pa.Table:
+    """Return the result with its operator's counters, appended to the counters of its inputs.
+
+    counts : counters of the operator ("") and of its inputs ("_input", or "_left" and "_right")
+    """
+    records = [*_of_all(inputs), {"operator": operator, "name": name, "counts": counts}]
+    return result.replace_schema_metadata({KEPT: json.dumps(records)})
+
+
+def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
+    """Concatenate results, each after columns of constant texts, and merge their counters."""
+    tables, given = [], []
+    for part, texts in parts:
+        table = frame_of(part).table
+        given.append(table)
+        for name, text in reversed([*texts.items()]):
+            cells = pa.array([text] * table.num_rows, pa.string())
+            table = table.add_column(0, name, cells)
+        tables.append(table.replace_schema_metadata(None))
+    return pa.concat_tables(tables).replace_schema_metadata({KEPT: json.dumps(_of_all(given))})
+
+
+def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
+    """Return the records of the operators that computed some tables, without duplicates."""
+    records: list[dict[str, Any]] = []
+    for table in tables:
+        records += [record for record in recorded(table) if record not in records]
+    return records
+
+
+def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> None:
+    """Warn about the number of skipped invalid rows and the reasons, if there are any."""
+    invalid = sum(reasons.values())
+    if not invalid:
+        return
+    commonest = sorted(reasons, key=lambda reason: -reasons[reason])[:3]
+    why = ", ".join(f"{reason} ({reasons[reason]})" for reason in commonest)
+    warnings.warn(
+        f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) were skipped as invalid: "
+        f"{why}",
+        InvalidRowsWarning,
+        stacklevel=calls_from_user() + 1,
+    )

@@ -1,4 +1,4 @@
-"""Export metrics as Prometheus text, OpenTelemetry instruments, and JSON lines.
+"""Export metrics as Prometheus text, OpenTelemetry instruments and JSON lines; serve them.
 
 Prometheus and OpenTelemetry need the extras `metrics` and `opentelemetry`; without them a call
 raises ImportError.
@@ -7,20 +7,108 @@ raises ImportError.
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.metrics.figures import SessionFigures
-from sfumato.metrics.names import COUNTER, METRICS, MetricDefinition
-from sfumato.metrics.samples import Sample, samples
+from sfumato.metrics.figures import QueryFigures, SessionFigures
+from sfumato.metrics.history import FIRST_BIN_S
+from sfumato.metrics.names import COUNTER, METRICS, MetricDefinition, operator_counter
+from sfumato.metrics.progress import REORDER, PartTotals
+from sfumato.reports import ANSWERS_SUFFIX, OperatorPart
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, Observation
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric as Family
+
+SIZE_NAMES = ("window_size", "window_rows")  # gauges exported as metrics of the same name
+TIME_GAUGES = {  # gauges in microseconds
+    "lag": "reorder_lag_seconds",
+    "oldest": "reorder_oldest_timestamp_seconds",
+    "punctuation": "reorder_punctuation_timestamp_seconds",
+    "waited": "reorder_oldest_wait_seconds",
+    "due": "ranking_due_timestamp_seconds",
+}
+OTHER_METRICS = ("held", "latency")  # counters exported under other names
+
+
+class Sample(NamedTuple):
+    """A value of a metric; `labels` in the order defined by the metric."""
+
+    metric: MetricDefinition
+    labels: tuple[str, ...]
+    value: float
+
+
+def samples(figures: SessionFigures) -> list[Sample]:
+    """Return a consistent snapshot of all metrics."""
+    with figures.locked():
+        found = [sample for query in figures.queries() for sample in _of_query(query)]
+    return [s._replace(labels=tuple(map(figures.hide, s.labels))) for s in found]
+
+
+def _of_query(query: QueryFigures) -> Iterator[Sample]:
+    name, newest = query.name, query.newest
+    values: dict[str, float] = {
+        "rows_in": query.rows_in,
+        "rows_out": query.rows_out,
+        "batches": query.batches,
+        "batch_duration_seconds": query.busy,
+        "active": query.active,
+        "failed": query.error is not None,
+    }
+    if newest is not None and query.reported is not None:
+        values["batch_seconds"] = newest.seconds
+        values["batch_end_timestamp_seconds"] = query.reported
+        values["state_memory_bytes"] = newest.state.get("memory", 0)
+        values["state_disk_bytes"] = newest.state.get("disk", 0)
+        values["state_rows"] = newest.state.get("rows", 0)
+        for phase, seconds in newest.parts.items():
+            yield Sample(METRICS["batch_part_seconds"], (name, phase), seconds)
+    for metric, value in values.items():
+        yield Sample(METRICS[metric], (name,), float(value))
+    for part, totals in query.operators.items():
+        if part.side == ANSWERS_SUFFIX:
+            for ranking, count in totals.counters.items():
+                labels = (name, part.operator, ranking)
+                yield Sample(METRICS["ranking_answers"], labels, count)
+        else:
+            yield from _of_part(part, totals, (name, part.operator, part.side))
+
+
+def _of_part(part: OperatorPart, totals: PartTotals, labels: tuple[str, ...]) -> Iterator[Sample]:
+    counters, gauges = {**totals.counters, **totals.added}, totals.gauges
+    for counter, count in counters.items():
+        if counter not in OTHER_METRICS:
+            yield Sample(operator_counter(counter), labels, count)
+    values = {gauge: gauges.get(gauge) for gauge in SIZE_NAMES}
+    for gauge, metric in TIME_GAUGES.items():
+        values[metric] = None if gauges.get(gauge) is None else gauges[gauge] / 1e6
+    values["operator_keys"] = totals.keys or None  # 0: no key
+    if "latency" in counters:  # microseconds
+        values["ranking_latency_seconds"] = counters["latency"] / 1e6
+    if part.kind == REORDER:
+        values["reorder_held_rows"] = counters.get("held")
+        values["late_share"] = totals.late_share
+    if totals.waits:
+        values["reorder_wait_seconds_count"] = sum(totals.waits)
+        *starts, everything = accumulate(totals.waits)
+        for number, rows in enumerate(starts):
+            end = str(FIRST_BIN_S * 2**number)
+            yield Sample(METRICS["reorder_wait_seconds_bucket"], (*labels, end), rows)
+        yield Sample(METRICS["reorder_wait_seconds_bucket"], (*labels, "+Inf"), everything)
+    for metric, value in values.items():
+        if value is not None:
+            yield Sample(METRICS[metric], labels, float(value))
+
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -103,9 +191,9 @@ class _Collection:
             return self._unread.pop(metric)
 
 
-def json_lines(figures: SessionFigures, now: datetime | None = None) -> Iterator[str]:
+def json_lines(figures: SessionFigures) -> Iterator[str]:
     """Yield one JSON object per sample, with Prometheus names."""
-    at = (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
     for metric, values, value in samples(figures):
         labels = dict(zip(metric.labels, values, strict=True))
         sample = {"at": at, "name": metric.exposed, "labels": labels, "value": value}
@@ -115,3 +203,111 @@ def json_lines(figures: SessionFigures, now: datetime | None = None) -> Iterator
 def append_json_lines(figures: SessionFigures, file: Path) -> None:
     with file.open("a", encoding="utf-8") as out:
         out.writelines(f"{line}\n" for line in json_lines(figures))
+
+
+WRITE_SECONDS = 10.0  # seconds between two writes of a file
+MAX_SCRAPES = 32  # concurrent connections
+SCRAPE_SECONDS = 10.0  # for a request and its response
+WRITERS = {".prom": write_prometheus, ".jsonl": append_json_lines}  # by file suffix
+
+
+@contextmanager
+def served(
+    figures: SessionFigures,
+    *,
+    port: int | None = None,
+    file: Path | None = None,
+    every: float = WRITE_SECONDS,
+) -> Iterator[int | None]:
+    """Serve metrics at http://127.0.0.1:PORT/metrics and in a file, and yield the port.
+
+    port : 0 for a free port, None for none     every : seconds between two writes
+    file : `*.prom`, replaced atomically for the node exporter, or `*.jsonl`, which is appended to
+    Raises ValueError for other suffixes, OSError for a port in use, ImportError without the extra
+    `metrics`.
+    """
+    if file is not None and file.suffix not in WRITERS:
+        raise ValueError(f"a file of metrics ends in {' or '.join(WRITERS)}; got {file.name!r}")
+    with ExitStack() as stack:
+        if port is not None:
+            port = stack.enter_context(_http(figures, port))
+        if file is not None:
+            stack.enter_context(_repeated(lambda: WRITERS[file.suffix](figures, file), every))
+        yield port
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """HTTP server on loopback for one request per connection."""
+
+    request_queue_size = 256  # queued by the system, without file descriptors here
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+        self._open: dict[Any, float] = {}  # connection -> start time, oldest first
+        self._lock = Lock()
+        super().__init__(("127.0.0.1", port), handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._open[request] = time.monotonic()
+        self.service_actions()
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        limit = time.monotonic() - SCRAPE_SECONDS
+        with self._lock:
+            surplus = len(self._open) - MAX_SCRAPES
+            ending = [
+                connection
+                for number, (connection, began) in enumerate(self._open.items())
+                if number < surplus or began < limit
+            ]
+            for connection in ending:
+                del self._open[connection]
+        for connection in ending:  # its thread then ends and closes it
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing: the error is reported to the client."""
+
+
+@contextmanager
+def _http(figures: SessionFigures, port: int) -> Iterator[int]:
+    from prometheus_client import MetricsHandler
+
+    server = MetricsServer(port, MetricsHandler.factory(registry(figures)))
+    thread = Thread(target=server.serve_forever, name="sfumato metrics port", daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def _repeated(write: Callable[[], None], every: float) -> Iterator[None]:
+    """Call `write` now, at intervals, and at the end."""
+    write()
+    over = Event()
+
+    def work() -> None:
+        while not over.wait(every):
+            write()
+
+    thread = Thread(target=work, name="sfumato metrics", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        write()

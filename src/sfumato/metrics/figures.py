@@ -121,7 +121,7 @@ class SessionFigures:
 
 
 class FiguresListener(StreamingQueryListener):
-    """Listener that stores a session's reports as metrics, by query name or else id."""
+    """Listener that stores a session's reports as metrics, by query name or id."""
 
     def __init__(self, figures: SessionFigures) -> None:
         self.figures = figures
@@ -132,9 +132,6 @@ class FiguresListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         self.figures.take(self._name_of(event.progress), [event.progress])
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        pass
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         name = self._names.get(str(event.id), str(event.id)[:8])

@@ -52,7 +52,8 @@ OPERATOR_GAUGES = {
     "reorder_punctuation_timestamp_seconds": "smallest punctuation of the keys that hold rows or "
     "just had some",
     "reorder_oldest_wait_seconds": "how long the row has waited that is held longest",
-    "late_share": "late rows over the rows that came into the operator, since the query started",
+    "late_share": "late rows over the rows that came into the operator, both without duplicates, "
+    "since the query started",
     "operator_keys": "keys known; after a restart a lower bound, until a micro-batch has rows of "
     "every bucket",
     "window_size": "tuples in the largest window of the newest micro-batch with answers: w'",
@@ -70,10 +71,11 @@ COUNTER_TEXTS = {
     "rows": "rows that came in",
     "late": "of `reorder`: rows emitted with `late = true`; of other operators: rows left out "
     "because they came too late",
-    "stale": "late rows with an implausibly long delay",
+    "stale": "late rows with an implausibly long delay, or beyond `max_behind`",
     "after_idle": "rows late only because of an idle timeout",
     "invalid": "rows that the operator could not read",
-    "future": "rows with an implausibly late event time",
+    "future": "rows with an implausibly late event time, or beyond `max_ahead`",
+    "duplicates": "late rows with the id of an earlier row",
     "forced": "arrivals at which a full buffer moved the punctuation",
     "out_of_order": "rows whose order is before that of an earlier micro-batch",
     "outside": "rows, on time or late, between two extents",

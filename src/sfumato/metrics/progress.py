@@ -101,9 +101,11 @@ class PartTotals:
 
     @property
     def late_share(self) -> float | None:
-        """Return the share of late rows among input rows; None without rows or such a counter."""
-        rows = self.counters.get("rows")
-        return self.counters["late"] / rows if rows and "late" in self.counters else None
+        """Return the share of late rows among input rows, without duplicates; None without rows or
+        such a counter."""
+        again = self.counters.get("duplicates", 0)
+        rows = self.counters.get("rows", 0) - again
+        return (self.counters["late"] - again) / rows if rows and "late" in self.counters else None
 
 
 @dataclass
@@ -193,7 +195,7 @@ def counted(counters: Counters, counter: str) -> int:
 
 
 def late_and_rows(counters: Counters) -> tuple[int, int]:
-    """Return the late rows, and the rows of which they are a share.
+    """Return the late rows, and the rows of which they are a share, both without duplicates.
 
     Both are taken from the reorders if there are any, else from the kind with most late rows.
     """
@@ -201,7 +203,8 @@ def late_and_rows(counters: Counters) -> tuple[int, int]:
     if not late:
         return 0, 0
     kind = REORDER if REORDER in late else max(late, key=late.__getitem__)
-    return late[kind], rows.get(kind, 0)
+    again = _by_kind(counters, "duplicates").get(kind, 0)
+    return late[kind] - again, rows.get(kind, 0) - again
 
 
 def _by_kind(counters: Counters, counter: str) -> dict[str, int]:

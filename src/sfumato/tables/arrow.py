@@ -38,6 +38,12 @@ def as_numbers(column: pa.ChunkedArray) -> np.ndarray:
     return array.to_numpy(zero_copy_only=False)
 
 
+def numbers_of(table: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """Return float64[n, D] of numeric columns, with NULL as NaN."""
+    columns = [table.column(name).cast(pa.float64(), safe=False).to_numpy() for name in names]
+    return np.ascontiguousarray(np.stack(columns, axis=1)) if columns else np.empty((0, 0))
+
+
 def as_times(times: np.ndarray, kind: pa.DataType) -> pa.Array:
     """Return microseconds as a column of the event time's type; UNKNOWN becomes NULL."""
     column = pa.array(times, pa.int64(), mask=times == UNKNOWN)
@@ -126,11 +132,11 @@ def from_bytes(name: str, data: np.ndarray) -> pa.Table:
     """Return the table stored by `as_bytes`. Raises SnapshotError for other bytes."""
     stream, checksum = data[: -CHECKSUM.size].tobytes(), data[-CHECKSUM.size :].tobytes()
     if checksum != CHECKSUM.pack(zlib.crc32(stream)):
-        raise SnapshotError(f"`{name}` is no Arrow table, or a damaged one")
+        raise SnapshotError(f"`{name}` is not a valid Arrow table")
     try:
         with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
             table = reader.read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise SnapshotError(f"`{name}` is no Arrow table: {error}") from error
+        raise SnapshotError(f"`{name}` is not a valid Arrow table: {error}") from error
     return table

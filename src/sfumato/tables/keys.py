@@ -72,7 +72,7 @@ class KeyIndex(Stateful):
             return np.empty(0, np.int64)
         if not keys.num_columns:
             return np.zeros(keys.num_rows, np.int64)
-        local, first = _grouped(keys)
+        local, first = grouped_rows(keys)
         distinct = keys.take(pa.array(first))
         codes = self._known(distinct)[local]
         if self.forget_after is None:
@@ -104,7 +104,7 @@ class KeyIndex(Stateful):
         if size > len(self._number):
             self._room(2 * size)
         self.size = size
-        self._number[codes] = self._values.append(_positive_zeros(values))
+        self._number[codes] = self._values.append(positive_zeros(values))
         if len(self._values) > 2 * len(self._codes) + 1024:
             self._values.keep(self._number[self._number >= 0])
         return codes
@@ -201,7 +201,7 @@ class KeyIndex(Stateful):
         self.known, self.code = None, np.empty(0, np.int64)
 
 
-def _grouped(keys: pa.Table) -> tuple[Ints, Ints]:
+def grouped_rows(keys: pa.Table) -> tuple[Ints, Ints]:
     """Return (group of each row, first row of each group), with groups ordered by first row."""
     local, first = np.zeros(keys.num_rows, np.int64), np.zeros(1, np.int64)
     for column in keys.columns:
@@ -252,7 +252,7 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
-def _positive_zeros(table: pa.Table) -> pa.Table:
+def positive_zeros(table: pa.Table) -> pa.Table:
     for i, column in enumerate(table.columns):
         if pa.types.is_floating(column.type):
             zero = pa.scalar(0.0, column.type)

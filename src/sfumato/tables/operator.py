@@ -24,9 +24,10 @@ from sfumato.tables.keys import KeyIndex
 
 ROW, TIE = "row", "__tie"
 SEVERAL_CONTROLLERS = (
-    "rows that are not late came behind a punctuation of theirs, so they are of several disorder "
-    "controllers, as those of a union of reordered frames are (or something held them back after "
-    "sf.reorder), and nobody knows what is complete: reorder the union, with a column that names "
+    "rows that are not late came after a punctuation later than their own time, so they are from "
+    "several disorder controllers, for example from a union of reordered frames (or they were "
+    "delayed after sf.reorder), and nobody knows what is complete: reorder the union, with a "
+    "column that names "
     'each row\'s source: sf.reorder(a.union(b), ..., source="source"); or drop `late` and '
     "`punctuation`, and rows are taken to come in order of event time"
 )
@@ -170,6 +171,10 @@ class TableOperator(Stateful):
         self.counts["invalid"] += rows.num_rows
         return []
 
+    def dropped(self, rows: pa.Table) -> list[pa.Table]:
+        """Return the output for rows that the reading dropped: `row`, the keys and `reason`."""
+        raise NotImplementedError(f"{type(self).__name__} does not emit dropped rows")
+
     def arrange(self, rows: pa.Table) -> np.ndarray:
         """Return int64[n]: positions of the rows in arrival order; records the newest order."""
         columns = [as_numbers(rows.column(name)) for name in self.config.arrival().columns]
@@ -241,7 +246,7 @@ class TableOperator(Stateful):
         if self.counts.keys() != set(self.config.counters) or not all(
             type(count) is int for count in self.counts.values()
         ):
-            raise ValueError(f"its counts are not those of {self.config.counters}: {self.counts}")
+            raise ValueError(f"it must count {self.config.counters}; got {self.counts}")
         known = self.latest is None or len(self.latest) == self.config.orders
         if not known or not all(isinstance(number, int | float) for number in self.latest or ()):
             raise ValueError(f"it cannot have seen the order {self.latest}")

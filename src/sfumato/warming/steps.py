@@ -15,6 +15,7 @@ from sfumato.operators.imputation.imputer import LEAST_DONORS, Imputer
 from sfumato.operators.joins.answers import SampledTuples, pair_matches
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
+from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import FUNCTIONS, Aggregate
 from sfumato.operators.laws.poisson_binomial import COUNT_METHODS, PoissonBinomial
@@ -27,6 +28,7 @@ from sfumato.operators.row_hash import add_bytes, add_words, begun
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from sfumato.operators.windows.session_aggregate import SessionAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.windows import JoinWindow
 
@@ -111,11 +113,13 @@ def delta_windows() -> None:
 def time_windows() -> None:
     group, *arrivals = some_rows()
     for laws in ({}, LAWS):
-        operator = ExtentAggregate(30, 7, some_aggregates(), **laws)
+        extents = ExtentAggregate(30, 7, some_aggregates(), **laws)
+        sessions = SessionAggregate(3, 30, some_aggregates(), **laws)
         for time in (np.arange(WARM_UP_ROWS), np.arange(WARM_UP_ROWS) + WARM_UP_ROWS):
-            operator.process(group, time, None, None, *arrivals)
-            operator = ExtentAggregate.restore(operator.snapshot())
-        operator.flush()
+            extents.process(group, time, None, None, *arrivals)
+            extents = ExtentAggregate.restore(extents.snapshot())
+            sessions.process(group, time, None, None, *arrivals)
+        extents.flush(), sessions.flush()
 
 
 def join_by(strategy: str, dimensions: int) -> None:
@@ -139,6 +143,8 @@ def join_by(strategy: str, dimensions: int) -> None:
     join = SimilarityJoin.restore(join.snapshot())
     join.process(arrivals)
     SimilarityJoin(1, 0.3, 0.1, JoinWindow(20)).forget(np.zeros(1, np.int64))
+    if strategy == "auto":
+        NeighbourCount(dimensions, 0.3, 1e-9, JoinWindow(20)).count(arrivals).moments()
 
 
 def each_join(*cases: tuple[str, int]) -> None:

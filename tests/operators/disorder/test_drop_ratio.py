@@ -124,7 +124,7 @@ def test_real_mobile_sessions_hold_the_drop_ratio_and_wait_at_most_2_6_times(dat
         assert wait <= 2.6, name
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_real_flights_and_machinery_hold_the_drop_ratio_and_wait_at_most_1_15_times(data_folder):
     real = dict(traces.real(data_folder))
     for name in ("flights from JFK", "machinery, drawn"):

@@ -8,7 +8,7 @@ from sfumato.operators.disorder.punctuator import Punctuator
 DROP_RATIO = 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_of_fresh_streams_less_than_one_in_a_hundred_drops_more_than_wanted():
     missed, judged = [], 0
     for _, name, rows, seed, (event, arrival) in fresh_traces.fresh((710_000, 720_000, 730_000)):

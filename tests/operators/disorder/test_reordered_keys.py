@@ -49,7 +49,7 @@ def one_row_at_a_time(control, event, arrival):
     waits = "max_buffer" not in control  # a row that ties, until the punctuation is above its time
     one = grouped(np.zeros(1, np.int64))
     for i in range(len(event)):
-        (before,), (punctuation,), (late,), _, ranges = controllers.extend(
+        (before,), (punctuation,), (late,), _, _, ranges = controllers.extend(
             one, event[i : i + 1], arrival[i : i + 1]
         )
         if late:

@@ -225,7 +225,8 @@ def range_of(values, prob, probability):
 
 
 @pytest.mark.parametrize(
-    "many", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
+    "many",
+    [1, pytest.param(2, marks=pytest.mark.nightly), pytest.param(3, marks=pytest.mark.nightly)],
 )
 def test_ranges_hold_as_many_values_as_they_say_for_each_number_of_missing_attributes(many):
     imputer = Imputer(rows(20, 4000), DEPENDENCIES, names=NAMES)

@@ -147,9 +147,9 @@ DAMAGES = {
     "more is held": lambda v, a: a.update({"held.numbers": np.arange(6)}),
     "must be Value": lambda v, a: v["state"].update({"held.newest": "1"}),
     "cannot be 'wide'": lambda v, a: v["config"].update({"width": "wide"}),
-    "lack window": lambda v, a: v["config"].pop("window"),
+    "missing settings of a Config: window": lambda v, a: v["config"].pop("window"),
     "longer than its items": lambda v, a: a.update({"groups/item.numbers": np.arange(5)}),
-    "not those of 3 items": lambda v, a: v["state"]["groups"].update({"items": 3}),
+    "must be of 3 items": lambda v, a: v["state"]["groups"].update({"items": 3}),
     "has no state": lambda v, a: v.pop("state"),
 }  # fmt: skip
 

@@ -56,7 +56,7 @@ def test_inverse_counts_are_sums_of_exponentials():
     np.testing.assert_allclose(powers @ (WEIGHT * NODE), 1 / counts**2, rtol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("function", ["sum", "avg", "quantile", "stddev", "var"])
 def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
     rng = np.random.default_rng(3)

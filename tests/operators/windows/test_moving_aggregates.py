@@ -186,7 +186,7 @@ def test_extremes_hold_at_any_confidence_and_bound(confidence, options, kind):
     check_extremes(5, kind, "falling", 30, confidence, options, [61, 250, 588])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_kept_stays_small():
     offsets, prob, value = stream(2, "uniform", "noise", 2_400)
     window = CountWindowAggregate(400, 0.95, [AVG, MIN, MAX])

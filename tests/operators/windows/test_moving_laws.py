@@ -166,7 +166,7 @@ def test_the_exact_law_comes_back_once_all_that_made_it_too_large_has_left():
     assert exact[again:].all()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_drifts_however_large_a_value_passed(only_worlds):
     n, rows, samples = 100_000, 50, 6
     offsets, prob, value = stream(8, n, "outlier", most=1)
@@ -231,7 +231,7 @@ def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
     np.testing.assert_array_equal(values.quantiles[without], tuples.quantiles[without])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_group_keeps_few_bytes_for_its_worlds():
     offsets, prob, value = stream(2, 3_000, most=1)
     sizes = {}

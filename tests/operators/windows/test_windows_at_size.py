@@ -76,7 +76,7 @@ def results(parts):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", seeds(1))
 @pytest.mark.parametrize(
     "options", [{}, {"missing": 0.0}, {"missing": 0.95}, {"missing": 0.97, "most": 1}, {"most": 12}]
@@ -92,7 +92,7 @@ def test_count_windows_at_size_are_those_of_the_recursion(options, seed):
         check(window, got, i)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_delta_windows_at_size_are_sums_over_what_they_hold(missing):
     rows, cuts = stream(5, 900, missing=missing)
@@ -102,7 +102,7 @@ def test_delta_windows_at_size_are_sums_over_what_they_hold(missing):
         check(Window(tuples_of(rows, range(i + 1 - held[i], i + 1))), results(parts), i)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_extents_at_size_are_sums_over_what_they_hold(missing):
     rows, cuts = stream(6, 1_500, keys=2, missing=missing)
@@ -123,7 +123,7 @@ def test_extents_at_size_are_sums_over_what_they_hold(missing):
             check(Window(tuples_of(rows, places)), got, x)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("make", [
     lambda asked, **laws: CountWindowAggregate(80, 0.9, asked, **laws),
     lambda asked, **laws: DeltaWindowAggregate(4.0, 0, asked, **laws),

@@ -268,7 +268,7 @@ def test_wrong_arguments_say_what_to_do(spark):
     ]:
         with pytest.raises(ValueError, match=message):
             sf.extent_join(*arguments)
-    with pytest.raises(ValueError, match="`forget_after` is of keys, and there is no `key`"):
+    with pytest.raises(ValueError, match="`forget_after` needs a `key`"):
         sf.extent_join(windowed, windowed, forget_after="1 day")
     with pytest.raises(ValueError, match="`forget_after`"):
         sf.extent_join(windowed, windowed, key="k", forget_after="soon")

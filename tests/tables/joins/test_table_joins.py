@@ -113,7 +113,7 @@ def test_a_silent_key_begins_again_with_empty_windows(name, keys):
             assert ids(got) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", JOINS)
 def test_memory_of_silent_keys_is_freed(name):
     config = replace(JOINS[name], forget_after=AFTER)

@@ -87,7 +87,7 @@ def test_a_key_begins_anew_by_its_own_rows(name, seed):
         assert answers(forgetful, rows, cuts, restart)[0] == expected
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", RANKINGS)
 def test_memory_of_silent_keys_is_freed(name):
     config = replace(RANKINGS[name], forget_after=AFTER)

@@ -333,7 +333,7 @@ def test_streams_are_ranked_by_the_sums_of_their_tuples():
         assert {row["row"] for row in got} == {None}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_state_stays_small_over_a_long_stream():
     plan = replace(PLAIN, keys=0)
     operator = plan.make()

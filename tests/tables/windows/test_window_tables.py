@@ -71,6 +71,26 @@ def test_a_late_row_is_in_the_extent_that_is_still_open():
         assert operator.counters()["late"] == 0
 
 
+@pytest.mark.parametrize("seed", seeds(3, 1))
+def test_days_of_a_zone_do_not_depend_on_cuts_and_restarts(seed):
+    rng, hour = np.random.default_rng(seed), 3_600_000_000
+    order = np.cumsum(rng.integers(1, 9, 60)) * hour
+    late = rng.random(60) < 0.2
+    time = np.where(late, order - rng.integers(1, 150, 60) * hour, order)
+    window = Range("2 days", "1 day", zone="America/New_York")
+    config = ExtentTableConfig(
+        window=window, keys=1, key_names=("key",), scope=(), missed=True, **TOTAL
+    )
+    rows = table(time, rng.choice(["a", "b"], 60).tolist(), None, late, order)
+    operator, whole = run(config, rows, [])
+    counts = operator.counters()
+    assert counts["late"] == sum(row["missed"] is not None for row in whole) > 0
+    for cuts in (range(1, 60), random_cuts(rng, 60)):
+        operator, found = run(config, rows, cuts)
+        assert sorted(found, key=repr) == sorted(whole, key=repr)
+        assert operator.counters() == counts
+
+
 def test_an_event_time_beyond_the_range_is_invalid_and_counted():
     rows = table([10, 2**60 + 1, 12, -(2**62)])
     operator, found = run(range_config(60, scope=None), rows, [2])
@@ -169,6 +189,28 @@ def test_a_key_that_was_silent_begins_anew_whatever_the_cuts(seed, window):
     for _ in range(4):
         _, found = run(config, table(time, key, value), random_cuts(rng, n))
         assert [row["total"]["mean"] for row in found] == expected
+
+
+@pytest.mark.parametrize(("size", "slide"), [(3, 3), (5, 2), (2, 5), (4, 1)])
+@pytest.mark.parametrize("after", [30, 10**9])
+def test_a_slide_keeps_every_such_row_of_a_key_whatever_the_cuts(size, slide, after):
+    rng = np.random.default_rng(size)
+    n = 150
+    time = np.cumsum(rng.integers(0, 10, n)).tolist()
+    key = rng.choice(list("abcd"), n, p=[0.5, 0.3, 0.15, 0.05]).tolist()
+    value = rng.integers(0, 100, n).tolist()
+    totals, seen, expected = begun_anew(time, key, value, after, size), {}, []
+    for i, part in enumerate(parts_of(time, key, after)):
+        seen[part] = seen.get(part, 0) + 1
+        if seen[part] % slide == 0:
+            expected.append((i, min(size, seen[part]), totals[i]))
+    config = RowWindowTableConfig(
+        window=Rows(size, 1.0, slide=slide), keys=1, forget_after=float(after), **TOTAL
+    )
+    for _ in range(4):
+        operator, found = run(config, table(time, key, value), random_cuts(rng, n))
+        assert [(row["id"], row["held"], row["total"]["mean"]) for row in found] == expected
+        assert operator.counters()["rows"] == n
 
 
 @pytest.mark.parametrize("window", [Rows(3), Delta(2.5, on="x")])

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sfumato.cli.pipeline.connectors import OF_FILES, WRITTEN, check_connectors
 from sfumato.cli.pipeline.model import REPLAY, Pipeline, PipelineError, PipelineSource, Query, Sink
-from sfumato.cli.pipeline.parts import WITH_SCHEME
+from sfumato.cli.pipeline.parse import WITH_SCHEME
+from sfumato.cli.pipeline.permissions import OF_FILES, WRITTEN, check_connectors
 from sfumato.language.constructs import tables_read
 from sfumato.language.planner import check_query, parsed
 from sfumato.language.syntax import SqlError, at

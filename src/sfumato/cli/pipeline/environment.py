@@ -1,12 +1,22 @@
-"""`${NAME}` in a pipeline file: environment variables, whose values are never printed."""
+"""`${NAME}` in a pipeline file: environment variables, whose values are never printed.
 
+Spark, Java and text formats change quoted text: letter case, backslashes before quotes, `%2F`,
+`\\u002f`, `&quot;`, truncated long values, and nested forms of these. So the text and the secrets
+are normalised to one common form, and compared in it.
+"""
+
+from __future__ import annotations
+
+import html
 import os
 import re
+import string
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TextIO, cast
 
 from rich.console import Console, Group
@@ -14,7 +24,124 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.cli.configure import children_print_to
-from sfumato.cli.pipeline.secrets import MIN_SECRET, hide, normal_length
+
+MIN_SECRET = 4  # characters; shorter secrets would match everywhere
+MIN_CUT = 8  # characters; the shortest prefix of a secret hidden where text is truncated
+MAX_LAYERS = 6  # nested encodings that are decoded
+SHORTENED = re.compile(r"\.\.\.|…|\Z")
+ENCODED = re.compile(
+    r"(?P<utf8>%[0-7]H|%[c-dC-D]H%[89abAB]H|%[eE]H(?:%[89abAB]H){2}|%[fF]H(?:%[89abAB]H){3}|%HH)"
+    r"|\\+(?:U(?P<point>00[01]H{5})|[uU]+(?P<unit>H{4})|[xX](?P<byte>HH)|(?P<octal>[0-3][0-7]{2}))"
+    r"|(?P<entity>&(?:\#[0-9]{1,7}|\#[xX]H{1,6}|[a-zA-Z]+[0-9]*);)".replace("H", "[0-9a-fA-F]")
+)
+FOLDED = re.compile(
+    r"\\+|(?:\\*'){2,}|(?:\\*\"){2,}|[\ud800-\udbff][\udc00-\udfff]|[^\x20-*,-\x7e]|\+"
+)
+LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # keeps the length
+CONTROL_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v"}  # as after a \
+
+
+def hide(text: str, secrets: Mapping[str, str]) -> str:
+    """Replace each secret in a text by `${NAME}`. secrets : value by name"""
+    for name, value in sorted(secrets.items(), key=lambda item: -len(item[1])):
+        for secret in _pieces(value):
+            for decode in (False, True):
+                text = _without(text, secret, f"${{{name}}}", decode)
+    return text
+
+
+def normal_length(secret: str) -> int:
+    """Return the length of the normalised secret, which decides whether it can be found."""
+    return min(len(_normal_secret(secret, True)), len(secret.strip()))
+
+
+def _pieces(value: str) -> Iterator[str]:
+    """Yield the secret and each of its lines, since logs print lines one by one."""
+    yield value.strip()
+    lines = [line.strip() for line in value.splitlines()]
+    if len(lines) > 1:
+        yield from (line for line in lines if len(line) >= MIN_CUT)
+
+
+def _without(text: str, secret: str, name: str, decode: bool) -> str:
+    """Replace a secret, and a prefix of it where the text is truncated."""
+    secret = _normal_secret(secret, decode)
+    if len(secret) < MIN_SECRET:
+        return text
+    shortest = min(len(secret), max(MIN_CUT, (len(secret) + 1) // 2))
+    normal, cuts = _normal(text, decode)
+    kept, begin, at = list[str](), 0, normal.find(secret[:shortest])
+    while at >= 0:
+        is_whole = normal.startswith(secret, at)
+        lengths = [len(secret)] if is_whole else range(shortest, len(secret))
+        begun = (n for n in lengths if normal.startswith(secret[:n], at))
+        ends = (n for n in begun if is_whole or SHORTENED.match(text, cuts[at + n]))
+        length = next(ends, 0)
+        if length and cuts[at] >= begin:
+            kept += [text[begin : cuts[at]], name]
+            begin = cuts[at + length]
+        at = normal.find(secret[:shortest], at + max(length, 1))
+    return "".join([*kept, text[begin:]])
+
+
+@lru_cache(maxsize=1024)
+def _normal_secret(secret: str, decode: bool) -> str:
+    return _normal(secret, decode)[0].strip()
+
+
+def _normal(text: str, decode: bool) -> tuple[str, list[int]]:
+    """Normalise a text; return it and, for each character, its start in the original text."""
+    cuts = list(range(len(text) + 1))
+    for _ in range(MAX_LAYERS if decode else 0):
+        if ENCODED.search(text) is None:
+            break
+        text, cuts = _rewrite(text, cuts, ENCODED, _decode)
+    text, cuts = _rewrite(text, cuts, FOLDED, _fold)
+    return text.translate(LOWER), cuts
+
+
+def _rewrite(
+    text: str, cuts: list[int], pattern: re.Pattern[str], new: Callable[[re.Match[str]], str]
+) -> tuple[str, list[int]]:
+    """Replace the matches of a pattern; dropped characters belong to the next character."""
+    parts, places, at = list[str](), list[int](), 0
+    for match in pattern.finditer(text):
+        start, end = match.span()
+        characters = new(match)
+        parts += [text[at:start], characters]
+        places += cuts[at:start] + [cuts[start]] * len(characters)
+        if not characters:
+            cuts[end] = cuts[start]
+        at = end
+    return "".join([*parts, text[at:]]), places + cuts[at:]
+
+
+def _decode(match: re.Match[str]) -> str:
+    """Undo one layer of encoding of one character."""
+    if match["utf8"]:
+        run = bytes.fromhex(match[0].replace("%", ""))
+        try:
+            return run.decode()
+        except UnicodeDecodeError:
+            return run.decode("latin-1")
+    if match["entity"]:
+        return html.unescape(match["entity"])
+    if match["octal"]:
+        return chr(int(match["octal"], 8))
+    return chr(min(int(match["unit"] or match["byte"] or match["point"], 16), 0x10FFFF))
+
+
+def _fold(match: re.Match[str]) -> str:
+    """Drop case, backslashes and doubled quotes; write controls as their escape letters."""
+    characters = match[0]
+    if characters[-1] in "\\'\"":  # doubled or escaped quotes
+        return characters[-1].replace("\\", "")
+    if len(characters) == 2:  # a surrogate pair decoded from \\u
+        characters = characters.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
+    folded = CONTROL_ESCAPES.get(characters, " " if characters == "+" else characters)
+    units = folded.upper().casefold().encode("utf-16-be", "surrogatepass")
+    return "".join(chr(units[i] << 8 | units[i + 1]) for i in range(0, len(units), 2))
+
 
 VARIABLE_PLACE = re.compile(r"\$(?P<plain>\$(?=\{))|\$\{(?P<name>[^}]*)\}?")
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

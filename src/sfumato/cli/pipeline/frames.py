@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 import sfumato as sf
 from sfumato.cli.pipeline.model import REPLAY, PipelineError, PipelineSource, Sink
-from sfumato.spark.crossing.figures import MetricsName
+from sfumato.spark.crossing.chunks import MetricsName
 
 RAW, READ, SPOILED = "__raw", "__read", "__spoiled"
 MAX_VALUE = 200  # characters of a value quoted in a reason
@@ -22,7 +22,7 @@ SourceFrames = tuple[DataFrame, DataFrame | None]  # decoded rows, undecodable r
 
 
 def read_source(spark: SparkSession, source: PipelineSource) -> SourceFrames:
-    """Return the frames of a source; reads no more data than Spark needs to infer the columns."""
+    """Return the frames of a source; reads only the data that Spark needs to infer the columns."""
     if source.format == REPLAY:
         spark.dataSource.register(sf.ops.ReplaySource)
     reader: Any = spark.read if source.static else spark.readStream

@@ -133,7 +133,7 @@ class Query(FileTable, frozen=True, kw_only=True):
 
 
 class Sink(FileTable, frozen=True, kw_only=True):
-    """Where the rows of a query or source are written.
+    """A sink: the place to which the rows of a query or source are written.
 
     query : the query, source or dead letters whose rows are written
     format : a Spark format, or console (the default)

@@ -10,7 +10,7 @@ exponential forgetting, and tries its own punctuation on the stream.
 the tolerated debt: late rows arrive in clumps of m on average, and one clump must not raise an
 alarm (m is capped at 1 + d n / 100). The threshold minimises s + price * (share of remembered rows
 it would drop), where log price = slope of the tail at d (smoothed) + 1.5 x: late rows raise the
-price and hence the threshold; rows in time lower it. This is online conformal inference (Gibbs &
+price and so the threshold; rows in time lower it. This is online conformal inference (Gibbs &
 Candes 2021: the threshold follows the errors, not a model) with a price in place of the quantile
 level. Tails have gaps, at which a level oscillates and a price stays.
 The tail is flat at d if, for example, devices send buffered rows after a fixed time. No fixed wait

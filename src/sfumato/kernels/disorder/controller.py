@@ -15,6 +15,7 @@ from sfumato.kernels.disorder.state import (
     NO_TIME,
     NORMAL,
     SLACK,
+    UNSEEN,
 )
 
 NO_ROW = -1  # no row is expelled
@@ -31,7 +32,7 @@ def layout_of(control):
 
 @compiled
 def parts_of(key, control, memory):
-    """Return (area int64[numbers], held int64[lanes, room], ring likewise), views of the memory."""
+    """Return (area int64[numbers], held and ring int64[lanes, room]), views of the memory."""
     numbers, held, ring = layout_of(control)
     begin = key.place + numbers
     middle = begin + held * key.room
@@ -244,6 +245,36 @@ def arrive(tau, t, control, key, counts, area, held, ring):
 
 
 @compiled
+def is_duplicate(slot, t, key, ids):
+    """Return whether a row with the same id is remembered: the punctuation has not passed its event
+    time, or it arrived less than `remember` ago."""
+    kept = ids.kept[:, slot]
+    return kept[0] != UNSEEN and (kept[1] >= reached(key) or t <= kept[2])
+
+
+@compiled
+def keep_id(i, slot, tau, t, late, ids):
+    """Remember the id of a row; a late row only for `remember`."""
+    if not late or ids.remember > 0:
+        ids.kept[0, slot] = i
+        ids.kept[1, slot] = NO_TIME if late else tau
+        ids.kept[2, slot] = t + ids.remember if ids.remember > 0 else NO_TIME
+
+
+@compiled
+def is_beyond_clocks(tau, t, control, counts):
+    """Return whether a row is too far ahead of or behind its arrival, and count it."""
+    if tau > t + control.max_ahead:
+        counts.future += 1
+        counts.late += 1
+    elif tau < t - control.max_behind:
+        counts.stale += 1
+    else:
+        return False
+    return True
+
+
+@compiled
 def begin_pending(t, control, key, held, numbers, found):
     """Decide on the rows far ahead among the first WARM_UP, once the bounds are known.
 
@@ -275,25 +306,27 @@ def begin_pending(t, control, key, held, numbers, found):
 
 
 @compiled
-def punctuate(event_time, arrival, groups, which, control, states, counts, memory, usage):
+def punctuate(event_time, arrival, groups, which, ids, control, states, counts, memory, usage):
     """Compute the punctuation of the row's controller at each arrival, and which rows are late.
 
     A row is late if its event time is below its controller's punctuation (or floor) when it
-    arrives, or if it is stale (see `clock_guard`).
+    arrives, or if it is stale (see `clock_guard`). Duplicates and rows beyond `max_ahead` and
+    `max_behind` are late too, and change no controller.
     event_time, arrival : int64[n] microseconds, within +-2**58, in order of arrival; if arrival
     decreases, the clock stands still and the row counts as out of order
     groups : (order int64[n], the rows by controller; starts int64[groups + 1])
-    which : int64[groups], their places in states, CONTROLLER[]    control : `state.Control`
+    which : int64[groups], their places in states, CONTROLLER[]    ids : `RowIds`, `kept` is updated
+    control : `state.Control`
     counts : a record of COUNTS    memory, usage : see `with_room`; all these change in place
     Returns the memory, times int64[2, n] (the punctuation before and after the row, NO_TIME while
-    unknown), late bool[n], number int64[n] (of the row in its controller), and the expelled rows:
-    the places at which they are emitted as late, the first number, and the end.
+    unknown), late bool[n], duplicate bool[n], number int64[n] (of the row in its controller), and
+    the expelled rows: the places at which they are emitted as late, the first number, and the end.
     O(log m) per row for a sort buffer of m rows, else O(1) amortised.  Source: C sections 4 and 5.
     """
     order, starts = groups
     n = event_time.size
     times, number = np.empty((2, n), np.int64), np.empty(n, np.int64)
-    late = np.empty(n, np.bool_)
+    late, duplicate = np.empty(n, np.bool_), np.zeros(n, np.bool_)
     at = np.empty(n + guard.WARM_UP * which.size, np.int64)
     first, end = np.empty_like(at), np.empty_like(at)
     expelled = 0
@@ -303,12 +336,21 @@ def punctuate(event_time, arrival, groups, which, control, states, counts, memor
         area, held, ring = parts_of(key, control, memory)
         for j in range(starts[group], starts[group + 1]):
             i = order[j]
+            tau, t = event_time[i], max(arrival[i], key.clock)
+            slot = ids.slot[i] if ids.slot.size > 0 else -1
             unguarded = key.guarded == 0
-            times[0, i], number[i] = reached(key), key.count
-            late[i], one, until = arrive(
-                event_time[i], arrival[i], control, key, counts, area, held, ring
-            )
-            times[1, i] = reached(key)
+            times[:, i], number[i] = reached(key), key.count
+            duplicate[i] = slot >= 0 and is_duplicate(slot, t, key, ids)
+            late[i] = duplicate[i] or is_beyond_clocks(tau, t, control, counts)
+            counts.duplicates += duplicate[i]
+            one, until = NO_ROW, 0
+            if not late[i]:
+                late[i], one, until = arrive(
+                    tau, arrival[i], control, key, counts, area, held, ring
+                )
+                times[1, i] = reached(key)
+            if slot >= 0 and not duplicate[i]:
+                keep_id(i, slot, tau, t, late[i], ids)
             if one != NO_ROW:
                 at[expelled], first[expelled], end[expelled] = i, one, until
                 expelled += 1
@@ -317,7 +359,7 @@ def punctuate(event_time, arrival, groups, which, control, states, counts, memor
                 at[expelled:found] = i
                 end[expelled:found] = first[expelled:found] + 1
                 expelled = found
-    return memory, times, late, number, at[:expelled], first[:expelled], end[:expelled]
+    return memory, times, late, duplicate, number, at[:expelled], first[:expelled], end[:expelled]
 
 
 @compiled

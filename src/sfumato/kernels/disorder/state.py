@@ -16,6 +16,7 @@ END_OF_TIME = np.iinfo(np.int64).max
 SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL = range(7)  # estimators
 RECENT = 64  # delays remembered by the guard
 MEASURES = 2  # measures of lateness in the conformal estimator
+UNBOUNDED = 1 << 60  # microseconds, beyond any difference of times
 
 
 class Control(NamedTuple):
@@ -30,6 +31,8 @@ class Control(NamedTuple):
     max_delay : int64 microseconds (FIXED)
     guard : bool, incredible event times are set aside
     max_buffer : int64, most rows buffered; 0: no bound
+    max_ahead, max_behind : int64 microseconds; rows whose event time is further after or before
+    their arrival are late at once
     """
 
     estimator: int
@@ -40,12 +43,32 @@ class Control(NamedTuple):
     max_delay: int
     guard: bool
     max_buffer: int
+    max_ahead: int
+    max_behind: int
 
 
-# Totals over controllers: rows below the punctuation on arrival; rows too far behind to wait for;
-# rows set aside by the guard; arrivals at which a full buffer forced the punctuation; rows that
-# arrived below the clock; rows late only because they are below the floor.
-COUNTS = integers("late stale future forced out_of_order after_idle")
+class RowIds(NamedTuple):
+    """The ids of rows, by which duplicates are recognised.
+
+    slot : int64[n], the code of the row's controller and id, -1 for a row without id; empty: none
+    kept : int64[3, slots]: the place of the newest row that was not a duplicate, UNSEEN (none) or
+    EARLIER (of an earlier call); its event time; the arrival until which it is remembered at least
+    remember : int64 microseconds that an id is remembered at least
+    """
+
+    slot: np.ndarray
+    kept: np.ndarray
+    remember: int
+
+
+UNSEEN, EARLIER = -1, -2  # places of RowIds.kept
+NO_IDS = RowIds(np.empty(0, np.int64), np.empty((3, 0), np.int64), 0)
+
+# Totals over controllers: rows below the punctuation on arrival or beyond `max_ahead`; rows too far
+# behind to wait for; rows set aside by the guard or beyond `max_ahead`; arrivals at which a full
+# buffer forced the punctuation; rows that arrived below the clock; rows late only because they are
+# below the floor; duplicates.
+COUNTS = integers("late stale future forced out_of_order after_idle duplicates")
 
 # Far rows on one side of the credible delays, as evidence of a lasting mode: their count, groups of
 # them separated by other rows, the number and arrival of the first, the farthest delay.

@@ -18,7 +18,7 @@ from sfumato.kernels.signals import after_signals
 
 
 @lean_inline
-def _filter(tuples, u, slots, n, criterion):
+def filter_regions(tuples, u, slots, n, criterion):
     """Keep the slots[:n] that regions do not prune, ascending and distinct; return their number."""
     # Read from `tuples` once: each access costs two atomic reference counts per array.
     summary, rounding, m = tuples.summary, tuples.rounding, 0
@@ -58,7 +58,7 @@ def join_indexed(store, batch, criterion, counts):
         radius = widest_reach(criterion.within, largest[w] + largest[o])
         radius += ball_of(tuples.summary, u, d, centre)
         reached = search(store, o, radius, candidates)
-        left = _filter(tuples, u, candidates, reached, criterion)
+        left = filter_regions(tuples, u, candidates, reached, criterion)
         counts[0].pairs += tail[o] - head[o]
         counts[0].visited += reached
         counts[0].candidates += left

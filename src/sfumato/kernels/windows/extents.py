@@ -187,18 +187,19 @@ def _note_late(late_rows, found, g, first, last, of):
 
 
 @compiled
-def judge(rows, grid, scopes, groups, index, closings, late_rows):
+def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows):
     """Judge rows in order and record the extents that they complete.  O(n).
 
     scopes : SCOPE[], groups : GROUP[], updated    index : int64[n], written: for each stored row
         its index in its group, which restarts at 0 when all extents of earlier rows are complete,
         so that an empty group behaves like a new one; NONE for others
+    verdicts : int8[n], written: TAKEN to ABSENT
     closings : CLOSING[2 n], late_rows : LATE_ROW[2 n], written; tuples by their place among the
         rows stored in this call
-    Returns (rows per verdict int64[5], rows that a punctuation had excluded, closings, late rows).
+    Returns the numbers of rows that a punctuation had excluded, of closings, and of late rows.
     """
     length, slide, ordered = grid.length, grid.slide, rows.punctuation.size == 0
-    counts, excluded, found, late_count, stored = np.zeros(5, np.int64), 0, 0, 0, 0
+    excluded, found, late_count, stored = 0, 0, 0, 0
     for i in range(rows.time.size):
         g, c, time = rows.group[i], rows.scope[i], rows.time[i]
         scope, group, j, last = scopes[c], groups[g], time // slide, (time + length) // slide
@@ -237,13 +238,13 @@ def judge(rows, grid, scopes, groups, index, closings, late_rows):
             if verdict == JOINED:
                 late_count = _note_late(late_rows, late_count, g, first, last, stored)
             stored += 1
-        counts[verdict] += 1
+        verdicts[i] = verdict
         if verdict in (JOINED, LATE):
             before = late_count
             late_count = _note_late(late_rows, late_count, g, missed_from, missed_to, NONE)
             if late_count > before:
                 _list_group(scopes, groups, g)
-    return counts, excluded, found, late_count
+    return excluded, found, late_count
 
 
 @lean

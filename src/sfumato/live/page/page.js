@@ -211,7 +211,7 @@ const charts = {
         { at: p.at, name: "median", value: p.waits[0] / size },
         { at: p.at, name: "99%", value: p.waits[1] / size }]);
     },
-    title: (query) => `How long rows were held that came out, ${unit(query, longest)[1]}`,
+    title: (query) => `How long emitted rows were held, ${unit(query, longest)[1]}`,
   },
   parts: {
     spec: () => spec({

@@ -24,6 +24,8 @@ class DisorderControl:
     averaged: bool = False
     guard: bool = True
     max_delay: int | None = None
+    max_ahead: int | None = None
+    max_behind: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in [*vars(self).items()]:
@@ -68,11 +70,12 @@ class DisorderControl:
                     f"`{name}` ({WAIT_OPTIONS[name]}) is a fixed {fixed[name]} and needs no "
                     f"estimator; got estimator={self.estimator!r}: leave one of them out"
                 )
-        delay = self.max_delay
-        if delay is not None and not (type(delay) is int and 0 <= delay < 2**58):
-            raise ValueError(
-                f"`max_delay` must be whole microseconds from 0 to below 2**58; got {delay!r}"
-            )
+        for name in ("max_delay", "max_ahead", "max_behind"):
+            delay = getattr(self, name)
+            if delay is not None and not (type(delay) is int and 0 <= delay < 2**58):
+                raise ValueError(
+                    f"`{name}` must be whole microseconds from 0 to below 2**58; got {delay!r}"
+                )
 
     def _check_drop_ratio(self) -> None:
         ratio = self.drop_ratio
@@ -113,6 +116,8 @@ class DisorderControl:
             max_delay=int(self.max_delay or 0),
             guard=bool(self.guard),
             max_buffer=int(self.max_buffer or 0),
+            max_ahead=state.UNBOUNDED if self.max_ahead is None else self.max_ahead,
+            max_behind=state.UNBOUNDED if self.max_behind is None else self.max_behind,
         )
 
 

@@ -10,7 +10,14 @@ from sfumato.kernels.disorder.clock_guard import MAX_CLOCK_SKEW_US
 from sfumato.kernels.disorder.conformal_delay import SAMPLE
 from sfumato.kernels.disorder.controller import layout_of, punctuate, raise_floors
 from sfumato.kernels.disorder.estimators import LONGEST_VSEQ, SHORTEST_VSEQ
-from sfumato.kernels.disorder.state import CONTROLLER, COUNTS, END_OF_TIME, new_controllers
+from sfumato.kernels.disorder.state import (
+    CONTROLLER,
+    COUNTS,
+    END_OF_TIME,
+    NO_IDS,
+    RowIds,
+    new_controllers,
+)
 from sfumato.operators.arrays import Bools, Ints, longer, spans
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.state.declared import Array, Declaration, Value
@@ -21,6 +28,7 @@ class Judged(NamedTuple):
     """Judgement of rows by their controllers, in order of arrival.
 
     before, after : int64[n], the punctuation before and after each row    late : bool[n]
+    duplicate : bool[n], which late rows are duplicates
     number : int64[n], the row's number in its controller
     expelled : (place, first, end): this row causes the buffered rows first <= number < end of its
         source to be emitted as late
@@ -29,6 +37,7 @@ class Judged(NamedTuple):
     before: Ints
     after: Ints
     late: Bools
+    duplicate: Bools
     number: Ints
     expelled: list[tuple[int, int, int]]
 
@@ -82,6 +91,10 @@ class Controllers(Stateful):
         states, slots = self._states, self._slot[codes]
         return np.maximum(states["punctuation"][slots], states["floor"][slots])
 
+    def clock_of(self, codes: Ints) -> Ints:
+        """Return int64[k] microseconds: the latest arrivals at these controllers."""
+        return self._states["clock"][self._slot[codes]]
+
     def horizon_of(self, codes: Ints) -> Ints:
         """Return int64[k]: the largest event time that each guard accepts (int64 maximum: any)."""
         states, slots = self._states, self._slot[codes]
@@ -99,24 +112,30 @@ class Controllers(Stateful):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Totals: rows; late (on arrival), including stale and after_idle; future (set aside as too
-        far ahead); forced (arrivals at which a full buffer advanced the punctuation); out_of_order.
-        """
+        """Totals: rows; late (on arrival), including stale, after_idle and duplicates; future (too
+        far ahead: set aside, or late by `max_ahead`); forced (arrivals at which a full buffer
+        advanced the punctuation); out_of_order."""
         counts = dict(zip(COUNTS.names or (), self.counts.tolist(), strict=True))
-        late = counts["late"] + counts["stale"] + counts["after_idle"]
+        late = sum(counts[name] for name in ("late", "stale", "after_idle", "duplicates"))
         return {"rows": self.rows, **counts, "late": late}
 
-    def extend(self, groups: tuple[Ints, Ints, Ints], event_time: Ints, arrival: Ints) -> Judged:
+    def extend(
+        self,
+        groups: tuple[Ints, Ints, Ints],
+        event_time: Ints,
+        arrival: Ints,
+        ids: RowIds = NO_IDS,
+    ) -> Judged:
         """Process further rows. groups : result of `grouped` for the codes, which must exist."""
         order, starts, which = groups
         slots = self._slots(which)
         self.rows += len(order)
-        self._memory, times, late, number, *expelled = punctuate(
-            event_time, arrival, (order, starts), slots,
+        self._memory, times, late, duplicate, number, *expelled = punctuate(
+            event_time, arrival, (order, starts), slots, ids,
             self._kernel, self._states, self._counts[0], self._memory, self._usage,
         )  # fmt: skip
         found = list(zip(*(of.tolist() for of in expelled), strict=True))
-        return Judged(times[0], times[1], late, number, found)
+        return Judged(times[0], times[1], late, duplicate, number, found)
 
     def advance(self, codes: Ints, times: Ints) -> None:
         """Record that rows up to `times` were released; from now on earlier rows are late."""

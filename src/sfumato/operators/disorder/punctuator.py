@@ -34,6 +34,8 @@ class Punctuator(Operator):
     guard : rows with implausible event times neither feed the estimator nor let a full buffer
         advance the punctuation to them, and stale rows are late. Without the guard, the estimators
         are exactly as in the papers and may exceed the newest event time
+    max_ahead, max_behind : microseconds; rows whose event time is further after or before their
+        arrival are late and change nothing
 
     Memory: O(slack), O(n_p) or a bounded sample (conformal), plus O(max_buffer), allocated as rows
     arrive.  Raises ValueError or TypeError for parameters that are out of range or exclude each
@@ -44,7 +46,7 @@ class Punctuator(Operator):
     [10, 20]
     """
 
-    kind, version = "punctuator", 7
+    kind, version = "punctuator", 8
     config: DisorderControl
     state: ClassVar[Mapping[str, Declaration]] = {"controllers": Part()}
 
@@ -59,10 +61,11 @@ class Punctuator(Operator):
         averaged: bool = False,
         guard: bool = True,
         max_delay: int | None = None,
+        max_ahead: int | None = None,
+        max_behind: int | None = None,
     ) -> None:
-        self.config = DisorderControl(
-            drop_ratio, slack, estimator, max_buffer, rounding, averaged, guard, max_delay
-        )
+        waits = drop_ratio, slack, estimator, max_buffer, rounding, averaged, guard, max_delay
+        self.config = DisorderControl(*waits, max_ahead, max_behind)
         self.controllers = Controllers(self.config)
         self.controllers.grow(1)
 
@@ -93,5 +96,5 @@ class Punctuator(Operator):
 
     @property
     def counters(self) -> dict[str, int]:
-        """As in `Controllers`: rows, late, stale, future, forced, after_idle, out_of_order."""
+        """Counts of rows: rows, late, stale, future, forced, after_idle, out_of_order."""
         return self.controllers.counters

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.kernels.disorder.release import release_positions
-from sfumato.kernels.disorder.state import END_OF_TIME, NO_TIME
+from sfumato.kernels.disorder.state import END_OF_TIME, NO_IDS, NO_TIME, RowIds
 from sfumato.operators.arrays import Bools, Ints, grouped
 from sfumato.operators.disorder.control import DisorderControl, ReorderConfig
 from sfumato.operators.disorder.controllers import Controllers
@@ -46,7 +46,7 @@ class Reorder(Operator):
     Raises ValueError or TypeError for parameters out of range.  Source: paper C; spec 3.6.
     """
 
-    kind, version = "reorder", 9
+    kind, version = "reorder", 10
     spread = ("control",)
     config: ReorderConfig
     state: ClassVar[Mapping[str, Declaration]] = {
@@ -68,7 +68,8 @@ class Reorder(Operator):
         self.expelled = 0  # held rows that were emitted as late
         self.newest = int(NO_TIME)  # the latest arrival
         self._held = ByKey(WaitingRows)
-        self.stayed = NO_CODES  # ascending numbers of the rows of the last call that are held
+        # Ascending numbers of the rows of the last call that are held, and of its duplicates.
+        self.stayed = self.duplicates = NO_CODES
 
     def process(
         self,
@@ -76,6 +77,7 @@ class Reorder(Operator):
         event_time: np.ndarray,
         arrival: np.ndarray,
         sources: np.ndarray | None = None,
+        ids: RowIds = NO_IDS,
     ) -> Released:
         """Return the rows emitted at the next n arrivals.
 
@@ -83,6 +85,7 @@ class Reorder(Operator):
         event_time, arrival : int64[n] microseconds, in order of arrival within each source
         sources : int64[n] >= 0, with `by_source` the dense code of the row's source, which belongs
             to one key forever
+        ids : of rows, whose slots belong to one source (or key) each
         Sources of a call count from its beginning. Raises TypeError or ValueError for other
         dtypes, different lengths and negative codes.
         Cost: one microsecond per source present, plus O(log) per row and per held row of the keys
@@ -101,9 +104,10 @@ class Reorder(Operator):
             begun = self.sources.speak(codes[1][one], codes[0][one])
             self.controllers.advance(begun, self.sources.level[self.sources.key_of[begun]])
             counting = self.controllers.punctuation_of(self.sources.members(present)[0])
-        before, after, late, of_source, expelled = self.controllers.extend(
-            by_source, event_time, arrival
+        before, after, late, duplicate, of_source, expelled = self.controllers.extend(
+            by_source, event_time, arrival, ids
         )
+        self.duplicates = self.arrived + np.flatnonzero(duplicate)
         waits_for_ties = self.config.by_source or self.config.control.max_buffer is None
         fresh = WaitingRows(
             number=self.arrived + np.arange(len(order)),
@@ -241,7 +245,7 @@ class Reorder(Operator):
         whole : with `by_source`, bool[keys], keys without a counting source; the rows of other keys
             get the punctuations that released them
         """
-        self.stayed = NO_CODES
+        self.stayed = self.duplicates = NO_CODES
         rows = rows.take(np.lexsort((*self._order(rows), rows.key)))
         late = rows.event_time > self.controllers.plausible_of(rows.source)
         self.expelled += int(late.sum())

@@ -6,6 +6,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from sfumato.kernels.disorder.state import EARLIER as EARLIER
+from sfumato.kernels.disorder.state import NO_IDS as NO_IDS
+from sfumato.kernels.disorder.state import UNSEEN as UNSEEN
+from sfumato.kernels.disorder.state import RowIds as RowIds
 from sfumato.operators.arrays import Bools, Ints, spans
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration

@@ -34,9 +34,11 @@ def columns_of(
     if isinstance(repository, Mapping):
         if names is None:
             names = list(repository)
-        lacking = [name for name in names if name not in repository]
-        if lacking or not names:
-            raise ValueError(f"`repository` must have the columns {list(names)}; {lacking} lack")
+        missing = [name for name in names if name not in repository]
+        if missing or not names:
+            raise ValueError(
+                f"`repository` must have the columns {list(names)}; {missing} are missing"
+            )
         columns = [np.asarray(repository[name], np.float64) for name in names]
         if len({column.shape for column in columns}) > 1 or columns[0].ndim != 1:
             shapes = [column.shape for column in columns]
@@ -59,7 +61,7 @@ def matrix_of(values: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequen
     if isinstance(values, Mapping):
         missing = [name for name in names if name not in values]
         if missing:
-            raise ValueError(f"`values` must have all of {list(names)}; {missing} lack")
+            raise ValueError(f"`values` must have all of {list(names)}; {missing} are missing")
         values = np.column_stack([np.asarray(values[n], np.float64) for n in names])
     matrix = np.require(values, np.float64, ["C", "W"])
     if matrix.ndim != 2 or matrix.shape[1] != len(names):
@@ -91,7 +93,7 @@ def scaling_of(
     """Return (shift, span), float64[D] each: as given by name, else minimum and extent."""
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise ValueError(f"`scaling` names {unknown}, which the repository lacks")
+        raise ValueError(f"`scaling` names {unknown}, which the repository does not have")
     shift, span = rows.min(axis=0), rows.max(axis=0) * 0.5 - rows.min(axis=0) * 0.5
     span = 2.0 * np.minimum(span, np.finfo(np.float64).max / 4)
     span[span == 0.0] = 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Self
 
 import numpy as np
@@ -80,13 +81,18 @@ def _one(window: Window) -> JoinWindow:
     if isinstance(window, JoinWindow):
         return window
     if isinstance(window, Rows):
+        if window.slide is not None:
+            raise ValueError(
+                "`slide` of sf.Rows is for aggregates; the window of a join moves with every row; "
+                f"got {window!r}: leave `slide` out"
+            )
         return JoinWindow(window.rows, window.confidence, window.max_tuples, window.within)
     if window.slide is not None or window.idle_timeout is not None or window.empty:
         raise ValueError(
             "`window` of a join takes a sf.Range by its length alone: it moves with every tuple "
             f"and has no extents; got {window!r}"
         )
-    return JoinWindow(span=window.length)
+    return JoinWindow(span=timedelta(microseconds=window.length_us))
 
 
 class _Checked(Columns):

@@ -206,7 +206,26 @@ class PairJoin(Operator):
         samples: SampledTuples,
         raw: Floats | None = None,
     ) -> Answers:
-        """Match arrivals in order and add them to windows; tuples without samples are ignored.
+        """Match arrivals in order and add them to windows."""
+        batch, places = self._arrive(arrivals, samples, raw)
+        heads = self.store.windows.head.copy() if self.output == "changes" else None
+        answers = self._answers(batch, self._match(batch))
+        self.found += len(answers)
+        if heads is not None:
+            answers = self._changes(batch, heads, answers)
+        if self.store.tasks > 1:  # samples of tuples that other tasks own
+            self.store.tuples.samples[batch.slots[~self._owned(batch.number)]] = 0
+        if places.size < arrivals.side.size:
+            answers = replace(answers, arrival=places[answers.arrival])
+        return answers
+
+    def _arrive(
+        self,
+        arrivals: Arrivals | IncompleteArrivals,
+        samples: SampledTuples,
+        raw: Floats | None = None,
+    ) -> tuple[Batch, Ints]:
+        """Write arrivals to slots; return them and their places. Those without samples are ignored.
 
         raw : float64[n, ...], kept in the last rows of the tuples' boxes
         """
@@ -219,16 +238,7 @@ class PairJoin(Operator):
         batch = self._batch(code, number, time, samples)
         self._admit(batch, raw)
         self._describe(batch.slots)
-        heads = self.store.windows.head.copy() if self.output == "changes" else None
-        answers = self._answers(batch, self._match(batch))
-        self.found += len(answers)
-        if heads is not None:
-            answers = self._changes(batch, heads, answers)
-        if self.store.tasks > 1:  # samples of tuples that other tasks own
-            self.store.tuples.samples[batch.slots[~self._owned(number)]] = 0
-        if places.size < side.size:
-            answers = replace(answers, arrival=places[answers.arrival])
-        return answers
+        return batch, places
 
     def _numbers(self, side: Ints) -> Ints:
         """Number arrivals of these streams: the i-th of a stream, over all keys, from 0.

@@ -69,7 +69,7 @@ class SimilarityJoinConfig:
         one_of("strategy", self.strategy, STRATEGIES)
         one_of("output", self.output, OUTPUTS)
         if len(self.windows) not in (1, 2):
-            raise ValueError(f"`windows` must be those of two sides; got {len(self.windows)}")
+            raise ValueError(f"`windows` must have one window per side; got {len(self.windows)}")
         if self.strategy == "sort" and self.dimensions > 1:
             raise ValueError(
                 f'`strategy`="sort" orders numbers, it needs one dimension; got {self.dimensions}: '
@@ -210,7 +210,7 @@ class SimilarityJoin(PairJoin):
         batch = self._batch(held.code, held.number, held.time, SampledTuples(*held[4:]))
         owned, lengths = self._owned(held.number), np.diff(held.offsets)
         if lengths[~owned].any() or (batch.existence[owned] != held.existence[owned]).any():
-            raise ValueError("samples must be those of the tuples that are owned")
+            raise ValueError("only tuples that are owned may have samples")
         if (lengths[owned] == 0).any() or (held.prob > 1.0).any():
             raise ValueError("held tuples must have samples with probabilities in (0, 1]")
         if not ((held.existence > 0.0) & (held.existence <= 1.0)).all():

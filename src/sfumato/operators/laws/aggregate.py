@@ -89,7 +89,9 @@ class WindowAnswers:
 
     held : int64[n], number of tuples in its group's window after the tuple entered, w'
     results : one Measured for each aggregate, n results each
+    numbers : int64[n], number of tuples of its group so far; None for delta windows
     """
 
     held: Ints
     results: list[Measured]
+    numbers: Ints | None = None

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-DISTRIBUTIONS = ("normal", "uniform", "exponential")
+DISTRIBUTIONS = ("normal", "uniform", "triangular", "exponential")
 CORRELATION = 0.05  # accepted correlation between the points of two attributes
 MAX_SWAPS = 300  # exchanges of two values of one attribute
 LOW_CORRELATION = 0.005  # exchanges stop at this correlation
@@ -64,6 +64,9 @@ def _levels(levels: np.ndarray, distribution: str) -> np.ndarray:
         return np.array([inverse(level) for level in levels.tolist()])
     if distribution == "uniform":
         return (2.0 * levels - 1.0) * np.sqrt(3.0)
+    if distribution == "triangular":
+        tail = np.minimum(levels, 1.0 - levels)
+        return np.sign(levels - 0.5) * (1.0 - np.sqrt(2.0 * tail)) * np.sqrt(6.0)
     return np.asarray(-np.log1p(-levels))
 
 

@@ -35,7 +35,7 @@ def from_json(kind: type, values: Any) -> Any:
     needed = [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]
     missing = [name for name in needed if name not in values]
     if missing:
-        raise SnapshotError(f"the settings of a {kind.__name__} lack {', '.join(missing)}")
+        raise SnapshotError(f"missing settings of a {kind.__name__}: {', '.join(missing)}")
     return kind(**{name: _read(name, hints[name], value) for name, value in values.items()})
 
 

@@ -277,7 +277,7 @@ class List:
             raise SnapshotError(f"`{name}` does not say how many items it has")
         columns = [column for column in values.values() if isinstance(column, list)]
         if len(columns) != len(values) or any(len(column) != count for column in columns):
-            raise SnapshotError(f"the values of `{name}` are not those of {count} items")
+            raise SnapshotError(f"the values of `{name}` must be of {count} items")
         mark = f"{name}/"
         parts = [p for p in saved.arrays if p.startswith(mark) and not p.endswith(":shapes")]
         cut = {part[len(mark) :]: _cut(saved, part, count) for part in parts}

@@ -132,7 +132,7 @@ def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memor
             raise ValueError(f"the part `{name}` is not where it should be")
         part = np.frombuffer(body[offset : offset + size], np.uint8)
         if dtype.kind == "b" and (part > 1).any():
-            raise ValueError(f"the array `{name}` holds bytes that are no bools")
+            raise ValueError(f"the array `{name}` holds bytes that are not bools")
         arrays[name] = part.view(dtype).reshape(shape).astype(dtype.newbyteorder("="))
         offset += size + -size % 8
     if offset != len(body):

@@ -131,7 +131,9 @@ class DeltaWindowAggregate(Operator):
         results = LawfulResults(self.aggregates, self.options, moments)
         for code, places in by_code(group):
             entering = enters[places]
-            tuples, bounds, answers = self._slide(code, batch.take(places[entering]), entering)
+            arrivals = places[entering]
+            given = batch if arrivals.size == n else batch.take(arrivals)
+            tuples, bounds, answers = self._slide(code, given, entering)
             held[places], moments[:, :, places] = bounds[1] - bounds[0], answers
             if results.lawful:
                 for place, low, high in zip(places, *bounds, strict=True):
@@ -172,7 +174,7 @@ class DeltaWindowAggregate(Operator):
         return self._stacks
 
     def forget(self, codes: npt.ArrayLike) -> None:
-        """Delete groups that receive no more tuples; unknown codes are ignored."""
+        """Delete groups whose input has ended; unknown codes are ignored."""
         for code in np.asarray(codes).tolist():
             self._groups.pop(code, None)
         self._groups = fitted(self._groups)
@@ -200,9 +202,10 @@ class DeltaWindowAggregate(Operator):
         packed = self._groups.get(code)
         if packed is None:
             return [0] * GROUP_MARKS, TupleBatch.none(attributes=self.attributes)
-        marks, n = packed[:GROUP_MARKS].tolist(), packed[GROUP_MARKS - 1]
-        offsets, index, reals = np.split(packed[GROUP_MARKS:], [n + 1, 2 * n + 1])
-        table = reals.view(np.float64).reshape(1 + self.attributes, -1)
+        marks = packed[:GROUP_MARKS].tolist()
+        end = GROUP_MARKS + 1 + marks[-1]
+        offsets, index = packed[GROUP_MARKS:end], packed[end : end + marks[-1]]
+        table = packed[end + marks[-1] :].view(np.float64).reshape(1 + self.attributes, -1)
         return marks, TupleBatch(offsets, table[0], table[1:], index)
 
 

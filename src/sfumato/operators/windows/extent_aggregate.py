@@ -193,6 +193,7 @@ class ExtentAggregate(Operator):
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
         self.held: Any = None
+        self.verdicts = np.empty(0, np.int8)  # of the rows of the last call of `process`
         self._nothing: Extents | None = None  # cached result without completed extents
 
     def process(
@@ -218,22 +219,19 @@ class ExtentAggregate(Operator):
         Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
         self.held = None  # free the last snapshot's tuples
-        n = np.asarray(event_time).size
-        group, time = codes("group", group, n), codes("event_time", event_time, n)
-        scope = group if scope is None else codes("scope", scope, n)
-        _check_codes(group, scope, time)
-        forced, flags = np.empty(0, np.int64), np.zeros(n, bool) if late is None else late
-        if punctuation is not None:
-            forced = np.minimum(codes("punctuation", punctuation, n), MAX_TIME_US)
-        offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes)
-        rows = ReleasedRows(group, scope, time, offsets, forced, np.asarray(flags, bool))
-        self._scopes = _with_codes(self._scopes, scope, NO_SCOPE)
-        self._groups = _with_codes(self._groups, group, NO_GROUP)
+        rows, prob, table = released_rows(
+            group, event_time, punctuation, late, offsets, prob, values, scope, self.attributes
+        )
+        n = rows.time.size
+        self._scopes = with_codes(self._scopes, rows.scope, NO_SCOPE)
+        self._groups = with_codes(self._groups, rows.group, NO_GROUP)
         index, closings = np.empty(n, np.int64), np.empty(2 * n, CLOSING)
         late_rows = np.empty(2 * n, LATE_ROW)
-        kinds, excluded, found, late_count = extents.judge(
-            rows, self._grid, self._scopes, self._groups, index, closings, late_rows
+        self.verdicts = np.empty(n, np.int8)
+        excluded, found, late_count = extents.judge(
+            rows, self._grid, self._scopes, self._groups, index, self.verdicts, closings, late_rows
         )
+        kinds = np.bincount(self.verdicts, minlength=extents.ABSENT + 1)
         self.counts += [*kinds[extents.LATE :], excluded, 0]
         numbers = np.arange(n) + self.next
         self._store(rows, index, numbers, late_rows[:late_count], prob, table)
@@ -300,15 +298,15 @@ class ExtentAggregate(Operator):
         marks = {name: tuples.at[name][:n] for name in ("index", "group", "time", "number")}
         offsets = np.append(tuples.at["begin"][:n], m)
         self.held = GroupedBatch(offsets, tuples.prob[:m], tuples.values[:, :m], **marks)
-        self.scopes = _as_numbers(self._scopes)[:, :SAVED]
-        self.groups = _as_numbers(self._groups)[:, :SAVED]
-        self.late_rows = _as_numbers(self._late_rows)
+        self.scopes = as_numbers(self._scopes)[:, :SAVED]
+        self.groups = as_numbers(self._groups)[:, :SAVED]
+        self.late_rows = as_numbers(self._late_rows)
 
     def after_loading(self) -> None:
         self._scopes = np.full(len(self.scopes), NO_SCOPE)
         self._groups = groups = np.full(len(self.groups), NO_GROUP)
-        _as_numbers(self._scopes)[:, :SAVED] = self.scopes
-        _as_numbers(groups)[:, :SAVED] = self.groups
+        as_numbers(self._scopes)[:, :SAVED] = self.scopes
+        as_numbers(groups)[:, :SAVED] = self.groups
         held, late_rows = self.held, self.late_rows.view(LATE_ROW)[:, 0]
         _check_codes(held.group, held.number, held.time)
         check_held(held.offsets, held.prob, held.values)
@@ -455,6 +453,32 @@ class ExtentAggregate(Operator):
         return TupleBatch(offsets, self._tuples.prob[flat], values, at["index"])
 
 
+def released_rows(
+    group: npt.ArrayLike,
+    event_time: npt.ArrayLike,
+    punctuation: npt.ArrayLike | None,
+    late: npt.ArrayLike | None,
+    offsets: npt.ArrayLike,
+    prob: npt.ArrayLike,
+    values: npt.ArrayLike,
+    scope: npt.ArrayLike | None,
+    attributes: int,
+) -> tuple[ReleasedRows, Floats, Floats]:
+    """Return rows as kernels take them, with their `prob` and values float64[attributes, m].
+
+    The other arguments are those of `ExtentAggregate.process`, which raises the same errors.
+    """
+    n = np.asarray(event_time).size
+    group, time = codes("group", group, n), codes("event_time", event_time, n)
+    scope = group if scope is None else codes("scope", scope, n)
+    _check_codes(group, scope, time)
+    forced, flags = np.empty(0, np.int64), np.zeros(n, bool) if late is None else late
+    if punctuation is not None:
+        forced = np.minimum(codes("punctuation", punctuation, n), MAX_TIME_US)
+    offsets, prob, table = checked_alternatives(n, offsets, prob, values, attributes)
+    return ReleasedRows(group, scope, time, offsets, forced, np.asarray(flags, bool)), prob, table
+
+
 def _check_codes(group: Ints, scope: Ints, time: Ints) -> None:
     if group.size and min(int(group.min()), int(scope.min())) < 0:
         raise ValueError("`group` and `scope` must be codes 0, 1, 2, ...; got a negative one")
@@ -476,12 +500,12 @@ def measures_of(channels: Channels) -> ChannelMeasures:
     )
 
 
-def _with_codes(records: Records, used: Ints, fill: Records) -> Records:
+def with_codes(records: Records, used: Ints, fill: Records) -> Records:
     """Return the records with room for all codes used, and some more."""
     many = int(used.max(initial=-1)) + 1
     return longer(records, many + many // 4, fill) if many > len(records) else records
 
 
-def _as_numbers(records: Records) -> Ints:
+def as_numbers(records: Records) -> Ints:
     """View records of int64 fields as int64[records, fields]."""
     return records.view(np.int64).reshape(-1, len(records.dtype.names or ()))

@@ -1,5 +1,5 @@
 """Transfer of rows between Spark and Python.
 
-`chunks` packs rows by bucket and renames raw columns; `figures` carries counters and gauges next
-to the answers. Used by `runtime`, `state` and `static`.
+`chunks` packs rows of streams by bucket and carries counters and gauges next to the answers,
+`whole_frames` sorts and processes static frames. Used by `runtime` and `state`.
 """

@@ -5,6 +5,9 @@ Alternatives are an ``array<struct<prob: double, ATTR: double, ...>>``: mutually
 with probabilities; the remainder to 1 is the probability that the tuple does not exist.
 """
 
+from __future__ import annotations
+
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -17,9 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
 from sfumato.operators.arguments import EXCESS, ROUNDED
 from sfumato.operators.laws.poisson_binomial import CERTAIN
-from sfumato.tables.reading.tuples import WANTED_PROB, wanted_values
+from sfumato.tables.reading.tuples import ALTERNATIVES, WANTED_PROB, wanted_values
 
-ALTERNATIVES = "alternatives"
 PROB = "prob"
 
 
@@ -101,18 +103,18 @@ def _summing_to_one(given: Column, normalize: bool) -> Column:
         return F.transform(some, lambda a: a.withField("prob", a["prob"] / by))
 
     def total_of(some: Column) -> Column:
-        return _total(some, lambda a: a["prob"].cast("double"), lambda total: total)
+        return sum_over(some, lambda a: a["prob"].cast("double"), lambda of: of)
 
     some = F.filter(given, lambda a: a["prob"].isNull() | (a["prob"] != 0.0))
-    return _once(some, lambda of: _once(total_of(of), lambda total: scaled(of, total)))
+    return once(some, lambda of: once(total_of(of), lambda total: scaled(of, total)))
 
 
-def _once(value: Column, of: Callable[[Column], Column]) -> Column:
+def once(value: Column, of: Callable[[Column], Column]) -> Column:
     """Return a function of a value that is computed only once, however often it is used."""
     return F.transform(F.array(value), of)[0]
 
 
-def _total(
+def sum_over(
     alternatives_: Column, term: Callable[[Column], Column], rule: Callable[[Column], Column]
 ) -> Column:
     """Return a rule applied to the compensated sum (Neumaier) of a term."""
@@ -142,9 +144,17 @@ def max_alternatives() -> int:
 
 
 def samples(
-    means: Sequence[Any], sds: Sequence[Any], points: np.ndarray, names: Sequence[str]
+    means: Sequence[Any],
+    sds: Sequence[Any],
+    points: np.ndarray,
+    names: Sequence[str],
+    period: float | None = None,
 ) -> Column:
-    """Implement `samples` as a Spark column. points : float64[n, attributes], standard errors"""
+    """Implement `samples` as a Spark column.
+
+    points : float64[n, attributes], standard errors
+    period : of a single reading that wraps; its cosine and sine are returned
+    """
     centres = [column_of(of).cast("double") for of in means]
     widths = [F.lit(float(s)) if isinstance(s, int | float) else column_of(s) for s in sds]
     missing = F.lit(False)
@@ -152,13 +162,25 @@ def samples(
         missing = missing | column.isNull()
     for column in widths:
         missing = missing | (column < 0.0)
+    errors_of = list(zip(centres, widths, strict=True))
     errors = F.array(*(F.array(*(F.lit(float(z)) for z in row)) for row in points))
 
     def alternative(point: Column) -> Column:
-        cells = [(centres[d] + widths[d] * point[d]).alias(name) for d, name in enumerate(names)]
+        cells = [centre + width * point[d] for d, (centre, width) in enumerate(errors_of)]
+        if period is not None:
+            turn = cells[0] * F.lit(2.0 * math.pi / period)
+            cells = [F.cos(turn), F.sin(turn)]
+        cells = [cell.alias(name) for cell, name in zip(cells, names, strict=True)]
         return F.struct(F.lit(1.0 / len(points)).alias("prob"), *cells)
 
     return F.when(~missing, F.transform(errors, alternative)).alias(ALTERNATIVES)
+
+
+def middle_and_half(low: Any, high: Any) -> tuple[Column, Column]:
+    """Return the middle of intervals, and half their length."""
+    ends = [F.lit(float(x)) if isinstance(x, int | float) else column_of(x) for x in (low, high)]
+    start, end = (x.cast("double") * 0.5 for x in ends)
+    return start + end, end - start
 
 
 def existence(column: str | Column = ALTERNATIVES) -> Column:
@@ -176,7 +198,7 @@ def existence(column: str | Column = ALTERNATIVES) -> Column:
         certain = (total > 1.0) | ((terms > 1) & (total >= F.lit(1.0) - terms * F.lit(2.0**-52)))
         return F.when(certain, 1.0).otherwise(total)
 
-    return _total(alternatives_, term, rule).alias("existence")
+    return sum_over(alternatives_, term, rule).alias("existence")
 
 
 def total_probability(alternatives: str) -> str:

@@ -6,14 +6,14 @@ A process next to the driver imports this module, so it must not import kernels.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 ZONE = "spark.sql.session.timeZone"
 LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
@@ -52,6 +52,16 @@ def without_constraints(df: DataFrame) -> DataFrame:
     """
     valued = df.select("*", F.lit(0).alias("__value"))
     return valued.unpivot([*df.columns], ["__value"], "__name", "__value").select(*df.columns)
+
+
+def computed(function: Callable[[pa.Array], pa.Array], kind: DataType, *read: Column) -> Column:
+    """Return a column that workers compute. function : of an array of structs of `read`"""
+    return F.arrow_udf(function, kind)(F.struct(*read))  # type: ignore[call-overload]
+
+
+def table_of(structs: pa.Array) -> pa.Table:
+    """Return the fields of structs as a table."""
+    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(structs)])
 
 
 def with_texts(df: DataFrame, texts: Mapping[str, str]) -> DataFrame:

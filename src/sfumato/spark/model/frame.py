@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
@@ -16,6 +18,7 @@ from pyspark.sql.types import (
     DecimalType,
     DoubleType,
     IntegralType,
+    LongType,
     MapType,
     NullType,
     NumericType,
@@ -25,17 +28,18 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound, most_placed
-from sfumato.spark.model.columns import column, named, quoted, unquoted
+from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
+from sfumato.operators.arrays import offsets_of
+from sfumato.spark.model.columns import computed, named, quoted, table_of, unquoted
 from sfumato.spark.model.outside_text import check_expression, for_spark
-from sfumato.spark.model.validity import invalid_reason
 from sfumato.tables.reading.expressions import ColumnRef, Expression, kind_alike, parse_expression
+from sfumato.tables.reading.extents import spread_over_extents
 from sfumato.tables.reading.frame import Computation, Expressions, Frame
 from sfumato.tables.reading.rows import Cells, Computed, Values
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import EXACT_DIGITS, Kind
-from sfumato.tables.windows.window_query import extents_per_row, tumbling
-from sfumato.windows import LONGEST, Range
+from sfumato.tables.windows.window_query import tumbling
+from sfumato.windows import Range
 
 NAME_WORD = re.compile(r"\w+")
 LITERALS = ("true", "false", "null")
@@ -143,7 +147,7 @@ class SparkFrame(Frame):
         return SparkExpressions(self)
 
     def by_extent(self, order: str, window: Range) -> tuple[SparkFrame, str, Range]:
-        extents_of, kind = tumbling(window), self.attribute_type(order)
+        kind, most = self.attribute_type(order), self.max_alternatives
         if self.kind_of(kind) not in ("timestamp", "whole"):
             raise TypeError(
                 f"`order` names the attribute `{order}`, an uncertain event time: it must be a "
@@ -154,34 +158,20 @@ class SparkFrame(Frame):
                 f"`order` names the attribute `{order}`, an uncertain event time: on a stream put "
                 "sf.reorder before, by the earliest time that a tuple may have"
             )
-        stamped, slide = isinstance(kind, TimestampType), F.lit(window.slide_us)
-        given, at = column(ALTERNATIVES), self.free_name("__extent_time")
+        at, each = self.free_name("__extent_time"), self.free_name("__extent")
+        time = kind if isinstance(kind, TimestampType) else LongType()
+        fields = StructType().add(at, time).add(ALTERNATIVES, self.type(ALTERNATIVES))
 
-        def microseconds(alternative: Column) -> Column:
-            time = alternative[order]
-            time = F.unix_micros(time) if stamped else time.cast("long")
-            return F.when(time.between(-LONGEST, LONGEST), time)
+        def extents(rows: pa.Array) -> pa.Array:
+            row, times, lists = spread_over_extents(table_of(rows), order, window, most)
+            offsets = offsets_of(np.bincount(row, minlength=len(rows)))
+            structs = pa.StructArray.from_arrays([times, lists], [at, ALTERNATIVES])
+            return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
 
-        def slides(time: Column) -> Column:  # floor; a quotient of doubles is not exact
-            return F.call_function("div", time - F.pmod(time, slide), slide)
-
-        def span(alternative: Column) -> tuple[Column, Column]:
-            """Return the first and last extents that contain a time: i ends at (i + 1) * slide."""
-            time = microseconds(alternative)
-            return slides(time), slides(time + F.lit(window.length_us)) - 1
-
-        extents = F.flatten(F.transform(given, lambda a: F.sequence(*span(a))))
-        missing = F.exists(given, lambda a: microseconds(a).isNull())
-        valid = invalid_reason(self, []).isNull() & ~F.coalesce(missing, F.lit(True))
-        valid &= F.size(given) <= most_placed(extents_per_row(window))
-        placed = F.explode_outer(F.when(valid, F.array_distinct(extents)))
-        extent = F.col(at)
-        inside = F.filter(given, lambda a: extent.between(*span(a)))
-        inside = F.when(extent.isNull(), given).otherwise(inside)
-        last = extent * slide + F.lit(window.slide_us - 1)  # last microsecond of the extent
-        end = F.timestamp_micros(last) if stamped else last
-        rows = self.df.select("*", placed.alias(at)).withColumns({ALTERNATIVES: inside, at: end})
-        return SparkFrame(rows), at, extents_of
+        placed = F.explode(computed(extents, ArrayType(fields), F.col(ALTERNATIVES)))
+        rows = self.df.withColumn(each, placed)
+        added = {name: F.col(each)[name] for name in fields.names}
+        return SparkFrame(rows.withColumns(added).drop(each)), at, tumbling(window)
 
     def with_true_extents(self, answers: DataFrame, window: Range) -> DataFrame:
         field: Any = answers.schema["window"]

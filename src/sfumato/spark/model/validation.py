@@ -23,7 +23,7 @@ R = TypeVar("R")
 DUPLICATED_NAME = "DUPLICATED_METRICS_NAME"  # Spark's error condition
 QUOTED_NAME = re.compile(r"`((?:[^`]|``)*)`")
 CONDITION_PREFIX = re.compile(r"^\s*\[[A-Z_.]+\]\s*")
-NAME_RESULTS = ("on", "attributes")  # these arguments name result columns
+NAME_RESULTS = ("on", "attributes", "columns")  # these arguments name result columns
 # Under Connect also raised for `df.x` and `df.x + 1` once the columns of `df` have been read.
 OF_ANOTHER_FRAME = "CANNOT_RESOLVE_DATAFRAME_COLUMN"
 SORTED = re.compile(r" (ASC|DESC) NULLS (FIRST|LAST)$")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -30,21 +32,19 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from sfumato.reports import ANSWERS_SUFFIX, IDENTITY
+from sfumato.reports import ANSWERS_SUFFIX, IDENTITY, METRIC_PREFIX, by_connect, listen, observed
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.chunks import RawRows, raw_rows
-from sfumato.spark.crossing.figures import MetricsName
+from sfumato.spark.crossing.chunks import MetricsName, RawRows, raw_rows
+from sfumato.spark.crossing.whole_frames import explode_answers, run_whole
 from sfumato.spark.model.columns import arrow_schema, named
 from sfumato.spark.model.declared_frame import require_known
-from sfumato.spark.runtime.fuse import ChainPlan
-from sfumato.spark.runtime.invalid_row_warnings import warn_of_invalid_rows
-from sfumato.spark.runtime.lineage import FrameLineage, frame_of, lineage_of, record_lineage
+from sfumato.spark.runtime.fuse import ChainPlan, FrameLineage, frame_of, lineage_of, record_lineage
 from sfumato.spark.state.bucket_state import run_buckets
-from sfumato.spark.static.whole_frames import explode_answers, run_whole
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.chain import ChainConfig, Place
 from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import NUMBER, TEXT, TRUTH, WHOLE, ListOf, Output, Struct
+from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 BUCKETS = 32  # enough to balance 16 cores, few enough to share state accesses
 MOST_BUCKETS = 100_000
@@ -249,3 +249,70 @@ def same_numbers_again(again: bool) -> Iterator[None]:
         if again:
             _NUMBERS.clear()
             _NUMBERS.update(before)
+
+
+# "false": no warnings. This is the default of Spark Connect, where they require polling the server
+# for reports during the lifetime of the client.
+WARN_INVALID_SETTING = "spark.sfumato.warnInvalid"
+INPUTS = ("input", "left", "right")  # the sides of an operator that are its inputs
+FIND = (
+    "sf.split_invalid(df) finds the rows with invalid alternatives or existence; with the "
+    "operator's value columns, key= and order= those with a missing value, key or order too"
+)
+_LISTENING = "_sfumato_listener"  # attribute of a session with a listener
+
+
+def warn_of_invalid_rows(spark: SparkSession) -> None:
+    """Make a session's streaming queries warn about invalid rows from now on; idempotent."""
+    default = "false" if by_connect(spark) else "true"
+    if hasattr(spark, _LISTENING) or spark.conf.get(WARN_INVALID_SETTING, default) == "false":
+        return
+    setattr(spark, _LISTENING, listen(spark, InvalidRows()))
+
+
+class InvalidRows(StreamingQueryListener):
+    """Listener that warns once per operator input in each run of a query."""
+
+    def __init__(self) -> None:
+        self.told: set[tuple[str, str]] = set()
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        for metric, counts in observed(event.progress).items():
+            rejected, invalid = counts.get("rejected"), counts.get("invalid")
+            if rejected:
+                text = above_one(metric, rejected)
+            elif invalid and counts.get("side") in INPUTS:
+                text = said(metric, counts["rows"], invalid, counts.get("reason"))
+            else:
+                continue
+            of = (str(event.progress.runId), metric)
+            if of not in self.told:
+                self.told.add(of)
+                warnings.warn(text, InvalidRowsWarning, stacklevel=1)
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self.told = {of for of in self.told if of[0] != str(event.runId)}
+
+
+def above_one(metric: str, rejected: int) -> str:
+    """Return the warning about rows of a micro-batch whose rule has more than probability 1."""
+    return (
+        f"{metric.removeprefix(METRIC_PREFIX)}: {rejected} rows were skipped, because the "
+        "probabilities of their rule sum to more than 1 in a window; further rows are only "
+        f"counted, by the metric {metric} (`rejected`). Give rescale=True (SQL: RULES column "
+        "RESCALE) to scale "
+        "them instead; sf.split_invalid(df, exclusive=..., order=...) finds them in a static frame"
+    )
+
+
+def said(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
+    """Return the warning about invalid rows of a micro-batch. why : the most common reason"""
+    commonest = "" if why is None else f" (the commonest reason: {why})"
+    return (
+        f"{metric.removeprefix(METRIC_PREFIX)}: {invalid} of {rows} rows ({invalid / rows:.1%}) of "
+        f"a micro-batch were skipped as invalid{commonest}; further rows are only counted, by the "
+        f"metric {metric}. {FIND}"
+    )

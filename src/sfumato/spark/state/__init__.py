@@ -1,5 +1,5 @@
 """Streams: one operator per bucket of keys, its persistent state, and its owner.
 
-`bucket_state` stores the state in Spark, `operator_owners` keeps live operators in workers,
-`batches` processes a micro-batch, `end_of_stream` is the source of end marks.
+`bucket_state` stores the state in Spark, `operator_owners` processes micro-batches and keeps live
+operators in workers, `end_of_stream` is the source of end marks.
 """

@@ -36,20 +36,17 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from sfumato.operators.state.config import differences
 from sfumato.operators.state.snapshot import SnapshotError, cut
 from sfumato.spark.crossing import chunks
-from sfumato.spark.crossing.chunks import spark_hash
-from sfumato.spark.crossing.figures import OperatorFigures
-from sfumato.spark.state.batches import (
+from sfumato.spark.crossing.chunks import OperatorFigures, spark_hash
+from sfumato.spark.state.operator_owners import (
     END,
     IDLE,
+    BatchRequest,
     pack_entries,
     process_entries,
-    unpack_entries,
-)
-from sfumato.spark.state.operator_owners import (
-    BatchRequest,
     run_local,
     run_remote,
     run_with,
+    unpack_entries,
     worker_id,
 )
 

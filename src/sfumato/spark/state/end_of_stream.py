@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from sfumato.spark.crossing.chunks import BUCKET, CHUNK_SCHEMA, place
-from sfumato.spark.state.batches import END
+from sfumato.spark.state.operator_owners import END
 
 try:
     from pyspark.sql.streaming.datasource import (

@@ -12,7 +12,9 @@ from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.table_reorder import EVENT, ReorderTableConfig
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
+    ADDED_COLUMN,
     ARRIVED,
+    DUPLICATE,
     MARKS,
     ORDERED,
     Frame,
@@ -32,6 +34,7 @@ def reorder_job(
     arrival: str,
     key: str | Sequence[str] | None,
     source: str | Sequence[str] | None,
+    unique: str | Sequence[str] | None,
     waits: Mapping[str, Any],
     expected_sources: int | None,
     idle_timeout: str | timedelta | None,
@@ -40,12 +43,19 @@ def reorder_job(
 ) -> Job:
     """Return the job of `reorder`. Raises ValueError or TypeError for invalid arguments.
 
-    waits : the arguments of `DisorderControl`, with a duration as `max_delay`
+    waits : the arguments of `DisorderControl`, with durations as `max_delay`, `max_ahead` and
+        `max_behind`
     """
     keys, sources = frame.keys("key", key), frame.keys("source", source)
+    ids = frame.keys("unique", unique)
     event, arrived = frame.one("event_time", event_time), frame.one("arrival", arrival)
     again = frame.says("punctuation") is not None
-    for added in MARKS:
+    if frame.duplicates is not None:
+        raise ValueError(
+            f"the {frame.noun} has a column `{frame.duplicates}` of an earlier reorder with "
+            f"`unique`: leave the duplicates out and drop the column, before {frame.prefix}reorder"
+        )
+    for added in (*MARKS, *([DUPLICATE] if ids else [])):
         found = frame.same_as(added)
         if found is not None and not (again and found == added):
             as_added = "" if found == added else f", the same name as `{added}`"
@@ -55,11 +65,15 @@ def reorder_job(
             )
     frame.require_time("event_time", event)
     frame.require_time("arrival", arrived)
-    delay = waits["max_delay"]
-    delay = None if delay is None else microseconds("max_delay", delay)
+    durations = {
+        name: microseconds(name, waits[name])
+        for name in ("max_delay", "max_ahead", "max_behind")
+        if waits[name] is not None
+    }
     config = ReorderTableConfig(
-        control=DisorderControl(**{**waits, "max_delay": delay}),
+        control=DisorderControl(**{**waits, **durations}),
         sources=len(sources),
+        unique=len(ids),
         expected_sources=expected_sources,
         idle_timeout=milliseconds_of(idle_timeout),
         keys=len(keys),
@@ -68,6 +82,7 @@ def reorder_job(
     kept = tuple(column for column in frame.columns if column not in MARKS)  # of earlier reorders
     values: list[tuple[str, Cells]] = [(EVENT, Column(event))]
     values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
+    values += [(f"id{i}", Column(column)) for i, column in enumerate(ids)]
     reading = Reading(kept, (arrived,), tuple(keys), tuple(values), tie=Ties(frame.tied))
     outputs = []
     for column in passed(frame, kept, ROW):
@@ -76,11 +91,14 @@ def reorder_job(
     order = controlled_by(keys, event, config.forget_after is not None, bool(sources))
     outputs.append(Output("late", ("late",), TRUTH, default=False))
     outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
+    if ids:
+        about = with_roles({ADDED_COLUMN: "true"}, [DUPLICATE])
+        outputs.append(Output(DUPLICATE, (DUPLICATE,), TRUTH, about, default=False))
     return Job(
         "reorder",
         "reorder",
         name,
-        [Input(frame, reading, {"event_time": event, "source": sources})],
+        [Input(frame, reading, {"event_time": event, "source": sources, "unique": ids})],
         config,
         outputs,
         idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from sfumato.operators.arrays import Ints, longer
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.operators.disorder.rows import NO_CODES, Released
+from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, Released
 from sfumato.operators.disorder.statistics import AWAITED, BINS, BufferStatistics, bins
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import UNKNOWN, as_numbers, as_times, taken
+from sfumato.tables.disorder.seen_ids import SeenIds
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 from sfumato.tables.row_store import RowStore
@@ -34,19 +35,20 @@ FARTHEST = 1 << 60  # microseconds from 1970: event times and arrivals beyond it
 class ReorderTableConfig(TableConfig):
     """Settings of a disorder controller over tables.
 
-    control : of each controller    sources : the number of columns source0..
+    control : of each controller    sources, unique : the numbers of columns source0.., id0..
     expected_sources : as for `Reorder`    idle_timeout : milliseconds, or None
     """
 
     control: DisorderControl
     sources: int = 0
+    unique: int = 0
     expected_sources: int | None = None
     idle_timeout: int | None = None
 
-    kind, version = "reorder table", 7
+    kind, version = "reorder table", 8
     counters = (
         "rows", "late", "stale", "after_idle", "invalid", "future", "held", "forced",
-        "out_of_order",
+        "out_of_order", "duplicates",
     )  # fmt: skip
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         **TableConfig.gauges,
@@ -79,8 +81,8 @@ class ReorderTableConfig(TableConfig):
 class TableReorder(TableOperator):
     """`Reorder` over Arrow tables, for the keys of one bucket.
 
-    Rows also have the columns `event` (event time) and source0..; order0 is their arrival. Answers
-    have `row`, `late` and `punctuation` (with the event time's type).
+    Rows also have the columns `event` (event time), source0.. and id0..; order0 is their arrival.
+    Answers have `row`, `late`, `punctuation` (with the event time's type) and `duplicate`.
 
     seen : int64[sources], processing time of each source's (or key's) newest row, in ms
     since : int64[keys], processing time of each key's first row, in ms
@@ -91,6 +93,7 @@ class TableReorder(TableOperator):
         "source_index": Part(),
         "operator": Part(),
         "rows": Part(),
+        "ids": Part(),
         "seen": Array(int, None),
         "since": Array(int, None),
     }
@@ -104,6 +107,7 @@ class TableReorder(TableOperator):
         )
         self.operator.sources.ranks = self._ranks
         self.rows = RowStore()  # the buffered rows, by number
+        self.ids = SeenIds(config.unique, int(config.forget_after or 0))
         self.source_index = KeyIndex()
         self.seen = self.since = NO_CODES
         self._present = self._forgotten = NO_CODES  # keys of the newest rows; expired keys
@@ -125,7 +129,8 @@ class TableReorder(TableOperator):
     def invalid(self, rows: pa.Table) -> list[pa.Table]:
         self.counts["invalid"] += rows.num_rows
         unknown = np.full(rows.num_rows, UNKNOWN)
-        return [_marked(rows, np.ones(rows.num_rows, bool), unknown)]
+        late = np.ones(rows.num_rows, bool)
+        return [_marked(rows, late, unknown, ~late)]
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
         """Do nothing: the controllers measure the disorder."""
@@ -142,20 +147,29 @@ class TableReorder(TableOperator):
         self.seen = longer(self.seen, known, now)
         self.seen[sources] = now
         event, arrival = as_numbers(rows.column(EVENT)), as_numbers(rows.column("order0"))
-        given = [sources] if self.config.sources else []
-        out = self.operator.process(keys, event, arrival, *given)
-        staying = self.operator.stayed
+        fresh, ids = self.ids.read(rows, sources) if self.config.unique else (None, NO_IDS)
+        by_source = sources if self.config.sources else None
+        first = self.operator.arrived
+        out = self.operator.process(keys, event, arrival, by_source, ids)
+        if fresh is not None:
+            self.ids.add(fresh, ids, first, self.operator.controllers)
+        staying, duplicates = self.operator.stayed, self.operator.duplicates
         self._forgotten = over = self.index.expired()
         if len(over):  # rows of an expired key precede rows of the same key's new code
             out = Released.joined([out, self.operator.forget(over)])
             turn = np.full(self.index.size, len(over))
             turn[over] = np.arange(len(over))
             self.index.forget(over)
+            self.ids.forget(over)
             out = out.take(np.argsort(turn[out.key], kind="stable"))
-        return self._emit(out, rows.select([ROW, EVENT]), staying)
+        return self._emit(out, rows.select([ROW, EVENT]), staying, duplicates)
 
     def _emit(
-        self, out: Released, fresh: pa.Table | None = None, staying: Ints = NO_CODES
+        self,
+        out: Released,
+        fresh: pa.Table | None = None,
+        staying: Ints = NO_CODES,
+        duplicates: Ints = NO_CODES,
     ) -> list[pa.Table]:
         """Return the released rows, and store the `staying` rows of the `fresh` ones."""
         self.waits += np.bincount(bins(out.wait[~out.late]), minlength=BINS)
@@ -166,7 +180,9 @@ class TableReorder(TableOperator):
             self.rows.next = first + fresh.num_rows
         if self.rows.crowded(self.operator.holds):
             self.rows.keep(self.operator.waiting.number)
-        return [] if rows is None else [_marked(rows, out.late, out.punctuation)]
+        if rows is None:
+            return []
+        return [_marked(rows, out.late, out.punctuation, np.isin(out.number, duplicates))]
 
     def _ranks(self, sources: np.ndarray) -> np.ndarray:
         """Return int64[n]: the ranks of sources sorted by their values."""
@@ -217,12 +233,15 @@ class TableReorder(TableOperator):
 
     def before_saving(self) -> None:
         self.rows.keep(self.operator.waiting.number)
+        self.ids.drop_forgotten(self.operator.controllers)
 
     def after_loading(self) -> None:
         super().after_loading()
         sources = len(self.operator.controllers)
         if len(self.seen) != sources or len(self.source_index) not in (0, sources):
             raise ValueError("the numbers of its sources and controllers differ")
+        if self.ids.seen.source.max(initial=-1) >= sources:
+            raise ValueError("its ids are of sources that it does not know")
         if len(self.since) > (self.index.size or 1):
             raise ValueError("it cannot know when keys began that it does not know")
         held = np.array_equal(self.rows.numbers, self.operator.waiting.number)
@@ -230,6 +249,9 @@ class TableReorder(TableOperator):
             raise ValueError("its rows are not those held")
 
 
-def _marked(rows: pa.Table, late: np.ndarray, punctuation: np.ndarray) -> pa.Table:
+def _marked(
+    rows: pa.Table, late: np.ndarray, punctuation: np.ndarray, duplicate: np.ndarray
+) -> pa.Table:
     times = as_times(punctuation, rows.schema.field(EVENT).type)
-    return pa.table({ROW: rows.column(ROW), "late": pa.array(late), "punctuation": times})
+    marks = {"late": pa.array(late), "punctuation": times, "duplicate": pa.array(duplicate)}
+    return pa.table({ROW: rows.column(ROW), **marks})

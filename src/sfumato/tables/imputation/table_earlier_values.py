@@ -13,14 +13,13 @@ from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import as_numbers
+from sfumato.tables.arrow import as_numbers, numbers_of
 from sfumato.tables.disorder.released import (
     ARRIVAL,
     RELEASED,
     ReleasedOperator,
     ReleasedTableConfig,
 )
-from sfumato.tables.imputation.table_imputation import numbers_of
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputed, Imputer
+from sfumato.tables.arrow import numbers_of
 from sfumato.tables.reading.user_warnings import calls_from_user
 
 IMPUTED = IMPUTATION_REASONS.index("imputed")
@@ -48,7 +49,7 @@ class ImputationSettings:
         if not columns[self.names[0]].size:
             raise ValueError(
                 f"`repository` must have at least one row with finite numbers in all of "
-                f"{', '.join(self.names)}; none of its {repository.num_rows} has"
+                f"{', '.join(self.names)}; it has no such row among {repository.num_rows}"
             )
         scaling = {name: (shift, span) for name, shift, span in self.scaling}
         given = {name: value for name, value in vars(self).items() if name != "names"}
@@ -64,12 +65,6 @@ def complete_columns(table: pa.Table, names: Sequence[str]) -> dict[str, Floats]
     matrix = matrix[np.isfinite(matrix).all(axis=1)]
     matrix = matrix[np.lexsort(matrix.T[::-1])] + 0.0  # -0.0 becomes 0.0, since they sort equally
     return {name: np.ascontiguousarray(matrix[:, a]) for a, name in enumerate(names)}
-
-
-def numbers_of(table: pa.Table, names: Sequence[str]) -> Floats:
-    """Return float64[n, D] of numeric columns, with NULL as NaN."""
-    columns = [table.column(name).cast(pa.float64(), safe=False).to_numpy() for name in names]
-    return np.ascontiguousarray(np.stack(columns, axis=1)) if columns else np.empty((0, 0))
 
 
 def impute_table(

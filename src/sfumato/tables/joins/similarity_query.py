@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,10 +13,12 @@ from sfumato.tables.imputation.imputation_arguments import ImputationArguments
 from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_join import ALTERNATIVES, SIDES, JoinTableConfig
+from sfumato.tables.joins.table_neighbours import NeighboursTableConfig
 from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
     SimilarityJoinTableConfig,
 )
+from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     MARKS,
     NUMBER_KINDS,
@@ -25,9 +27,19 @@ from sfumato.tables.reading.frame import (
     milliseconds_of,
     names,
 )
-from sfumato.tables.reading.results import NUMBER, TEXT, Field, Output, pairs_of, row_of
+from sfumato.tables.reading.results import (
+    NUMBER,
+    TEXT,
+    Field,
+    ListOf,
+    Output,
+    Struct,
+    pairs_of,
+    passed,
+    row_of,
+)
 from sfumato.tables.reading.rows import Cells, Doubles, Reading, Rule, Samples, Ties, marks_of
-from sfumato.tables.reading.user_warnings import PAIRS, SHARED_KEY, warn_of_shared
+from sfumato.tables.reading.user_warnings import PAIRS, SHARED_KEY, WINDOWS, warn_of_shared
 from sfumato.windows import JoinWindow
 
 STREAMS = ("left_stream", "right_stream")  # columns with the names of the two streams
@@ -38,6 +50,7 @@ COST_PER_TASK = 10.0
 COST_PER_OPPOSITE = 0.002
 TASKS_TO_CHOOSE = (8, 4, 2)
 MAX_TASKS = 1024
+NEGLIGIBLE_MEMBER = 1e-9  # of neighbours: probability that a tuple is still in its count window
 LEAST_USE = 0.7  # minimum ratio of a single task's work to the work of all tasks
 
 
@@ -65,7 +78,7 @@ class JoinSide:
         missing = [a for a in self.on if a not in self.attributes]
         if missing:
             raise ValueError(
-                f"`on` names {missing}, which the alternatives{of} lack; "
+                f"`on` names {missing}, which are not in the alternatives{of}; "
                 f"they have {self.attributes}"
             )
         self.points = self.on if frame.uncertain else frame.resolved(f"on{of}", self.on)
@@ -161,6 +174,7 @@ class JoinQuery:
     forget_after: str | timedelta | float | None
     tasks: int | None
     imputation: ImputationArguments | None = None
+    function: str | None = None  # in warnings; None: the join
 
     def __post_init__(self) -> None:
         self.attributes = names("on", self.on)
@@ -181,7 +195,7 @@ class JoinQuery:
         attributes, called = list(imputation.settings.attributes), imputation.function
         if set(self.attributes) != set(attributes):
             raise ValueError(
-                f"`impute` must have as `attributes` those of `on`, {self.attributes}; got "
+                f"`impute` must have the same `attributes` as `on`, {self.attributes}; got "
                 f"{attributes}: to impute others, use {called} before the join"
             )
         if self.strategy != "auto":
@@ -206,7 +220,8 @@ class JoinQuery:
             self.imputation = self.imputation.bounded(frames[0].max_alternatives)
         alone = len(frames) == 1
         for frame in frames:
-            warn_of_shared("self_join" if alone else "similarity_join", frame.shared())
+            called = self.function or ("self_join" if alone else "similarity_join")
+            warn_of_shared(called, frame.shared())
         return [
             JoinSide(self, frame, name, alone)
             for name, frame in zip(SIDES, (frames[0], frames[-1]), strict=True)
@@ -266,6 +281,11 @@ class JoinQuery:
             one_controller=side.frame.never_behind(side.orders, []),
         )
 
+    def config_neighbours(self, side: JoinSide, fewer_than: int | None) -> NeighboursTableConfig:
+        """Return the configuration of the numbers of neighbours in a frame."""
+        given = vars(self.config_alone(side)) | {"windows": tuple(map(_complete, self.windows))}
+        return NeighboursTableConfig(**given, fewer_than=fewer_than)
+
     def _common(self, side: JoinSide) -> dict[str, Any]:
         """Return the arguments shared by all configurations, from one of the sides."""
         return {
@@ -291,6 +311,23 @@ class JoinQuery:
             "on": tuple(f"on{i}" for i in range(len(self.attributes))),
             "tasks": tasks_for(self.windows, len(side.keys)) if tasks is None else tasks_of(tasks),
         }
+
+
+def _complete(window: JoinWindow) -> JoinWindow:
+    """Return the window with all tuples that may be among its newest rows."""
+    return replace(window, confidence=1.0 - NEGLIGIBLE_MEMBER)
+
+
+def neighbours_outputs(side: JoinSide, fewer_than: int | None) -> list[Output]:
+    """Return the columns of the numbers of neighbours: those of the frame, and the results."""
+    names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
+    frame, shared = side.frame, {SHARED_KEY: WINDOWS}
+    found = passed(frame, frame.columns, ROW, taken=names)
+    pairs = ListOf(Struct((Field("prob", NUMBER), Field("value", NUMBER))))
+    fields = (Field("mean", NUMBER), Field("stddev", NUMBER), Field("distribution", pairs))
+    for name, kind in zip(names, (Struct(fields), NUMBER), strict=False):
+        found.append(Output(name, (name,), kind, shared))
+    return found
 
 
 def check_streams(streams: object, kind: str) -> None:

@@ -268,7 +268,7 @@ def extent_join_job(
         missing = [a for a in attributes if a not in frame.attributes]
         if missing:
             raise ValueError(
-                f"`on` names {missing}, which the alternatives of {called} lack; they "
+                f"`on` names {missing}, which are not in the alternatives of {called}; they "
                 f"have {frame.attributes}"
             )
     values: list[tuple[str, Cells]] = [("window", Column("window"))]

@@ -12,7 +12,8 @@ from sfumato.operators.imputation.imputer import IMPUTATION_REASONS
 from sfumato.operators.joins.answers import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
-from sfumato.tables.imputation.table_imputation import numbers_of, shared_imputer
+from sfumato.tables.arrow import numbers_of
+from sfumato.tables.imputation.table_imputation import shared_imputer
 from sfumato.tables.joins.table_join import JoinTableConfig, Numbers, RowsOfSide, TableJoin
 from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore

@@ -193,21 +193,28 @@ class TableJoin(TableOperator):
             code = self.codes(known.take(pa.array(order)))
         if self.sides is None:
             self.note_order([column[order] for column in columns])
-        for number, table in zip(present, tables, strict=True):
-            places = within_side[order[side[order] == number]]
-            self.stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
+        if self.stores:
+            for number, table in zip(present, tables, strict=True):
+                places = within_side[order[side[order] == number]]
+                self.stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
         time = columns[0][order].astype(np.int64) if self.operator.timed else None
-        answers = self.join(tables, order, side[order], code, time)
+        output = self.found(tables, order, side[order], code, time)
         self._largest = max(self._largest, self.operator.largest(code))
         self.forget_expired()
-        self.counts["pairs"] += int((answers.change > 0).sum())
-        output = [self._table(answers)] if len(answers) else []
         for number, store in enumerate(self.stores):
             # Live rows are looked up only occasionally, since this takes time proportional to the
             # state.
             if store.crowded(self.operator.named_at_most(number)):
                 store.keep(self.operator.live(number))
         return output
+
+    def found(
+        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
+    ) -> list[pa.Table]:
+        """Process arrivals, as `join`; return the output."""
+        answers = self.join(tables, order, side, code, time)
+        self.counts["pairs"] += int((answers.change > 0).sum())
+        return [self._table(answers)] if len(answers) else []
 
     def released(self, tables: Sequence[pa.Table]) -> list[Numbers]:
         """Return the columns that order the release of rows with equal event times, if any."""

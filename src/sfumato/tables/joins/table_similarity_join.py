@@ -61,11 +61,12 @@ class TableSimilarityJoin(TableJoin):
 
     config: SimilarityJoinTableConfig
     operator: SimilarityJoin
+    make_operator = SimilarityJoin
 
     def __init__(self, config: SimilarityJoinTableConfig) -> None:
         super().__init__(config)
         self.kept = (ALTERNATIVES,) if config.alternatives else ()
-        self.operator = SimilarityJoin(
+        self.operator = self.make_operator(
             config.metric.dimensions(len(config.on)),
             config.metric.limit(config.within),
             config.probability,
@@ -80,10 +81,16 @@ class TableSimilarityJoin(TableJoin):
     def join(
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
     ) -> Answers:
+        return self.operator.process(self.arrivals(tables, order, side, code, time))
+
+    def arrivals(
+        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
+    ) -> Arrivals:
+        """Return arrivals for the operator, see `join`."""
         samples = [samples_of(table, self.config.on) for table in tables]
         of = SampledTuples.joined(samples).take(order)
         points = self.config.metric.points(of.points)
-        return self.operator.process(Arrivals(side, code, of.offsets, of.prob, points, time))
+        return Arrivals(side, code, of.offsets, of.prob, points, time)
 
     def rows_of_side(
         self, store: RowStore, numbers: Ints, sample: Numbers, lengths: Ints
@@ -129,7 +136,7 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
     marks_late: bool = False
 
     kind, version = "self join table", 3
-    counters = ("rows", "late", "pairs", "out_of_order", "overflow")
+    counters: ClassVar[tuple[str, ...]] = ("rows", "late", "pairs", "out_of_order", "overflow")
 
     def arrival(self, side: int = 0) -> Arrival:
         first, *others = super().arrival(side).columns

@@ -24,6 +24,7 @@ from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.state.tuple_batch import EXCESS
+from sfumato.operators.windows.calendar import FIRST_US, LAST_US
 from sfumato.tables.arrival_order import arrival_order
 from sfumato.tables.arrow import UNKNOWN, SavedTable, as_numbers, as_times
 from sfumato.tables.disorder.released import (
@@ -35,7 +36,7 @@ from sfumato.tables.disorder.released import (
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
 from sfumato.tables.row_store import RowStore
-from sfumato.tables.windows.table_windows import ARROW_TIMES, EARLIEST, LATEST, alternatives_of
+from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
 from sfumato.windows import LONGEST, Range, Rows
 
 UPCOMING = 6  # runs of a timetable to show
@@ -251,7 +252,7 @@ class TableTopK(TableOperator):
         fine &= (existence > 0.0) & (existence <= 1.0 + EXCESS)
         fine &= np.abs(time) <= LONGEST
         if self.config.time != "long":
-            fine &= (time >= EARLIEST) & (time <= LATEST - self._stays)
+            fine &= (time >= FIRST_US) & (time <= LAST_US - self._stays)
         return fine
 
     def arrange(self, rows: pa.Table) -> np.ndarray:

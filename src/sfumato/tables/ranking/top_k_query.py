@@ -61,6 +61,11 @@ class RankingQuery(WindowQuery):
         window = window_of(window)
         if not isinstance(window, Range | Rows):
             raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
+        if isinstance(window, Rows) and window.slide is not None:
+            raise ValueError(
+                "`slide` of sf.Rows is for aggregates; a ranking has the `every` of its "
+                f"queries; got {window!r}: leave `slide` out"
+            )
         by, ascending = direction(by, ascending)
         named = registered(queries, window.slide_us if isinstance(window, Range) else None)
         order, key, existence, exclusive, group = columns

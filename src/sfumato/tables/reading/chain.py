@@ -21,7 +21,7 @@ from sfumato.tables.arrow import joined
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 from sfumato.tables.reading.expressions import COMPARED
 from sfumato.tables.reading.results import at_path, relabelled
-from sfumato.tables.reading.rows import Reading
+from sfumato.tables.reading.rows import Reading, ReadRows
 from sfumato.tables.reading.validity import kind_of
 
 READ_COUNTERS = ("rows", "invalid")  # counters of each side that may have invalid rows
@@ -120,7 +120,7 @@ class ChainConfig:
     counts: bool = True
 
     kind = "chain"
-    version = 8
+    version = 9
 
     @property
     def checked(self) -> list[str]:
@@ -223,31 +223,33 @@ class Chain(Stateful):
     ) -> list[pa.Table]:
         answers: list[list[pa.Table]] = []
         for number, (step, operator) in enumerate(zip(self.config.steps, self.steps, strict=True)):
-            rows = []
+            rows, out = [], []
             for side, feed in enumerate(step.feeds):
                 of_frame = (table for frame, table in batch if frame == feed.source)
                 given = answers[feed.source] if feed.of_step else list(of_frame)
-                table = self._read(prefix(number, side), feed, given) if given else None
-                if table is not None and table.num_rows:
-                    rows.append((side, table))
+                read = self._read(prefix(number, side), feed, given) if given else None
+                if read is not None and read.rows.num_rows:
+                    rows.append((side, read.rows))
                     self.took |= not feed.of_step
-            out = operator.process(rows, now) if rows else []
+                if read is not None and read.dropped is not None:
+                    out += operator.dropped(read.dropped)
+            out = [*out, *operator.process(rows, now)] if rows else out
             out = [*out, *operator.idle(now)] if idle and step.idles else out
             out = [*out, *operator.flush()] if end else out
             answers.append([table for table in out if table.num_rows])
         return answers[-1]
 
-    def _read(self, side: str, feed: Feed, given: Sequence[pa.Table]) -> pa.Table:
+    def _read(self, side: str, feed: Feed, given: Sequence[pa.Table]) -> ReadRows:
         rows = joined(given).combine_chunks()
         if feed.reading is None:
-            return rows
+            return ReadRows(rows, rows.num_rows, {})
         read = feed.reading.read(feed.table(rows))
         if feed.checks and self.config.counts:
             self.counts[f"{side}rows"] += read.given
             self.counts[f"{side}invalid"] += sum(read.invalid.values())
             for reason, count in read.invalid.items():
                 self.reasons[side][kind_of(reason)] += count
-        return read.rows
+        return read
 
     def counters(self) -> dict[str, int]:
         found = dict(self.counts)
@@ -278,7 +280,7 @@ class Chain(Stateful):
         counts = saved.value(f"{prefix}counts")
         known = isinstance(counts, dict) and counts.keys() == self.counts.keys()
         if not known or not all(type(count) is int for count in counts.values()):
-            raise ValueError(f"its counts are not those of {list(self.counts)}: {counts!r:.200}")
+            raise ValueError(f"it must count {list(self.counts)}; got {counts!r:.200}")
         self.counts = counts
         for number, operator in enumerate(self.steps):
             operator.load_state(saved, f"{prefix}step{number}.")

@@ -128,7 +128,7 @@ def _built(node: Any) -> Any:
             return parts[1]
         case "unary":
             return Operation(parts[0].lower(), parts[1])
-        case "lacks":
+        case "is_null":
             return Operation("is null", parts[0])
         case "has":
             return Operation("not", Operation("is null", parts[0]))
@@ -299,7 +299,7 @@ def _number(value: Operand, expression: Expression) -> Operand:
     if not is_number(value.type) or pa.types.is_decimal(value.type):
         raise TypeError(
             f"`{expression}` must be of whole numbers or floating-point numbers; got {value.type}: "
-            "compute it in a column of its own before"
+            "compute it in a separate column first"
         )
     return value
 

@@ -41,6 +41,7 @@ BY_SOURCE = "sfumato.by_source"  # whether late rows have the punctuation of a s
 ROLE = "sfumato.role"  # JSON list of a column's roles (below) in a controller
 ORDERED, ARRIVED = "event_time", "arrival"
 MARKS = ("late", "punctuation")  # columns that a disorder controller adds
+DUPLICATE = "duplicate"  # column, and role, of rows with the id of an earlier row
 
 
 def controlled_by(
@@ -252,7 +253,7 @@ class Frame(ABC):
         return ALTERNATIVES in self.columns
 
     def shared(self, existence: str | None = EXISTENCE) -> str | None:
-        """Describe the rows if they may share tuples; None if no metadata says so."""
+        """Describe the rows if they may share tuples; None without such metadata."""
         if not self.uncertain:
             return self._metadata(existence).get(SHARED_KEY) if existence is not None else None
         known = (self._metadata(name).get(SHARED_KEY) for name in (ALTERNATIVES, *self.columns))
@@ -287,7 +288,7 @@ class Frame(ABC):
                 f"({', '.join(alike)}): rename or drop the others"
             )
         raise ValueError(
-            f"`{argument}` names a column `{name}` that the frame lacks; "
+            f"`{argument}` names a column `{name}` that is not in the frame; "
             f"it has {', '.join(self.columns)}{did_you_mean(name, self.columns)}"
         )
 
@@ -413,8 +414,8 @@ class Frame(ABC):
     @property
     def in_order_for(self) -> list[str]:
         """Return the keys within which rows are ordered, from an operator's metadata; else none."""
-        found = self.says("punctuation")
-        return (self.says("window") if found is None else found) or []
+        said = (self.says(name) for name in ("punctuation", "window", *self.columns))
+        return next((keys for keys in said if keys is not None), [])
 
     @property
     def is_extents(self) -> bool:
@@ -434,6 +435,11 @@ class Frame(ABC):
     def with_role(self, role: str) -> list[str]:
         """Return the columns that the controller read in a role, under their current names."""
         return [n for n in self.columns if role in json.loads(self._metadata(n).get(ROLE, "[]"))]
+
+    @property
+    def duplicates(self) -> str | None:
+        """Return the column in which a controller flags duplicates."""
+        return next(iter(self.with_role(DUPLICATE)), None)
 
     def marks_late(self, order: list[str]) -> bool:
         """Return whether a controller emits rows in this order, and flags others as late."""
@@ -494,7 +500,7 @@ class Frame(ABC):
                 f"{self.prefix}reorder put the rows in order; got `{orders[0]}`: rows do not come "
                 "in order of another column, and would be lost from their windows. Write "
                 f'order="{known[0]}" (windows of local days or hours are not offered yet: '
-                f"they are those of the event time, in UTC), {without}"
+                f"event time is in UTC), {without}"
             )
         name = self._metadata("punctuation").get(EVENT_TIME)
         raise ValueError(
@@ -529,9 +535,7 @@ def milliseconds_of(idle_timeout: str | timedelta | None) -> int | None:
 def check_keys(keys: Sequence[str]) -> None:
     """Raise ValueError if `forget_after` is given without keys."""
     if not keys:
-        raise ValueError(
-            "`forget_after` is of keys, and there is no `key`: name one, or leave it out"
-        )
+        raise ValueError("`forget_after` needs a `key`: name one, or leave `forget_after` out")
 
 
 def forget_after_of(

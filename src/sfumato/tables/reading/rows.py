@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -172,6 +173,7 @@ class Rule:
     timed : whether order0 must be a time within 2**60 microseconds of 1970
     bounds : of attributes, as for `why_invalid`
     unless_late : whether rows flagged late may be invalid
+    duplicate : the column of flags of rows that are not read, and not counted; None: none
     without_order : the reason why a row has no order, if it is not a NULL column
     max_alternatives : bound on the alternatives per row; None: the bound of tables in memory
     """
@@ -185,6 +187,7 @@ class Rule:
     timed: bool = False
     bounds: Bounds = ()
     unless_late: bool = False
+    duplicate: str | None = None
     without_order: str = ""
     max_alternatives: int | None = None
 
@@ -200,7 +203,7 @@ class Rule:
             existence = self.existence if self.existence in frame.columns else None
             plain = [] if frame.uncertain else self.attributes
             found = [*Probabilities(existence).names(frame), *plain, *found]
-        return found
+        return found if self.duplicate is None else [*found, self.duplicate]
 
     def check_table(self, tuples: Tuples) -> Reasons:
         """Return the reasons found in the columns of the table."""
@@ -242,11 +245,13 @@ class ReadRows:
     """Rows for an operator.
 
     given : number of rows before    invalid : number of dropped rows, by reason
+    dropped : `row`, the keys and `reason` ("invalid", "absent") of dropped rows, if requested
     """
 
     rows: pa.Table
     given: int
     invalid: Mapping[str, int]
+    dropped: pa.Table | None = None
 
 
 @dataclass(frozen=True)
@@ -257,6 +262,7 @@ class Reading:
     order, key : the columns that become order0.., key0..
     values : other values that the operator reads: (fixed name, cells)
     tie : the order of simultaneous rows; None: the operator accepts rows in any order
+    keeps_dropped : whether the operator gets the dropped rows too, see `TableOperator.dropped`
     """
 
     passed: tuple[str, ...]
@@ -265,6 +271,7 @@ class Reading:
     values: tuple[tuple[str, Cells], ...] = ()
     rule: Rule = field(default_factory=Rule)
     tie: Cells | None = field(default_factory=Ties)
+    keeps_dropped: bool = False
 
     def columns(self, frame: Frame) -> list[str]:
         """Return the columns of the frame that are read, each once."""
@@ -284,22 +291,38 @@ class Reading:
 
     def read(self, table: pa.Table) -> ReadRows:
         """Return the rows under fixed names, without invalid rows."""
+        if self.rule.duplicate is not None:
+            flags = pc.fill_null(as_array(table.column(self.rule.duplicate)), False)
+            table = table.filter(pc.invert(flags))
         given, tuples = table.num_rows, Tuples(table)
         wrong = self.rule.check_table(tuples)
         counts = self._left_out(table, wrong)
-        out = wrong.invalid if counts else None
+        out, dropped = wrong.invalid if counts else None, []
         if self.rule.probabilities:
             absent = tuples.absent(self.rule.existence)
             out = absent if out is None else out | absent
         if out is not None and out.any():
+            if self.keeps_dropped:
+                dropped.append(self._dropped(table.filter(pa.array(out)), wrong.invalid[out]))
             tuples = Tuples(table.filter(pa.array(~out)))
         rows = self._projected(tuples)
         wrong = self.rule.check_rows(rows)
         left_out = self._left_out(tuples.table, wrong)
         if left_out:
+            if self.keeps_dropped:
+                left = tuples.table.filter(pa.array(wrong.invalid))
+                dropped.append(self._dropped(left, np.ones(left.num_rows, np.bool_)))
             rows = rows.filter(pa.array(~wrong.invalid))
             counts = {of: counts.get(of, 0) + left_out.get(of, 0) for of in {**counts, **left_out}}
-        return ReadRows(rows, given, counts)
+        return ReadRows(rows, given, counts, pa.concat_tables(dropped) if dropped else None)
+
+    def _dropped(self, table: pa.Table, invalid: np.ndarray) -> pa.Table:
+        reasons = pa.array(np.where(invalid, "invalid", "absent"), pa.string())
+        return pa.table(self._passed(table) | {"reason": reasons})
+
+    def _passed(self, table: pa.Table) -> dict[str, Any]:
+        row = _struct([table.column(name) for name in self.passed], table.num_rows)
+        return {ROW: row} | {f"key{i}": table.column(name) for i, name in enumerate(self.key)}
 
     def _left_out(self, table: pa.Table, wrong: Reasons) -> dict[str, int]:
         """Count the dropped rows by reason; removes the other rows from `wrong`."""
@@ -312,9 +335,8 @@ class Reading:
 
     def _projected(self, tuples: Tuples) -> pa.Table:
         table = tuples.table
-        columns = {ROW: _struct([table.column(name) for name in self.passed], table.num_rows)}
-        for fixed, names in (("order", self.order), ("key", self.key)):
-            columns |= {f"{fixed}{i}": table.column(name) for i, name in enumerate(names)}
+        columns = self._passed(table)
+        columns |= {f"order{i}": table.column(name) for i, name in enumerate(self.order)}
         columns |= {fixed: cells.of(tuples) for fixed, cells in self.values}
         if self.tie is not None:
             columns[TIE] = self.tie.of(tuples)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,7 @@ from sfumato.tables.reading.expressions import (
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths_of
 
 ALTERNATIVES = "alternatives"
+PRUNED, CONFLICT = "pruned", "conflict"  # columns that `prune` and `fuse` add
 WANTED_PROB = "`prob` must be a column of lists of numbers; of a map write F.map_values(m)"
 _OF_A_MAP = "of a map alternatives(F.map_keys(m), F.map_values(m))"
 
@@ -67,6 +68,31 @@ def attributes_in(schema: pa.Schema) -> list[str]:
             f"{kind}: make it with sf.alternatives"
         )
     return [name for name in names if name != "prob"]
+
+
+def common_attributes(kinds: Mapping[str, Mapping[str, str] | None]) -> list[str]:
+    """Return the attributes that columns of alternatives share.
+
+    kinds : per column the types of the fields of its structs, None if it has no lists of structs
+    Raises TypeError for a column without alternatives, or with other attributes than the first.
+    """
+    first, *_ = kinds
+    for column, fields in kinds.items():
+        if fields is None or "prob" not in fields or len(fields) < 2:
+            raise TypeError(
+                f"`measurements`: column `{column}` must be of alternatives, list<struct<prob: "
+                "double, ATTR, ...>>: make it with sf.alternatives or sf.samples"
+            )
+        if {**fields, "prob": ""} != {**(kinds[first] or {}), "prob": ""}:
+            one, other = (
+                ", ".join(f"{n}: {of}" for n, of in each.items() if n != "prob")
+                for each in (kinds[first] or {}, fields)
+            )
+            raise TypeError(
+                f"`measurements` must have the same attributes of the same types; `{first}` has "
+                f"{one} and `{column}` has {other}: rename or cast them"
+            )
+    return [name for name in kinds[first] or () if name != "prob"]
 
 
 class Tuples:
@@ -134,7 +160,7 @@ class Tuples:
         return evaluate(expression, self.cells, len(self.owner))
 
     def cells(self, name: ColumnRef) -> pa.Array:
-        """Return an attribute, or else a column of the rows, for every alternative."""
+        """Return an attribute, or a column of the rows, for every alternative."""
         attribute = find_name(name.parts[0], self.attributes)
         if attribute is not None:
             return field_at(self.fields[attribute], name, 1)

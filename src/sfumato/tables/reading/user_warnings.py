@@ -13,6 +13,7 @@ SHARED_KEY = "sfumato.shared"
 PAIRS = "pairs of a join"
 RANKED = "answers of a ranking"
 WINDOWS = "answers of overlapping windows"
+RESAMPLED = "points of a resampling"
 
 
 class IndependenceWarning(UserWarning):

@@ -13,6 +13,7 @@ from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import EXCESS, ROUNDED
 from sfumato.operators.arrays import Bools
 from sfumato.tables.arrow import as_array
+from sfumato.tables.reading.frame import Frame, names
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
@@ -92,12 +93,6 @@ def why_invalid(
     columns, reasons = tuples.table, Reasons(tuples.table.num_rows)
     if tuples.uncertain:
         wanted = tuples.attributes if attributes is None else attributes
-        for name in wanted:
-            if name not in tuples.attributes:
-                raise ValueError(
-                    f"`attributes` names `{name}`, which the alternatives lack; they have "
-                    f"{tuples.attributes}{did_you_mean(name, tuples.attributes)}"
-                )
         bound = alternatives_bound_in_memory() if max_alternatives is None else max_alternatives
         _add_of_alternatives(tuples, wanted, bounds, reasons, bound)
         return reasons
@@ -109,6 +104,44 @@ def why_invalid(
     for name, most, text in bounds:
         reasons.add(_beyond(as_array(columns.column(name)), most), text)
     return reasons
+
+
+def why_emptied(
+    table: pa.Table, attributes: Sequence[str], kept: Bools, max_alternatives: int | None = None
+) -> Reasons:
+    """Return the errors in rows after a condition on attributes.
+
+    kept : bool[n], whether alternatives of a row satisfy the condition; NULL in the
+        other alternatives of such a row is allowed
+    """
+    tuples = Tuples(table)
+    reasons = why_invalid(tuples, [], max_alternatives=max_alternatives)
+    for name in attributes:
+        values = tuples.fields[name]
+        if is_number(values.type):
+            given = values.is_valid().to_numpy(zero_copy_only=False)
+            infinite = np.zeros(table.num_rows, np.bool_)
+            infinite[tuples.owner[given & _missing(values)]] = True
+            reasons.add(infinite, no_attribute(name))
+    emptied = why_invalid(tuples, attributes, max_alternatives=max_alternatives)
+    for i, text in enumerate(emptied.texts):
+        reasons.add((emptied.number == i) & ~kept, text)
+    return reasons
+
+
+def checked_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> list[str] | None:
+    """Return the attributes or value columns named by an argument. Raises for unknown names."""
+    wanted = names("attributes", attributes)
+    frame.require_tuples()
+    if not frame.uncertain:
+        return frame.resolved("attributes", wanted)
+    for name in wanted:
+        if name not in frame.attributes:
+            raise ValueError(
+                f"`attributes` names `{name}`, which is not in the alternatives; they have "
+                f"{frame.attributes}{did_you_mean(name, frame.attributes)}"
+            )
+    return None if attributes is None else wanted
 
 
 def require_order(order: object) -> None:

@@ -1,4 +1,4 @@
-"""Aggregates over extents of event time, over Arrow tables."""
+"""Aggregates over extents and sessions of event time, over Arrow tables."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from sfumato.operators.arrays import longer
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import checked_aggregates
 from sfumato.operators.state.declared import Array, Part
+from sfumato.operators.windows.calendar import FIRST_US, LAST_US, Calendar
 from sfumato.operators.windows.extent_aggregate import MAX_TIME_US, ExtentAggregate, Extents
-from sfumato.tables.arrow import as_numbers, as_times, fields_of
+from sfumato.operators.windows.session_aggregate import SessionAggregate
+from sfumato.tables.arrow import UNKNOWN, as_numbers, as_times, fields_of
 from sfumato.tables.disorder.released import (
     ReleasedOperator,
     ReleasedTableConfig,
@@ -25,13 +27,13 @@ from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.table_windows import (
     ARROW_TIMES,
-    EARLIEST,
-    LATEST,
     WindowTableConfig,
     alternatives_of,
 )
-from sfumato.windows import Range
+from sfumato.windows import Range, Session
 
+REASONS = np.array(["", "", "late", "outside", "absent"])  # of a verdict's rows to be in no extent
+FIRST_MONDAY = 4  # days after 1970-01-01
 MIN_FORGOTTEN = 1024  # minimum number of keys before some are forgotten
 
 
@@ -41,13 +43,15 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
 
     by_source : whether late rows have the punctuation of a source, see `LateRowBuffer`
     members : whether the rows of extents are emitted, with the results of each extent
+    missed : whether rows that are in no extent are emitted, each as the struct `missed`
     time : the type of the order: "timestamp", "timestamp_ntz" or "long"
     key_names : names of the columns key0.. in the answers
     """
 
-    window: Range
+    window: Range | Session
     by_source: bool = False
     members: bool = False
+    missed: bool = False
     time: str = "long"
     key_names: tuple[str, ...] = ()
 
@@ -67,12 +71,12 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
 
 
 class TableExtents(ReleasedOperator):
-    """Extents of event time, for the keys of one bucket.
+    """Extents or sessions of event time, for the keys of one bucket.
 
-    Tables have the columns row (a struct that is emitted with members), prob, value0.. (lists of
-    one length per row), order0 (the event time), key0.., __tie and, with a scope, late and
-    punctuation. Answers have the keys (or the fields of `row`), window, held, punctuation, late and
-    the results.
+    Tables have the columns row (a struct that is emitted with members or if missed), prob,
+    value0.. (lists of one length per row), order0 (the event time), key0.., __tie and, with a
+    scope, late and punctuation. Answers have the keys (or the fields of `row`), window, held,
+    punctuation, late, the results and, if requested, missed.
     """
 
     config: ExtentTableConfig
@@ -88,41 +92,59 @@ class TableExtents(ReleasedOperator):
         self.scopes = KeyIndex()
         self._many = MIN_FORGOTTEN  # number of keys that triggers the next forgetting
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
-        self.operator = ExtentAggregate(
-            config.window.length_us, config.window.slide_us, config.aggregates,
-            empty=config.window.empty, members=config.members, attributes=config.attributes,
-            **config.options,
-        )  # fmt: skip
-        self.rows = RowStore()  # rows of members, by the operator's numbers
+        self.calendar: Calendar | None = None
+        window, common = config.window, dict[str, Any](config.options)
+        common |= {"members": config.members, "attributes": config.attributes}
+        self.operator: ExtentAggregate | SessionAggregate
+        if isinstance(window, Session):
+            bounds = window.gap_us, window.max_length_us
+            self.operator = SessionAggregate(*bounds, config.aggregates, **common)
+        else:
+            self.calendar, lengths = _grid_of(window)
+            common["empty"] = window.empty
+            self.operator = ExtentAggregate(*lengths, config.aggregates, **common)
+        self.rows = RowStore()  # rows of members, by the operator's numbers; if missed, their type
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         known = super().usable(rows)
         time = as_numbers(rows.column("order0").filter(pa.array(known)))
         fine = (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
-        if self.config.time != "long":
-            window, inside = self.config.window, time[fine]
-            begin = (inside // window.slide_us + 1) * window.slide_us - window.length_us
-            end = (inside + window.length_us) // window.slide_us * window.slide_us
-            fine[fine] = (begin >= EARLIEST) & (end <= LATEST)
+        if self.calendar is not None:
+            fine &= (time >= FIRST_US) & (time <= LAST_US)
+        if self.config.time != "long" or self.calendar is not None:
+            begin, end = self._bounds(self._positions(time[fine]))
+            first, last = self._positions(np.array([FIRST_US, LAST_US]))
+            fine[fine] = (begin >= first) & (end <= last)
         known[known] = fine
         return known
+
+    def _bounds(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first start and the last end of the extents that contain rows."""
+        if isinstance(self.config.window, Session):
+            return positions, positions + self.config.window.gap_us
+        length, slide = self.operator.length, self.operator.slide  # type: ignore[union-attr]
+        begin = (positions // slide + 1) * slide - length
+        return begin, (positions + length) // slide * slide
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         group = scope = self.codes(rows)
         punctuation, late = None, None
         if self.config.scope is not None:
             scope = self._scope(rows) if self.config.shared else group
-            punctuation, late = punctuations_of(rows), lateness_of(rows)
+            punctuation, late = self._positions(punctuations_of(rows)), lateness_of(rows)
         self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
         self.seen[scope] = now
         batch = alternatives_of(rows, self.config.attributes)
-        time = as_numbers(rows.column("order0"))
+        time = self._positions(as_numbers(rows.column("order0")))
         before = self.operator.counters["out_of_order"]
         extents = self.operator.process(group, time, punctuation, late, *batch, scope=scope)
         self.require_one_controller(self.operator.counters["out_of_order"] - before)
         if self.config.members:
             self.rows.append(pa.table(fields_of(rows.column(ROW))))
-        tables = self._tables(extents)
+        tables = []
+        if self.config.missed:
+            tables = self._missed(rows, REASONS[self.operator.verdicts])
+        tables += self._tables(extents)
         over = self.index.expired()
         if len(over):
             tables += self._tables(self.operator.close(over))
@@ -130,6 +152,13 @@ class TableExtents(ReleasedOperator):
         if self.config.members:
             self.rows.forget(self.operator.numbers)
         return tables
+
+    def invalid(self, rows: pa.Table) -> list[pa.Table]:
+        super().invalid(rows)
+        return self._missed(rows, np.full(rows.num_rows, "invalid")) if self.config.missed else []
+
+    def dropped(self, rows: pa.Table) -> list[pa.Table]:
+        return self._missed(rows, rows.column("reason").to_numpy(zero_copy_only=False))
 
     def forget_expired(self) -> None:
         """Forget keys whose extents have all been emitted; no answer changes.
@@ -181,19 +210,12 @@ class TableExtents(ReleasedOperator):
     def _tables(self, extents: Extents) -> list[pa.Table]:
         if not len(extents):
             return []
-        kind = ARROW_TIMES[self.config.time]
-        answers: dict[str, Any] = {
-            "window": pa.StructArray.from_arrays(
-                [as_times(extents.start, kind), as_times(extents.end, kind)], ["start", "end"]
-            ),
-            "held": pa.array(extents.held),
-            "punctuation": as_times(extents.punctuation, kind),
-            "late": pa.array(extents.late),
-            **self.config.result_columns(extents.results),
-        }
+        answers = self._answers(extents)
         if not self.config.members:
             names = enumerate(self.config.key_names)
             keys = {name: self.index.take(extents.group, i) for i, name in names}
+            if self.config.missed:
+                keys |= {"missed": pa.nulls(len(extents), self._missed_type())}
             return [pa.table(keys | answers)]
         assert extents.members is not None
         assert extents.offsets is not None
@@ -201,3 +223,55 @@ class TableExtents(ReleasedOperator):
         of = pa.array(np.repeat(np.arange(len(extents)), np.diff(extents.offsets)))
         repeated = {name: column.take(of) for name, column in answers.items()}
         return [pa.table({name: found.column(name) for name in found.column_names} | repeated)]
+
+    def _answers(self, extents: Extents) -> dict[str, Any]:
+        kind = ARROW_TIMES[self.config.time]
+        given = (extents.start, extents.end, extents.punctuation)
+        start, end, punctuation = (as_times(self._times(of), kind) for of in given)
+        return {
+            "window": pa.StructArray.from_arrays([start, end], ["start", "end"]),
+            "held": pa.array(extents.held),
+            "punctuation": punctuation,
+            "late": pa.array(extents.late),
+            **self.config.result_columns(extents.results),
+        }
+
+    def _positions(self, times: np.ndarray) -> np.ndarray:
+        """Return the times as the operator reads them: unchanged, or positions in the calendar."""
+        if self.calendar is None:
+            return times
+        known, positions = times != UNKNOWN, times.copy()
+        positions[known] = self.calendar.positions(np.clip(times[known], FIRST_US, LAST_US))
+        return positions
+
+    def _times(self, positions: np.ndarray) -> np.ndarray:
+        return positions if self.calendar is None else self.calendar.times(positions)
+
+    def _missed(self, rows: pa.Table, reasons: np.ndarray) -> list[pa.Table]:
+        """Return the rows that have a reason, with NULL results."""
+        self.rows.append(pa.table(fields_of(rows.column(ROW))).slice(0, 0))
+        rows, reasons = rows.filter(pa.array(reasons != "")), reasons[reasons != ""]
+        if not rows.num_rows:
+            return []
+        cells = fields_of(rows.column(ROW)) | {"reason": pa.array(reasons, pa.string())}
+        names = enumerate(self.config.key_names)
+        columns: dict[str, Any] = {name: rows.column(f"key{i}") for i, name in names}
+        columns["missed"] = pa.StructArray.from_arrays([*cells.values()], [*cells])
+        nothing = self._answers(self.operator.idle(np.empty(0, np.int64)))
+        nulls = {name: pa.nulls(rows.num_rows, column.type) for name, column in nothing.items()}
+        return [pa.table(columns | nulls)]
+
+    def _missed_type(self) -> pa.DataType:
+        assert self.rows.empty is not None
+        return pa.struct([*self.rows.empty.schema, pa.field("reason", pa.string())])
+
+
+def _grid_of(window: Range) -> tuple[Calendar | None, tuple[int, int]]:
+    """Return the calendar of a window, or None, and its length and slide as the operator reads
+    them."""
+    if window.calendar_unit is None:
+        return None, (window.length_us, window.slide_us)
+    origin = FIRST_MONDAY if window.in_weeks else 0
+    calendar = Calendar(window.calendar_unit, window.zone or "UTC", origin)
+    length, slide = window.calendar_units
+    return calendar, (length * calendar.span, slide * calendar.span)

@@ -28,8 +28,6 @@ ARROW_TIMES = {
     "timestamp_ntz": pa.timestamp("us"),
     "long": pa.int64(),
 }
-# 0001-01-02 and 9999-12-31, in UTC: Python and pandas can display these in any time zone.
-EARLIEST, LATEST = -62_135_510_400_000_000, 253_402_214_400_000_000
 
 
 def alternatives_of(rows: pa.Table, attributes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -207,8 +205,13 @@ class TableRowWindow(TableOperator):
             self._note_keys(codes, as_numbers(rows.column("order0")))
         found = self.operator.process(codes, *batch)
         self._largest = max(self._largest, int(found.held.max(initial=0)))
-        columns = fields_of(rows.column(ROW)) | {"held": pa.array(found.held)}
-        return [pa.table(columns | self.config.result_columns(found.results))]
+        row, held, results, window = rows.column(ROW), found.held, found.results, self.config.window
+        if isinstance(window, Rows) and window.slide is not None:
+            kept = np.flatnonzero(found.numbers % window.slide == 0)
+            row, held = row.take(pa.array(kept)), held[kept]
+            results = [measured.take(kept) for measured in results]
+        columns = fields_of(row) | {"held": pa.array(held)}
+        return [pa.table(columns | self.config.result_columns(results))]
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
         if not self.config.controlled:

@@ -18,15 +18,25 @@ from sfumato.tables.reading.frame import (
     controlled_by,
     forget_after_of,
 )
-from sfumato.tables.reading.results import NUMBER, WHOLE, Field, ListOf, Output, Struct, passed
+from sfumato.tables.reading.results import (
+    NUMBER,
+    TEXT,
+    WHOLE,
+    Field,
+    ListOf,
+    Output,
+    Struct,
+    passed,
+)
 from sfumato.tables.reading.rows import Cells, Column, Probabilities, Reading, Rule, Ties, marks_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import SHARED_KEY, WINDOWS, warn_of_digits, warn_of_shared
 from sfumato.tables.scope import check_order, scope_of
 from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig, quantile_name
-from sfumato.windows import Delta, Range, Rows
+from sfumato.windows import Delta, Range, Rows, Session
 
+TIMED = (Range, Session)  # windows of event time
 CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
 HINTS = {  # names of functions in other libraries
@@ -111,6 +121,7 @@ class WindowQuery:
 
     wanted : the aggregates    others : as for `window_aggregate`
     by_extent : rows are tuples per extent that may contain them, and `order` is in the extent
+    missed : whether rows that are in no extent are emitted too
     """
 
     called: ClassVar[str] = "window_aggregate"  # the function's name in messages
@@ -118,26 +129,29 @@ class WindowQuery:
 
     frame: Frame
     wanted: list[AggregateSpec]
-    window: Rows | Range | Delta
+    window: Rows | Range | Delta | Session
     order: str | Sequence[str]
     key: str | Sequence[str] | None
     existence: str | None
     distribution: int | None
     by_extent: bool = field(default=False, kw_only=True)
+    missed: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         frame = self.frame
         frame.require_late()
         frame.require_tuples(self.existence)
-        if not isinstance(self.window, Range):
+        if not self.timed:
             frame.require_described()
         for text, argument in self.arguments.items():
             frame.expressions.check(argument, text)
         if self.existence is not None:
             frame.require_numbers("existence", [frame.one("existence", self.existence)])
         object.__setattr__(self, "wanted", [self._of_numbers(w) for w in self.wanted])
-        if not isinstance(self.window, Rows | Range | Delta):
-            raise TypeError(f"`window` must be sf.Rows, sf.Range or sf.Delta; got {self.window!r}")
+        if not isinstance(self.window, Rows | Range | Delta | Session):
+            raise TypeError(
+                f"`window` must be sf.Rows, sf.Range, sf.Session or sf.Delta; got {self.window!r}"
+            )
         if isinstance(self.window, Rows) and self.window.within is not None:
             raise ValueError(
                 "`within` of sf.Rows is for joins: write window=sf.Rows(500) for the newest rows, "
@@ -153,10 +167,14 @@ class WindowQuery:
         frame.require_orders("order", self.orders)
         if not self.by_extent:
             frame.require_event_time("order", self.orders)
-        if isinstance(self.window, Range):
+        if self.timed:
             self._check_time()
         if isinstance(self.window, Delta) and self.window.on not in frame.attributes:
             frame.one("window.on", self.window.on)
+        if not isinstance(self.missed, bool):
+            raise TypeError(f"`missed` must be True or False; got {self.missed!r}")
+        if self.missed:
+            self._check_missed()
         self._check_results(with_rows=False)
         warn_of_shared(self.called, self.shared)
 
@@ -189,16 +207,39 @@ class WindowQuery:
             warn_of_digits(argument, w.expression, digits)
         return w
 
+    @property
+    def timed(self) -> bool:
+        """Return whether the window is one of event time."""
+        return isinstance(self.window, TIMED)
+
     def _check_time(self) -> None:
+        kind = type(self.window).__name__
         if len(self.orders) != 1:
             raise ValueError(
-                f"`order` must be the one column of the event time for sf.Range; got {self.orders}"
+                f"`order` must be the one column of the event time for sf.{kind}; got {self.orders}"
             )
-        self.frame.require_time("order", self.orders[0], " for sf.Range")
+        self.frame.require_time("order", self.orders[0], f" for sf.{kind}")
+        zone = self.window.zone if isinstance(self.window, Range) else None
+        if self.time == "timestamp_ntz" and zone not in (None, "UTC"):
+            raise ValueError(
+                f"`order` must be a timestamp with a time zone, as `zone` of the window is {zone}; "
+                f"`{self.orders[0]}` has none: say which instants it means, as with "
+                "dt.tz_localize of pandas or CAST(... AS TIMESTAMP) of Spark"
+            )
         if self.controlled:
             assert self.scope is not None  # guaranteed by the check above
         elif self.frame.streams:  # static frames are sorted completely
             check_order(self.keys, self.frame.in_order_for)
+
+    def _check_missed(self) -> None:
+        if not self.timed:
+            raise ValueError(
+                "`missed` is for windows of time: write window=sf.Range(...) or sf.Session(...); "
+                f"got {self.window!r}"
+            )
+        if self.by_extent:
+            raise ValueError("`missed` needs certain event times, and `order` is uncertain")
+        self.frame.require_free(["reason"])
 
     def _check_results(self, with_rows: bool) -> None:
         """Raise ValueError for a result with the name of another column of the answers."""
@@ -248,12 +289,12 @@ class WindowQuery:
     @cached_property
     def controlled(self) -> bool:
         """Return whether extents are completed by the punctuations of a controller."""
-        return isinstance(self.window, Range) and self.frame.has_punctuations
+        return self.timed and self.frame.has_punctuations
 
     @cached_property
     def marks_late(self) -> bool:
         """Return whether a window of rows drops the rows flagged late by a controller."""
-        return not isinstance(self.window, Range) and self.frame.marks_late(self.orders)
+        return not self.timed and self.frame.marks_late(self.orders)
 
     @property
     def others(self) -> dict[str, str]:
@@ -274,7 +315,7 @@ class WindowQuery:
     @property
     def one_controller(self) -> bool:
         """Return whether rows out of order are an error; false with a timeout (by the clock)."""
-        timeout = self.window.idle_timeout_us if isinstance(self.window, Range) else None
+        timeout = self.window.idle_timeout_us if isinstance(self.window, TIMED) else None
         return timeout is None and self.frame.never_behind(self.orders, self.keys)
 
     @cached_property
@@ -291,10 +332,12 @@ class WindowQuery:
     # ---- inputs of the operator
 
     def emits_rows(self, with_rows: bool) -> bool:
-        return with_rows or not isinstance(self.window, Range)
+        return with_rows or not self.timed
 
     def row(self, with_rows: bool) -> list[str]:
         """Return the columns that are emitted with each row."""
+        if self.missed:
+            return [*self.frame.columns]
         dropped = {ALTERNATIVES} if not with_rows else {*MARKS, "window", "held"}
         return [name for name in self.frame.columns if name not in dropped]
 
@@ -338,10 +381,12 @@ class WindowQuery:
             scored=self.scored,
             without_order=without_order,
             max_alternatives=self.frame.max_alternatives,
+            duplicate=self.frame.duplicates if self.controlled else None,
         )
-        carried = self.row(with_rows) if self.emits_rows(with_rows) else []
+        carried = self.row(with_rows) if self.missed or self.emits_rows(with_rows) else []
         passed, orders, keys = map(tuple, (carried, self.orders, self.keys))
-        return Reading(passed, orders, keys, tuple(values), rule, Ties(self.frame.tied))
+        tie = Ties(self.frame.tied)
+        return Reading(passed, orders, keys, tuple(values), rule, tie, self.missed)
 
     # ---- the columns of the result
 
@@ -349,7 +394,8 @@ class WindowQuery:
     def added(self) -> list[str]:
         """Return the columns of the answers other than rows and results."""
         of_extents = ["window", "held", "punctuation", "late"]
-        return of_extents if isinstance(self.window, Range) else ["held"]
+        of_extents += ["missed"] if self.missed else []
+        return of_extents if self.timed else ["held"]
 
     def outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
         time = self.time_type
@@ -365,13 +411,17 @@ class WindowQuery:
         for i, w in enumerate(self.wanted):
             kind, cast = self._plain(w)[1:] if settings.kinds else (self._struct(settings), None)
             found.append(Output(w.name, (f"result{i}",), kind, of_results, cast=cast))
+        if self.missed:
+            names = enumerate(self.row(False))
+            parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in names]
+            found.append(Output("missed", ("missed",), Struct((*parts, Field("reason", TEXT)))))
         return found
 
     def _sharing(self) -> dict[str, str]:
         """Return metadata of the results: whether answers may share uncertain tuples."""
         if self.certain:
             return {}
-        apart = isinstance(self.window, Range) and self.window.slide_us >= self.window.length_us
+        apart = self.timed and not (isinstance(self.window, Range) and self.window.overlaps)
         rows = self.shared if apart else WINDOWS
         return {} if rows is None else {SHARED_KEY: rows}
 
@@ -419,8 +469,13 @@ class WindowQuery:
         plain = self.certain and not structs
         if plain:
             self._refuse_uncertain(quantiles)
-        if with_rows and not isinstance(window, Range):
-            raise ValueError("`with_rows` gives the rows of extents: write window=sf.Range(...)")
+        if with_rows and not self.timed:
+            raise ValueError(
+                "`with_rows` gives the rows of windows of time: write window=sf.Range(...) or "
+                "sf.Session(...)"
+            )
+        if with_rows and self.missed:
+            raise ValueError("`missed` and `with_rows` exclude each other: leave one of them out")
         if with_rows:
             self._check_results(with_rows=True)
         common: dict[str, Any] = {
@@ -438,11 +493,12 @@ class WindowQuery:
             "quantiles": tuple(float(q) for q in quantiles),
             **laws,
         }
-        if isinstance(window, Range):
+        if isinstance(window, TIMED):
             return ExtentTableConfig(
                 window=window,
                 scope=self.scope,
                 members=with_rows,
+                missed=self.missed,
                 time=self.time,
                 by_source=self.controlled and self.frame.by_source,
                 key_names=tuple(f"key{i}" for i in range(len(self.keys))),

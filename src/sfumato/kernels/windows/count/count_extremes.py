@@ -39,7 +39,7 @@ from sfumato.kernels.tolerances import (
     UNLIKELY_EXPONENT,
 )
 
-SPARE = 64
+EXTRA_MARKS = 64
 
 # Candidates 0 ... size - 1 in order of arrival, their sorted `outcomes`, at most `limit`; `want`,
 # the least number of them to choose. low, high : where F is neither 0 nor 1
@@ -242,7 +242,7 @@ def _build(state, tuples, existence, head, mid, w, choose):
     for a in range(offsets[head if choose else begin], offsets[until]):
         found += state.sign * tuples.value[a] >= reals.floor
     if choose:
-        marks.limit = 2 * found + SPARE + offsets[mid + 1] - offsets[mid]
+        marks.limit = 2 * found + EXTRA_MARKS + offsets[mid + 1] - offsets[mid]
     room = max(marks.limit, found)
     state = ExtremesState(
         state.sign, state.front, state.saved, with_room(state.places, room),

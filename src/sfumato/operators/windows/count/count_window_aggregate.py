@@ -166,21 +166,26 @@ class CountWindowAggregate(Operator):
         group_of, batch = self._checked(codes, offsets, prob, values)
         n = group_of.size
         if not n:
-            return WindowAnswers(group_of, [self.options.nothing() for _ in self.aggregates])
+            nothing = [self.options.nothing() for _ in self.aggregates]
+            return WindowAnswers(group_of, nothing, group_of)
         order, starts, present = grouped(group_of)
         slots = self.store.slots(present.tolist())
         groups = self.store.join(slots, batch, order, starts)
         heads, measured = self._move(slots, groups, present.tolist())
         self.store.keep(slots, groups, heads[starts[1:] - 1])
-        before = np.diff(groups.begin) - np.diff(starts)
-        held = np.repeat(before - starts[:-1], np.diff(starts)) + np.arange(n) + 1 - heads
-        back = np.empty(n, np.int64)
-        back[order] = np.arange(n)
-        results = {of: result.take(back) for of, result in measured.items()}
-        return WindowAnswers(held[back], [results[of] for of in self.aggregates])
+        sizes = np.diff(starts)
+        before = groups.first + np.diff(groups.begin) - sizes
+        numbers = np.repeat(before - starts[:-1], sizes) + np.arange(n) + 1
+        held = numbers - np.repeat(groups.first, sizes) - heads
+        if present.size > 1:  # else the tuples are in order
+            back = np.empty(n, np.int64)
+            back[order] = np.arange(n)
+            held, numbers = held[back], numbers[back]
+            measured = {of: result.take(back) for of, result in measured.items()}
+        return WindowAnswers(held, [measured[of] for of in self.aggregates], numbers)
 
     def forget(self, codes: npt.ArrayLike) -> None:
-        """Delete groups that receive no more tuples; unknown ones are ignored."""
+        """Delete groups whose input has ended; unknown ones are ignored."""
         self.store.forget(codes)
         for code in np.asarray(codes).tolist():
             self._bytes -= self._works.pop(code, self._scratch).size

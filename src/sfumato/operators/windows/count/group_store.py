@@ -13,6 +13,7 @@ from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.state.tuple_batch import check_held
 
 MOST_OUTCOMES = 2**40  # candidates for an extreme
+SPARE = 1024  # additional tuples, so that the arrays of a few groups are not moved at every call
 NO_TUPLES = np.empty(0, np.int64)
 
 
@@ -153,9 +154,9 @@ class GroupStore(Stateful):
         self.memo = np.full((len(memo), room), -1)
         self.numbers = np.zeros((len(numbers), room, 3))
         self.memo[:, : held.size], self.numbers[:, : held.size] = memo, numbers
-        wide = (tuples[1].size + m) * 3 // 2
+        wide = (tuples[1].size + m) * 3 // 2 + SPARE
         self._tuples = PackedTuples(
-            moved(tuples[0], (self._used + n) * 3 // 2 + 1), moved(tuples[1], wide),
+            moved(tuples[0], (self._used + n) * 3 // 2 + SPARE), moved(tuples[1], wide),
             moved(tuples[2], wide),
         )  # fmt: skip
 

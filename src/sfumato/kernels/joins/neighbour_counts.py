@@ -1,0 +1,177 @@
+"""The distribution of the number of near tuples in the opposite window, for each arrival."""
+
+import numpy as np
+
+from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
+from sfumato.kernels.joins.match_probability import limit_of, widest_reach
+from sfumato.kernels.joins.regions import ball_of
+from sfumato.kernels.joins.similarity_index import filter_regions
+from sfumato.kernels.joins.tuple_store import padded, widest_window
+from sfumato.kernels.signals import after_signals
+
+NEGLIGIBLE_NEIGHBOURS = 1e-15  # counts of a lower probability are left out
+NEGLIGIBLE_ROW = 1e-20  # numbers of newer existing tuples of a lower probability are left out
+
+
+@lean
+def _near_mass(tuples, u, k, v, criterion):
+    """Return the probability of the samples of slot v that are near sample k of slot u."""
+    blocks, d, limit, total = tuples.blocks, criterion.d, limit_of(tuples, u, v, criterion), 0.0
+    x, x_length = tuples.at[u] + k, padded(tuples.samples[u])
+    y, y_length = tuples.at[v], padded(tuples.samples[v])
+    for j in range(y, y + tuples.samples[v]):
+        if d == 1:
+            near = abs(blocks[x + x_length] - blocks[j + y_length]) <= limit
+        else:
+            squared = 0.0
+            for a in range(1, d + 1):
+                difference = blocks[x + a * x_length] - blocks[j + a * y_length]
+                squared += difference * difference
+            near = squared <= limit
+        total += blocks[j] if near else 0.0
+    return min(total, 1.0)
+
+
+@lean
+def _count_all(near, n, weight, part, law):
+    """Add weight * the distribution of the number of n independent near tuples to `law`.
+
+    near : float64[n], their probabilities    part : working memory, float64[n + 1]
+    """
+    high = 0
+    part[0] = 1.0
+    for c in range(n):
+        come = near[c]
+        if come > 0.0:
+            high += 1
+            part[high] = 0.0
+            for m in range(high, 0, -1):
+                part[m] = (1.0 - come) * part[m] + come * part[m - 1]
+            part[0] *= 1.0 - come
+    for m in range(high + 1):
+        law[m] += weight * part[m]
+
+
+@compiled_ieee
+def _count_newest(existence, slots, near, n, begin, end, rows, weight, cells, law):
+    """Count the neighbours that are among the `rows` newest existing tuples of [begin, end).
+
+    slots : ascending, the n tuples of `near`
+    cells : working memory, float64[rows, n + 1]; at (e, m) Pr(e newer tuples exist, m are near)
+    From the newest tuple backwards; a world stops at its `rows`-th existing tuple.
+    """
+    low, high, top, c = 0, 1, 1, n - 1
+    cells[0, 0] = 1.0
+    steps = np.int64(0)
+    for v in range(end - 1, begin - 1, -1):
+        both = 0.0
+        if c >= 0 and slots[c] == v:
+            both = min(near[c], existence[v])
+            c -= 1
+        far, none = max(existence[v] - both, 0.0), max(1.0 - existence[v], 0.0)
+        if both > 0.0:
+            for e in range(low, high):
+                cells[e, top] = 0.0
+            top += 1
+        if high < rows:
+            for m in range(top):
+                cells[high, m] = 0.0
+            high += 1
+        elif high == rows:
+            for m in range(top):
+                law[m] += weight * far * cells[rows - 1, m]
+                if m > 0:
+                    law[m] += weight * both * cells[rows - 1, m - 1]
+        steps = after_signals(steps + (high - low) * top)
+        for e in range(high - 1, low - 1, -1):
+            for m in range(top - 1, -1, -1):
+                cell = none * cells[e, m]
+                if e > low:
+                    cell += far * cells[e - 1, m]
+                    if m > 0:
+                        cell += both * cells[e - 1, m - 1]
+                cells[e, m] = cell
+        while low < high and _row(cells, low, top) < NEGLIGIBLE_ROW:
+            low += 1
+        while low < high and _row(cells, high - 1, top) < NEGLIGIBLE_ROW:
+            high -= 1
+        if low == high:
+            break
+    for e in range(low, high):
+        for m in range(top):
+            law[m] += weight * cells[e, m]
+
+
+@lean
+def _row(cells, e, top):
+    total = 0.0
+    for m in range(top):
+        total += cells[e, m]
+    return total
+
+
+@compiled_ieee
+def _append(prob, value, n, law, top):
+    """Write the counts of `law` from place n on; return the arrays, maybe grown, and the end."""
+    while n + top > prob.size:
+        more, others = np.empty(2 * prob.size), np.empty(2 * prob.size)
+        for i in range(n):
+            more[i], others[i] = prob[i], value[i]
+        prob, value = more, others
+    for m in range(top):
+        if law[m] >= NEGLIGIBLE_NEIGHBOURS:
+            prob[n], value[n] = law[m], m
+            n += 1
+    return prob, value, n
+
+
+@compiled_ieee
+def count_neighbours(store, batch, criterion, rows, counts):
+    """Return the distribution of the number of near tuples held opposite, for each arrival.
+
+    As `join_indexed`, with regions of all samples: `criterion.least` is negligible.
+    rows : int64[streams], sizes of windows in existing tuples    counts : JOIN_COUNTS[1], added to
+    Given that the arrival exists. The near tuples are independent given the sample of the arrival,
+    unless it is uncertain which tuples are the newest `rows`; then these are counted as well.
+    Returns (offsets int64[n + 1], prob, value float64[m], counts ascending); the windows are moved.
+    Cost: per sample of an arrival O(candidates * (samples * d + near tuples)); with uncertain
+    existences in a full window O(tuples held * rows * near tuples).
+    Error: absolute, NEGLIGIBLE_NEIGHBOURS per count, and rounding.
+    """
+    widest, d = widest_window(store.windows), criterion.d
+    slots, offsets = np.empty(widest, np.int64), np.zeros(batch.slots.size + 1, np.int64)
+    prob, value, n, steps = np.empty(64), np.empty(64), 0, np.int64(0)
+    near, part, law = np.empty(widest), np.empty(widest + 1), np.empty(widest + 1)
+    cells, tuples, windows = np.empty((0, 0)), store.tuples, store.windows
+    for i in range(batch.slots.size):
+        u, w, o = batch.slots[i], batch.code[i], opposite(store, batch.code[i])
+        pass_time(store, o, batch.time[i])
+        begin, end, newest = windows.head[o], windows.tail[o], rows[o % rows.size]
+        radius = widest_reach(criterion.within, windows.rounding[w] + windows.rounding[o])
+        radius += ball_of(tuples.summary, u, d, store.grid.centre)
+        reached = search(store, o, radius, slots)
+        left = filter_regions(tuples, u, slots, reached, criterion)
+        counts[0].pairs += end - begin
+        counts[0].visited += reached
+        counts[0].candidates += left
+        crowded = end - begin > newest and left > 0
+        if crowded:
+            cells = np.empty((newest, left + 1))
+        for m in range(left + 1):
+            law[m] = 0.0
+        for k in range(tuples.samples[u]):
+            weight = tuples.blocks[tuples.at[u] + k] / tuples.existence[u]
+            for c in range(left):
+                steps = after_signals(steps + tuples.samples[slots[c]] + left)
+                near[c] = _near_mass(tuples, u, k, slots[c], criterion)
+            if crowded:
+                _count_newest(
+                    tuples.existence, slots, near, left, begin, end, newest, weight, cells, law
+                )
+            else:
+                _count_all(near, left, weight, part, law)
+        prob, value, n = _append(prob, value, n, law, left + 1)
+        offsets[i + 1] = n
+        enter(store, batch, i)
+    return offsets, prob[:n], value[:n]

@@ -1,0 +1,177 @@
+"""Sessions: assign rows to runs of rows without a gap, and find when sessions complete.
+
+A row at time t is in a session [start, end) if it is less than `gap` before the start or after the
+last row, and the session's rows then span less than `most`. The end is last + gap, at most
+start + most. A row that is near several sessions merges them. A session is complete when all rows
+before its end have arrived: the scope is `reached` up to its end - 1.
+
+A late row is taken if its punctuation has not completed a session of that row alone. It can only
+join sessions that its punctuation has not completed. So what becomes of a row does not depend on
+the order of late rows that have one punctuation.
+"""
+
+import numpy as np
+
+from sfumato.kernels.arrays import first_at_least, integers
+from sfumato.kernels.compile import compiled, lean
+from sfumato.kernels.windows.extents import ABSENT, LATE, NO_EXTENT, NONE, TAKEN
+
+# Punctuation and the previous one; time up to which all rows have arrived.
+SESSION_SCOPE = integers("punctuation before reached")
+# Group and scope; times of the first and last row; rows that came too late for it. The session it
+# was merged into, the group's next session, and the last row of the call that changed it.
+SESSION = integers("group scope start last late into following changed")
+# A scope is reached from the row `turn` on, by the punctuation `at`.
+PROGRESS = integers("scope turn reached at")
+
+
+@lean
+def _end(session, gap, most):
+    return min(session.last + gap, session.start + most)
+
+
+@lean
+def _advance(scopes, c, reached, turn, progress, found):
+    """Record that a scope is reached up to a time; return the number of records."""
+    scope = scopes[c]
+    if reached <= scope.reached:
+        return found
+    scope.reached, note = reached, progress[found]
+    note.scope, note.turn, note.reached, note.at = c, turn, reached, scope.punctuation
+    return found + 1
+
+
+@lean
+def _drop_complete(heads, g, sessions, reached, gap, most):
+    """Remove a group's complete and merged sessions from its list."""
+    above, s = NONE, heads[g]
+    while s != NONE:
+        following = sessions[s].following
+        if sessions[s].into == NONE and _end(sessions[s], gap, most) - 1 > reached:
+            above = s
+        elif above == NONE:
+            heads[g] = following
+        else:
+            sessions[above].following = following
+        s = following
+
+
+@lean
+def _nearest(heads, g, sessions, time, bound, target, gap, most):
+    """Return the latest open session that a row (in the session `target`, or NONE) is near to."""
+    best, s = NONE, heads[g]
+    while s != NONE:
+        one = sessions[s]
+        near = one.start - gap < time and time < one.last + gap
+        if near and s != target and one.into == NONE and _end(one, gap, most) - 1 > bound:
+            start, last = min(one.start, time), max(one.last, time)
+            if target != NONE:
+                start, last = min(start, sessions[target].start), max(last, sessions[target].last)
+            if last - start < most and (best == NONE or one.start > sessions[best].start):
+                best = s
+        s = one.following
+    return best
+
+
+@compiled
+def assign(rows, gap, most, scopes, heads, sessions, count, places, verdicts, progress):
+    """Assign rows, in order, to sessions.  O(n) while few sessions of a group are open.
+
+    scopes : SESSION_SCOPE[], updated    sessions : SESSION[count + n], `count` of them known
+    heads : int64[groups], all NONE    places : int64[n], written: sessions, NONE for none
+    verdicts : int8[n], written: TAKEN, LATE or ABSENT    progress : PROGRESS[2 n], written
+    Returns the numbers of sessions, of progress records, and of rows that a punctuation had
+    excluded.
+    """
+    ordered, found, excluded = rows.punctuation.size == 0, 0, 0
+    for s in range(count):
+        g = sessions[s].group
+        sessions[s].following, heads[g] = heads[g], s
+    for i in range(rows.time.size):
+        g, c, time = rows.group[i], rows.scope[i], rows.time[i]
+        scope, places[i] = scopes[c], NONE
+        p = time - 1 if ordered else max(rows.punctuation[i], NO_EXTENT)
+        bound = p
+        if ordered or not rows.late[i]:
+            if p > scope.punctuation:
+                # As for extents: rows of one time may have several punctuations.
+                done = min(scope.punctuation, time - 1)
+                found = _advance(scopes, c, done, i, progress, found)
+                scope.before, scope.punctuation = scope.punctuation, p
+            excluded += not ordered and (p < scope.punctuation or time < scope.before)
+            found = _advance(scopes, c, min(scope.punctuation, time - 1), i, progress, found)
+            bound = scope.reached
+        bound = max(bound, scope.reached)
+        _drop_complete(heads, g, sessions, scope.reached, gap, most)
+        if rows.offsets[i] == rows.offsets[i + 1]:
+            verdicts[i] = ABSENT
+            continue
+        verdicts[i] = TAKEN
+        if time + min(gap, most) - 1 <= bound:
+            verdicts[i] = LATE
+            s = heads[g]
+            while s != NONE:
+                inside = sessions[s].start <= time and time < _end(sessions[s], gap, most)
+                sessions[s].late += inside
+                s = sessions[s].following
+            continue
+        target = _nearest(heads, g, sessions, time, bound, NONE, gap, most)
+        if target == NONE:
+            target = count
+            one = sessions[target]
+            one.group, one.scope, one.start, one.last, one.late = g, c, time, time, 0
+            one.into, one.following = NONE, heads[g]
+            heads[g], count = target, count + 1
+        own = sessions[target]
+        own.start, own.last, own.changed = min(own.start, time), max(own.last, time), i
+        s = _nearest(heads, g, sessions, time, bound, target, gap, most)
+        while s != NONE:
+            one = sessions[s]
+            own.start, own.last = min(own.start, one.start), max(own.last, one.last)
+            own.late, one.into = own.late + one.late, target
+            s = _nearest(heads, g, sessions, time, bound, target, gap, most)
+        places[i] = target
+    return count, found, excluded
+
+
+@compiled
+def finish(sessions, scopes, progress, gap, most):
+    """Find the complete sessions after `assign`.
+
+    progress : by scope, then in order
+    Returns (int64[n], the session that each was merged into; int64[m], complete sessions; int64[m],
+    the rows at which they were complete; int64[m], the punctuations that completed them).
+    """
+    n, found = sessions.size, 0
+    root, done = np.empty(n, np.int64), np.empty(n, np.int64)
+    turn, at = np.empty(n, np.int64), np.empty(n, np.int64)
+    key = np.empty(progress.size, np.int64)
+    for i in range(progress.size):
+        key[i] = progress[i].reached
+    for s in range(n):
+        root[s] = s
+        while sessions[root[s]].into != NONE:
+            root[s] = sessions[root[s]].into
+        one = sessions[s]
+        scope, last = scopes[one.scope], _end(one, gap, most) - 1
+        if one.into != NONE or last > scope.reached:
+            continue
+        done[found], turn[found], at[found] = s, one.changed, scope.punctuation
+        low = _first_of(progress, one.scope)
+        i = first_at_least(key, low, _first_of(progress, one.scope + 1), last)
+        if i < progress.size and progress[i].scope == one.scope:
+            turn[found], at[found] = max(progress[i].turn, one.changed), progress[i].at
+        found += 1
+    return root, done[:found], turn[:found], at[:found]
+
+
+@lean
+def _first_of(progress, scope):
+    low, high = 0, progress.size
+    while low < high:
+        middle = (low + high) >> 1
+        if progress[middle].scope >= scope:
+            high = middle
+        else:
+            low = middle + 1
+    return low

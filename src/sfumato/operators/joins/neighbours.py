@@ -1,0 +1,94 @@
+"""The number of near tuples in the window, for each tuple of a stream."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.kernels.joins.neighbour_counts import count_neighbours
+from sfumato.kernels.joins.similarity_nested import JOIN_COUNTS
+from sfumato.kernels.laws.finite_law import all_moments
+from sfumato.operators.arrays import Floats, Ints, offsets_of
+from sfumato.operators.joins.answers import SampledTuples
+from sfumato.operators.joins.arrivals import Arrivals
+from sfumato.operators.joins.similarity_join import PAIR_CHUNK, SimilarityJoin
+from sfumato.operators.state.columns import Columns
+
+SMALLEST_MASS = 1e-300  # regions are of all samples with at least this probability
+
+
+@dataclass(frozen=True)
+class NeighbourCounts(Columns, flat=("prob", "value"), begins="offsets"):
+    """Distributions of numbers of neighbours, given that the tuple exists; none without samples.
+
+    offsets : int64[n + 1]    prob : float64[m]    value : float64[m], ascending per tuple
+    """
+
+    offsets: Ints
+    prob: Floats
+    value: Floats
+
+    def moments(self) -> Floats:
+        """Return the mean and the standard deviation of each, float64[n, 2]; NaN without counts."""
+        found: Floats = all_moments(self.offsets, self.prob, self.value)[:, :2]
+        return found
+
+    def below(self, limit: int) -> Floats:
+        """Return the probability of each that the number is less than `limit`; NaN without counts.
+
+        Sums of counts from 0 on, or 1 minus the sum of the others where that is smaller.
+        """
+        sizes = np.diff(self.offsets)
+        of, less = np.repeat(np.arange(sizes.size), sizes), self.value < limit
+        below, above = (
+            np.bincount(of[part], self.prob[part], sizes.size) for part in (less, ~less)
+        )
+        found = np.where(below <= above, below, 1.0 - above)
+        return np.where(sizes > 0, np.clip(found, 0.0, 1.0), np.nan)
+
+
+class NeighbourCount(SimilarityJoin):
+    """The number of tuples of the window that are near an arriving tuple, as a distribution.
+
+    Arguments as for `SimilarityJoin`, with "index" or "auto" as strategy and one task, except
+    probability : a tuple of a window by count is ignored once the probability that it is among the
+        `rows` newest existing tuples is at most this, or 1 - confidence if that is larger
+
+    For an arrival u, given that u exists, the number of tuples v of the opposite window with
+    |u - v| <= within that exist and are among the `rows` newest existing ones. With one window, the
+    window holds the earlier tuples of the same stream. Each sample of u is taken in turn: given
+    it, the tuples are near independently, and the distributions are mixed by the samples'
+    probabilities.
+
+    Results do not depend on how arrivals are split into calls, nor on snapshot and restore.
+    Guarantee: exact, up to rounding, tuples ignored by `probability`, and counts of a probability
+    below 1e-15, which are left out.
+    Source: this project; outliers of fewer than n neighbours as in A, section 1.
+    """
+
+    kind, version = "neighbour_count", 1
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.criterion = self.criterion._replace(least=SMALLEST_MASS)
+
+    def count(self, arrivals: Arrivals) -> NeighbourCounts:
+        """Return the numbers of neighbours of arrivals, in order, and add these to their windows.
+
+        Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
+        """
+        arrivals, n = arrivals.checked(self.streams, self.config.dimensions), arrivals.side.size
+        steps = range(0, max(n, 1), PAIR_CHUNK)
+        parts = [arrivals.part(begin, min(begin + PAIR_CHUNK, n)) for begin in steps]
+        return NeighbourCounts.joined(list(map(self._count, parts)))
+
+    def _count(self, arrivals: Arrivals) -> NeighbourCounts:
+        samples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
+        batch, places = self._arrive(arrivals, samples)
+        counts = self.counted.view(JOIN_COUNTS)
+        offsets, prob, value = count_neighbours(
+            self.store, batch, self.criterion, self.rows, counts
+        )
+        sizes = np.zeros(arrivals.side.size, np.int64)
+        sizes[places] = np.diff(offsets)
+        return NeighbourCounts(offsets_of(sizes), prob, value)

@@ -1,0 +1,93 @@
+"""Event time counted in calendar units (days or months of a time zone) of one length.
+
+A day of a time zone has 23, 24 or 25 hours, a month 28 to 31 days. Extents over `positions` have a
+fixed length all the same.
+"""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from sfumato.operators.arrays import Ints
+
+DAY_US = 86_400_000_000
+SPANS = {"day": 3 * DAY_US, "month": 34 * DAY_US}  # longer than any unit of any zone
+CODES = {"day": "datetime64[D]", "month": "datetime64[M]"}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# 0001-01-02 and 9999-12-31, in UTC: Python and pandas can display these in any time zone.
+FIRST_US, LAST_US = -62_135_510_400_000_000, 253_402_214_400_000_000
+
+
+class Calendar:
+    """The units of a calendar: unit i spans the positions [i * span, (i + 1) * span).
+
+    unit : "day" or "month"    zone : name of the time zone
+    origin : number of the unit, counted from the one of 1970-01-01, that is unit 0
+
+    A position is the time since the start of its unit, after the spans of earlier units. The last
+    microsecond of a unit is at the last position of its span. So order is kept, and a unit is over
+    at the same time in both.
+    """
+
+    def __init__(self, unit: str, zone: str, origin: int = 0) -> None:
+        self.span, self.origin = SPANS[unit], origin
+        self._code, self._zone = CODES[unit], ZoneInfo(zone)
+        self._units = self._starts = np.empty(0, np.int64)  # known units and their starts
+
+    def starts(self, units: Ints) -> Ints:
+        """Return the microseconds at which units start.
+
+        A unit starts when its local date occurs for the first time.
+        """
+        new = np.setdiff1d(units, self._units)
+        if new.size:
+            local = (new + self.origin).astype(self._code).astype("datetime64[us]").astype(np.int64)
+            known = np.concatenate([self._units, new])
+            starts = np.concatenate([self._starts, [self._utc(at) for at in local.tolist()]])
+            order = np.argsort(known)
+            self._units, self._starts = known[order], starts[order].astype(np.int64)
+        return self._starts[np.searchsorted(self._units, units)]
+
+    def positions(self, times: Ints) -> Ints:
+        """Return the positions of times in FIRST_US ... LAST_US."""
+        about = times.astype("datetime64[us]").astype(self._code).astype(np.int64) - self.origin
+        low, high = int(about.min(initial=0)), int(about.max(initial=0))
+        near = np.arange(low, high + 1) if high - low < times.size else np.unique(about)
+        self.starts(np.unique(near[:, None] + np.arange(-1, 3)))  # zones differ by up to a day
+        place = np.searchsorted(self._starts, times, side="right") - 1
+        unit, start, following = self._units[place], self._starts[place], self._starts[place + 1]
+        within = np.where(times == following - 1, self.span - 1, times - start)
+        return unit * self.span + within
+
+    def times(self, positions: Ints) -> Ints:
+        """Return the times at positions; beyond a unit's length its last microsecond."""
+        unit, within = np.divmod(positions, self.span)
+        start = self.starts(unit)
+        last = np.maximum(self.starts(unit + 1) - 1, start)
+        return np.minimum(start + within, last)
+
+    def _utc(self, local: int) -> int:
+        """Return the first time at which the zone's clocks show at least the microseconds `local`.
+
+        For dates beyond the years that Python knows, their offset from UTC is that of the last one.
+        """
+        given = EPOCH + timedelta(microseconds=min(max(local, FIRST_US), LAST_US))
+        before, after = (
+            _microseconds(self._zone.utcoffset(given.replace(fold=fold, tzinfo=self._zone)))
+            for fold in (0, 1)
+        )
+        low, high = local - after, local - before
+        if before >= after:
+            return high
+        while high - low > 1:  # clocks were put forward across `local`: find when
+            middle = (low + high) // 2
+            moment = EPOCH + timedelta(microseconds=middle)
+            shown = _microseconds(moment.astimezone(self._zone).utcoffset())
+            low, high = (low, middle) if middle + shown >= local else (middle, high)
+        return high
+
+
+def _microseconds(offset: timedelta | None) -> int:
+    assert offset is not None
+    return offset // timedelta(microseconds=1)

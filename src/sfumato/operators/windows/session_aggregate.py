@@ -1,0 +1,263 @@
+"""Aggregates over sessions of uncertain tuples, driven by punctuations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.windows import sessions
+from sfumato.kernels.windows.extents import ABSENT, LATE, NO_EXTENT, NONE
+from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
+from sfumato.operators.arguments import whole
+from sfumato.operators.arrays import Ints, longer
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.laws.finite_laws import LawOptions
+from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.state.declared import Array, Record, Value
+from sfumato.operators.state.stateful import Operator
+from sfumato.operators.state.tuple_batch import GroupedBatch, check_held
+from sfumato.operators.windows.extent_aggregate import (
+    EXTENT_COUNTERS,
+    MAX_TIME_US,
+    WITHIN,
+    ExtentAggregate,
+    Extents,
+    as_numbers,
+    released_rows,
+    with_codes,
+)
+
+NO_SESSION_SCOPE = np.array((NO_EXTENT,) * 3, SESSION_SCOPE)
+SAVED_OF_SESSION = 5  # leading fields of a session that are saved
+
+
+@dataclass(frozen=True)
+class SessionConfig:
+    """Arguments of a `SessionAggregate`."""
+
+    gap: int
+    max_length: int | None
+    aggregates: tuple[Aggregate, ...]
+    members: bool
+    attributes: int
+    options: LawOptions
+
+    def __post_init__(self) -> None:
+        for name in ("gap", "max_length"):
+            value = getattr(self, name)
+            if (value is not None or name == "gap") and not 0 < whole(name, value) <= MAX_TIME_US:
+                raise ValueError(f"`{name}` must be from 1 to 2**60 microseconds; got {value}")
+
+
+class SessionAggregate(Operator):
+    """Aggregates over sessions: the rows of a group with less than `gap` between neighbours.
+
+    gap : int > 0 microseconds    max_length : span of a session's rows is less than this, or None
+    members, attributes, options : as for `ExtentAggregate`, with its groups, scopes and late rows
+
+    A session starts at its first row and ends `gap` after its last one (at most `max_length` after
+    its start). It is emitted once, when a punctuation is at least its end - 1 and all rows released
+    by that punctuation have arrived; sessions in order of completion, then of (end, group).
+
+    - A row joins the sessions that are not complete and less than `gap` away, and merges them while
+      `max_length` permits; else it starts a session. For a late row, sessions that end up to its
+      punctuation are complete; if a session of this row alone would be, it is counted as `late`.
+    - Results are computed when a session is complete, from its tuples by (time, arrival).
+
+    Cost: O(1) per tuple, O(open sessions and tuples held) per call. Memory: the tuples of open
+    sessions.
+    """
+
+    kind, version = "session_aggregate", 1
+    spread = ("options",)
+    config: SessionConfig
+    state = {
+        "scopes": Array(int, "scopes", len(SESSION_SCOPE.names or ()), **WITHIN),
+        "groups": Array(int, "groups", low=NONE),
+        "sessions": Array(int, "sessions", SAVED_OF_SESSION, **WITHIN),
+        "held": Record(GroupedBatch),
+        "counts": Array(int, len(EXTENT_COUNTERS), low=0),
+        "next": Value(low=0),
+    }
+
+    def __init__(
+        self,
+        gap: int,
+        max_length: int | None,
+        aggregates: Sequence[Aggregate],
+        *,
+        members: bool = False,
+        attributes: int | None = None,
+        **options: Any,
+    ) -> None:
+        self.attributes = checked_aggregates(aggregates, attributes)
+        self.config = SessionConfig(
+            gap, max_length, tuple(aggregates), members, self.attributes, LawOptions(**options)
+        )
+        self._bounds = gap, MAX_TIME_US * 2 if max_length is None else max_length
+        self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
+        self.groups = np.empty(0, np.int64)  # scope of each group, NONE for unknown groups
+        # Tuples of open sessions in order of arrival; their group is the session's place.
+        self.held = GroupedBatch.none(attributes=self.attributes)
+        self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
+        self.next = 0
+        self.verdicts = np.empty(0, np.int8)  # of the rows of the last call of `process`
+        self._nothing = self._measured(self.held, np.empty(0, np.int64))
+
+    def process(
+        self,
+        group: npt.ArrayLike,
+        event_time: npt.ArrayLike,
+        punctuation: npt.ArrayLike | None,
+        late: npt.ArrayLike | None,
+        offsets: npt.ArrayLike,
+        prob: npt.ArrayLike,
+        values: npt.ArrayLike,
+        *,
+        scope: npt.ArrayLike | None = None,
+    ) -> Extents:
+        """Process rows as `ExtentAggregate.process`. Returns the sessions that they complete."""
+        rows, prob, table = released_rows(
+            group, event_time, punctuation, late, offsets, prob, values, scope, self.attributes
+        )
+        n, known = rows.time.size, len(self._sessions)
+        self._scopes = with_codes(self._scopes, rows.scope, NO_SESSION_SCOPE)
+        self.groups = longer(self.groups, int(rows.group.max(initial=-1)) + 1, NONE)
+        self.groups[rows.group] = rows.scope
+        found = np.concatenate([self._sessions, np.zeros(n, SESSION)])
+        found["changed"][:known] = -1
+        heads, places = np.full(len(self.groups), NONE), np.empty(n, np.int64)
+        self.verdicts, progress = np.empty(n, np.int8), np.empty(2 * n, PROGRESS)
+        count, reached, excluded = sessions.assign(
+            rows, *self._bounds, self._scopes, heads, found, known, places, self.verdicts, progress
+        )
+        kinds = np.bincount(self.verdicts, minlength=ABSENT + 1)
+        self.counts += [kinds[LATE], 0, kinds[ABSENT], excluded, 0]
+        progress, self._sessions = progress[:reached], found[:count]
+        progress = progress[np.argsort(progress["scope"], kind="stable")]
+        root, done, turn, at = sessions.finish(
+            self._sessions, self._scopes, progress, *self._bounds
+        )
+        numbers = np.arange(self.next, self.next + n)
+        arrived = GroupedBatch(rows.offsets, prob, table, numbers, places, rows.time, numbers)
+        held = GroupedBatch.joined([self.held, arrived.take(places != NONE)])
+        self.held = replace(held, group=root[held.group]) if held.size else held
+        self.next += n
+        return self._complete(done, turn, at)
+
+    def idle_groups(self) -> Ints:
+        """Return groups without open sessions, for `forget`.  O(groups)."""
+        known = np.flatnonzero(self.groups != NONE)
+        return np.setdiff1d(known, self._sessions["group"])
+
+    def forget(self, groups: Ints) -> None:
+        """Delete the state of these groups, except their scopes; their codes may be reused."""
+        self.groups[groups] = NONE
+
+    def close(self, groups: Ints) -> Extents:
+        """Complete the sessions of these groups, each in a separate scope, and delete their state;
+        their codes may be reused."""
+        complete = self.idle(groups)
+        self.groups[groups], self._scopes[groups] = NONE, NO_SESSION_SCOPE
+        return complete
+
+    def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
+        """Complete all open sessions of these scopes (None: all).
+
+        The punctuation becomes the last end - 1, so that earlier rows that come later are late.
+        """
+        of = self._sessions["scope"]
+        done = np.flatnonzero(np.full(of.size, True) if scopes is None else np.isin(of, scopes))
+        ends, of = self._ends(done), of[done]
+        np.maximum.at(self._scopes["reached"], of, ends - 1)
+        at = np.maximum(self._scopes["punctuation"], self._scopes["reached"])[of]
+        return self._complete(done, np.zeros(done.size, np.int64), at)
+
+    def flush(self) -> Extents:
+        """Complete all open sessions, at the end of the stream."""
+        return self.idle()
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Counters, as of `ExtentAggregate`; outside and skipped are 0."""
+        counts = {name: int(n) for name, n in zip(EXTENT_COUNTERS, self.counts, strict=True)}
+        return {"rows": self.next, **counts, "held": self.held.size}
+
+    @property
+    def numbers(self) -> Ints:
+        """Numbers of the rows whose tuples are stored, among all rows so far, ascending."""
+        return self.held.number
+
+    def before_saving(self) -> None:
+        self.scopes = as_numbers(self._scopes)
+        self.sessions = as_numbers(self._sessions)[:, :SAVED_OF_SESSION]
+
+    def after_loading(self) -> None:
+        self._scopes = np.full(len(self.scopes), NO_SESSION_SCOPE)
+        as_numbers(self._scopes)[:] = self.scopes
+        self._sessions = np.zeros(len(self.sessions), SESSION)
+        as_numbers(self._sessions)[:, :SAVED_OF_SESSION] = self.sessions
+        self._sessions["into"] = NONE
+        held, of = self.held, self._sessions
+        check_held(held.offsets, held.prob, held.values)
+        codes = [(self.groups, len(self._scopes)), (of["group"], len(self.groups))]
+        if any(code.size and code.max() >= known for code, known in codes):
+            raise ValueError("groups must be of known scopes, and sessions of known groups")
+        if of.size and (of["group"].min() < 0 or (self.groups[of["group"]] != of["scope"]).any()):
+            raise ValueError("sessions must be of known groups")
+        if (np.unique(held.group) != np.arange(len(of))).any() or len(of) > held.size:
+            raise ValueError("every session must have tuples, and every tuple a session")
+        early, late = of["start"][held.group], of["last"][held.group]
+        if ((held.time < early) | (held.time > late)).any() or (np.diff(held.number) <= 0).any():
+            raise ValueError("tuples must be in their sessions, in order of arrival")
+
+    def _ends(self, places: Ints) -> Ints:
+        gap, most = self._bounds
+        of = self._sessions[places]
+        ends: Ints = np.minimum(of["last"] + gap, of["start"] + most)
+        return ends
+
+    def _complete(self, done: Ints, turn: Ints, at: Ints) -> Extents:
+        """Return complete sessions (places, the rows that completed them, and punctuations), and
+        delete them."""
+        left = self._sessions["into"] == NONE
+        left[done] = False
+        ends = self._ends(done)
+        order = np.lexsort((self._sessions["group"][done], ends, turn))
+        done, ends, at = done[order], ends[order], at[order]
+        complete = self._nothing
+        if done.size:
+            rank = np.full(left.size, NONE)
+            rank[done] = np.arange(done.size)
+            inside = rank[self.held.group] != NONE
+            tuples = self.held.take(inside)
+            code = rank[tuples.group]
+            of, by = self._sessions[done], np.lexsort((tuples.time, code))
+            found = self._measured(tuples.take(by), code[by])
+            complete = replace(
+                found, start=of["start"].copy(), end=ends, group=of["group"].copy(),
+                punctuation=at, late=of["late"].copy(),
+            )  # fmt: skip
+            self.held = self.held.take(~inside)
+        if not left.all():
+            place = np.cumsum(left) - 1
+            self.held = replace(self.held, group=place[self.held.group])
+            self._sessions = self._sessions[left]
+        return complete
+
+    def _measured(self, tuples: GroupedBatch, code: Ints) -> Extents:
+        """Return the results of sessions 0, 1, ...: extents of one length, each of one group."""
+        config = self.config
+        of_each = ExtentAggregate(
+            1, 1, config.aggregates, members=config.members, attributes=self.attributes,
+            **vars(config.options),
+        )  # fmt: skip
+        offsets, prob, values = tuples.offsets, tuples.prob, tuples.values.T
+        nowhere = np.zeros_like(code)
+        of_each.process(code, nowhere, None, None, offsets, prob, values, scope=nowhere)
+        found = of_each.flush()
+        if found.members is None:
+            return found
+        return replace(found, members=tuples.number[found.members])

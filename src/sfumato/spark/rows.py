@@ -1,0 +1,250 @@
+"""Row functions over Spark frames: split_invalid, where and impute, without state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import BooleanType, StringType
+from pyspark.sql.window import Window, WindowSpec
+
+from sfumato.spark.crossing.chunks import MetricsName
+from sfumato.spark.model.alternatives import ALTERNATIVES, existence
+from sfumato.spark.model.columns import (
+    column,
+    computed,
+    named,
+    quoted,
+    table_of,
+    without_constraints,
+)
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.model.outside_text import check_expression, for_spark
+from sfumato.spark.model.repository import PreparedRepository
+from sfumato.spark.runtime.run import answers_of, metrics_name, result_of, warn_of_invalid_rows
+from sfumato.tables.arrow import numbers_of
+from sfumato.tables.imputation.imputation_arguments import FAR_DONORS, FEW_ROWS, IMPUTED_BY
+from sfumato.tables.imputation.table_imputation import (
+    UNIMPUTABLE,
+    ImputationSettings,
+    impute_table,
+)
+from sfumato.tables.joins.metric import bounds_of
+from sfumato.tables.reading.results import NUMBER, TEXT, Field, ListOf, Output, Struct, passed
+from sfumato.tables.reading.validity import (
+    RULE_ABOVE_ONE,
+    Bounds,
+    checked_attributes,
+    require_order,
+    why_emptied,
+    why_invalid,
+)
+
+Names = str | Sequence[str] | None
+
+SUM_TOLERANCE = 1e-9  # sums of probabilities may exceed 1 by this rounding error; clipped to 1
+LEFT = "__left"  # the alternatives that satisfy the condition
+REASON_COLUMN = "__reason"  # why a row is invalid
+
+
+def invalid_reason(
+    frame: SparkFrame, attributes: str | Sequence[str] | None = None, bounds: Bounds = ()
+) -> Column:
+    """Return the reason why a row's alternatives (or existence and values) are invalid, or NULL."""
+    wanted, most = checked_attributes(frame, attributes), frame.max_alternatives
+
+    def reasons(rows: pa.Array) -> pa.Array:
+        return why_invalid(table_of(rows), wanted, bounds=bounds, max_alternatives=most).column()
+
+    if frame.uncertain:
+        return computed(reasons, StringType(), F.col(ALTERNATIVES))
+    existence_ = ["existence"] if "existence" in frame.columns else []
+    read = dict.fromkeys([*existence_, *(wanted or ()), *(name for name, *_ in bounds)])
+    return (
+        computed(reasons, StringType(), *map(column, read)) if read else F.lit(None).cast("string")
+    )
+
+
+def clipped(existence: Column) -> Column:
+    """Return the probability that a row exists, clipped to 1."""
+    given = existence.cast("double")
+    return F.when(given > 1.0, 1.0).otherwise(given)
+
+
+def split_by(df: DataFrame, mark: str) -> tuple[DataFrame, DataFrame]:
+    """Return the rows where a boolean column is not true, and the rows where it is true."""
+    marked = F.coalesce(F.col(mark), F.lit(False))
+    return df.where(~marked), df.where(marked)
+
+
+def split_rows(
+    frame: SparkFrame,
+    attributes: Names,
+    key: Names,
+    order: Names,
+    metric: str,
+    exclusive: str | None,
+    strict: bool,
+) -> tuple[DataFrame, DataFrame]:
+    """Implement `split_invalid` for a Spark frame."""
+    df, reasons = frame.df, [invalid_reason(frame, attributes, bounds_of(metric, attributes))]
+    columns = {"key": frame.resolved("key", key), "order": frame.resolved("order", order)}
+    for argument, names_ in columns.items():
+        text = F.lit(f"{argument} is NULL")
+        reasons += [F.when(column(name).isNull(), text) for name in names_]
+    if exclusive is not None:
+        if df.isStreaming:
+            raise ValueError(
+                "`exclusive` needs a static frame, as it looks at all rows of a rule; of a stream "
+                "the metric sfumato_top_k_N counts the rows that are left out (`rejected`)"
+            )
+        require_order(order)
+        rule = frame.one("exclusive", exclusive)
+        members = Window.partitionBy(*map(column, [rule, *columns["key"]]))
+        earlier = members.orderBy(*map(column, columns["order"]))
+        earlier = earlier.rowsBetween(Window.unboundedPreceding, -1)
+        above = _above_one(frame, F.coalesce(*reasons), earlier)
+        reasons.append(F.when(column(rule).isNotNull(), above))
+    reason = F.coalesce(*reasons)
+    with_reason = df.withColumn("reason", reason)
+    invalid = with_reason.where("reason IS NOT NULL")
+    if strict:
+        message = F.concat(F.lit("invalid row: "), reason)
+        return df.where(F.when(reason.isNull(), True).otherwise(F.raise_error(message))), invalid
+    if exclusive is None:
+        return df.where(reason.isNull()), invalid
+    # Spark accepts window functions only as columns.
+    return with_reason.where("reason IS NULL").drop("reason"), invalid
+
+
+def _above_one(frame: SparkFrame, reason: Column, earlier: WindowSpec) -> Column:
+    """Return the reason of a row that raises the total probability of its rule above 1."""
+    if frame.uncertain:
+        exists = existence()
+    else:
+        exists = clipped(F.col("existence")) if "existence" in frame.columns else F.lit(1.0)
+    exists = F.when(reason.isNull(), exists)
+
+    def with_one_more(mass: Column, p: Column) -> Column:
+        return F.when(mass + p <= 1.0 + SUM_TOLERANCE, mass + p).otherwise(mass)
+
+    before = F.collect_list(exists).over(earlier)
+    total = F.aggregate(before, F.lit(0.0), with_one_more) + exists
+    text = F.concat(F.lit(RULE_ABOVE_ONE), total.cast("string"))
+    return F.when(total > 1.0 + SUM_TOLERANCE, text)
+
+
+def where(df: DataFrame, condition: str, name: str | None = None) -> DataFrame:
+    """Implement `where` for a Spark frame."""
+    check_expression("condition", condition, df.sparkSession)
+    condition = for_spark(condition, df.sparkSession)
+    frame = SparkFrame(df)
+    attributes = frame.mentioned(condition)
+    if not attributes:
+        return df.where(condition)
+    left, most = F.coalesce(F.size(LEFT), F.lit(0)) > 0, frame.max_alternatives
+
+    def reasons(rows: pa.Array) -> pa.Array:
+        table = table_of(rows)
+        kept = table.column("kept").to_numpy()
+        return why_emptied(table, attributes, kept, most).column()
+
+    reason = computed(reasons, StringType(), F.col(ALTERNATIVES), left.alias("kept"))
+    if df.isStreaming:
+        warn_of_invalid_rows(df.sparkSession)
+    metrics = metrics_name("where", name)
+    counted = (
+        df.withColumn(LEFT, _kept(frame, condition))
+        .withColumn(REASON_COLUMN, reason)
+        .observe(
+            f"{metrics}_input",
+            *metrics.identity("input"),
+            *_counted_invalid(F.col(REASON_COLUMN)),
+        )
+    )
+    some = counted.where(left & F.col(REASON_COLUMN).isNull())
+    kept = named(F.col(LEFT), ALTERNATIVES, df.schema[ALTERNATIVES].metadata)
+    return some.withColumn(ALTERNATIVES, kept).drop(LEFT, REASON_COLUMN)
+
+
+def _kept(frame: SparkFrame, condition: str) -> Column:
+    """Return the alternatives that satisfy a condition; see `SparkFrame.mentioned`."""
+    bound = f"({condition}\n)"
+    for name in frame.mentioned(condition):
+        bound = f"exists(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})"
+    return F.expr(f"filter({quoted(ALTERNATIVES)}, `:a` -> {bound})")
+
+
+def _counted_invalid(reason: Column) -> list[Column]:
+    """Return the observed columns: rows, invalid rows, most common reason (without its number)."""
+    invalid = reason.isNotNull()
+    kind = F.regexp_replace(reason, r" to \S+$", " to more than 1")
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        F.coalesce(F.sum(invalid.cast("long")), F.lit(0)).alias("invalid"),
+        F.mode(F.when(invalid, kind)).alias("reason"),
+    ]
+
+
+def imputed(
+    frame: SparkFrame, settings: ImputationSettings, prepared: PreparedRepository, name: str | None
+) -> DataFrame:
+    """Implement `impute` for a Spark frame."""
+    df = frame.df
+    wanted = [column(n).cast("double") for n in frame.resolved("attributes", settings.names)]
+    if "existence" in df.columns:
+        wanted.append(clipped(column("existence")))
+    attributes = [Field(of, NUMBER) for of in settings.attributes]
+    kind = ListOf(Struct((Field("prob", NUMBER), *attributes)))
+    outputs = [*passed(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
+    outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), TEXT))
+    answers = answers_of(outputs).add(FAR_DONORS, BooleanType()).add(FEW_ROWS, BooleanType())
+    read = df.select("*", *wanted)
+    read = without_constraints(read.toDF(*(f"c{i}" for i in range(len(read.columns)))))
+    done = read.mapInArrow(_worker(prepared, len(df.columns)), answers)
+    observed = _observed(done, metrics_name("impute", name))
+    return observed.select(*map(result_of, outputs))
+
+
+def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]
+    """Return the worker function for batches whose first `own` columns belong to the frame."""
+
+    def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, FAR_DONORS, FEW_ROWS)
+        values_end = own + len(imputer.names)
+        for batch in batches:
+            table = pa.table(batch)
+            given = table.column_names
+            existence = None
+            if len(given) > values_end:
+                existence = numbers_of(table, given[values_end:])[:, 0]
+            rows = table.select(list(range(own)))
+            values = numbers_of(table, given[own:values_end])
+            for part, columns in impute_table(imputer, values, existence):
+                whole = rows.slice(part.start, part.stop - part.start)
+                for added, cells in zip(names, columns.columns, strict=True):
+                    whole = whole.append_column(added, cells)
+                yield from whole.to_batches()
+
+    return imputed
+
+
+def _observed(df: DataFrame, metrics: MetricsName) -> DataFrame:
+    by = F.col(IMPUTED_BY)
+    unimputable = F.coalesce(by.startswith(UNIMPUTABLE), F.lit(False))
+
+    def counted(condition, name):  # type: ignore[no-untyped-def]
+        return F.coalesce(F.sum(condition.cast("long")), F.lit(0)).alias(name)
+
+    return df.observe(
+        metrics,
+        *metrics.identity(),
+        F.count(F.lit(1)).alias("rows"),
+        counted(by.isNull(), "complete"),
+        counted(by.isNotNull() & ~unimputable, "imputed"),
+        counted(unimputable, "unimputable"),
+        counted(F.col(FAR_DONORS), FAR_DONORS),
+        counted(F.col(FEW_ROWS), "few_rows"),
+    )

@@ -1,0 +1,120 @@
+"""The ids of earlier rows: a later row of the same source with the same id is a duplicate."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.operators.arrays import Bools, Ints
+from sfumato.operators.disorder.controllers import Controllers
+from sfumato.operators.disorder.rows import EARLIER, UNSEEN, ByKey, Keyed, RowIds
+from sfumato.operators.state.declared import Array, Part, Record
+from sfumato.operators.state.stateful import Stateful
+from sfumato.tables.arrow import as_numbers, complete, taken
+from sfumato.tables.keys import grouped_rows, positive_zeros
+from sfumato.tables.reading.ties import ties_of
+from sfumato.tables.row_store import RowStore
+
+SOURCE = "source"  # the column of codes, next to id0..
+
+
+@dataclass
+class SeenRows(Keyed):
+    """Rows whose ids are remembered. key : hash of id and source    time, until : see `RowIds`"""
+
+    key: Ints
+    number: Ints
+    source: Ints
+    time: Ints
+    until: Ints
+
+    layout: ClassVar[Mapping[str, Any]] = {
+        **dict.fromkeys(("key", "time", "until"), Array(int, "ids")),
+        **dict.fromkeys(("number", "source"), Array(int, "ids", low=0)),
+    }
+
+
+class SeenIds(Stateful):
+    """Ids of rows, remembered until the punctuation of their source has passed their event times.
+
+    columns : their number, id0..    remember : microseconds that an id is remembered at least
+    A row with a NULL in its id has no id. Forgotten ids are dropped once they may be more than
+    half. Memory: the id and five numbers per remembered row.
+    Cost of a call: its rows, and one binary search per row and run of `ByKey`.
+    """
+
+    state: ClassVar[Mapping[str, Any]] = {"values": Part(), "seen": Record(SeenRows)}
+
+    def __init__(self, columns: int, remember: int) -> None:
+        self.names = [f"id{i}" for i in range(columns)]
+        self.remember = remember
+        self.values = RowStore()  # id and source of each row, by its number
+        self._seen = ByKey(SeenRows)
+        self._limit = 1024  # number of ids at which forgotten ones are dropped
+
+    def read(self, rows: pa.Table, source: Ints) -> tuple[pa.Table, RowIds]:
+        """Return the ids of rows: as a table for `add`, and for the operator."""
+        fresh = positive_zeros(rows.select(self.names)).append_column(SOURCE, pa.array(source))
+        earlier, _ = self._seen.of(np.unique(as_numbers(ties_of(fresh))))
+        earlier = earlier.take(np.argsort(earlier.number))
+        old = len(earlier.number)
+        every = pa.concat_tables([self.values.take(earlier.number), fresh]) if old else fresh
+        slot, first = grouped_rows(every)
+        kept = np.full((3, len(first)), UNSEEN)
+        for values, of in zip(kept, (EARLIER, earlier.time, earlier.until), strict=True):
+            values[slot[:old]] = of
+        return fresh, RowIds(
+            np.where(complete(fresh, self.names), slot[old:], -1), kept, self.remember
+        )
+
+    def add(self, fresh: pa.Table, ids: RowIds, first: int, controllers: Controllers) -> None:
+        """Remember the ids of rows that the operator has processed. first : number of the first"""
+        place, time, until = ids.kept
+        slots = np.flatnonzero(place >= 0)
+        slots = slots[np.argsort(place[slots])]
+        fresh = taken(fresh, place[slots])
+        source, keys = as_numbers(fresh.column(SOURCE)), as_numbers(ties_of(fresh))
+        rows = SeenRows(keys, first + place[slots], source, time[slots], until[slots])
+        alive = _are_remembered(rows, controllers)
+        rows = rows.take(alive)
+        self.values.append(fresh.filter(pa.array(alive)), rows.number)
+        self._seen.add(rows)
+        if len(self._seen) > self._limit:
+            self.drop_forgotten(controllers)
+
+    def drop_forgotten(self, controllers: Controllers) -> None:
+        """Drop the ids that are not remembered any longer."""
+        rows = self._seen.rows
+        self._keep(rows.take(_are_remembered(rows, controllers)))
+
+    def forget(self, sources: Ints) -> None:
+        """Drop all ids of these sources."""
+        rows = self._seen.rows
+        self._keep(rows.take(~np.isin(rows.source, sources)))
+
+    def _keep(self, rows: SeenRows) -> None:
+        self._seen.rows = rows
+        self.values.keep(rows.number)
+        self._limit = 2 * len(self._seen) + 1024
+
+    @property
+    def seen(self) -> SeenRows:
+        """The remembered rows, ascending by number."""
+        rows = self._seen.rows
+        return rows.take(np.argsort(rows.number))
+
+    @seen.setter
+    def seen(self, rows: SeenRows) -> None:
+        self._seen.rows = rows
+
+    def after_loading(self) -> None:
+        if not np.array_equal(self.values.numbers, self.seen.number):
+            raise ValueError("its ids are not those of the remembered rows")
+
+
+def _are_remembered(rows: SeenRows, controllers: Controllers) -> Bools:
+    """Return bool[n]: whether a further row with the id of each row would be a duplicate."""
+    known = controllers.punctuation_of(rows.source)
+    return (rows.time >= known) | (rows.until >= controllers.clock_of(rows.source))

@@ -1,0 +1,58 @@
+"""Tuples with an uncertain event time, spread over the extents that may contain them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.limits import most_placed
+from sfumato.operators.arrays import Bools, Ints, offsets_of
+from sfumato.tables.reading.tuples import Tuples
+from sfumato.tables.reading.validity import why_invalid
+from sfumato.windows import LONGEST, Range
+
+
+def spread_over_extents(
+    table: pa.Table, order: str, window: Range, max_alternatives: int | None = None
+) -> tuple[Ints, pa.Array, pa.ListArray]:
+    """Return (row, time, alternatives) of each row in each of its extents; see `Frame.by_extent`.
+
+    time : the last microsecond of the extent, as a timestamp or whole number like the attribute
+        `order`; NULL for invalid rows
+    """
+    tuples = Tuples(table)
+    times = tuples.fields[order]
+    kind = times.type if pa.types.is_timestamp(times.type) else pa.int64()
+    times = times.cast(pa.int64())
+    known = times.is_valid().to_numpy(zero_copy_only=False)
+    time = times.fill_null(0).to_numpy()
+    known &= (time >= -LONGEST) & (time <= LONGEST)
+    valid = ~why_invalid(tuples, [], max_alternatives=max_alternatives).invalid
+    valid &= tuples.lengths <= most_placed(-(-window.length_us // window.slide_us))
+    valid[tuples.owner[~known]] = False
+    row, extent, chosen, lengths = _pair(tuples, np.where(known, time, 0), valid, window)
+    last = extent * window.slide_us + window.slide_us - 1
+    flat = tuples.flat.take(pa.array(chosen))
+    lists = pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), flat)
+    return row, pa.array(last, pa.int64(), mask=~valid[row]).cast(kind), lists
+
+
+def _pair(tuples: Tuples, time: Ints, valid: Bools, window: Range) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return (row, extent, alternatives, their count) for each tuple in each of its extents."""
+    first = time // window.slide_us  # extent i ends at (i + 1) * slide
+    count = np.where(valid[tuples.owner], (time + window.length_us) // window.slide_us - first, 0)
+    place = np.repeat(np.arange(len(time)), count)
+    number = np.arange(len(place)) - np.repeat(offsets_of(count)[:-1], count)
+    row, extent = tuples.owner[place], first[place] + number
+    bad = np.flatnonzero(~valid[tuples.owner])
+    without = np.flatnonzero(~valid & (tuples.lengths == 0))
+    row = np.concatenate([row, tuples.owner[bad], without])
+    extent = np.concatenate([extent, np.zeros(len(bad) + len(without), np.int64)])
+    place = np.concatenate([place, bad, np.full(len(without), -1)])
+    order = np.lexsort((place, extent, row))
+    row, extent, place = row[order], extent[order], place[order]
+    begins = np.ones(len(row), np.bool_)
+    begins[1:] = (np.diff(row) != 0) | (np.diff(extent) != 0)
+    groups = np.cumsum(begins) - 1
+    lengths = np.bincount(groups, place >= 0, int(begins.sum())).astype(np.int64)
+    return row[begins], extent[begins], place[place >= 0], lengths

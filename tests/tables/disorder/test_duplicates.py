@@ -1,0 +1,128 @@
+"""Duplicates in a reorder: as if they had not come, whatever the cuts, restarts and sources."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sfumato as sf
+from sfumato.operators.disorder.control import DisorderControl
+from sfumato.tables.disorder.table_reorder import ReorderTableConfig
+from table_subjects import rows
+
+TIMES = {"event_time": "made", "arrival": "came"}
+WAITS = {"slack": 9}, {"drop_ratio": 0.05}, {"max_delay": "1 millisecond"}, {"max_buffer": 20}
+
+
+def stream(seed: int, n: int = 600) -> pd.DataFrame:
+    """Rows, each third of which is sent again up to twice, after up to 400 microseconds."""
+    random = np.random.default_rng(seed)
+    made = np.cumsum(random.integers(1, 9, n))
+    first = made + random.integers(0, 60, n)
+    frame = pd.DataFrame({"id": np.arange(n), "made": made, "came": first, "copy": 0})
+    frame["device"] = random.choice(["a", "b", "c"], n)
+    copies = frame.sample(n // 3, replace=True, random_state=seed).assign(copy=1)
+    copies["came"] += random.integers(1, 400, len(copies))
+    frame = pd.concat([frame, copies]).sort_values(["came", "id", "copy"], ignore_index=True)
+    return frame.assign(
+        came=frame["came"] * 1000 + np.arange(len(frame)), made=frame["made"] * 1000
+    )
+
+
+def once(frame: pd.DataFrame, first: list[str]) -> pd.DataFrame:
+    return frame[~frame.duplicated(first)]
+
+
+@pytest.mark.parametrize("scope", ["key", "source"])
+@pytest.mark.parametrize("wait", WAITS, ids=str)
+def test_the_other_rows_are_those_of_the_stream_without_duplicates(wait, scope):
+    given = stream(1)
+    settings = {**TIMES, **wait, scope: "device"}
+    # Ids are remembered for longer than copies take, so each copy is recognised.
+    long = {"forget_after": "1 hour"} if scope == "key" else {}
+    out = sf.reorder(given, **settings, **long, unique="id")
+    again = out["duplicate"]
+    assert out.loc[again, "late"].all()
+    assert len(out) == len(given)
+    if scope == "key":
+        assert again.sum() == len(given) - 600
+        want = sf.reorder(once(given, ["id"]), **settings, **long)
+        pd.testing.assert_frame_equal(
+            out[~again].drop(columns="duplicate").reset_index(drop=True), want, check_dtype=False
+        )
+    else:  # copies that come when their id is forgotten are late
+        assert not out[~out["late"]].duplicated("id").any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_copy_of_a_row_is_on_time_and_copies_in_time_are_flagged(seed):
+    given = stream(seed)
+    for wait in WAITS:
+        out = sf.reorder(given, **TIMES, **wait, unique=["device", "id"])
+        assert not out[~out["late"]].duplicated("id").any()
+        first = out.groupby("id")["came"].transform("min")
+        copy = out["came"] > first
+        assert (out.loc[out["duplicate"], "came"] > first[out["duplicate"]]).all()
+        unflagged = out[copy & ~out["duplicate"]]  # the punctuation had passed them: forgotten
+        assert (unflagged["made"] < unflagged["punctuation"]).all()
+        assert (out.loc[out["duplicate"], "punctuation"] <= out.loc[out["duplicate"], "made"]).all()
+
+
+def test_null_ids_are_no_duplicates_and_null_times_are_no_first_rows():
+    given = pd.DataFrame(
+        {"id": [1, None, None, 2, 2, 1], "made": [1, 1, 1, None, 5, 1], "came": range(6)}
+    ).astype("Int64")
+    out = sf.reorder(given, **TIMES, slack=9, unique="id").sort_values("came")
+    assert out["duplicate"].tolist() == [False] * 5 + [True]
+    assert out["late"].tolist() == [False, False, False, True, False, True]
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_event_time_windows_leave_duplicates_out(copies):
+    given = pd.DataFrame({"id": [1, 2, 3], "made": [10, 20, 30], "came": [10, 20, 30]})
+    given = pd.concat([given] * copies).sort_values("came", kind="stable")
+    ordered = sf.reorder(given, **TIMES, slack=2, unique="id")
+    window = sf.Range("1 millisecond")
+    out = sf.window_aggregate(ordered, {"n": "count(*)"}, window=window, order="made")
+    assert out["n"].tolist() == [3]
+
+
+def test_a_second_reorder_needs_the_duplicates_left_out():
+    ordered = sf.reorder(stream(2), **TIMES, slack=2, unique="id")
+    with pytest.raises(ValueError, match="leave the duplicates out"):
+        sf.reorder(ordered, **TIMES, slack=2)
+    left = ordered[~ordered["duplicate"]].drop(columns="duplicate")
+    assert len(sf.reorder(left, **TIMES, slack=2)) == len(left)
+
+
+@pytest.mark.parametrize("sources", [0, 1])
+def test_counters_add_up_and_the_memory_is_bounded_by_the_punctuation(sources):
+    given = rows(np.random.default_rng(3), 20_000)["table"]
+    config = ReorderTableConfig(
+        control=DisorderControl(0.1, max_ahead=0, max_behind=25), keys=1, sources=sources, unique=1
+    )
+    operator, flags, kept = config.make(), [], []
+    for begin in range(0, 20_000, 500):
+        tables = operator.process([(0, given.slice(begin, 500))], 0)
+        flags += [t.select(["late", "duplicate"]).to_pandas() for t in tables]
+        kept.append(len(operator.ids.seen.number))
+        operator = config.restore(operator.snapshot())
+    counts, found = operator.counters(), pd.concat(flags)
+    assert counts["rows"] == len(found) + counts["held"]
+    assert counts["late"] == found["late"].sum()
+    assert counts["duplicates"] == found["duplicate"].sum() > 0
+    assert counts["stale"] > 0
+    assert max(kept) < 1200  # the row of 500 arrivals and what is dropped lazily
+
+
+def test_rows_far_from_their_arrival_are_late_and_move_no_punctuation():
+    good = pd.DataFrame({"made": np.arange(100) * 1000, "came": np.arange(100) * 1000 + 5})
+    bad = pd.DataFrame({"made": [90_000, 1_000], "came": [20_010, 50_010]})
+    bounds = {"max_ahead": "1 millisecond", "max_behind": "2 milliseconds"}
+    given = pd.concat([good, bad]).sort_values("came")
+    out = sf.reorder(given, **TIMES, slack=3, **bounds)
+    late = out["late"]
+    assert sorted(out.loc[late, "made"]) == [1_000, 90_000]
+    want = sf.reorder(good, **TIMES, slack=3)
+    pd.testing.assert_frame_equal(out[~late].reset_index(drop=True), want, check_dtype=False)
