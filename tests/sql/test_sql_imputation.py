@@ -172,7 +172,11 @@ WRONG = [
     (IMPUTE.replace("repository", "repositry"), "repositry", "no stream, table or view"),
     (IMPUTE.replace("0.1 -> 0.3'", "0.1 > 0.3'", 1), ">", "after an epsilon"),
     ("IMPUTE (light) FROM repository BY 'humidity -> temperature : 0.1 -> 1'", None, "not one of"),
-    ("IMPUTE (light) FROM repository BY 'damp -> light : 0.1 -> 1'", None, "`damp` that is not in the frame"),
+    (
+        "IMPUTE (light) FROM repository BY 'damp -> light : 0.1 -> 1'",
+        None,
+        "`damp` that is not in",
+    ),
     ("IMPUTE (room) FROM repository BY 'light -> room : 0.1 -> 1'", None, "must be of numbers"),
     ("IMPUTE () FROM repository BY 'light -> room : 0.1 -> 1'", ")", "not expected"),
     (f"{IMPUTE} [FALLBACK mean]", "mean", "FALLBACK mean is unknown"),

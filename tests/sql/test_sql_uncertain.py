@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+import sfumato as sf
 from sfumato.language import SqlError, sql
 
 pytestmark = pytest.mark.spark
@@ -118,7 +119,7 @@ def test_columns_are_called_as_they_are_written(tables):
         ("SELECT COUNT(*) FROM s GROUP BY TUMBLE(ts, INTERVAL '10' MINUTE)", "TUMBLE", "RANGE 10"),
         ("SELECT * FROM TABLE(HOP(TABLE s, DESCRIPTOR(ts), 1, 2))", "HOP", "SLIDE"),
         ("SELECT k FROM s WINDOW TUMBLING (SIZE 5 MINUTES) GROUP BY k", "WINDOW TUMBLING", "RANGE"),
-        ("SELECT k FROM s WINDOW SESSION (5 MINUTES) GROUP BY k", "WINDOW SESSION", "session_w"),
+        ("SELECT k FROM s WINDOW SESSION (5 MINUTES) GROUP BY k", "WINDOW SESSION", "session("),
         ("SELECT k FROM s EMIT CHANGES", "EMIT CHANGES", "without it"),
     ],
 )
@@ -138,3 +139,19 @@ def test_frames_are_tables_by_their_names(tables):
     with pytest.raises(SqlError, match="no stream, table or view givn") as caught:
         sql(tables, "SELECT * FROM givn [ROWS 2]", given=frame)
     assert caught.value.suggestion == "given"
+
+
+def test_sessions_and_days_of_a_zone_are_windows_of_table_functions(tables):
+    call = (
+        "SELECT * FROM window_aggregate(certain, map('n', 'count(*)'), window => {}, order => ts)"
+    )
+    found = sql(tables, call.format("session('2 minutes')"))
+    given = tables.table("certain")
+    expected = sf.window_aggregate(
+        given, {"n": "count(*)"}, window=sf.Session("2 minutes"), order="ts"
+    )
+    assert found.collect() == expected.collect()
+    found = sql(tables, call.format("range('1 day', zone => 'Asia/Kolkata')"))
+    window = sf.Range("1 day", zone="Asia/Kolkata")
+    expected = sf.window_aggregate(given, {"n": "count(*)"}, window=window, order="ts")
+    assert found.collect() == expected.collect()

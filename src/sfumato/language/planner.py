@@ -507,10 +507,12 @@ class NamedQueries:
 DECISIVE = tuple(word for word in MEASURE_FUNCTIONS if word != "STDDEV")
 TUMBLING = "s [RANGE 10 MINUTES WATTR ts] after the table's name"
 HOPPING = "s [RANGE 10 MINUTES SLIDE 5 MINUTES WATTR ts] after the table's name"
-NO_SESSIONS = "Spark's own GROUP BY session_window(ts, '5 minutes'), over certain rows"
-FOREIGN_FUNCTIONS = {"TUMBLE": TUMBLING, "HOP": HOPPING, "SESSION": NO_SESSIONS}
+SESSIONS = (
+    "FROM window_aggregate(s, map('n', 'count(*)'), window => session('5 minutes'), order => ts)"
+)
+FOREIGN_FUNCTIONS = {"TUMBLE": TUMBLING, "HOP": HOPPING, "SESSION": SESSIONS}
 """Windows of Flink and Calcite, also with _START and _END (here window.start and window.end)."""
-FOREIGN_WINDOWS = {"TUMBLING": TUMBLING, "HOPPING": HOPPING, "SESSION": NO_SESSIONS}  # ksqlDB
+FOREIGN_WINDOWS = {"TUMBLING": TUMBLING, "HOPPING": HOPPING, "SESSION": SESSIONS}  # ksqlDB
 OVER = (
     "OVER (...) takes the rows of the whole stream, not the rows of an extent: leave OVER out and "
     "GROUP BY what it partitions by"
@@ -554,7 +556,8 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
     for one, other, after in zip(words, words[1:], [*words[2:], None], strict=False):
         last, here = other, None
         function = one.upper().removesuffix("_START").removesuffix("_END")
-        if other.type == "LPAR" and one.type == "NAME" and function in FOREIGN_FUNCTIONS:
+        foreign = function in FOREIGN_FUNCTIONS and not is_type(after, "STRING")  # session('1 h')
+        if other.type == "LPAR" and one.type == "NAME" and foreign:
             last, here = one, FOREIGN_FUNCTIONS[function]
         elif is_word(one, "WINDOW") and is_word(other, *FOREIGN_WINDOWS) and is_type(after, "LPAR"):
             here = FOREIGN_WINDOWS[other.upper()]
