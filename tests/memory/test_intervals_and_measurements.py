@@ -178,3 +178,13 @@ def refusals():
 def test_wrong_calls_say_what_to_write(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_name_without_a_spark_session_is_refused(monkeypatch):
+    def no_session(_):
+        raise AssertionError
+
+    monkeypatch.setattr("pyspark.sql.functions.lit", no_session)
+    for call in (lambda: sf.alternatives("values"), lambda: sf.between("low", "high", 3)):
+        with pytest.raises(ValueError, match="there is no Spark session: start one, or give"):
+            call()

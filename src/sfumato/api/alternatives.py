@@ -25,6 +25,11 @@ def _engine(*given: Any) -> Any:
         except ImportError as error:
             why = needed("a column of Spark", error)
             raise ImportError(why or str(error), name=error.name) from error
+        if not of_spark.can_make_columns():
+            raise ValueError(
+                f"{given[0]!r} names a column of Spark, and there is no Spark session: start one, "
+                'or give a column in memory, as df["x"]'
+            )
         return of_spark
     from sfumato.memory import alternatives as in_memory
 

@@ -322,8 +322,8 @@ def neighbours(
     Downstream of sf.reorder, with its event time as `order`, late rows are skipped and counted.
     Cost: one shuffle by `key`. Per alternative of a row, the square of its possible neighbours. In
     a full window by count whose tuples exist with probabilities below 1, the product of rows,
-    tuples held and possible neighbours: tens of milliseconds per row for 500 rows. Choose a window
-    by time there. State: the tuples of the window.
+    tuples held and possible neighbours: about 10 ms per row for 500 rows of 10 alternatives. Choose
+    a window by time there. State: the tuples of the window.
 
     Examples
     --------

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
@@ -126,3 +129,32 @@ def test_rows_far_from_their_arrival_are_late_and_move_no_punctuation():
     assert sorted(out.loc[late, "made"]) == [1_000, 90_000]
     want = sf.reorder(good, **TIMES, slack=3)
     pd.testing.assert_frame_equal(out[~late].reset_index(drop=True), want, check_dtype=False)
+
+
+@pytest.mark.parametrize(
+    ("window", "forget_after", "warned"),
+    [
+        (sf.Range("100 us"), None, True),
+        (sf.Range("100 us"), 50.0, True),
+        (sf.Range("100 us"), 200.0, False),
+        (sf.Session("100 us"), None, True),
+        (sf.Range("1 day", zone="Asia/Kolkata"), 200.0, True),
+        (sf.Rows(3), None, False),
+    ],
+)
+def test_a_window_warns_where_ids_may_be_forgotten_while_it_is_open(window, forget_after, warned):
+    given = pa.table({"k": [1, 1], "made": [1, 2], "came": [1, 2], "id": [1, 2]})
+    ordered = sf.reorder(
+        given, **TIMES, slack=1, key="k", unique="id", forget_after=forget_after
+    )  # fmt: skip
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        sf.window_aggregate(ordered, {"n": "count(*)"}, window=window, order="made", key="k")
+    assert any("counts again while" in str(each.message) for each in found) == warned
+
+
+def test_points_of_a_grid_are_no_duplicates():
+    given = pa.table({"made": [1, 9], "came": [1, 9], "id": [1, 2]})
+    ordered = sf.reorder(given, **TIMES, slack=1, unique="id")
+    grid = sf.resample(ordered, every="4 us", order="made")
+    assert grid.column_names == ["made", "came", "id", "age"]

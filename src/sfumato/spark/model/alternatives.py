@@ -25,6 +25,15 @@ from sfumato.tables.reading.tuples import ALTERNATIVES, WANTED_PROB, wanted_valu
 PROB = "prob"
 
 
+def can_make_columns() -> bool:
+    """Return whether columns can be named: without Spark Connect, they need a session."""
+    try:
+        F.lit(None)
+    except AssertionError:
+        return False
+    return True
+
+
 def alternatives(
     values: str | Column,
     prob: str | Column | None = None,

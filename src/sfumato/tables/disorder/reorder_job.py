@@ -17,6 +17,7 @@ from sfumato.tables.reading.frame import (
     DUPLICATE,
     MARKS,
     ORDERED,
+    REMEMBERED,
     Frame,
     controlled_by,
     forget_after_of,
@@ -92,7 +93,8 @@ def reorder_job(
     outputs.append(Output("late", ("late",), TRUTH, default=False))
     outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
     if ids:
-        about = with_roles({ADDED_COLUMN: "true"}, [DUPLICATE])
+        remembered = {REMEMBERED: str(config.forget_after or 0.0)}
+        about = with_roles({ADDED_COLUMN: "true", **remembered}, [DUPLICATE])
         outputs.append(Output(DUPLICATE, (DUPLICATE,), TRUTH, about, default=False))
     return Job(
         "reorder",

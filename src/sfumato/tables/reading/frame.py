@@ -42,6 +42,7 @@ ROLE = "sfumato.role"  # JSON list of a column's roles (below) in a controller
 ORDERED, ARRIVED = "event_time", "arrival"
 MARKS = ("late", "punctuation")  # columns that a disorder controller adds
 DUPLICATE = "duplicate"  # column, and role, of rows with the id of an earlier row
+REMEMBERED = "sfumato.remembered"  # microseconds after its arrival that an id is known at least
 
 
 def controlled_by(
@@ -440,6 +441,11 @@ class Frame(ABC):
     def duplicates(self) -> str | None:
         """Return the column in which a controller flags duplicates."""
         return next(iter(self.with_role(DUPLICATE)), None)
+
+    @property
+    def remembered(self) -> float:
+        """Return for how long after its arrival an id is known at least, in microseconds."""
+        return float(self._metadata(self.duplicates or DUPLICATE).get(REMEMBERED, "0"))
 
     def marks_late(self, order: list[str]) -> bool:
         """Return whether a controller emits rows in this order, and flags others as late."""

@@ -40,6 +40,17 @@ def warn_of_shared(operator: str, rows: str | None) -> None:
         )
 
 
+def warn_of_copies(operator: str, window: object) -> None:
+    """Warn that a window may be open for longer than ids are remembered."""
+    warnings.warn(
+        f"{operator}: a copy of a row that comes after sf.reorder has forgotten its id is a late "
+        f"row, and counts again while {window!r} is open: give sf.reorder a `key` and a "
+        "`forget_after` longer than the window and its delay",
+        UserWarning,
+        stacklevel=calls_from_user() + 1,
+    )
+
+
 def warn_of_digits(argument: str, name: str, kind: str) -> None:
     """Warn that values of a column or expression are rounded to doubles."""
     warnings.warn(

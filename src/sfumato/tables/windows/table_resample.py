@@ -357,7 +357,7 @@ def _columns(
     frame: Frame, given: str | Sequence[str] | None, order: str, keys: Sequence[str], fill: object
 ) -> list[str]:
     """Return the columns to be resampled. Raises ValueError or TypeError for unsuitable ones."""
-    fixed = {order, *keys, *(MARKS if frame.has_punctuations else ())}
+    fixed = {order, *keys, *(MARKS if frame.has_punctuations else ()), frame.duplicates}
     uncertain = [name for name in (ALTERNATIVES, EXISTENCE) if name in frame.columns]
     named = frame.resolved("columns", given)
     if wrong := [name for name in named if name in fixed]:

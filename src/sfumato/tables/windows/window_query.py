@@ -30,12 +30,19 @@ from sfumato.tables.reading.results import (
 )
 from sfumato.tables.reading.rows import Cells, Column, Probabilities, Reading, Rule, Ties, marks_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
-from sfumato.tables.reading.user_warnings import SHARED_KEY, WINDOWS, warn_of_digits, warn_of_shared
+from sfumato.tables.reading.user_warnings import (
+    SHARED_KEY,
+    WINDOWS,
+    warn_of_copies,
+    warn_of_digits,
+    warn_of_shared,
+)
 from sfumato.tables.scope import check_order, scope_of
 from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig, quantile_name
 from sfumato.windows import Delta, Range, Rows, Session
 
+SHORTEST_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # of calendar units
 TIMED = (Range, Session)  # windows of event time
 CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
@@ -177,6 +184,19 @@ class WindowQuery:
             self._check_missed()
         self._check_results(with_rows=False)
         warn_of_shared(self.called, self.shared)
+        if self.timed and frame.duplicates is not None and frame.remembered < self._longest:
+            warn_of_copies(self.called, self.window)
+
+    @property
+    def _longest(self) -> float:
+        """Return for how long a row counts in a window after its event time, in microseconds."""
+        if isinstance(self.window, Session):
+            return self.window.gap_us
+        if not isinstance(self.window, Range):
+            return 0.0
+        if self.window.calendar_unit is None:
+            return self.window.length_us
+        return self.window.calendar_units[0] * SHORTEST_US[self.window.calendar_unit]
 
     @property
     def arguments(self) -> dict[str, str]:
