@@ -48,7 +48,7 @@ CASES = {
     "stddev": lambda f: uncertain(f.rows).select("id", sf.stddev("x")),
     "quantile": lambda f: uncertain(f.rows).select("id", sf.quantile("x", 0.5)),
     "where": lambda f: sf.where(uncertain(f.rows), "x > 2"),
-    "prune": lambda f: sf.prune(uncertain(f.rows), min_prob=0.1, top=2, renormalise=True),
+    "prune": lambda f: sf.prune(uncertain(f.rows), min_prob=0.1, top=2, normalize=True),
     "fuse": lambda f: sf.fuse(
         uncertain(f.rows).withColumn("other", F.slice("alternatives", 2, 3)),
         ["alternatives", "other"],

@@ -224,7 +224,7 @@ CASES = {
         sf.reorder(a, **REORDERED, key="room", slack=4), every="2 seconds", limit="5 s", **AT
     ),
     "pruned": lambda sf, a, b: sf.prune(a, min_prob=0.4, top=2),
-    "pruned, as likely as before": lambda sf, a, b: sf.prune(a, top=1, renormalise=True),
+    "pruned, as likely as before": lambda sf, a, b: sf.prune(a, top=1, normalize=True),
     "pruned and joined": lambda sf, a, b: sf.similarity_join(
         sf.prune(a, top=2), b, on="x", within=0.5, probability=0.2, window=sf_.Rows(6), **AT
     ),

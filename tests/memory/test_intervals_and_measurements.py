@@ -98,9 +98,9 @@ def tuples(draw):
 
 @examples(200)
 @given(tuples(), st.sampled_from([0.0, 0.1, 0.3]), st.integers(1, 5), st.booleans())
-def test_pruning_keeps_the_likeliest_and_states_the_rest(given_, least, top, renormalise):
+def test_pruning_keeps_the_likeliest_and_states_the_rest(given_, least, top, normalize):
     rows = pa.table({"alternatives": lists(given_)})
-    (row,) = sf.prune(rows, min_prob=least, top=top, renormalise=renormalise).to_pylist()
+    (row,) = sf.prune(rows, min_prob=least, top=top, normalize=normalize).to_pylist()
     likeliest = sorted(range(len(given_)), key=lambda i: -given_[i][0])[:top]
     kept = [i for i in range(len(given_)) if i in likeliest and given_[i][0] >= least]
     kept = kept or likeliest[:1]
@@ -108,7 +108,7 @@ def test_pruning_keeps_the_likeliest_and_states_the_rest(given_, least, top, ren
     assert row["pruned"] == pytest.approx(lost, abs=1e-15)
     assert [a["x"] for a in row["alternatives"]] == [given_[i][1] for i in kept]
     by = 1.0
-    if renormalise:
+    if normalize:
         by = sum(p for p, _ in given_) / sum(given_[i][0] for i in kept)
     for a, i in zip(row["alternatives"], kept, strict=True):
         assert a["prob"] == pytest.approx(given_[i][0] * by, abs=1e-15)
@@ -162,7 +162,7 @@ def refusals():
         (lambda: sf.prune(rows), ValueError, "`min_prob` or `top` must be given"),
         (lambda: sf.prune(rows, top=0), ValueError, "`top` must be a whole number"),
         (lambda: sf.prune(rows, min_prob=2), ValueError, r"`min_prob` must be a probability in"),
-        (lambda: sf.prune(rows, top=1, renormalise=1), TypeError, "must be True or False"),
+        (lambda: sf.prune(rows, top=1, normalize=1), TypeError, "must be True or False"),
         (lambda: sf.prune(rows.select(["n"]), top=1), ValueError, "must have the column"),
         (lambda: sf.prune(sf.prune(rows, top=1), top=1), ValueError, "a column `pruned` already"),
         (lambda: sf.fuse(rows, []), ValueError, "at least one column"),

@@ -72,7 +72,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
 
 @public("sf.prune(df, min_prob=0.01, top=5)", "df")
 def prune(
-    df: Any, *, min_prob: float = 0.0, top: int | None = None, renormalise: bool = False
+    df: Any, *, min_prob: float = 0.0, top: int | None = None, normalize: bool = False
 ) -> Any:
     """Keep the likeliest alternatives of each row, and state the probability of the others.
 
@@ -86,7 +86,7 @@ def prune(
     top
         The greatest number of alternatives kept per row; of equal probabilities the first stay.
         None: any number.
-    renormalise
+    normalize
         False: the removed probability is left out: the row exists with that much less. True: the
         remaining alternatives are scaled so that the row exists as it did before.
 
@@ -103,8 +103,8 @@ def prune(
 
     Notes
     -----
-    With ``renormalise=False`` each remaining alternative has its true probability, and any answer
-    Pr(...) over n rows is off by at most the sum of their `pruned`. With ``renormalise=True`` the
+    With ``normalize=False`` each remaining alternative has its true probability, and any answer
+    Pr(...) over n rows is off by at most the sum of their `pruned`. With ``normalize=True`` the
     existence is right, and the answer says what would be true if the removed alternatives were not
     possible.
 
@@ -126,7 +126,7 @@ def prune(
         )
     _ = frame.attributes  # raises for another type
     frame.require_free([PRUNED])
-    return _engine(frame).pruned(frame, least, most, flag("renormalise", renormalise))
+    return _engine(frame).pruned(frame, least, most, flag("normalize", normalize))
 
 
 @public('sf.fuse(df, ["front", "back"])', "df")

@@ -176,7 +176,7 @@ def middle_and_half(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
     return pc.add(start, end), pc.subtract(end, start)
 
 
-def pruned(frame: ArrowFrame, min_prob: float, top: int, renormalise: bool) -> pa.Table:
+def pruned(frame: ArrowFrame, min_prob: float, top: int, normalize: bool) -> pa.Table:
     """Implement `prune` for a table."""
     tuples = Tuples(frame.table)
     prob, owner, exists = _doubles(tuples, "prob"), tuples.owner, existence_of(tuples)
@@ -189,7 +189,7 @@ def pruned(frame: ArrowFrame, min_prob: float, top: int, renormalise: bool) -> p
     lengths = np.bincount(owner, kept, rows).astype(np.int64)
     lost = np.add(*folded(tuples.lengths - lengths, prob[~kept]))
     flat = tuples.flat.filter(pa.array(kept))
-    if renormalise:
+    if normalize:
         held = np.add(*folded(lengths, prob[kept]))
         with np.errstate(invalid="ignore", divide="ignore"):
             by = np.where(missing, 1.0, exists / held)[owner[kept]]

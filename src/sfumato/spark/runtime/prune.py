@@ -14,7 +14,7 @@ from sfumato.spark.model.frame import SparkFrame
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, common_attributes
 
 
-def pruned(frame: SparkFrame, min_prob: float, top: int, renormalise: bool) -> DataFrame:
+def pruned(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> DataFrame:
     """Implement `prune` for a Spark frame."""
     column = F.col(ALTERNATIVES)
 
@@ -33,7 +33,7 @@ def pruned(frame: SparkFrame, min_prob: float, top: int, renormalise: bool) -> D
         kept = F.filter(column, lambda a, i: F.array_contains(places, i))
         others = F.filter(column, lambda a, i: ~F.array_contains(places, i))
         lost = sum_over(others, prob, lambda of: of)
-        if renormalise:
+        if normalize:
             held = sum_over(kept, prob, lambda of: of)
             kept = F.transform(
                 kept, lambda a: a.withField("prob", prob(a) * (existence(column) / held))
