@@ -26,12 +26,13 @@ from streams import counts_of, put_parts, run, stream_of
 pytestmark = pytest.mark.spark
 CUTS = [0, 1, 60, 61, ROWS]
 HALF = 2  # after so many of the parts the query is started again
-COUNTED = ("late", "stale", "pairs", "answers", "complete", "imputed", "unimputable")
+COUNTED = ("late", "stale", "duplicates", "pairs", "answers", "complete", "imputed", "unimputable")
 QUERIES = {
     name: (CASES[name], (A, B))
     for name in (
         "reorder sources", "joined with itself after reorder", "resampled",
-        "sessions after reorder", "days of a zone",
+        "sessions after reorder", "days of a zone", "extents of unique rows",
+        "neighbours after reorder",
     )
 }  # fmt: skip
 for name in ("imputed or rejected", "incomplete rows joined"):
