@@ -34,7 +34,7 @@ extensions = [
     "railroad_grammar",
     "schema",
 ]
-exclude_patterns = ["_ext", "_build"]
+exclude_patterns = ["_ext", "_build", "reference/notes"]  # notes: see api.py
 
 # Pages are plain Markdown, which GitHub shows as well; headings have its anchors.
 myst_enable_extensions = ["colon_fence", "deflist", "substitution"]

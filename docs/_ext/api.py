@@ -5,8 +5,8 @@
 
 on a page lists the names with what they do, and links to a page `functions/NAME.md`, which is
 written when the site is built: the signature, a table of parameters with their defaults, returns,
-errors, notes and examples. `References:` (authors and year) and `Source:` (a letter) link to the
-page of papers.
+errors, notes and examples, and then the details of `notes/NAME.md` where there is such a file.
+`References:` (authors and year) links to the page of papers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 BLOCK = re.compile(r"^```\{api\} (.*)\n(?::module: (\S+)\n)?```$", re.MULTILINE)
-ARGUMENT = re.compile(r"^(?!Source)([a-z_][\w, .]*?) : (.*)$")
+ARGUMENT = re.compile(r"^([a-z_][\w, .]*?) : (.*)$")
 SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples")
 PAPERS = "/papers.md"
+MORE = re.compile(r"^More: docs/(\S+)$", re.MULTILINE)
+NOTES = Path(__file__).resolve().parents[1] / "reference" / "notes"
 
 
 def public(name: str, home: str) -> Any:
@@ -48,7 +50,14 @@ def page(name: str, home: str) -> str:
         ]
         inner = "\n\n".join([inner, *methods])
     text = _directive(kind, f"{home}.{name}{signature(found)}", inner)
-    return f"# {title}\n\n{text}"
+    return f"# {title}\n\n{text}{details(name)}"
+
+
+def details(name: str) -> str:
+    """Return the hand-written details of a function, without their title. Their links stay valid
+    because both folders are at the same depth."""
+    notes = NOTES / f"{name}.md"
+    return notes.read_text("utf-8").partition("\n")[2] if notes.is_file() else ""
 
 
 def write_pages(app: Any) -> None:
@@ -173,13 +182,11 @@ def markdown(doc: str, found: Any = None) -> list[str]:
 
 
 def linked(line: str) -> str:
-    """Link `References:` and `Source:` to the page of papers, and escape stars."""
+    """Link `References:` to the page of papers and `More:` to its page, and escape stars. Details
+    are on the same page, so `More:` is left out there."""
     line = re.sub(r"(?<![`*])\*(?!`)", r"\\*", line) if "`" not in line else line
-    return re.sub(r"^(References|Source):|(?<= )(Source):", _to_papers, line)
-
-
-def _to_papers(found: re.Match[str]) -> str:
-    return f"[{found[1] or found[2]}]({PAPERS}):"
+    line = MORE.sub(lambda m: "" if "/notes/" in m[1] else f"More: [{m[1]}](/{m[1]})", line)
+    return re.sub(r"(^|(?<= ))References:", f"[References]({PAPERS}):", line)
 
 
 class Api(SphinxDirective):

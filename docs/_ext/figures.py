@@ -6,7 +6,7 @@ Figures are drawn with inks that are read on white and on black paper alike.
 from __future__ import annotations
 
 from itertools import pairwise
-from math import log10
+from math import erf, exp, log10
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "pictures"
@@ -85,7 +85,7 @@ def reorder() -> None:
             f.line(at[t], 68, out[t], 180, arrow=True, colour=FAINT)
             f.dot(out[t], 200, f"{t:g}", colour=BLUE)
     f.text(370, 20, "in the order in which they are received; numbers are event times", size=13)
-    f.text(350, 275, "the order has gone past 2: out at once, marked", size=13)
+    f.text(350, 275, "the order has gone past 2: emitted at once, marked", size=13)
     f.save("reorder.svg")
 
 
@@ -98,11 +98,11 @@ def punctuation() -> None:
         f.dot(x, 110, colour=GREEN if out else BLUE, r=9)
     f.line(350, 35, 350, 150, colour=ORANGE, width=3)
     f.text(350, 25, "punctuation", colour=ORANGE, bold=True)
-    f.text(190, 80, "out, in order", colour=GREEN)
+    f.text(190, 80, "emitted, in order", colour=GREEN)
     f.text(510, 80, "held: an earlier row may still come", colour=BLUE)
     f.line(600, 165, 354, 165, arrow=True)
     f.text(608, 170, "newest row", anchor="start", size=13)
-    f.text(475, 185, "how far it waits: what the drop ratio decides", size=13)
+    f.text(475, 185, "the wait: set by the drop ratio", size=13)
     f.save("punctuation.svg")
 
 
@@ -275,9 +275,252 @@ def samples() -> None:
     f.save("samples.svg")
 
 
+def alternatives() -> None:
+    """Three uncertain rows: a reading with an error, candidates, a row that may not exist."""
+    f = Figure(720, 230, "Three uncertain rows and their alternatives")
+    rows = [
+        (30, "20° ± 0.5", [("19.3°", 0.25), ("19.8°", 0.25), ("20.2°", 0.25), ("20.7°", 0.25)], 0),
+        (270, "131, 96 or neither", [("131", 0.6), ("96", 0.3)], 0.1),
+        (510, "a false alarm?", [("here", 0.7)], 0.3),
+    ]
+    for x, title, values, absent in rows:
+        f.text(x + 90, 25, title, bold=True)
+        bars = [(*one, BLUE, False) for one in values]
+        bars += [("absent", absent, FAINT, True)] if absent else []
+        step = 180 / len(bars)
+        for i, (name, p, colour, dashed) in enumerate(bars):
+            middle = x + step * (i + 0.5)
+            f.box(
+                middle - 15,
+                165 - 160 * p,
+                30,
+                160 * p,
+                colour=colour,
+                dashed=dashed,
+                fill="none" if dashed else colour,
+                opacity=0.8,
+            )
+            f.text(middle, 158 - 160 * p, f"{p:g}", size=12)
+            f.text(middle, 184, name, size=13)
+        f.line(x, 165, x + 180, 165)
+        f.text(x + 90, 215, f"existence {1 - absent:g}", size=13)
+    f.save("alternatives.svg")
+
+
+def wait() -> None:
+    """Delays of rows, and the delay beyond which one row in a hundred arrives."""
+    f = Figure(720, 250, "How long to wait for a drop ratio")
+    shares = [0.13 * 2 ** (-i / 4) for i in range(36)]
+    for i, share in enumerate(shares):
+        late = i >= 26
+        colour = ORANGE if late else BLUE
+        height = max(1300 * share, 2)
+        f.box(60 + 17 * i, 200 - height, 12, height, colour=colour, fill=colour, opacity=0.8)
+    f.line(50, 200, 700, 200, arrow=True)
+    f.line(499, 60, 499, 215, colour=ORANGE, width=3)
+    f.text(375, 225, "delay of a row: arrival minus event time")
+    f.text(499, 50, "the punctuation stays this far behind", colour=ORANGE, bold=True)
+    f.text(600, 165, "1 row in 100: late", colour=ORANGE)
+    f.text(330, 120, "99 rows in 100: in order", colour=BLUE)
+    f.save("wait.svg")
+
+
+def sources() -> None:
+    """Three sources at different speeds: each has its punctuation, the slowest one decides."""
+    f = Figure(720, 250, "Each source has a punctuation; the slowest source decides")
+    rows = [("phone", 560, (120, 210, 300, 390, 470, 600)), ("tablet", 440, (150, 260, 380, 480)),
+            ("watch", 290, (100, 180, 250, 330))]  # fmt: skip
+    for i, (name, at, times) in enumerate(rows):
+        y = 50 + 50 * i
+        f.text(20, y + 5, name, anchor="start", bold=True)
+        f.line(90, y, 690, y, colour=FAINT, arrow=True)
+        for x in times:
+            f.dot(x, y, colour=GREEN if x <= 290 else BLUE, r=8)
+        f.line(at, y - 18, at, y + 18, colour=ORANGE, width=3)
+    f.line(290, 150, 290, 205, colour=ORANGE, dashed=True, width=2)
+    f.text(290, 223, "everything up to here is emitted", colour=ORANGE)
+    f.text(560, 25, "punctuation of the phone", colour=ORANGE, size=13)
+    f.text(190, 190, "emitted", colour=GREEN)
+    f.text(480, 190, "held: the watch may send earlier rows", colour=BLUE)
+    f.save("sources.svg")
+
+
+def sessions() -> None:
+    """Rows of a key, and the sessions they form; a late row merges two of them."""
+    f = Figure(720, 230, "Sessions: rows without a long pause between them")
+    early, later = (70, 110, 165), (380, 430, 465, 640)
+    f.line(40, 100, 700, 100, arrow=True)
+    for x in (*early, *later):
+        f.dot(x, 100, colour=BLUE, r=8)
+    for x1, x2, name in [(55, 180, "session 1"), (365, 480, "session 2"), (625, 655, "session 3")]:
+        f.box(x1, 78, x2 - x1, 44, colour=BLUE, dashed=True)
+        f.text((x1 + x2) / 2, 65, name, colour=BLUE, size=13)
+    f.line(190, 140, 355, 140, arrow=True)
+    f.line(355, 140, 190, 140, arrow=True)
+    f.text(272, 160, "a pause longer than the gap", size=13)
+    f.dot(550, 100, colour=ORANGE, r=8)
+    f.line(550, 185, 550, 112, colour=ORANGE, arrow=True)
+    f.box(365, 72, 290, 56, colour=ORANGE)
+    f.text(
+        700, 205, "a late row closes the pause: sessions 2 and 3 become one",
+        anchor="end", colour=ORANGE,
+    )  # fmt: skip
+    f.save("sessions.svg")
+
+
+def delta() -> None:
+    """A value over time and the window of the newest tuples within five degrees of the oldest."""
+    f = Figure(720, 260, "An attribute-delta window is long while the value is stable")
+    values = [8, 9, 13, 17, 18, 17.5, 18.5, 17, 18, 19, 18.5]
+    at = [70 + 58 * i for i in range(len(values))]
+    y = [230 - 10 * v for v in values]
+    f.box(at[3] - 18, y[3] - 50, at[-1] - at[3] + 36, 100, colour=ORANGE, dashed=True)
+    f.line(at[3], y[3], at[-1], y[3], colour=ORANGE, dashed=True)
+    for i, (x, height) in enumerate(zip(at, y, strict=True)):
+        f.dot(x, height, colour=ORANGE if i >= 3 else FAINT, r=7)
+    f.line(40, 235, 700, 235, arrow=True)
+    f.text(700, 255, "time", anchor="end", size=13)
+    f.text(445, 130, "the window: no tuple differs from the oldest by more than 5", colour=ORANGE)
+    f.text(70, 180, "evicted", anchor="start", size=13)
+    f.save("delta.svg")
+
+
+def average() -> None:
+    """The distribution of the average on the page about answers, with its parts."""
+    f = Figure(720, 300, "The distribution of an average, and the numbers that describe it")
+    values, shares = average_level()
+    mean = sum(v * p for v, p in zip(values, shares, strict=True))
+    low, high = _quantile(values, shares, 0.05), _quantile(values, shares, 0.95)
+    x = {v: 60 + 150 * (v - 19.5) for v in (*values, mean, low, high)}
+    width, bins = 0.1, dict[int, float]()
+    for v, p in zip(values, shares, strict=True):
+        bins[int(v // width)] = bins.get(int(v // width), 0.0) + p
+    for place, p in bins.items():
+        if p < 0.001:
+            continue
+        left = 60 + 150 * (place * width - 19.5)
+        inside = low <= (place + 0.5) * width <= high
+        colour = BLUE if inside else FAINT
+        f.box(left + 1, 230 - 1400 * p, 13, 1400 * p, colour=colour, fill=colour, opacity=0.8)
+    f.line(50, 230, 690, 230, arrow=True)
+    for v in range(20, 24):
+        f.text(60 + 150 * (v - 19.5), 250, f"{v}°", size=13)
+    f.line(x[mean], 40, x[mean], 230, colour=ORANGE, width=3)
+    f.text(x[mean], 30, f"mean {mean:.1f}", colour=ORANGE, bold=True)
+    for v, name in ((low, "q05"), (high, "q95")):
+        f.line(x[v], 100, x[v], 230, colour=INK, dashed=True)
+        f.text(x[v], 92, f"{name} {v:.1f}", size=13)
+    f.line(x[low], 270, x[high], 270, arrow=True)
+    f.line(x[high], 270, x[low], 270, arrow=True)
+    f.text((x[low] + x[high]) / 2, 290, "90% of the probability", colour=BLUE)
+    f.text(120, 60, "without the third reading: 0.4", anchor="start", size=13)
+    f.text(480, 60, "with it: 0.6", anchor="start", size=13)
+    f.save("average.svg")
+
+
+def average_level() -> tuple[list[float], list[float]]:
+    """The values and probabilities of an average of three readings with an error of 0.5 degrees,
+    20.0, 21.0 and 26.0, of which the third exists with probability 0.6. Sums of normal readings."""
+    values, shares = [], []
+    for p, middle, count in ((0.4, 20.5, 2), (0.6, 67 / 3, 3)):
+        deviation = 0.5 / count**0.5
+        steps = [i / 50 for i in range(-200, 201)]
+        weights = [exp(-z * z / 2) for z in steps]
+        values += [middle + z * deviation for z in steps]
+        shares += [p * w / sum(weights) for w in weights]
+    both = sorted(zip(values, shares, strict=True))
+    return [v for v, _ in both], [p for _, p in both]
+
+
+def _quantile(values: list[float], shares: list[float], share: float) -> float:
+    total = 0.0
+    for v, p in zip(values, shares, strict=True):
+        total += p
+        if total >= share:
+            return v
+    return values[-1]
+
+
+def match() -> None:
+    """The probability of a match against the distance of two readings with errors."""
+    f = Figure(720, 290, "The probability of a match falls smoothly with the distance")
+    f.line(80, 230, 680, 230, arrow=True)
+    f.line(80, 230, 80, 30, arrow=True)
+    for p in (0.5, 1):
+        f.text(70, 235 - 180 * p, f"{p:g}", anchor="end", size=13)
+        f.line(80, 230 - 180 * p, 680, 230 - 180 * p, colour=FAINT, dashed=True, width=0.8)
+    for d in range(5):
+        f.text(80 + 140 * d, 250, f"{d}°", size=13)
+    points = [(i / 20, near(i / 20)) for i in range(81)]
+    for (d1, p1), (d2, p2) in pairwise(points):
+        f.line(80 + 140 * d1, 230 - 180 * p1, 80 + 140 * d2, 230 - 180 * p2, colour=BLUE, width=3)
+    f.line(220, 30, 220, 230, colour=ORANGE, dashed=True, width=2)
+    f.text(228, 42, "within=1.0", anchor="start", colour=ORANGE)
+    f.dot(220, 230 - 180 * near(1), colour=ORANGE, r=6)
+    f.text(236, 132, f"readings exactly 1° apart: {near(1):.2f}", anchor="start", colour=ORANGE)
+    f.dot(360, 230 - 180 * near(2), colour=BLUE, r=6)
+    f.text(374, 212, f"2° apart: {near(2):.2f}", anchor="start", colour=BLUE)
+    f.text(380, 280, "distance of the two readings, each with an error of 0.5°")
+    f.save("match.svg")
+
+
+def near(distance: float) -> float:
+    """The probability that two true values differ by at most 1, for readings with an error of 0.5
+    each at this distance."""
+    return (erf(1 - distance) - erf(-1 - distance)) / 2
+
+
+def ranking() -> None:
+    """Three rows, their possible worlds, and their probabilities of being among the best two."""
+    f = Figure(720, 270, "The probability of being among the best two, from possible worlds")
+    for y, what, colour in [(60, "a 100 : 0.5", BLUE), (105, "b  90 : 1", GREEN),
+                            (150, "c  80 : 0.9", INK)]:  # fmt: skip
+        f.box(20, y, 120, 34, colour=colour)
+        f.text(80, y + 22, what)
+    f.text(80, 30, "score : existence", bold=True)
+    f.line(160, 120, 225, 120, arrow=True)
+    f.text(330, 30, "worlds, best first", bold=True)
+    worlds = [("a  b  c", 0.45), ("a  b", 0.05), ("b  c", 0.45), ("b", 0.05)]
+    for i, (rows, p) in enumerate(worlds):
+        y = 48 + 36 * i
+        f.box(240, y, 90, 28, colour=FAINT)
+        f.text(285, y + 19, rows)
+        f.box(340, y + 4, 180 * p, 20, colour=ORANGE, fill=ORANGE, opacity=0.8)
+        f.text(348 + 180 * p, y + 19, f"{p:g}", anchor="start", size=13)
+    f.text(590, 30, "among the best two", bold=True)
+    for i, (name, p, colour) in enumerate([("a", 0.5, BLUE), ("b", 1.0, GREEN), ("c", 0.45, INK)]):
+        y = 60 + 45 * i
+        f.text(490, y + 20, name, bold=True)
+        f.box(510, y + 4, 150 * p, 22, colour=colour, fill=colour, opacity=0.7)
+        f.text(518 + 150 * p, y + 20, f"{p:g}", anchor="start")
+    f.text(
+        360, 230, "b is the most probable; a has the highest score, and is in half of the worlds"
+    )
+    f.text(360, 252, "c is in only where a is absent: 0.5 · 0.9", size=13)
+    f.save("ranking.svg")
+
+
+def calibration() -> None:
+    """Ranges of imputed values with the values that turned out to be true: 18 of 20 are inside."""
+    f = Figure(720, 250, "Of twenty ranges of 90%, about eighteen hold the true value")
+    middles = [0, 9, -6, 14, 3, -12, 7, 18, -3, 5, 11, -9, 2, 16, -5, 8, -1, 12, -7, 4]
+    halves = [28, 22, 34, 25, 40, 24, 30, 26, 36, 22, 28, 33, 25, 24, 38, 27, 30, 23, 29, 35]
+    at = [-9, 15, 12, -4, 25, -20, 2, 33, 20, -8, 8, -52, 17, 21, -30, 18, -14, 40, 10, -16]
+    for i, (middle, half, true) in enumerate(zip(middles, halves, at, strict=True)):
+        x = 50 + 33 * i
+        inside = abs(true - middle) <= half
+        f.box(x - 5, 110 - middle - half, 10, 2 * half, colour=BLUE, fill=BLUE, opacity=0.25)
+        f.dot(x, 110 - true, colour=GREEN if inside else ORANGE, r=5)
+    f.text(360, 215, "ranges of 90% of twenty imputed values, and the true values", bold=True)
+    f.text(360, 238, "eighteen are inside, two are outside", colour=ORANGE)
+    f.save("calibration.svg")
+
+
 def main() -> None:
     for draw in (
-        reorder, punctuation, count_window, possible_worlds, extents, timetable, dependency, samples
+        reorder, punctuation, count_window, possible_worlds, extents, timetable, dependency,
+        samples, alternatives, wait, sources, sessions, delta, average, match, ranking,
+        calibration,
     ):  # fmt: skip
         draw()
 

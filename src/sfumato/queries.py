@@ -31,7 +31,7 @@ class Top:
     Notes
     -----
     References: Chen et al. (2013), section 1 (FREQUENCY is an upper bound of the interval between
-    two executions): see the page of papers.
+    two executions).
 
     Examples
     --------

@@ -53,7 +53,7 @@ class Rows:
 
     Notes
     -----
-    References: Dallachiesa et al. (2015), sections 4 (W(U, w, α)) and 8.1: see the page of papers.
+    References: Dallachiesa et al. (2015), sections 4 (W(U, w, α)) and 8.1.
 
     Examples
     --------
@@ -128,7 +128,7 @@ class Range:
     since 1970-01-01 UTC.
     If event times are timestamps, extents are between 0001-01-02 and 9999-12-31 in UTC. A row with
     an extent outside this range, for example with the sentinel 9999-12-31, is invalid and counted.
-    References: Kim et al. (2006), section 6, equation (6.1): see the page of papers.
+    References: Kim et al. (2006), section 6, equation (6.1).
 
     Examples
     --------
@@ -324,7 +324,7 @@ class Delta:
 
     Notes
     -----
-    References: Dallachiesa et al. (2015), section 8.1: see the page of papers.
+    References: Dallachiesa et al. (2015), section 8.1.
 
     Examples
     --------

@@ -16,6 +16,7 @@ import shutil
 import tomllib
 from contextlib import chdir, redirect_stdout
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from pathlib import PurePath
 from typing import Any
 
 import pytest
@@ -95,6 +96,7 @@ def test_code_runs_and_prints_what_the_page_says(name, tidy, spark_folder):
     found = blocks(ROOT / name)
     names = given(name, tidy)
     left_out = False
+    before = set(spark_folder.iterdir())
     with chdir(spark_folder):
         for block, after in zip(found, [*found[1:], None], strict=True):
             if block.kind.startswith("not run:"):
@@ -112,6 +114,10 @@ def test_code_runs_and_prints_what_the_page_says(name, tidy, spark_folder):
                 plan(tidy, block.text, names)
             elif block.kind == "toml":
                 tomllib.loads(block.text)
+    if name.startswith("docs/how-to/"):
+        written = {path.name for path in set(spark_folder.iterdir()) - before}
+        written -= {"spark-warehouse", "metastore_db", "derby.log"}
+        assert written <= {PurePath(name).stem}, "a how-to writes into a folder of its name only"
     for picture in spark_folder.glob("*.svg"):
         kept = DOCS / "pictures" / picture.name
         if "SFUMATO_PICTURES" in os.environ:

@@ -77,6 +77,7 @@ ALLOWED = {
 CLAUSE = re.compile(r"(What|Which|Whether|Those|That|Whose|Whom?|Where|How|Of|As) [^?]*$")
 PLACES = re.compile(rf"\b({'|'.join(PLAIN)})\b", re.IGNORECASE)
 LETTERS = re.compile(r"\bpapers? [A-E]\b|\b[A-E]'s\b|\([A-E], (section|equation)|^Source: [A-E]\b")
+DOCSTRING_LINES = 64
 GENERATED = ("results.md", "benchmarks.md")
 """Pages written by programs: the measured text is in `experiments` and `benchmarks`."""
 
@@ -159,6 +160,23 @@ def test_docstrings_begin_with_a_verb_or_a_noun():
     assert not found, "\n".join(found)
 
 
+def test_docstrings_are_short():
+    found = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in files("src")
+        if path.suffix == ".py"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        if len((ast.get_docstring(node) or "").splitlines()) > DOCSTRING_LINES
+    ]
+    assert not found, f"move details to docs/reference/notes: {found}"
+
+
+def test_notes_are_of_functions_that_link_to_them():
+    for path in (DOCS / "reference" / "notes").glob("*.md"):
+        assert f"More: docs/reference/notes/{path.name}\n" in doc(path.stem)
+
+
 @pytest.mark.parametrize("name", USER_PAGES)
 def test_pages_use_the_words_of_the_glossary(name):
     found = [
@@ -176,10 +194,10 @@ def test_no_letter_stands_for_a_paper(name):
     assert not found, "\n".join(found)
 
 
-def test_docstrings_name_papers_under_source_only():
+def test_public_docstrings_name_papers_by_their_authors():
     for name in PUBLIC:
-        said = doc(name).partition("Source:")[0]
-        assert not LETTERS.search(said), name
+        assert "Source:" not in doc(name), name
+        assert not LETTERS.search(doc(name)), name
 
 
 def test_every_term_of_the_glossary_is_in_order_and_once():

@@ -392,7 +392,7 @@ def existence(column: Any = ALTERNATIVES) -> Any:
     its terms (2⁻⁵² each) is 1, so ten tenths are certain.
     Inside an aggregate of Spark, as `F.min(sf.existence())`, give the aggregate an alias: Spark
     names it after the whole expression.
-    References: Dallachiesa et al. (2015), section 3: see the page of papers; Neumaier (1974) for
+    References: Dallachiesa et al. (2015), section 3; Neumaier (1974) for
     the compensation.
 
     Examples

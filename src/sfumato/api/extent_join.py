@@ -64,7 +64,7 @@ def extent_join(
     of the same extent and key whose extent the other side has passed, or that still wait when the
     frames end).
     Cost: one shuffle by key. State: the rows of extents that only one side has completed.
-    References: Kim et al. (2006), section 6 (figure 6): see the page of papers.
+    References: Kim et al. (2006), section 6 (figure 6).
 
     Examples
     --------

@@ -29,30 +29,25 @@ def impute(
     least_donors: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Turn rows with missing attributes into uncertain tuples, inferred from a complete repository.
-
-    An attribute that is NULL (or NaN) is imputed from donors: rows of the repository that are near
-    on the determinants of dependencies.
+    """Replace missing attributes by distributions, inferred from a repository of complete rows.
 
     Parameters
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result is of the same kind. The attributes and determinants are columns of
-        numbers; the determinants may be NULL, too.
+        whole stream. The result is of the same kind. Attributes and determinants are numbers.
     repository, ..., least_donors
         See `sfumato.Imputation`.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_impute_N``.
 
     Returns
     -------
     A row per input row: all columns of `df` unchanged (a NULL stays a NULL), `alternatives`:
-    array<struct<prob, ATTR...>> over `attributes`, and `imputed_by`: text, the dependencies used. A
-    complete row has itself as its only alternative, and `imputed_by` NULL. A row that cannot be
-    imputed has NULL alternatives and "unimputable: ..." with the reason in `imputed_by`;
-    ``sf.split_invalid`` finds these rows. Where `df` has a column `existence`, the probabilities
-    are multiplied by it.
+    array<struct<prob, ATTR...>> over `attributes`, and `imputed_by`: the dependencies used. A
+    complete row is its only alternative, and its `imputed_by` is NULL. A row that cannot be imputed
+    has no alternatives, and the reason in `imputed_by`; ``sf.split_invalid`` finds it. The
+    probabilities are multiplied by a column `existence` of `df`.
 
     Raises
     ------
@@ -61,28 +56,10 @@ def impute(
 
     Notes
     -----
-    Method "calibrated", the default: at least 20 donors, the nearest ones, are moved to the place
-    of the object. Their probabilities are those that rows of the repository show when they are left
-    out, so that a range of probability 90% has the true value in some 90% of the cases. Method
-    "plain": each distinct value of the donors of the first combination of dependencies that has any
-    is an alternative, with their share as its probability; more dependencies make it more certain,
-    not more right. `sf.engine_free.Imputer` describes both, and their bounds.
-
-    The observed metrics ``sfumato_impute_N`` count rows (complete + imputed + unimputable) and
-    far_donors: imputed rows whose donors lie farther apart than twice the epsilon of the
-    dependencies, so that these do not hold there. They also count few_rows: rows imputed from a
-    repository of fewer than 19 complete rows, for which `sf.errors.FewRowsWarning` warns at the
-    call. So few rows show no range of probability 90%, and the calibrated one is extrapolated.
-
-    The whole repository is read into this process's memory at the call, by a job of Spark that
-    collects it, and prepared; nothing else of the query is started. It is sent to the workers with
-    the plan, and each process keeps it. If it is a path that the workers can see (to pyarrow: local
-    or shared disks, and the stores it knows), a new version there takes effect with the tasks that
-    start after it. Replace it at once, by renaming a finished file; a file that cannot be read
-    stops the query. A DataFrame or a table keeps the state it had at the call.
-
-    Stateless: no shuffle, any order. Cost: microseconds per row, more with many donors.
-    References: Ren et al. (2019), sections 2.2 and 3: see the page of papers.
+    The whole repository is read into memory when this is called. The function itself is stateless:
+    no shuffle, any order. Cost: microseconds per row, more with many donors.
+    More: docs/reference/notes/impute.md
+    References: Ren et al. (2019), sections 2.2 and 3.
 
     Examples
     --------

@@ -32,32 +32,27 @@ def resample(
     every
         Distance of the grid points, "1 minute" or a timedelta: the multiples of it since 1970 UTC.
     order
-        Event time, a timestamp or whole microseconds. On streams the rows of a key must come in
-        this order (``sf.reorder`` ensures this): a row that is older than its key's newest row is
-        left out and counted as late, as are rows flagged late.
+        Event time, a timestamp or whole microseconds. A stream needs ``sf.reorder`` first.
     key
         Column(s); each of their values has a grid, from its first to its last row.
     columns
         Columns to resample; default: all others. `alternatives` and `existence` are always carried.
     fill
-        "last": the values of the key's newest row. None: these while the row is younger than
-        `every`, else NULL. "linear": on the line between the neighbouring rows. "mean": the mean
-        over (point - every, point], weighted by time; each value holds until the key's next row,
-        and NULL does not count.
+        "last": the values of the newest row. None: these if the row is younger than `every`, else
+        NULL. "linear": on the line between the neighbouring rows. "mean": the mean since the last
+        point, weighted by time.
     limit
-        Largest gap that is filled; None: any. "last" and "mean": a value holds for so long.
-        "linear": longest time between the two rows. Beyond it the columns are NULL.
+        Largest gap that is filled; None: any. Beyond it the columns are NULL.
     forget_after
-        Time to live of a key, "1 day": a row that comes later than this after the key's last one
-        begins a new grid, without points between.
+        Time to live of a key ("1 day"): a later row begins a new grid, without points between.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_resample_N``.
 
     Returns
     -------
     A row per key and grid point: the key columns, `order`, the columns, and `age`: the time since
-    the key's newest row, 0 for a row at the grid point; in seconds if `order` is a timestamp, else
-    in its unit. Columns of "linear" and "mean" are double.
+    the newest row of the key, in seconds if `order` is a timestamp, else in its unit. Columns of
+    "linear" and "mean" are double.
 
     Raises
     ------
@@ -67,15 +62,10 @@ def resample(
 
     Notes
     -----
-    The first row of a key at or after a grid point emits the point, so results do not depend on
-    micro-batches. With several rows at a grid point, the first is the newest there. Results are in
-    order within each key. NULL in a row stays NULL: use fill=None and ``sf.impute``. Alternatives
-    are repeated, so points are not independent; operators warn of this.
-    The integral over a cell is its "mean" times `every`, if values are known all the time.
-
-    ``sfumato_resample_N`` counts rows, invalid (no order), late, out_of_order, and skipped: points
-    in gaps of more than 1,000,000 points, which are not emitted.
-    Cost: one shuffle by key. State: the newest row of each key. References: this project.
+    The first row of a key at or after a grid point emits the point.
+    Cost: one shuffle by key. State: the newest row of each key.
+    More: docs/reference/notes/resample.md
+    References: this project.
 
     Examples
     --------

@@ -53,78 +53,44 @@ def similarity_join(
 ) -> Any:
     """Find the pairs of tuples of two streams that are close with at least the wanted probability.
 
-    Each arriving tuple u is compared with the current window of the other stream. Its match with a
-    tuple v there has the probability T · Σ Pr(u_k)·Pr(v_l) over the alternatives with dist(u_k,
-    v_l) ≤ `within`. T is the probability that v is among the `window.rows` newest existing tuples
-    of its stream (1 in windows by time). The result is exact: a pair is emitted iff this is ≥
-    `probability`.
-
     Parameters
     ----------
     left, right
         DataFrames of Spark, streaming or static, or pandas, Polars or Arrow tables that are the
         whole streams. The result is of the kind of `left`.
     on
-        Attributes that span the distance (Euclidean), of the alternatives of both frames, by name
-        or as Column objects (see `reorder`). For a frame without alternatives they are plain
-        columns: each row is one alternative, with probability `existence` if there is such a
-        column, else 1.
+        Attribute(s) of the alternatives of both frames, or plain columns, that span the distance.
     within
-        Greatest distance, inclusive (for numbers as written in decimals: 0.8 is within 0.1 of 0.7),
-        positive, in the attributes' unit. Or a distance per attribute, at which this attribute
-        alone reaches the limit, {"celsius": 0.5, "humidity": 2.0}: a match is sqrt(Σ (difference_i
-        / within_i)²) ≤ 1, of values divided by these first.
+        Greatest distance, inclusive, or a dict with a distance per attribute.
     probability
-        Least probability of a pair, in (0, 1]; a value that misses 1 by at most 1e-12 is 1.
+        Least probability of a pair, in (0, 1].
     window
-        sf.Rows(500) or a window by time, sf.Range("10 minutes") or "10 minutes", for each side and
-        key, or a pair for left and right. A window by time holds the tuples of the last `length` by
-        `order`: a tuple of this age or older is evicted when a tuple of its key arrives from either
-        side. Both bounds at once: sf.Rows(500, within="10 minutes").
-    order
-        Column(s) of both frames that give the order of arrival; simultaneous tuples: left before
-        right. For windows by time one timestamp (or whole microseconds). For streams see Notes.
-    key
-        Column(s) of both frames that must be equal; each key has its own windows.
+        sf.Rows(500), sf.Range("10 minutes"), or a pair of these for left and right.
+    order, key
+        Column(s) of both frames: the order of arrival, and what must be equal.
     strategy
-        "nested" (every pair), "index" (grid with object- and sample-level pruning), "sort" (one
-        attribute only), or "auto"; the results are the same.
+        "nested", "index", "sort" (one attribute), or "auto"; all have the same results.
     output
-        "append": pairs as they are found. "changes": also, when a tuple leaves its window, its
-        pairs again with change "-", so that the rows so far make up the current result.
+        "append", or "changes": also emit a pair with "-" when a tuple of it leaves its window.
     alternatives
-        False omits the column of this name: for rows with a hundred alternatives a pair has up to
-        10,000, which cost more than finding the pair.
+        False omits the column `alternatives`, which may have thousands of entries per pair.
     metric
-        "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in metres
-        along the surface of a sphere with Earth's mean radius, 6,371,008.8 m. A row with a
-        longitude beyond ±180 or a latitude beyond ±90 is invalid.
+        "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in metres.
     idle_timeout
-        For streams with punctuations: a side that has been silent for this long ("10 seconds") no
-        longer delays the other side; rows that it then brings too late are skipped and counted as
-        late.
+        A side without rows for this long no longer delays the other side.
     impute
-        `sfumato.Imputation`, or its arguments as a dict: both frames have plain columns with
-        missing attributes, which are imputed and joined at once. See Notes. Not with `tasks`.
+        `sf.Imputation`, or its arguments as a dict: impute missing attributes, and join at once.
     forget_after
-        Time to live of a key, "1 day", by the first column of `order`: if the key's next row, from
-        either side, comes later than this after its last one, it starts with empty windows. The
-        state is deleted soon afterwards. Not with output="changes": the results of a silent key
-        stay current.
+        Time to live of a key ("1 day"): it then starts with empty windows.
     tasks
-        Number of tasks that share the work of a key's windows, or of a join without key: each task
-        reads all rows, keeps the samples of its part of both windows and compares arrivals with
-        these. The results are the same; within a micro-batch they are emitted task by task. None:
-        chosen by a model of the work, one task with a key (EXPLAIN of SQL shows it). A checkpoint
-        can only continue with the same number. In memory one process does the work.
+        Number of tasks that share the work of a key; None: chosen by a model of the work.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_join_N``.
 
     Returns
     -------
-    A row per pair: `left`, `right` (structs of the certain columns), `probability`, `alternatives`
-    (the matching pairs: prob, left_ATTR, right_ATTR; their probs sum to `probability`) and, with
-    output="changes", `change` ("+" or "-").
+    A row per pair: `left` and `right` (structs of the certain columns), `probability`,
+    `alternatives` (the matching pairs of alternatives) and, with output="changes", `change`.
 
     Raises
     ------
@@ -133,51 +99,15 @@ def similarity_join(
 
     Notes
     -----
-    Two streams that are read at any speed: use `sf.reorder` upstream on both sides, with its event
-    time as `order`. Rows then wait until the punctuations of both sides have passed them, and are
-    processed in order of event time. The results equal the results on static frames, whatever the
-    reading speeds, micro-batches and restarts; late rows are skipped. The key of a controller must
-    be part of the join's `key`. Without punctuations on both sides rows are processed as they come:
-    on streams `order` must not decrease, over both frames, from one micro-batch to the next. Two
-    filters of one stream are aligned without reorder. For two sources the results depend on how
-    fast they are read, and all their rows are counted as `unaligned`.
-
-    Rows with invalid alternatives, without order or key, or beyond 2**60 microseconds of 1970 where
-    `window` is by time, are skipped. ``sf.split_invalid(df, on, key=..., order=...)`` finds them
-    (without `on` for a frame with alternatives; with `metric` where it is "haversine"), and the
-    observed metrics ``sfumato_join_N_left`` and ``..._right`` count them (`invalid`).
-    ``sfumato_join_N`` counts rows, late, unaligned, pairs, out_of_order (rows whose order is before
-    an earlier micro-batch's; they are processed as they come) and overflow (tuples evicted by
-    `max_tuples`).
-
-    With `impute` the results equal ``sf.impute`` on both frames followed by this function.
-    `on` are the imputed attributes, both frames also have the determinants, and distances are of
-    the values. For distances of values scaled as in the imputation, give `within` as a dict:
-    epsilon times each attribute's extent in the repository. Imputed rows exist for sure, so a count
-    window holds its newest `window.rows` rows, whatever its confidence; `strategy` does not apply.
-    Rows that cannot be imputed are skipped: they are the invalid rows of
-    ``sf.split_invalid(sf.impute(...))``. ``sfumato_join_N`` then counts rows, late, unaligned,
-    pairs, out_of_order, complete, imputed and unimputable rows, fully_imputed (rows whose values
-    were all imputed) and pairs_compared (pairs whose alternatives were compared). The repository is
-    read when this is called, as by ``sf.impute``; a checkpoint written with another repository is
-    refused.
-
-    Cost: one shuffle by key, of `tasks` copies of the rows. State: the windows' tuples (with
-    output="changes" also the current pairs), and the rows that wait for the other side.
-    References: Dallachiesa et al. (2015), sections 4-6 and 8.1; Lian and Chen (2009), sections 5-6;
-    for `impute` Ren et al. (2019), sections 4 and 5: see the page of papers.
+    Exact: the probability is that of all possible worlds in which both exist and are close.
+    Cost: one shuffle by key. State: the tuples of the windows, and rows that wait for a side.
+    More: docs/reference/notes/similarity_join.md
+    References: Dallachiesa et al. (2015); Lian and Chen (2009); with `impute` Ren et al. (2019).
 
     Examples
     --------
-    >>> pairs = sf.similarity_join(
-    ...     uncertain,
-    ...     uncertain,
-    ...     on="celsius",
-    ...     within=0.5,
-    ...     probability=0.2,
-    ...     window=sf.Rows(3),
-    ...     order="arrival",
-    ... )
+    >>> by = dict(on="celsius", within=0.5, probability=0.2, window=sf.Rows(3), order="arrival")
+    >>> pairs = sf.similarity_join(uncertain, uncertain, **by)
     >>> sorted((row.left.id, row.right.id, round(row.probability, 2)) for row in pairs.collect())
     [(1, 1, 0.62), (2, 2, 0.62), (3, 3, 0.62), (4, 4, 0.62)]
     """
@@ -380,7 +310,7 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
     Cost: n (n - 1) / 2 joins of two streams, in one query: each row is shuffled and held n - 1
     times. Without Spark, `operators.joins.incomplete_join` joins incomplete streams in one pass and
     holds each row once.
-    References: Ren et al. (2019), section 5.2 (n streams): see the page of papers.
+    References: Ren et al. (2019), section 5.2 (n streams).
 
     Examples
     --------

@@ -37,8 +37,7 @@ def top_k(
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> Any:
-    """Answer many top-k queries over one window: the most probable top-k tuples for each k, in
-    time.
+    """Answer many top-k queries over one window: the most probable top-k tuples for each k.
 
     Parameters
     ----------
@@ -48,58 +47,37 @@ def top_k(
     queries
         sf.Top, one or a list; their names must differ. A number k stands for sf.Top(k).
     by
-        A tuple's score: an expression over attributes and certain columns (see `window_aggregate`),
-        optionally followed by `asc` or `desc` for the end that ranks first (default: the greatest
-        score). With alternatives, each of them is ranked by its own score, and the tuple is their
-        rule.
+        The score of a tuple: an expression over attributes and certain columns, optionally
+        followed by `asc` or `desc` for the end that ranks first (default: the greatest score).
     window
-        sf.Range: at instant t the tuples of its `length` before t, without t itself. A query whose
-        `every` is None is answered every `slide`; slides are not aligned. sf.Rows: the newest
-        tuples that hold `rows` existing ones with its confidence (tuples of one rule are taken as
-        independent for this); every query then needs its `every`.
-    order
-        Event time, a timestamp or whole microseconds; a name or a Column (see `reorder`), like the
-        other columns.
-    key
-        Column(s); one ranking per value.
+        sf.Range: at each instant, the tuples of its `length` before. sf.Rows: the newest tuples.
+    order, key
+        Event time (a timestamp or whole microseconds), and the columns with a ranking per value.
     exclusive
-        Column; of the tuples with the same value at most one exists (NULL: independent of all).
-        They are the tuples of one rule. Their probabilities sum to at most 1; where those in a
-        window sum to more, the later arrivals are excluded permanently, counted and warned of. Or
-        see `rescale`.
+        Column; at most one of the tuples with the same value exists. NULL: independent of all.
     rescale
-        Instead, divide the probabilities of the tuples of such a rule in the window by their sum.
+        Divide the probabilities of such tuples by their sum in the window where this exceeds 1.
     semantics
-        "pk_topk" (also "global_topk"), "pt_k" with `probability` as the least Pr_k, "u_topk"
-        (vectors of tuples, whatever alternatives they have), "u_kranks", "expected_rank", "prf"
-        with `weights` of ranks 1, 2, ..., "prfe" with `alpha` (see `Semantics`).
+        "pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf" or "prfe".
+    probability, alpha, weights
+        For "pt_k" the least probability, for "prfe" the base, for "prf" the weights of the ranks.
     existence
-        Column with the probability of each row of a frame without alternatives; default:
-        `existence`, where there is such a column, else every row exists.
+        Column with the probability of each row of a frame without alternatives.
     group
-        Column; rank groups of tuples, for example streams of stations, by the sum of their tuples'
-        Pr_k ("pk_topk" only).
+        Column; rank groups of tuples by the sum of their probabilities ("pk_topk" only).
     plan
         "dp" (least cost), "greedy" (at most twice that), or "none" (each query separately).
     ascending
-        Whether the least score ranks first, where `by` does not say.
+        Whether the least score ranks first, where `by` has neither `asc` nor `desc`.
     forget_after
-        Time to live of a key, "1 day": if its next row comes later than this after its last one,
-        its queries are answered once more, as at the end of a frame, and it starts with an empty
-        window and a new timetable. The state is deleted soon afterwards. Where keys share a
-        controller: for sf.Range only, and at least as long as the window.
+        Time to live of a key ("1 day"), after which it starts with an empty window.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_top_k_N``.
 
     Returns
     -------
-    A row per answer and rank: the key columns, `query`, `k`, `time` (the instant, of the order's
-    type), `rank` from 1 (tuples that are equal to 12 digits are in order of expected score, then of
-    arrival), `score` (of the most probable alternative), `probability` (what the semantics rank by:
-    Pr_k, the probability of the vector or of that rank, the expected rank or the weighted sum),
-    `row`, a struct of the tuple's certain columns, and `answered`, the event time known when the
-    answer was emitted: answered - time is its latency. With `group`, `row` is NULL and `stream` is
-    the group.
+    A row per answer and rank: the key columns, `query`, `k`, `time` (the instant), `rank` from 1,
+    `score`, `probability`, `row` (a struct of the tuple's certain columns) and `answered`.
 
     Raises
     ------
@@ -108,38 +86,9 @@ def top_k(
 
     Notes
     -----
-    A query is answered at instants of event time at most `every` apart. The timetable shares one
-    computation among all queries that are due. Per key it starts at its first row's time, rounded
-    down to a multiple of the greatest common divisor of all `every`. Empty windows have no answer.
-
-    Downstream of sf.reorder, whose columns `late` and `punctuation` must be there, an instant is
-    answered once a row shows that the punctuation has reached it, late rows are skipped, and `key`
-    must contain the key of the controller. Otherwise rows are read in order of `order`, and an
-    instant is answered once a row of that time or later has come. A row older than those before it
-    counts as out_of_order and is included in the instants still to come. When a static frame ends,
-    and after `window.idle_timeout` without rows, each query is answered once more, at its first
-    instant after the newest row; `answered` is then NULL, as no row triggered it. Rows before such
-    an instant that come later are late.
-
-    Rows with invalid probabilities, without order or without a finite score are skipped. The
-    observed metrics ``sfumato_top_k_N_input`` count them (`invalid`) and a stream warns of them; a
-    static frame does not warn, `sf.split_invalid` finds them. ``sfumato_top_k_N`` counts rows,
-    invalid (whose time lies beyond 2**60 microseconds of 1970), late, out_of_order, rejected (the
-    later arrivals that are excluded permanently because their rule has more than probability 1 in a
-    window: a stream warns of them, and ``sf.split_invalid(df, exclusive=..., order=...)`` finds
-    the ones of a static frame that fits in one window), overflow (evicted by `max_tuples`),
-    executions, cost (the sum of their k), answers (rows), answered (answers to a query at an
-    instant), late_answers (those whose latency is above their `every`) and latency (its sum, in
-    microseconds of event time). ``sfumato_top_k_N_answers`` counts the answers to each query, of up
-    to 100, by name.
-
-    A stopped streaming query may continue from its checkpoint with other `queries` (names, k or
-    `every`): they take effect as of its last micro-batch, and no bound is missed.
-
-    Cost: one shuffle by key (downstream of a controller without key: one task); one ranking and one
-    kernel call, for the greatest k due, per instant and key. State: the tuples of a window and
-    their rows.
-    References: Chen et al. (2013), sections 1-9: see the page of papers.
+    Cost: one shuffle by key, one computation per instant and key. State: the tuples of a window.
+    More: docs/reference/notes/top_k.md
+    References: Chen et al. (2013), sections 1-9.
 
     Examples
     --------

@@ -49,7 +49,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     observed metrics ``sfumato_where_N_input`` count rows and invalid rows (`invalid`), and
     ``sf.split_invalid`` of the frame upstream finds them.
     On Spark the filter runs in the JVM, as a higher-order function.
-    References: Dallachiesa et al. (2015), section 3, filter f_c(U): see the page of papers.
+    References: Dallachiesa et al. (2015), section 3, filter f_c(U).
 
     Examples
     --------

@@ -46,82 +46,49 @@ def window_aggregate(
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
         whole stream. The result is of the same kind.
     aggregates
-        Result name to text: "count(*)", "count(x)", "sum(x)", "avg(x)" or "mean(x)", "min(x)",
-        "max(x)", "first(x)", "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)" and
-        "var(x)" of the sample, "boundary_sum(x)" (the sum of the tuples' mean values). x is an
-        expression over attributes and certain columns: any of Spark SQL; in memory columns, fields
-        of structs (m.mean), numbers, + - * /, conditions and parentheses. NULL values are skipped.
+        Result name to text: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)", "first(x)",
+        "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)", "var(x)" or
+        "boundary_sum(x)". x is an expression over attributes and certain columns.
     window
-        sf.Rows (the newest existing tuples), sf.Delta (while an attribute has not moved too far) or
-        sf.Range or its length, "5 minutes" (extents of event time) or sf.Session (event times
-        without a gap).
+        sf.Rows, sf.Range (or its length, "5 minutes"), sf.Session or sf.Delta.
     order
-        Name or Column (see `reorder`). Rows and Delta: the column(s) of the order of arrival.
-        Range and Session: the event time, a timestamp or whole microseconds. For a Range, an
-        attribute of the alternatives is an uncertain event time: each extent holds the alternatives
-        whose time lies in it, and `late` counts a tuple once per extent that it may be in. A stream
-        needs sf.reorder first, by the earliest time that a tuple may have.
+        Column(s) with the order of arrival. For Range and Session: the event time.
     key
         Column(s); each of their values has a separate window.
     distribution
-        Add the distribution of each result, with at most this many values; beyond, neighbours are
-        merged where that moves the least probability the least far.
+        Add the distribution of each result, with at most this many values.
     existence
-        Column with the probability of each row of a frame without alternatives; default:
-        `existence`, where there is such a column.
+        Column with the probability of each row of a frame without alternatives.
     quantiles
         Shares; each result gets their quantiles as fields q05, q50, ...
     with_rows
-        Range and Session: return every row of each extent (session), with the extent's results,
-        instead of one row per extent and key.
+        Range and Session: return every row of an extent, with the results of the extent.
     missed
-        Range and Session: also return each row that is in no extent, as soon as this is known, see
-        `split_missed`.
+        Range and Session: also return each row that is in no extent, see `split_missed`.
     seed, samples
         Of results that are sampled because they have too many possible values.
     forget_after
-        Time to live of a key, "1 day" (in the unit of `order` where that is a number): a row that
-        comes later than this after the key's last one starts with an empty window. Keys of a Range
-        that share their controller with others need none.
+        Time to live of a key ("1 day"), after which it starts with an empty window.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_window_N``.
 
     Returns
     -------
-    Rows and Delta: a row per input row that is not late (with `slide`: per `slide`-th row of a
-    key), with its certain columns, `held` (tuples in its window) and the results.
-    Range and Session: a row per extent (session) and key, with the key columns, `window` (start,
-    end), `held`, `punctuation` (which completed it), `late` (rows of the extent that came too late
-    for it, and before it was emitted) and the results. Extents downstream of sf.reorder are
-    complete by its punctuations. On static frames, and after `window.idle_timeout`, open extents
-    are emitted too.
-
-    Over certain rows (neither `alternatives` nor an existence) a result is a plain value: counts
-    are bigint; min, max, first and last have the type of their column; the others are double.
-    Over uncertain rows it is a struct<mean, stddev, existence> (given that it is defined;
-    `existence` is the probability of that), then the quantiles; with `distribution` also
-    distribution array<struct<prob, value>> and moved (mean distance by which merging moved
-    probability); with either also error: NULL where exact, else the sampled distribution function
-    is right to within it with probability 0.99. ``sf.alternatives("total.distribution")`` hands a
-    distribution to the next operator. Means and standard deviations of count, sum, avg, min and max
-    are exact, as are all results while they have few possible values.
+    Rows and Delta: a row per input row that is not late, with its certain columns, `held` and the
+    results. Range and Session: a row per extent and key, with the key columns, `window`, `held`,
+    `punctuation`, `late` and the results. A result is a plain value over certain rows, and a
+    struct of `mean`, `stddev`, `existence` and what is requested over uncertain rows.
 
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments, and for `quantiles` or `distribution` of certain rows. The query fails
-        over a union of two reordered frames.
+        For wrong arguments, and for `quantiles` or `distribution` of certain rows.
 
     Notes
     -----
-    Rows with invalid probabilities, with values that are infinite or beyond 1e140, or without order
-    are skipped: the metric ``sfumato_window_N_input`` counts them (`invalid`). ``sfumato_window_N``
-    counts rows, invalid, late, outside (between extents), out_of_order and overflow (evicted by
-    `max_tuples`).
-    Cost: one shuffle by key (downstream of a controller without key: one task). State: the tuples
-    held.
-    References: Dallachiesa et al. (2015), sections 4, 7.3 and 8.1; Kim et al. (2006), section 6:
-    see the page of papers.
+    Cost: one shuffle by key. State: the tuples held.
+    More: docs/reference/notes/window_aggregate.md
+    References: Dallachiesa et al. (2015), sections 4, 7.3, 8.1; Kim et al. (2006), section 6.
 
     Examples
     --------

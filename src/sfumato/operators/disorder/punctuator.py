@@ -39,7 +39,8 @@ class Punctuator(Operator):
 
     Memory: O(slack), O(n_p) or a bounded sample (conformal), plus O(max_buffer), allocated as rows
     arrive.  Raises ValueError or TypeError for parameters that are out of range or exclude each
-    other.  Source: paper C; for conformal see `kernels.disorder.conformal_delay`.
+    other.  References: Kim et al. (2006).
+    More: docs/research/conformal-delay.md
 
     >>> punctuator = Punctuator(slack=1)
     >>> punctuator.extend(np.array([10, 30, 20]), np.array([11, 31, 32]))[1:].tolist()

@@ -39,7 +39,8 @@ class Dependency:
     in the repository (see `Imputer`). Determinants are sorted by name, so that equal dependencies
     compare equal. The statistics (the last three fields) are not compared.
     Raises ValueError for names that repeat or are empty, and for epsilons that are negative or not
-    finite.  Source: E, Definition 2.3 (Song and Chen 2011), with intervals [0, epsilon].
+    finite.
+    References: Ren et al. (2019), definition 2.3, with intervals [0, epsilon].
 
     >>> print(Dependency.parse("humidity, voltage -> temperature : 0.05, 0.1 -> 0.2"))
     humidity, voltage -> temperature : 0.05, 0.1 -> 0.2

@@ -131,11 +131,12 @@ class Imputer:
     joint : take several missing attributes from the same rows, the donors common to all of them,
         which preserves their correlation. Without common donors, and by default, the attributes
         are independent (product)
-    max_alternatives : int >= 1 or None, alternatives per object; values are merged, see below and
+    max_alternatives : int >= 1 or None, alternatives per object; values are merged, see
         `Imputed.error`. Independent attributes yield at most 1,024 ("plain": 65,536, and 10,000 by
         default). Where this leaves fewer than ten values each (below 100 for two attributes, 1,000
         for three), "calibrated" takes them from the same rows, as with `joint`
-    method : "calibrated" or "plain", see below
+    method : "calibrated": a range of probability p contains the true value in a share p of cases.
+        "plain": the distinct values of the donors, with their shares
     fallback : used if no dependency has donors. "marginal" takes the attribute's distribution in
         the repository; "reject" returns the object without alternatives, with the reason
     scaling : {name: (shift, span)} or None: scaled = (value - shift) / span. The default, also for
@@ -146,28 +147,7 @@ class Imputer:
         `left_out` counts those beyond it, and dependencies beyond an attribute's 62 tightest
 
     Donors are rows s with |s[x] - o[x]| <= epsilon_x for all x of scaled attributes, bounds
-    included, even if rounding moves a distance of exactly epsilon above it (see `rounding`).
-
-    "calibrated": a range of probability p contains the true value in a share p of cases. The
-    dependencies of a missing attribute narrow a box while at least `least_donors` remain. The
-    dependencies that impute rows of the repository best when used alone come first. If more than
-    twice `least_donors` remain, the nearest ones are used, and near ones get more weight as far as
-    that helps. Their values are shifted along a fitted line to the position of the object
-    (`kernels.imputation.local_line`), unless many are equal. Leave-one-out tests on rows of the
-    repository then correct the shares and add values outside their range
-    (`...calibration`), separately for each number of missing determinants. A box with too few
-    donors is widened. Calibration thus holds on average over objects that resemble the rows of the
-    repository and miss the same number of attributes at random; drift of the stream is not
-    detected. With few rows, ranges are wider and may exceed the values in the repository: 19 rows
-    support a range of probability 90%, 199 rows one of 99%, and wider ranges are extrapolated.
-    With few distinct values, a range often contains more than it claims. If alternatives must be
-    reduced, values at equidistant levels of probability from 5% to 95% are kept, so that the 90%
-    range is unchanged. With 24 values or more, this also holds for the 99% range.
-
-    "plain": an object is imputed by the first of an attribute's `combinations` (all dependencies,
-    then all but one, ... each alone; see `build_lattice`) whose determinants are present and that
-    has donors. The probability of each distinct value is its share among the donors. More
-    dependencies make the result more certain, not more accurate.
+    included, even if rounding moves a distance of exactly epsilon above it.
 
     If values are merged or left out, Pr(dist <= e) lies between the results with all values for
     e - f and e + f, where f is the length of the error vectors of both sides together.
@@ -176,8 +156,9 @@ class Imputer:
     Cost: O(T N log N) for the constructor, and for "calibrated" also the cost of imputing about
     10,000 objects; 8 * T * (D + 3) * N bytes; microseconds per object.
     Raises ValueError for arguments outside these ranges.
-    Source: "plain" is E, sections 2.2 and 3, with an exact instead of an estimated number of
-    donors.
+    More: docs/imputation.md
+    References: "plain" is the method of Ren et al. (2019), sections 2.2 and 3, with an exact
+    instead of an estimated number of donors.
 
     >>> repository = {"a": [0.0, 0.1, 1.0], "b": [5.0, 6.0, 9.0]}
     >>> imputer = Imputer(repository, ["a -> b : 0.2 -> 1"], method="plain")

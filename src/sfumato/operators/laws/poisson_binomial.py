@@ -91,7 +91,7 @@ class PoissonBinomial:
     microseconds. Arrays of queries, `pmf` and tails below about 1e-8 need the whole distribution,
     once: twice that time at n = 1,000.
     Raises ValueError for a wrong dimension, NaN, values out of [0, 1] or an unknown method.
-    Source: A, equations (14) to (17) and figure 4, for the approximations.
+    References: for the approximations Dallachiesa et al. (2015), equations (14) to (17).
 
     >>> law = PoissonBinomial([0.5, 0.5, 1.0])
     >>> law.pmf().tolist()

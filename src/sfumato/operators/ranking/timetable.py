@@ -145,7 +145,7 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
     percent above the optimum.
     Cost: "dp" O(f**2) at worst for f units of the longest `every`, usually near O(f); others O(f).
     Raises ValueError for an empty list, an unknown plan or numbers out of range.
-    Source: D, sections 4 (IN), 5 (INCO), 7 (DP), 8 (GA).
+    References: Chen et al. (2013), sections 4 (IN), 5 (INCO), 7 (DP) and 8 (GA).
 
     >>> table = timetable([(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)])
     >>> table.cost_per_unit, table.cycle, table.runs

@@ -55,7 +55,8 @@ def top_k_probabilities(
     Returns float64[n]; for a list float64[n, len(k)], from one computation.
     Cost: O(n) and O(m log(m) sqrt(k)) for the m tuples that can be among the top k at all.
     Error: absolute, below 1e-12 (measured 5e-15 at n = 10,000).
-    Source: D, (1), (2) and section 3. A tuple's Pr_k is the sum over its alternatives.
+    A tuple's Pr_k is the sum over its alternatives.
+    References: Chen et al. (2013), (1), (2) and section 3.
 
     >>> speed, p = [80, 65, 45, 30, 50, 25], [0.3, 0.4, 0.5, 1, 0.8, 0.2]
     >>> top_k_probabilities(speed, p, [-1, 2, 2, -1, 5, 5], k=2).round(3).tolist()
@@ -151,7 +152,7 @@ def u_topk(
     expected scores).
     Raises TooManyVectorsError, a ValueError, if 20,000 sequences do not suffice, which happens with
     many overlapping tuples and a large k.
-    Source: Soliman, Ilyas and Chang (2007), named in D, section 2; see kernels.likeliest_vector.
+    References: Soliman, Ilyas and Chang (2007).
 
     >>> sf.engine_free.u_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
     [0, 1]
@@ -181,7 +182,7 @@ def u_kranks(
     The index is -1 if no tuple can have that rank. One tuple may win several ranks. Ties, to within
     1e-12, go to the tuple of better expected score.
     Cost: O(m log(m) sqrt(k)).  Error: absolute, below 1e-12.
-    Source: Soliman, Ilyas and Chang (2007), named in D, section 2.
+    References: Soliman, Ilyas and Chang (2007).
 
     >>> sf.engine_free.u_kranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
     [0, 1]
@@ -224,7 +225,7 @@ def expected_ranks(
 ) -> Floats:
     """Return every tuple's expected rank; the best is 0, an absent tuple's the size of its world.
 
-    Cost: O(n log n).  Error: relative, 2 n u.  Source: Cormode, Li and Yi (2009), in D, section 2.
+    Cost: O(n log n).  Error: relative, 2 n u.  References: Cormode, Li and Yi (2009).
 
     >>> sf.engine_free.expected_ranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8]).round(2).tolist()
     [0.85, 0.58, 1.4]
@@ -247,7 +248,7 @@ def prf(
 
     weights : float array, omega(i) at index i - 1; 0 for further ranks
     Cost: O(m log(m) sqrt(k)), k = len(weights).  Error: below 1e-12 max |omega|.
-    Source: Li, Saha and Deshpande (2009), named in D, section 2.
+    References: Li, Saha and Deshpande (2009).
 
     >>> values = sf.engine_free.prf([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], weights=[1.0, 0.5])
     >>> values.round(2).tolist()
@@ -271,7 +272,7 @@ def prfe(
     """Return, for every tuple, the sum over ranks i = 1, 2, ... of alpha**i Pr(rank = i) (PRFe).
 
     alpha : float in (0, 1]; 1 yields existence, small values favour the first rank
-    Cost: O(n log n).  Error: relative, 4 n u.  Source: Li, Saha and Deshpande (2009), in D.
+    Cost: O(n log n).  Error: relative, 4 n u.  References: Li, Saha and Deshpande (2009).
 
     >>> sf.engine_free.prfe([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], alpha=0.5).round(2).tolist()
     [0.25, 0.34, 0.17]
@@ -296,7 +297,7 @@ def top_k_streams(
     scores, prob, exclusive : as for `top_k_probabilities`;  group : int array [n], tuples' streams
     Returns the streams and their sums, the highest first; equal sums by ascending stream. A sum is
     the expected number of the stream's tuples among the top k.
-    Cost: as for `top_k_probabilities`.  Source: D, section 9.
+    Cost: as for `top_k_probabilities`.  References: Chen et al. (2013), section 9.
 
     >>> best = sf.engine_free.top_k_streams([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], [0, 1, 1], k=1)
     >>> best.indices.tolist()

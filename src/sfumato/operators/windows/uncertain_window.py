@@ -82,7 +82,7 @@ class UncertainWindow(Operator):
     Decisions do not depend on how arrivals are split into calls, nor on snapshot and restore.
 
     Raises ValueError for arguments outside these ranges.
-    Source: A, section 4 and 6.1, Algorithms 1 and 2.
+    References: Dallachiesa et al. (2015), sections 4 and 6.1, algorithms 1 and 2.
 
     >>> window = UncertainWindow(rows=1, confidence=0.75)
     >>> window.extend([0.5, 0.5, 0.5, 0.0, 1.0]).tolist()
