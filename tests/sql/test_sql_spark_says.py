@@ -205,7 +205,7 @@ def test_explain_says_whether_the_pace_of_two_streams_matters(tables):
     query = "SELECT a.value FROM {0} a [ROWS 5 ORDER timestamp] SIMILARITY JOIN {1} b ON (value) " \
         "WITHIN 1 PROBABILITY 1"  # fmt: skip
     raw = sf.explain(tables, query.format("r1", "r2"), r1=rates, r2=rates)
-    assert "pace         the answers depend on it if the sides are two sources" in raw
+    assert "pace         if the sides are two sources, the answers depend on how fast each is read" in raw
     ordered = "(SELECT * FROM {} [WATTR timestamp SLACK 5 ARRIVAL timestamp])"
     sides = [ordered.format(name) for name in ("r1", "r2")]
     told = sf.explain(tables, query.format(*sides), r1=rates, r2=rates)

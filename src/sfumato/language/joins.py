@@ -445,6 +445,6 @@ def _pace(frames: Sequence[PlannedFrame], given: dict[str, Any]) -> str:
     if all(SparkFrame(frame.df).controller(order, key) is not None for frame in frames):
         return "any: rows wait until both sides are complete up to their event time"
     return (
-        "the answers depend on it if the sides are two sources (counted as unaligned): a "
-        "controller before both sides (WATTR in a subquery), and ORDER by its event time, ends it"
+        "if the sides are two sources, the answers depend on how fast each is read, and the rows "
+        "are counted as unaligned; reorder both sides (WATTR in a subquery) and ORDER by event time"
     )

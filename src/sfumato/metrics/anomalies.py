@@ -24,7 +24,7 @@ SET_ASIDE = {
     "invalid": "were skipped as invalid",
     "undecodable": "could not be decoded",
     "out_of_order": "came after later ones of an earlier micro-batch: reorder them first",
-    "unaligned": "were joined without punctuations, by the pace of reading: reorder both streams",
+    "unaligned": "were joined without punctuations, so answers depend on reading speed: reorder both",
     "future": "have an implausibly late event time: is a clock wrong?",
     "unimputable": "have a missing value that no dependency could complete",
     "overflow": "were evicted by the limit on the tuples of a window",

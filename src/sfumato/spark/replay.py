@@ -457,7 +457,7 @@ class StreamReplay(SliceReader, DataSourceStreamReader, SupportsTriggerAvailable
         row = offset.get("row")
         if not isinstance(row, int) or row < 0:
             raise RuntimeError(
-                f"the checkpoint's offset {offset} is not one of the replay source: start with "
+                f"the checkpoint's offset {offset} is not an offset of the replay source: start with "
                 f"a new checkpoint folder"
             )
         if row > self.rows:

@@ -160,7 +160,7 @@ class TableOperator(Stateful):
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         """Return the answers to some rows, at least one, in arrival order."""
-        raise NotImplementedError(f"{type(self).__name__} says no answers: see its `process`")
+        raise NotImplementedError(f"{type(self).__name__} has no `answers`: it overrides `process`")
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether rows have an order; the others go to `invalid`."""

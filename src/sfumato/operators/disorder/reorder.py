@@ -232,7 +232,7 @@ class Reorder(Operator):
         Raises ValueError with `by_source`.
         """
         if self.config.by_source:
-            raise ValueError("keys that are made of sources are not forgotten")
+            raise ValueError("a key with sources cannot be forgotten: it waits for them")
         rows, places = self._held.of(np.unique(keys))
         self._held.remove(places)
         out = self._drained(rows, NO_CODES)

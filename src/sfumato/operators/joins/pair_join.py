@@ -260,7 +260,7 @@ class PairJoin(Operator):
         """
         same = np.diff(batch.code) == 0
         if (np.diff(batch.code) < 0).any():
-            raise ValueError("held tuples must come window after window")
+            raise ValueError("held tuples must be sorted by window")
         if (np.diff(batch.number)[same] <= 0).any() or (np.diff(batch.time)[same] < 0).any():
             raise ValueError("numbers and times of a window's tuples must ascend")
         if not self.timed and np.any(batch.time):

@@ -162,7 +162,7 @@ class UncertainWindow(Operator):
     def after_loading(self) -> None:
         before = np.diff(self.indices, prepend=-1, append=self.arrived)
         if not ((self.existence > 0.0) & (self.existence <= 1.0)).all() or (before <= 0).any():
-            raise ValueError("tuples held must have existed, one after the other")
+            raise ValueError("held tuples must have an existence in (0, 1] and increasing indices")
         if self.held > self._rule[2] or self.status[1] > (self.status[0] > 0):
             raise ValueError(f"a window of at most {self.max_tuples} tuples cannot hold these")
 

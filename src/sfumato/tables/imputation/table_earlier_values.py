@@ -162,6 +162,6 @@ def _arrival(frame: Frame) -> str:
         return found[0]
     raise ValueError(
         f"the rows were reordered, but the {frame.noun} does not have the column of their arrival "
-        "any more, in whose order late rows become known: keep it, or leave the late rows out and "
-        "drop `late` and `punctuation`"
+        "any more, which gives the order in which late rows become known. Keep this column, or "
+        "remove the late rows and drop `late` and `punctuation`"
     )

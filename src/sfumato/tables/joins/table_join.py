@@ -292,7 +292,7 @@ def attributes_at(
     offsets = alternatives.offsets.to_numpy()
     place = np.repeat(offsets[:-1], lengths) + sample
     if (sample < 0).any() or (place >= np.repeat(offsets[1:], lengths)).any():
-        raise ValueError("a pair is of a sample that its row does not have")
+        raise ValueError("a pair refers to an alternative that its row does not have")
     wanted = alternatives.values.take(pa.array(place))
     return {f.name: wanted.field(f.name) for f in wanted.type if f.name != "prob"}
 

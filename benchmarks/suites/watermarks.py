@@ -1,0 +1,81 @@
+"""Windows whose rows depend on micro-batches: Spark's watermark against the same fixed delay here.
+
+20,000 readings, one per second, arrive after exponential delays with a mean of 20 seconds. Both
+sides count the rows of windows of 100 seconds, and wait for 30 seconds: `withWatermark` and
+`max_delay`. The stream is cut into micro-batches of several sizes. `differ` is the number of
+windows whose count is not that of the same query over the whole table in memory, where each row is
+compared with the rows before it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import sfumato as sf
+from benchmarks.harness import Row
+from benchmarks.spark_streams import benchmark_session, fresh_folder, stream_of, write_files
+
+ROWS, SIZES = 20_000, (100, 1_000, 5_000)
+QUICK = {"ROWS": 1_000, "SIZES": (250,)}
+WINDOW, DELAY = "100 seconds", "30 seconds"
+
+Counts = dict[int, int]
+
+
+def readings() -> pa.Table:
+    """Readings in order of arrival."""
+    made = np.arange(ROWS) * 1_000_000
+    arrival = made + (np.random.default_rng(7).exponential(20.0, ROWS) * 1e6).astype(np.int64)
+    order = np.argsort(arrival, kind="stable")
+    kind = pa.timestamp("us", tz="UTC")
+    times = {"made": made[order], "arrival": arrival[order]}
+    return pa.table({name: pa.array(of).cast(kind) for name, of in times.items()})
+
+
+def ours(rows: Any) -> Any:
+    ordered = sf.reorder(rows, event_time="made", arrival="arrival", max_delay=DELAY)
+    return sf.window_aggregate(ordered, {"n": "count(*)"}, window=WINDOW, order="made")
+
+
+def sparks(rows: Any) -> Any:
+    from pyspark.sql import functions
+
+    windows = rows.withWatermark("made", DELAY).groupBy(functions.window("made", WINDOW))
+    return windows.agg(functions.count("*").alias("n"))
+
+
+def counts(out: Any, folder: Path) -> Counts:
+    """Run a query to the end of its files, and return the rows of each window by its start."""
+    writer = out.writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(folder / "state"))
+    writer.start(str(folder / "out")).awaitTermination()
+    found = out.sparkSession.read.parquet(str(folder / "out"))
+    rows = found.selectExpr("unix_seconds(window.start) AS start", "n").collect()
+    return {row.start: row.n for row in rows}
+
+
+def differing(found: Counts, expected: Counts) -> Row:
+    """Compare the windows that both have; the last ones are open when a stream ends."""
+    both = found.keys() & expected.keys()
+    differ = sum(found[start] != expected[start] for start in both)
+    return {"windows": len(both), "differ": differ, "rows": sum(found[start] for start in both)}
+
+
+def run() -> list[Row]:
+    table = readings()
+    whole = ours(table)
+    starts = [window["start"].timestamp() for window in whole["window"].to_pylist()]
+    expected = dict(zip(map(int, starts), whole["n"].to_pylist(), strict=True))
+    rows: list[Row] = []
+    with benchmark_session() as spark, fresh_folder() as folder:
+        for size in SIZES:
+            source = write_files(table, size, folder / f"in-{size}")
+            for name, query in (("Spark's watermark", sparks), ("sfumato", ours)):
+                found = counts(query(stream_of(spark, source)), folder / f"{query.__name__}-{size}")
+                setting = f"{size:,} rows per micro-batch"
+                rows.append({"name": name, "setting": setting, **differing(found, expected)})
+    return rows
