@@ -43,7 +43,7 @@ SETS = {
         ["ambient_temp", "surface_temp", "humidity", "wind_speed"],
     ),
 }  # fmt: skip
-STATIONS, ROWS, JUDGED, DRAWS = 3, 30_000, 3_000, 20
+STATIONS, ROWS, JUDGED, DRAWS = 3, 20_000, 2_000, 20
 QUICK = {"ROWS": 3_000, "JUDGED": 200, "DRAWS": 3}
 TIMES = ("whole", "past")
 

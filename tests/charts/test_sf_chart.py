@@ -211,7 +211,7 @@ def test_every_picture_is_drawn_in_both_themes(tmp_path, theme):
         ((ROWS,), TypeError, "`result` must name the column of results to draw, one of ts"),
         ((ROWS, "y"), ValueError, "`result` must be one of ts, site, alternatives; got 'y'"),
         ((ROWS, "site"), TypeError, "a result is a number, a struct<mean"),
-        (([{"prob": 1.0, "x": 1, "y": 2}],), ValueError, "a picture is of one attribute"),
+        (([{"prob": 1.0, "x": 1, "y": 2}],), ValueError, "a chart shows one attribute"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(arguments, error, message):

@@ -70,7 +70,7 @@ def test_an_order_that_is_not_the_event_time_of_the_controller_is_refused(query)
     for order in ("local", "arrival"):
         with pytest.raises(ValueError, match=r'must begin with `made`.*Write order="made"'):
             QUERIES[query](table, order)
-    with pytest.raises(ValueError, match="column `made`; the table does not have it any more"):
+    with pytest.raises(ValueError, match="its column `made`; this column was removed or changed"):
         QUERIES[query](table.drop(columns="made"), "local")
     plain = table.drop(columns=["late", "punctuation"])
     assert len(QUERIES[query](plain, "local")) > 0

@@ -25,7 +25,7 @@ WRONG = [
     (
         lambda t: sf.reorder(pd.DataFrame({"t": ["1:00"]}), event_time="t", arrival="t", slack=1),
         TypeError,
-        "`t` is .*string: pandas.to_datetime, say, makes times of text",
+        "`t` is .*string: convert text with pandas.to_datetime",
     ),
     (lambda t: sf.window_aggregate(t, {"n": "abs(x)"}, **WINDOW), ValueError, "one of count"),
     (

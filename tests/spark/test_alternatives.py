@@ -277,19 +277,19 @@ TYPES = """
            map(1D, 1D) AS m, 1D AS x, array(array(1D, 2D)) AS pts
 """
 WRONG_TYPES = [
-    (("structs", "p"), {}, "lists of numbers; of structs write the fields to take"),
-    (("structs", "p", "v"), {}, "lists of numbers; of structs write the fields to take"),
-    (("pts", "p"), {}, "of lists of coordinates a list of names and points=True"),
-    (("m",), {}, "of a map alternatives(F.map_keys(m), F.map_values(m))"),
-    (("m", "p"), {}, "of a map alternatives(F.map_keys(m), F.map_values(m))"),
+    (("structs", "p"), {}, "lists of numbers; for structs write the fields to take"),
+    (("structs", "p", "v"), {}, "lists of numbers; for structs write the fields to take"),
+    (("pts", "p"), {}, "for lists of coordinates write a list of names and points=True"),
+    (("m",), {}, "for a map alternatives(F.map_keys(m), F.map_values(m))"),
+    (("m", "p"), {}, "for a map alternatives(F.map_keys(m), F.map_values(m))"),
     (("nums", "m"), {}, "`prob` must be a column of lists of numbers; of a map write"),
     (("nums", "structs"), {}, "`prob` must be a column of lists of numbers; of a map write"),
     (("nums", "x"), {}, "`prob` must be a column of lists of numbers; of a map write"),
-    (("nums",), {}, "a field `prob`, their probability; of numbers write alternatives("),
-    (("x",), {}, "a field `prob`, their probability; of numbers write alternatives("),
-    (("nums", "p", ["a"]), {}, "structs with the fields a, as a list of `attributes` says"),
-    (("nums", "p", ["a"]), {"points": True}, "lists of lists of coordinates, as points=True says"),
-    (("structs", "p", "a"), {"points": True}, "lists of lists of coordinates, as points=True says"),
+    (("nums",), {}, "a field `prob`, their probability; for numbers, write alternatives("),
+    (("x",), {}, "a field `prob`, their probability; for numbers, write alternatives("),
+    (("nums", "p", ["a"]), {}, "structs with the fields a, because `attributes` is a list"),
+    (("nums", "p", ["a"]), {"points": True}, "lists of coordinates, because of points=True"),
+    (("structs", "p", "a"), {"points": True}, "lists of coordinates, because of points=True"),
 ]  # fmt: skip
 
 

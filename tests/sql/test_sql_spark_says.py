@@ -186,7 +186,7 @@ def test_explain_says_what_a_join_will_do(tables):
         "≥ 500) ≥ 0.75 = min(0.95, 1 - 0.25); at existence 1: 500, 0.9: about ",
         "strategy     index",
         "one per side, in one task (an arrival is reckoned at 11 us in one, 10.5 us each in 2;",
-        "exact: a pair is emitted if and only if it reaches its probability; none that has left",
+        "exact: a pair is emitted if and only if it reaches its probability; a tuple",
     ):
         assert words in told, words
 
@@ -205,7 +205,10 @@ def test_explain_says_whether_the_pace_of_two_streams_matters(tables):
     query = "SELECT a.value FROM {0} a [ROWS 5 ORDER timestamp] SIMILARITY JOIN {1} b ON (value) " \
         "WITHIN 1 PROBABILITY 1"  # fmt: skip
     raw = sf.explain(tables, query.format("r1", "r2"), r1=rates, r2=rates)
-    assert "pace         if the sides are two sources, the answers depend on how fast each is read" in raw
+    assert (
+        "pace         if the sides are two sources, the answers depend on how fast each is read"
+        in raw
+    )
     ordered = "(SELECT * FROM {} [WATTR timestamp SLACK 5 ARRIVAL timestamp])"
     sides = [ordered.format(name) for name in ("r1", "r2")]
     told = sf.explain(tables, query.format(*sides), r1=rates, r2=rates)

@@ -115,7 +115,9 @@ def prune(
     Row(pruned=0.25, exists=0.75)
     """
     if top is None and not min_prob:
-        raise ValueError("`min_prob` or `top` must be given: write min_prob=0.01, say, or top=5")
+        raise ValueError(
+            "`min_prob` or `top` must be given: write, for example, min_prob=0.01 or top=5"
+        )
     least = share("min_prob", min_prob) if min_prob else 0.0
     most = LARGEST_BOUND if top is None else whole("top", top)
     frame = frame_of(df)

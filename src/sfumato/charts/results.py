@@ -41,8 +41,8 @@ def distribution_of(value: Any) -> tuple[np.ndarray, np.ndarray, str] | None:
     names = [name for name in cells[0] or {} if name != "prob"]
     if len(names) != 1:
         raise ValueError(
-            f"a picture is of one attribute; these alternatives have {', '.join(names)}: take one, "
-            "as with transform(alternatives, a -> struct(a.prob, a.x))"
+            f"a chart shows one attribute; these alternatives have {', '.join(names)}: take one, "
+            "for example with transform(alternatives, a -> struct(a.prob, a.x))"
         )
     found = np.array([(cell[names[0]], cell["prob"]) for cell in cells if cell], np.float64)
     values, places = np.unique(found[:, 0], return_inverse=True)
@@ -232,7 +232,7 @@ def results_chart(
 def columns_of(table: Any) -> dict[str, list[Any]] | None:
     """Return the columns of a pandas, Polars or Arrow table or a list of rows, else None."""
     if type(table).__module__.startswith("pyspark.sql") and hasattr(table, "schema"):
-        raise TypeError("a picture is of rows that are here: give df.toArrow() or df.collect()")
+        raise TypeError("a chart needs rows in memory: pass df.toArrow() or df.collect()")
     if hasattr(table, "to_pydict"):
         return dict(table.to_pydict())
     if hasattr(table, "__arrow_c_stream__"):

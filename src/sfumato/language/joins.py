@@ -397,12 +397,14 @@ def _join_lines(
             tuples[_held(window, probability, each)] = "tuples held"
     lines += [(heading, said) for said, heading in tuples.items()]
     if imputed is not None:
-        promise = "the pairs of imputing every row first; rows in no reach are not imputed"
+        promise = (
+            "the pairs are those of imputing every row first; only rows within reach are imputed"
+        )
         return [*lines, ("state", "the rows of both windows"), ("guarantee", promise)]
     exact = "exact: a pair is emitted if and only if it reaches its probability"
     least = min(window.confidence for window in windows)
     if any(window.rows is not None for window in windows):
-        exact += "; none that has left its window could"
+        exact += "; a tuple outside its window cannot reach it"
         if least + probability < 1:
             exact = f"{exact.partition(';')[0]} among the tuples held; one that has left counts "
             exact += f"with at most {percent(1 - least)}"

@@ -562,7 +562,7 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
         elif is_word(one, "WINDOW") and is_word(other, *FOREIGN_WINDOWS) and is_type(after, "LPAR"):
             here = FOREIGN_WINDOWS[other.upper()]
         elif is_word(one, "EMIT") and is_word(other, "CHANGES", "FINAL"):
-            here = "without it: what changes is emitted as it does"
+            here = "without it: changed results are emitted at once"
         if here is not None and not (last is one and spark.catalog.functionExists(str(one))):
             place = Node(start_of(one), end_of(last))
             written = " ".join(text[place.start : place.end].split())
@@ -703,7 +703,7 @@ def check_operands(block: Block, done: Callable[[int], bool]) -> None:
         for reference, what in wrong:
             if not done(reference.start):
                 name = ".".join(reference.parts[:2])
-                reason = f"{name} is uncertain, a distribution, and {what}: EXPECTED({name}) is one"
+                reason = f"{name} is a distribution, and {what}: write EXPECTED({name})"
                 raise at(block.text, reference.word, reason, f"EXPECTED({name})")
 
 

@@ -109,8 +109,8 @@ class ArrowFrame(Frame):
     """
 
     noun, filtered = "table", "a filter on it"
-    ungroupable = "rows cannot be grouped by column {}: make a text or a struct of it"
-    of_text = ": pandas.to_datetime, say, makes times of text"
+    ungroupable = "rows cannot be grouped by column {}: convert it to text or to a struct"
+    of_text = ": convert text with pandas.to_datetime"
 
     def __init__(self, table: pa.Table, forgotten: str = "") -> None:
         self.table = table
@@ -166,7 +166,7 @@ class ArrowFrame(Frame):
                 warnings.warn(
                     f"`{argument}`: column `{name}` is read as microseconds since 1970, and its "
                     f"values look like {unit}, from 2000 to 2100: multiply it by {factor:,}, or "
-                    "make timestamps of it",
+                    "convert it to timestamps",
                     UserWarning,
                     stacklevel=calls_from_user() + 1,
                 )
@@ -176,10 +176,10 @@ class ArrowFrame(Frame):
         super().require_late()
         if self.forgotten and self.has_punctuations and self.says("punctuation") is None:
             raise ValueError(
-                "the rows have the columns `late` and `punctuation` of reorder, but what these are "
-                f"of is not known any more: {self.forgotten} lost it on the way. Give the result "
-                "of reorder as it is (sf.where filters and keeps it), keep it as an "
-                "Arrow table, or drop both columns"
+                "the rows have the columns `late` and `punctuation` of reorder, but not the "
+                f"metadata that describes them: {self.forgotten} lost it on the way. Pass the "
+                "result of reorder unchanged (sf.where keeps the metadata), use an Arrow table, "
+                "or drop both columns"
             )
 
     @property

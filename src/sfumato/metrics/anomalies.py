@@ -24,7 +24,8 @@ SET_ASIDE = {
     "invalid": "were skipped as invalid",
     "undecodable": "could not be decoded",
     "out_of_order": "came after later ones of an earlier micro-batch: reorder them first",
-    "unaligned": "were joined without punctuations, so answers depend on reading speed: reorder both",
+    "unaligned": "were joined without punctuations, so answers depend on reading speed: reorder "
+    "both streams",
     "future": "have an implausibly late event time: is a clock wrong?",
     "unimputable": "have a missing value that no dependency could complete",
     "overflow": "were evicted by the limit on the tuples of a window",

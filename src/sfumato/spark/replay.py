@@ -457,8 +457,8 @@ class StreamReplay(SliceReader, DataSourceStreamReader, SupportsTriggerAvailable
         row = offset.get("row")
         if not isinstance(row, int) or row < 0:
             raise RuntimeError(
-                f"the checkpoint's offset {offset} is not an offset of the replay source: start with "
-                f"a new checkpoint folder"
+                f"the checkpoint's offset {offset} is not an offset of the replay source: start "
+                "with a new checkpoint folder"
             )
         if row > self.rows:
             raise RuntimeError(

@@ -61,7 +61,9 @@ class SparkFrame(Frame):
     """A Spark frame. If Spark ignores case, as by default, names here do too."""
 
     noun, filtered = "frame", "`where('not late')`"
-    ungroupable = "Spark cannot group by column {}: make a text or a struct of it, as with to_json"
+    ungroupable = (
+        "Spark cannot group by column {}: convert it to text or to a struct, as with to_json"
+    )
     of_text = ": to_timestamp({}) makes one of it"
 
     def __init__(self, df: DataFrame) -> None:

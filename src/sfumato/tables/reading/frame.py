@@ -497,21 +497,20 @@ class Frame(ABC):
         if orders[0] in known:
             return
         without = (
-            f"or drop `late` and `punctuation` before, where the {self.noun} comes in order of "
-            f"`{orders[0]}` by itself"
+            f"or drop `late` and `punctuation` first, if the {self.noun} is in order of "
+            f"`{orders[0]}` anyway"
         )
         if known:
             raise ValueError(
-                f"`{argument}` must begin with `{known[0]}`, the event time by which "
-                f"{self.prefix}reorder put the rows in order; got `{orders[0]}`: rows do not come "
-                "in order of another column, and would be lost from their windows. Write "
-                f'order="{known[0]}" (windows of local days or hours are not offered yet: '
-                f"event time is in UTC), {without}"
+                f"`{argument}` must begin with `{known[0]}`, the event time of "
+                f"{self.prefix}reorder; got `{orders[0]}`. The rows are not in order of this "
+                "column, and their windows would lose rows. Write "
+                f'order="{known[0]}" (for local days, give the window a `zone`), {without}'
             )
         name = self._metadata("punctuation").get(EVENT_TIME)
         raise ValueError(
-            f"`{argument}` must be the event time by which {self.prefix}reorder put the rows in "
-            f"order, its column `{name}`; the {self.noun} does not have it any more as it was: "
+            f"`{argument}` must be the event time of {self.prefix}reorder, its column `{name}`; "
+            f"this column was removed or changed since: "
             f"rename or convert it before {self.prefix}reorder, {without}"
         )
 

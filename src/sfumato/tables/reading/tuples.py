@@ -26,7 +26,7 @@ from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths
 ALTERNATIVES = "alternatives"
 PRUNED, CONFLICT = "pruned", "conflict"  # columns that `prune` and `fuse` add
 WANTED_PROB = "`prob` must be a column of lists of numbers; of a map write F.map_values(m)"
-_OF_A_MAP = "of a map alternatives(F.map_keys(m), F.map_values(m))"
+_OF_A_MAP = "for a map alternatives(F.map_keys(m), F.map_values(m))"
 
 
 def wanted_values(field: str | None, names: Sequence[str] | None, points: bool) -> str:
@@ -34,24 +34,24 @@ def wanted_values(field: str | None, names: Sequence[str] | None, points: bool) 
     if field is not None:
         return (
             f"`values` must be a column of lists of structs with a field `{field}`, their "
-            "probability; of numbers write alternatives(values, prob) with a column of lists of "
-            f"their probabilities, {_OF_A_MAP}"
+            "probability; for numbers, write alternatives(values, prob) with a column of lists "
+            f"of their probabilities, {_OF_A_MAP}"
         )
     if points:
         return (
-            "`values` must be a column of lists of lists of coordinates, as points=True says; "
-            "of structs or numbers leave it out"
+            "`values` must be a column of lists of lists of coordinates, because of points=True; "
+            "leave it out for structs or numbers"
         )
     if names is not None:
         return (
             f"`values` must be a column of lists of structs with the fields {', '.join(names)}, "
-            'as a list of `attributes` says; of numbers write one name as text, "speed", of '
-            "lists of coordinates points=True"
+            'because `attributes` is a list; for numbers write one name as text, "speed", for '
+            "lists of coordinates add points=True"
         )
     return (
-        "`values` must be a column of lists of numbers; of structs write the fields to take, "
-        'alternatives(values, prob, ["speed"]), or leave `prob` out where they have a field '
-        f"`prob`; {_OF_A_MAP}; of lists of coordinates a list of names and points=True"
+        "`values` must be a column of lists of numbers; for structs write the fields to take, "
+        'alternatives(values, prob, ["speed"]), or leave `prob` out if they have a field '
+        f"`prob`; {_OF_A_MAP}; for lists of coordinates write a list of names and points=True"
     )
 
 

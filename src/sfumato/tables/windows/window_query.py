@@ -534,9 +534,9 @@ class WindowQuery:
         asked = {"quantiles": bool(len(quantiles)), "distribution": self.distribution is not None}
         for argument in (name for name, given in asked.items() if given):
             raise ValueError(
-                f"`{argument}` describes results that are uncertain, and these {self.frame.noun} "
-                f"rows have neither `alternatives` nor an `existence`: results are plain values. "
-                f"Leave `{argument}` out"
+                f"`{argument}` is for uncertain rows, and this {self.frame.noun} has neither "
+                f"`alternatives` nor an `existence`: results are plain values. Leave `{argument}` "
+                "out"
             )
 
 
