@@ -190,7 +190,8 @@ class Case:
             found = [str(d) for d in sf.discover_dependencies(self.repository, a)]
             done = {"last value": self.by_draws([self.matrix(self.rows, "earlier_")])}
             done["multiple"] = self.imputed_many_times()
-        done["discovered"] = self.by_dependencies(found)
+        if found:
+            done["discovered"] = self.by_dependencies(found)
         done["every other"] = self.by_dependencies(others(a))
         done["earlier values"] = self.by_dependencies(own)
         done["earlier + others"] = self.by_dependencies(own + together(a) + others(a))
