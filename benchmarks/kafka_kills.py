@@ -206,7 +206,7 @@ def compared(
         "the key names one answer of the static frame": len({row[0] for row in expected})
         == len(expected),
         "the Delta table has each answer once, as the static frame": Counter(lake) == counts,
-        "files have each answer once, as the static frame": Counter(files) == counts,
+        "the files contain each answer once, like the static frame": Counter(files) == counts,
         "the topic, read by key, has each answer once, as the static frame": read_by_key == counts
         and all(key == str(row[0]) for key, rows in keyed.items() for row in rows),
     }

@@ -704,7 +704,7 @@ class Measures:
             candidates = [i for i, s in enumerate(self.sources) if s.goes_by(alias)]
         if len(candidates) != 1:
             aliases = [f"EXISTENCE({a})" for source in self.sources for a in source.aliases]
-            reason = "EXISTENCE must say of which table"
+            reason = "EXISTENCE must name its table, EXISTENCE(t)"
             place = Node(reference.start, reference.end)
             raise at(self.text, place, reason, *(aliases or ["EXISTENCE()"]))
         return candidates[0]

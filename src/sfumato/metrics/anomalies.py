@@ -35,7 +35,7 @@ BY_KIND = {
         "invalid": "have no valid event time or arrival: they are emitted as late",
         "out_of_order": OUT_OF_ARRIVAL_ORDER,
     },
-    "earlier_values": {"invalid": "have no order or key: they are emitted with nothing known"},
+    "earlier_values": {"invalid": "have no order or key: they are emitted without known values"},
 }
 
 
