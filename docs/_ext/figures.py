@@ -516,11 +516,47 @@ def calibration() -> None:
     f.save("calibration.svg")
 
 
+def cuts() -> None:
+    """The watermark of a stream in two micro-batches, as stairs, and the punctuation row by row."""
+    f = Figure(
+        720, 290, "A watermark that moves per micro-batch, and a punctuation that moves per row"
+    )
+    times = [2, 4, 3, 7, 6, 9, 8, 12, 11, 14, 7, 13]
+    x = {i: 90 + 50 * i for i in range(len(times))}
+    height = lambda t: 235 - 13 * t  # noqa: E731
+    f.line(50, 240, 700, 240, arrow=True)
+    f.line(50, 240, 50, 25, arrow=True)
+    f.text(700, 260, "order of arrival", anchor="end", size=13)
+    f.text(60, 30, "event time", anchor="start", size=13)
+    f.line(365, 30, 365, 240, colour=FAINT, dashed=True)
+    f.text(215, 280, "first micro-batch", size=13)
+    f.text(530, 280, "second micro-batch", size=13)
+    newest, before = 0, 0
+    for i, t in enumerate(times):
+        after = max(newest, t)
+        if i:
+            level = height(max(newest - 4, 0))
+            f.line(x[i] - 50, before, x[i] - 50, level, colour=ORANGE, width=2)
+            f.line(x[i] - 50, level, x[i], level, colour=ORANGE, width=2)
+            before = level
+        else:
+            before = height(0)
+        newest = after
+    f.line(365, height(5), 690, height(5), colour=GREEN, dashed=True, width=2)
+    f.line(60, height(0), 365, height(0), colour=GREEN, dashed=True, width=2)
+    for i, t in enumerate(times):
+        f.dot(x[i], height(t), colour=ORANGE if i == 10 else BLUE, r=7)
+    f.text(606, height(7) + 5, "late only here", anchor="start", colour=ORANGE, size=13)
+    f.text(690, height(5) + 20, "Spark: one watermark per micro-batch", anchor="end", colour=GREEN)
+    f.text(360, 60, "sfumato: row by row", anchor="end", colour=ORANGE)
+    f.save("cuts.svg")
+
+
 def main() -> None:
     for draw in (
         reorder, punctuation, count_window, possible_worlds, extents, timetable, dependency,
         samples, alternatives, wait, sources, sessions, delta, average, match, ranking,
-        calibration,
+        calibration, cuts,
     ):  # fmt: skip
         draw()
 

@@ -53,7 +53,7 @@ def _parsed(argument: str, text: str) -> int:
         if part is None or not unit:
             raise ValueError(
                 f"`{argument}` must be a duration like '10 seconds' or '1 hour 30 minutes', "
-                f"in {', '.join(MICROSECONDS)}s; got {text!r}"
+                f"in {', '.join(f'{unit}s' for unit in MICROSECONDS)}; got {text!r}"
             )
         total += float(part.group(1)) * MICROSECONDS[unit]
         place = part.end()

@@ -279,6 +279,10 @@ def above(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
     limit, scale, n, attribute
         As for `below`.
 
+    Returns
+    -------
+    As for `below`.
+
     Examples
     --------
     >>> censored = sf.above("celsius", 2.0, 3, "celsius")
@@ -415,6 +419,10 @@ def expected(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = 
     conditional
         Divide by the existence: the mean given that the tuple exists.
 
+    Returns
+    -------
+    A column of doubles. NULL where the alternatives are NULL or invalid, see `existence`.
+
     Raises
     ------
     TypeError
@@ -443,6 +451,10 @@ def stddev(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = Fa
     conditional
         Return the standard deviation given that the tuple exists.
 
+    Returns
+    -------
+    A column of doubles. NULL where the alternatives are NULL or invalid, see `existence`.
+
     Raises
     ------
     TypeError
@@ -470,6 +482,10 @@ def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
         In [0, 1]; 0 gives the smallest value, 1 the largest.
     column
         As for `existence`.
+
+    Returns
+    -------
+    A column of doubles. NULL where the alternatives are NULL or invalid, see `existence`.
 
     Raises
     ------

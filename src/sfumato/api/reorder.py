@@ -102,7 +102,8 @@ def split_late(df: Any) -> tuple[Any, Any]:
 
     On a stream the results are two separate queries once they are started, each with its own
     controller; both see the same rows as late. To compute both in one query, split each micro-batch
-    in ``foreachBatch``, where it is persisted (docs/running.md has the lines).
+    in ``foreachBatch``, where it is persisted.
+    More: docs/how-to/late-rows.md
 
     Raises
     ------

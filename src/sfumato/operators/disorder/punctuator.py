@@ -16,32 +16,52 @@ from sfumato.operators.state.stateful import Operator
 class Punctuator(Operator):
     """Estimator of punctuations: after each arrival, the event time up to which rows are complete.
 
+    Parameters
+    ----------
+    drop_ratio
+        DRATIO, the share of rows that may be late, in (0, 0.5]. Estimator "conformal" (default)
+        assumes nothing about delays and is steered by the share of late rows so far; "normal"
+        assumes normal delays and exponential gaps
+    slack
+        SLACK, instead of `drop_ratio`: the number of rows in a sort buffer
+    max_delay
+        Instead of both: microseconds that the punctuation stays below the newest event time
+    estimator
+        "conformal", "normal", or "max": the largest delay seen (MAX), which needs no `drop_ratio`,
+        `slack` or `max_delay`
+    max_buffer
+        BSIZE, most rows held; overrides the estimator. Without other options, rows are held until
+        the buffer is full
+    rounding
+        Of the normal measure's n_p, "ceiling" (cautious) or "floor" (as printed in the paper)
+    averaged
+        The averaged variant of "max"
+    guard
+        Rows with implausible event times neither feed the estimator nor let a full buffer advance
+        the punctuation to them, and stale rows are late. Without the guard, the estimators are
+        exactly as in the papers and may exceed the newest event time
+    max_ahead, max_behind
+        microseconds; rows whose event time is further after or before their arrival are late and
+        change nothing
+
+    Raises
+    ------
+    ValueError, TypeError
+        For parameters that are out of range or exclude each other.
+
+    Notes
+    -----
     The punctuation never decreases. A row is late if its event time is below the punctuation
     current at its arrival, or if the guard judges it stale. With the guard, no row of an ordered
     stream is late, even if event times are equal.
 
-    drop_ratio : DRATIO, the share of rows that may be late, in (0, 0.5]. Estimator "conformal"
-        (default) assumes nothing about delays and is steered by the share of late rows so far;
-        "normal" assumes normal delays and exponential gaps
-    slack : SLACK, instead of `drop_ratio`: the number of rows in a sort buffer
-    max_delay : instead of both: microseconds that the punctuation stays below the newest event time
-    estimator : "conformal", "normal", or "max": the largest delay seen (MAX), which needs no
-        `drop_ratio`, `slack` or `max_delay`
-    max_buffer : BSIZE, most rows held; overrides the estimator. Without other options, rows are
-        held until the buffer is full
-    rounding : of the normal measure's n_p, "ceiling" (cautious) or "floor" (as printed in C)
-    averaged : the averaged variant of "max"
-    guard : rows with implausible event times neither feed the estimator nor let a full buffer
-        advance the punctuation to them, and stale rows are late. Without the guard, the estimators
-        are exactly as in the papers and may exceed the newest event time
-    max_ahead, max_behind : microseconds; rows whose event time is further after or before their
-        arrival are late and change nothing
-
     Memory: O(slack), O(n_p) or a bounded sample (conformal), plus O(max_buffer), allocated as rows
-    arrive.  Raises ValueError or TypeError for parameters that are out of range or exclude each
-    other.  References: Kim et al. (2006).
+    arrive.
+    References: Kim et al. (2006).
     More: docs/research/conformal-delay.md
 
+    Examples
+    --------
     >>> punctuator = Punctuator(slack=1)
     >>> punctuator.extend(np.array([10, 30, 20]), np.array([11, 31, 32]))[1:].tolist()
     [10, 20]

@@ -28,20 +28,36 @@ class DependencyError(ValueError):
 class Dependency:
     """Differential dependency X -> A: rows close on every x of X are close on A.
 
-    determinants : ((name, epsilon), ...), at least one; each constraint is |s[x] - o[x]| <= epsilon
-    dependent : name of the attribute A that is inferred
-    epsilon : float >= 0, the bound on A
-    confidence : share of the pairs of rows close on X that are within epsilon on A, or None
-    support : share of all pairs of rows that are close on X, or None
-    spread : the largest difference on A among pairs close on X, or None
+    Parameters
+    ----------
+    determinants
+        ((name, epsilon), ...), at least one; each constraint is |s[x] - o[x]| <= epsilon
+    dependent
+        Name of the attribute A that is inferred
+    epsilon
+        float >= 0, the bound on A
+    confidence
+        Share of the pairs of rows close on X that are within epsilon on A, or None
+    support
+        Share of all pairs of rows that are close on X, or None
+    spread
+        The largest difference on A among pairs close on X, or None
 
+    Raises
+    ------
+    ValueError
+        For names that repeat or are empty, and for epsilons that are negative or not finite.
+
+    Notes
+    -----
     Distances are measured on scaled attributes: by default, 1 is the whole extent of an attribute
     in the repository (see `Imputer`). Determinants are sorted by name, so that equal dependencies
     compare equal. The statistics (the last three fields) are not compared.
-    Raises ValueError for names that repeat or are empty, and for epsilons that are negative or not
-    finite.
+
     References: Ren et al. (2019), definition 2.3, with intervals [0, epsilon].
 
+    Examples
+    --------
     >>> print(Dependency.parse("humidity, voltage -> temperature : 0.05, 0.1 -> 0.2"))
     humidity, voltage -> temperature : 0.05, 0.1 -> 0.2
     """

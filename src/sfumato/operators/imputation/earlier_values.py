@@ -25,8 +25,18 @@ class EarlierValuesConfig:
 class EarlierValues(Operator):
     """Newest known value of every attribute among the earlier rows of each row's key.
 
-    attributes : int >= 1, number T of attributes
+    Parameters
+    ----------
+    attributes
+        int >= 1, number T of attributes
 
+    Raises
+    ------
+    ValueError
+        For arguments outside these ranges.
+
+    Notes
+    -----
     These values are determinants for imputation: a sensor that read 20.5 a minute ago reads about
     the same now. Dependencies like `earlier, age -> value : 0.01, 0.1 -> 0.02` state for how long.
     The repository needs the same columns, with ages as in the stream: give its rows the stream's
@@ -36,8 +46,10 @@ class EarlierValues(Operator):
     changes nothing.
 
     State: 2 T numbers per key. Results do not depend on how rows are split into calls, nor on
-    snapshot and restore. Raises ValueError for arguments outside these ranges.
+    snapshot and restore.
 
+    Examples
+    --------
     >>> earlier, age = EarlierValues(1).process([0, 0, 0], [0, 60, 90], [[20.5], [np.nan], [21.0]])
     >>> earlier[:, 0].tolist(), age[:, 0].tolist()
     ([nan, 20.5, 20.5], [nan, 60.0, 90.0])

@@ -124,28 +124,47 @@ KIND, VERSION = "imputer", 6
 class Imputer:
     """Imputer of incomplete objects, from a complete repository by differential dependencies.
 
-    repository : {name: float64[N]}, or float64[N, D] with `names`; finite
-    dependencies : `Dependency` or their texts, possibly none; epsilons are of scaled attributes
-    attributes : names of the T attributes to impute and return (None: all). Other columns, such as
-        a time of day, may be determinants but are never imputed
-    joint : take several missing attributes from the same rows, the donors common to all of them,
-        which preserves their correlation. Without common donors, and by default, the attributes
-        are independent (product)
-    max_alternatives : int >= 1 or None, alternatives per object; values are merged, see
-        `Imputed.error`. Independent attributes yield at most 1,024 ("plain": 65,536, and 10,000 by
-        default). Where this leaves fewer than ten values each (below 100 for two attributes, 1,000
-        for three), "calibrated" takes them from the same rows, as with `joint`
-    method : "calibrated": a range of probability p contains the true value in a share p of cases.
+    Parameters
+    ----------
+    repository
+        {name: float64[N]}, or float64[N, D] with `names`; finite
+    dependencies
+        `Dependency` or their texts, possibly none; epsilons are of scaled attributes
+    attributes
+        Names of the T attributes to impute and return (None: all). Other columns, such as a time of
+        day, may be determinants but are never imputed
+    joint
+        Take several missing attributes from the same rows, the donors common to all of them, which
+        preserves their correlation. Without common donors, and by default, the attributes are
+        independent (product)
+    max_alternatives
+        int >= 1 or None, alternatives per object; values are merged, see `Imputed.error`.
+        Independent attributes yield at most 1,024 ("plain": 65,536, and 10,000 by default). Where
+        this leaves fewer than ten values each (below 100 for two attributes, 1,000 for three),
+        "calibrated" takes them from the same rows, as with `joint`
+    method
+        "calibrated": a range of probability p contains the true value in a share p of cases.
         "plain": the distinct values of the donors, with their shares
-    fallback : used if no dependency has donors. "marginal" takes the attribute's distribution in
-        the repository; "reject" returns the object without alternatives, with the reason
-    scaling : {name: (shift, span)} or None: scaled = (value - shift) / span. The default, also for
-        names that are not given, is the minimum and the extent in the repository, or 1 if the
-        extent is 0. The property `scaling` holds the values used
-    least_donors : int >= 1, least number of donors; None: 20 for "calibrated", 1 for "plain"
-    max_combinations : number of combinations of dependencies that "plain" tries per attribute.
-        `left_out` counts those beyond it, and dependencies beyond an attribute's 62 tightest
+    fallback
+        Used if no dependency has donors. "marginal" takes the attribute's distribution in the
+        repository; "reject" returns the object without alternatives, with the reason
+    scaling
+        {name: (shift, span)} or None: scaled = (value - shift) / span. The default, also for names
+        that are not given, is the minimum and the extent in the repository, or 1 if the extent is
+        0. The property `scaling` holds the values used
+    least_donors
+        int >= 1, least number of donors; None: 20 for "calibrated", 1 for "plain"
+    max_combinations
+        Number of combinations of dependencies that "plain" tries per attribute. `left_out` counts
+        those beyond it, and dependencies beyond an attribute's 62 tightest
 
+    Raises
+    ------
+    ValueError
+        For arguments outside these ranges.
+
+    Notes
+    -----
     Donors are rows s with |s[x] - o[x]| <= epsilon_x for all x of scaled attributes, bounds
     included, even if rounding moves a distance of exactly epsilon above it.
 
@@ -155,11 +174,13 @@ class Imputer:
     Deterministic and stateless; threads may share an instance.
     Cost: O(T N log N) for the constructor, and for "calibrated" also the cost of imputing about
     10,000 objects; 8 * T * (D + 3) * N bytes; microseconds per object.
-    Raises ValueError for arguments outside these ranges.
+
     More: docs/imputation.md
     References: "plain" is the method of Ren et al. (2019), sections 2.2 and 3, with an exact
     instead of an estimated number of donors.
 
+    Examples
+    --------
     >>> repository = {"a": [0.0, 0.1, 1.0], "b": [5.0, 6.0, 9.0]}
     >>> imputer = Imputer(repository, ["a -> b : 0.2 -> 1"], method="plain")
     >>> done = imputer.impute([[0.0, np.nan]])

@@ -78,9 +78,20 @@ def approximate_tails(method: str, p: Floats, k: Floats) -> Floats:
 class PoissonBinomial:
     """Distribution of N, the number of tuples that exist among n independent ones.
 
-    p : float array [n] of existence probabilities in [0, 1] (up to 1 + 1e-9, clipped)
-    method : "exact" (default), or the approximations "poisson", "normal" and "refined_normal"
+    Parameters
+    ----------
+    p
+        float array [n] of existence probabilities in [0, 1] (up to 1 + 1e-9, clipped)
+    method
+        "exact" (default), or the approximations "poisson", "normal" and "refined_normal"
 
+    Raises
+    ------
+    ValueError
+        For a wrong dimension, NaN, values out of [0, 1] or an unknown method.
+
+    Notes
+    -----
     Under every method, cdf is exactly 0 for k < 0 and 1 for k >= n, and sf exactly 1 and 0. Under
     "exact" this already holds below the number of p equal to 1 and from the number of p above 0.
     If every p is 0 or 1, the two normal methods are exact.
@@ -90,9 +101,11 @@ class PoissonBinomial:
     Cost: "exact" O(n sigma) once, at the first query; a single cdf at n = 1,000 takes about 30
     microseconds. Arrays of queries, `pmf` and tails below about 1e-8 need the whole distribution,
     once: twice that time at n = 1,000.
-    Raises ValueError for a wrong dimension, NaN, values out of [0, 1] or an unknown method.
+
     References: for the approximations Dallachiesa et al. (2015), equations (14) to (17).
 
+    Examples
+    --------
     >>> law = PoissonBinomial([0.5, 0.5, 1.0])
     >>> law.pmf().tolist()
     [0.0, 0.25, 0.5, 0.25]

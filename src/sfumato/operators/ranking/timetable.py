@@ -33,14 +33,26 @@ Run = tuple[int, int]
 class Timetable:
     """Runs of one cycle, which repeats; nothing runs at instant 0.
 
-    plan : "dp", "greedy", "inco", "in" or "none"
-    queries : (k, every) as given
-    groups : indices of the queries of each group
-    ks : each group's greatest k, the cost of a run;  bounds : its shortest `every`
-    cycle : length after which the runs repeat
-    cost_per_unit : sum of the runs' k in a cycle, divided by its length
+    Parameters
+    ----------
+    plan
+        "dp", "greedy", "inco", "in" or "none"
+    queries
+        (k, every) as given
+    groups
+        Indices of the queries of each group
+    ks
+        Each group's greatest k, the cost of a run
+    bounds
+        Its shortest `every`
+    cycle
+        Length after which the runs repeat
+    cost_per_unit
+        Sum of the runs' k in a cycle, divided by its length
 
-    A run (time, group) has 0 < time <= cycle and a group numbered from 1, as in D. It answers
+    Notes
+    -----
+    A run (time, group) has 0 < time <= cycle and a group numbered from 1. It answers
     groups 1 ... group under "dp" and "greedy", and only this group under the other plans.
     """
 
@@ -131,22 +143,35 @@ class Timetable:
 def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
     """Plan the instants at which several top-k queries over the same window are answered.
 
-    queries : pairs (k, every): a cost, and the longest time between two answers; whole numbers of
-        at least 1. `every` in any unit (microseconds at run time)
-    plan : "dp" (default) has the least cost per unit of time; "greedy" (GA in the paper) costs at
-        most twice that and is planned faster; for comparison "none" (NS: every query separately),
-        "in" (IN: queries of equal `every` together) and "inco" (INCO: in addition, queries of lower
-        k join more frequent ones)
+    Parameters
+    ----------
+    queries
+        Pairs (k, every): a cost, and the longest time between two answers; whole numbers of at
+        least 1. `every` in any unit (microseconds at run time)
+    plan
+        "dp" (default) has the least cost per unit of time; "greedy" (GA in the paper) costs at most
+        twice that and is planned faster; for comparison "none" (NS: every query separately), "in"
+        (IN: queries of equal `every` together) and "inco" (INCO: in addition, queries of lower k
+        join more frequent ones)
 
+    Raises
+    ------
+    ValueError
+        For an empty list, an unknown plan or numbers out of range.
+
+    Notes
+    -----
     Guarantee: from instant 0 on no query waits longer than its `every` for its next answer.
     Times are multiples of the greatest common divisor of all `every`. If the longest `every` has
     more than 40,000 such units, "dp" and "greedy" round the bounds down: to a unit of at least 1/50
     of the shortest `every`, and to 40,000 units. Bounds still hold; the cost may then be a few
     percent above the optimum.
     Cost: "dp" O(f**2) at worst for f units of the longest `every`, usually near O(f); others O(f).
-    Raises ValueError for an empty list, an unknown plan or numbers out of range.
+
     References: Chen et al. (2013), sections 4 (IN), 5 (INCO), 7 (DP) and 8 (GA).
 
+    Examples
+    --------
     >>> table = timetable([(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)])
     >>> table.cost_per_unit, table.cycle, table.runs
     (2.25, 4, ((2, 2), (4, 3)))

@@ -51,13 +51,24 @@ def top_k_probabilities(
 ) -> Floats:
     """Return Pr_k of every tuple: that it exists and fewer than k existing tuples rank higher.
 
-    k : int >= 1, or a list of them
-    Returns float64[n]; for a list float64[n, len(k)], from one computation.
+    Parameters
+    ----------
+    k
+        int >= 1, or a list of them
+
+    Returns
+    -------
+    float64[n]; for a list float64[n, len(k)], from one computation.
+
+    Notes
+    -----
     Cost: O(n) and O(m log(m) sqrt(k)) for the m tuples that can be among the top k at all.
     Error: absolute, below 1e-12 (measured 5e-15 at n = 10,000).
     A tuple's Pr_k is the sum over its alternatives.
     References: Chen et al. (2013), (1), (2) and section 3.
 
+    Examples
+    --------
     >>> speed, p = [80, 65, 45, 30, 50, 25], [0.3, 0.4, 0.5, 1, 0.8, 0.2]
     >>> top_k_probabilities(speed, p, [-1, 2, 2, -1, 5, 5], k=2).round(3).tolist()
     [0.3, 0.4, 0.38, 0.202, 0.704, 0.014]
@@ -84,9 +95,13 @@ def pk_topk(
 ) -> Likeliest:
     """Return the k tuples of highest Pr_k (Pk-topk, also named Global-topk), highest first.
 
+    Notes
+    -----
     Probabilities that are equal to within 1e-12 are ordered by expected score.
     Cost, error and source: as for `top_k_probabilities`.
 
+    Examples
+    --------
     >>> sf.engine_free.pk_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=1).indices.tolist()
     [0]
     """
@@ -108,9 +123,17 @@ def pt_k(
 ) -> Likeliest:
     """Return all tuples with Pr_k >= probability (PT-k), the most probable first.
 
-    probability : float in (0, 1]; `threshold` is an alias
+    Parameters
+    ----------
+    probability
+        float in (0, 1]; `threshold` is an alias
+
+    Notes
+    -----
     Cost, error and source: as for `top_k_probabilities`; PT-k is from Hua et al. (2008).
 
+    Examples
+    --------
     >>> best = sf.engine_free.pt_k([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=1, probability=0.4)
     >>> best.indices.tolist()
     [0, 1]
@@ -138,22 +161,36 @@ def u_topk(
 ) -> Vector:
     """Return the most probable top-k vector over all possible worlds (U-Topk).
 
-    full : count only vectors of k tuples. Otherwise, the top k of a world with fewer tuples are all
+    Parameters
+    ----------
+    full
+        Count only vectors of k tuples. Otherwise, the top k of a world with fewer tuples are all
         its tuples, and such a vector may win. With `full`, the vector is empty and its probability
         0 if no world has k tuples
-    tuples : the tuple of each alternative. The result is then a vector of tuples: its probability
-        is the total of all worlds with these tuples, in this order, as the top k, in any of their
+    tuples
+        The tuple of each alternative. The result is then a vector of tuples: its probability is the
+        total of all worlds with these tuples, in this order, as the top k, in any of their
         alternatives. Without `tuples` it is a vector of items, which may be alternatives that
         exclude each other by a rule
+
+    Raises
+    ------
+    TooManyVectorsError
+        A ValueError, if 20,000 sequences do not suffice, which happens with many overlapping
+        tuples and a large k.
+
+    Notes
+    -----
     Cost: O(n log n); with `tuples` O(k m) for each sequence of tuples that is more probable than
     the answer, for m items within reach.
     Error: exact, except that of vectors whose probabilities differ by less than a factor 1 + 1e-10
     either may be returned (if detected, the one that ends higher; with `tuples`, the one of better
     expected scores).
-    Raises TooManyVectorsError, a ValueError, if 20,000 sequences do not suffice, which happens with
-    many overlapping tuples and a large k.
+
     References: Soliman, Ilyas and Chang (2007).
 
+    Examples
+    --------
     >>> sf.engine_free.u_topk([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
     [0, 1]
     """
@@ -179,11 +216,16 @@ def u_kranks(
 ) -> Likeliest:
     """Return, for each rank 1 ... k, the most probable tuple at that rank (U-kRanks).
 
+    Notes
+    -----
     The index is -1 if no tuple can have that rank. One tuple may win several ranks. Ties, to within
     1e-12, go to the tuple of better expected score.
-    Cost: O(m log(m) sqrt(k)).  Error: absolute, below 1e-12.
+    Cost: O(m log(m) sqrt(k)).
+    Error: absolute, below 1e-12.
     References: Soliman, Ilyas and Chang (2007).
 
+    Examples
+    --------
     >>> sf.engine_free.u_kranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], k=2).indices.tolist()
     [0, 1]
     """
@@ -202,6 +244,8 @@ def rank_probabilities(
 ) -> Floats:
     """Return float64[n, k]: Pr(rank = j + 1) of every tuple in column j.
 
+    Examples
+    --------
     >>> sf.engine_free.rank_probabilities([30.0, 20.0], [0.5, 0.9], k=2).round(2).tolist()
     [[0.5, 0.0], [0.45, 0.45]]
     """
@@ -225,8 +269,14 @@ def expected_ranks(
 ) -> Floats:
     """Return every tuple's expected rank; the best is 0, an absent tuple's the size of its world.
 
-    Cost: O(n log n).  Error: relative, 2 n u.  References: Cormode, Li and Yi (2009).
+    Notes
+    -----
+    Cost: O(n log n).
+    Error: relative, 2 n u.
+    References: Cormode, Li and Yi (2009).
 
+    Examples
+    --------
     >>> sf.engine_free.expected_ranks([30.0, 20.0, 10.0], [0.5, 0.9, 0.8]).round(2).tolist()
     [0.85, 0.58, 1.4]
     """
@@ -246,10 +296,19 @@ def prf(
 ) -> Floats:
     """Return, for every tuple, the sum over ranks i of omega(i) Pr(rank = i) (PRF).
 
-    weights : float array, omega(i) at index i - 1; 0 for further ranks
-    Cost: O(m log(m) sqrt(k)), k = len(weights).  Error: below 1e-12 max |omega|.
+    Parameters
+    ----------
+    weights
+        float array, omega(i) at index i - 1; 0 for further ranks
+
+    Notes
+    -----
+    Cost: O(m log(m) sqrt(k)), k = len(weights).
+    Error: below 1e-12 max |omega|.
     References: Li, Saha and Deshpande (2009).
 
+    Examples
+    --------
     >>> values = sf.engine_free.prf([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], weights=[1.0, 0.5])
     >>> values.round(2).tolist()
     [0.5, 0.68, 0.24]
@@ -271,9 +330,19 @@ def prfe(
 ) -> Floats:
     """Return, for every tuple, the sum over ranks i = 1, 2, ... of alpha**i Pr(rank = i) (PRFe).
 
-    alpha : float in (0, 1]; 1 yields existence, small values favour the first rank
-    Cost: O(n log n).  Error: relative, 4 n u.  References: Li, Saha and Deshpande (2009).
+    Parameters
+    ----------
+    alpha
+        float in (0, 1]; 1 yields existence, small values favour the first rank
 
+    Notes
+    -----
+    Cost: O(n log n).
+    Error: relative, 4 n u.
+    References: Li, Saha and Deshpande (2009).
+
+    Examples
+    --------
     >>> sf.engine_free.prfe([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], alpha=0.5).round(2).tolist()
     [0.25, 0.34, 0.17]
     """
@@ -294,11 +363,25 @@ def top_k_streams(
 ) -> Likeliest:
     """Return the k streams of highest Pr_k, summed over the stream's tuples, all ranked together.
 
-    scores, prob, exclusive : as for `top_k_probabilities`;  group : int array [n], tuples' streams
-    Returns the streams and their sums, the highest first; equal sums by ascending stream. A sum is
-    the expected number of the stream's tuples among the top k.
-    Cost: as for `top_k_probabilities`.  References: Chen et al. (2013), section 9.
+    Parameters
+    ----------
+    scores, prob, exclusive
+        As for `top_k_probabilities`
+    group
+        int array [n], tuples' streams
 
+    Returns
+    -------
+    The streams and their sums, the highest first; equal sums by ascending stream. A sum is the
+    expected number of the stream's tuples among the top k.
+
+    Notes
+    -----
+    Cost: as for `top_k_probabilities`.
+    References: Chen et al. (2013), section 9.
+
+    Examples
+    --------
     >>> best = sf.engine_free.top_k_streams([30.0, 20.0, 10.0], [0.5, 0.9, 0.8], [0, 1, 1], k=1)
     >>> best.indices.tolist()
     [0]

@@ -60,17 +60,30 @@ class UncertainWindowConfig:
 class UncertainWindow(Operator):
     """Count window W(U, w, alpha): the fewest newest tuples of which `rows` exist, confidently.
 
-    rows : int >= 1, the window's size w in existing tuples
-    confidence : float in (0, 1], alpha. The window holds the fewest newest tuples with
-        Pr(at least `rows` of them exist) >= confidence, or all tuples until this is reached
-        (Algorithm 1: evict the oldest while Pr(N >= rows) without it is >= confidence)
-    probability : float in (0, 1], beta, or None. For operators that only report results of
-        probability >= beta: evicts at min(confidence, 1 - beta) (Algorithm 2). For beta = 1 this is
-        0; a tuple is then evicted when Pr(N >= rows) without it is above 0, so that exactly the
-        tuples remain that can still be inside with probability 1
-    max_tuples : int >= 1 or None, most tuples held. The oldest are evicted first and counted in
-        `overflow`; while `guaranteed` is False the window is shorter than defined
+    Parameters
+    ----------
+    rows
+        int >= 1, the window's size w in existing tuples
+    confidence
+        float in (0, 1], alpha. The window holds the fewest newest tuples with Pr(at least `rows` of
+        them exist) >= confidence, or all tuples until this is reached (Algorithm 1: evict the
+        oldest while Pr(N >= rows) without it is >= confidence)
+    probability
+        float in (0, 1], beta, or None. For operators that only report results of probability >=
+        beta: evicts at min(confidence, 1 - beta) (Algorithm 2). For beta = 1 this is 0; a tuple is
+        then evicted when Pr(N >= rows) without it is above 0, so that exactly the tuples remain
+        that can still be inside with probability 1
+    max_tuples
+        int >= 1 or None, most tuples held. The oldest are evicted first and counted in `overflow`;
+        while `guaranteed` is False the window is shorter than defined
 
+    Raises
+    ------
+    ValueError
+        For arguments outside these ranges.
+
+    Notes
+    -----
     Stream indices count every arrival from 0, including tuples of existence 0, which never enter.
     confidence = 1 requires certainty: only tuples of existence exactly 1 count.
 
@@ -81,9 +94,10 @@ class UncertainWindow(Operator):
     existence 1/2 and confidence 1/2.
     Decisions do not depend on how arrivals are split into calls, nor on snapshot and restore.
 
-    Raises ValueError for arguments outside these ranges.
     References: Dallachiesa et al. (2015), sections 4 and 6.1, algorithms 1 and 2.
 
+    Examples
+    --------
     >>> window = UncertainWindow(rows=1, confidence=0.75)
     >>> window.extend([0.5, 0.5, 0.5, 0.0, 1.0]).tolist()
     [0, 0, 1, 1, 4]

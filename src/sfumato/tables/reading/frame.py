@@ -288,8 +288,9 @@ class Frame(ABC):
                 f"`{argument}` names a column `{name}`, of which the frame has {len(alike)} "
                 f"({', '.join(alike)}): rename or drop the others"
             )
+        argument, _, place = argument.partition(" of ")  # "key of the left frame"
         raise ValueError(
-            f"`{argument}` names a column `{name}` that is not in the frame; "
+            f"`{argument}` names a column `{name}` that is not in {place or 'the frame'}; "
             f"it has {', '.join(self.columns)}{did_you_mean(name, self.columns)}"
         )
 
