@@ -174,7 +174,7 @@ def _refuse_name(options: Sequence[Option], text: str) -> None:
     """Raise SqlError for NAMED on one side: there is only one operator."""
     for option in options:
         if option.word == NAMED.word:
-            reason = "the join is named, not a side of it: NAMED stands after PROBABILITY"
+            reason = "NAMED is for the join, not for a side: write it after PROBABILITY"
             raise at(text, option, reason)
 
 

@@ -267,7 +267,7 @@ class PairJoin(Operator):
             raise ValueError("tuples have times only where windows go by time")
         most = self.streams * (int(self.given.sum()) + SPARE_KEYS)
         if batch.code.max(initial=-1) >= most:  # windows need memory for every code up to theirs
-            raise ValueError("its keys are not 0, 1, 2, ...: one is far beyond the tuples given")
+            raise ValueError("its keys must be 0, 1, 2, ...; one is far above the number of tuples")
         self._admit(batch, raw)
         self.store.windows.tail[:] += np.bincount(
             batch.code, minlength=self.store.windows.tail.size

@@ -54,7 +54,7 @@ class TopKWindowConfig:
         if self.confidence is None and self.max_tuples is not None:
             raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
         if self.confidence is not None and self.rows is None:
-            raise ValueError("`confidence` is that of a window of `rows`: give no `length`")
+            raise ValueError("`confidence` is for a window of `rows`: leave `length` out")
         if self.streams and self.semantics.name != "pk_topk":
             raise ValueError(f'streams are ranked by "pk_topk"; got "{self.semantics.name}"')
 
