@@ -324,5 +324,5 @@ def test_a_damaged_key_does_not_ask_for_the_memory_of_a_billion_windows():
     saved = unpack(join.snapshot(), "similarity_join", SimilarityJoin.version)
     saved.arrays["tuples.code"][-1] = 2**31
     damaged = pack("similarity_join", SimilarityJoin.version, saved)
-    with pytest.raises(SnapshotError, match="far beyond the tuples given"):
+    with pytest.raises(SnapshotError, match="far above the number of tuples"):
         SimilarityJoin.restore(damaged)
