@@ -5,6 +5,7 @@ Figures are drawn with inks that are read on white and on black paper alike.
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from math import erf, exp, log10
 from pathlib import Path
@@ -240,38 +241,36 @@ def dependency() -> None:
     f.save("dependency.svg")
 
 
-SAMPLES = (4, 8, 16, 32, 64, 128)
-SAMPLE_ERRORS = {
-    "two attributes, largest": (ORANGE, (0.254, 0.158, 0.0562, 0.0356, 0.0163, 0.0087)),
-    "one attribute, largest": (BLUE, (0.127, 0.0644, 0.0331, 0.0165, 0.0077, 0.0037)),
-    "two attributes, mean": (ORANGE, (0.0515, 0.0358, 0.0126, 0.0077, 0.0035, 0.0018)),
-    "one attribute, mean": (BLUE, (0.0351, 0.0133, 0.005, 0.0024, 0.0013, 0.0007)),
-}
-"""Errors of a join's probabilities, measured against the exact formulas by
-tests/operators/joins/test_sample_counts.py."""
+MEASURED = FOLDER.parent / "benchmarks" / "samples.json"
 
 
 def samples() -> None:
     """The error of a probability against the number of samples, on logarithmic axes."""
     f = Figure(720, 340, "The error of a probability falls as the number of samples grows")
-    x = {n: 110 + 85 * i for i, n in enumerate(SAMPLES)}
+    rows = json.loads(MEASURED.read_text())
+    counts = list(dict.fromkeys(int(row["setting"].split()[0]) for row in rows))
+    x = {n: 110 + 85 * i for i, n in enumerate(counts)}
     f.line(90, 290, 560, 290)
     f.line(90, 290, 90, 25)
-    for n in SAMPLES:
+    for n in counts:
         f.text(x[n], 310, str(n))
     f.text(325, 334, "samples per reading")
     for label, y in (("0.1", 70), ("0.01", 170), ("0.001", 270)):
         f.text(82, y + 5, label, anchor="end")
         f.line(90, y, 560, y, colour=FAINT, dashed=True, width=0.8)
     f.text(24, 160, "error")
-    for label, (colour, errors) in SAMPLE_ERRORS.items():
-        points = [(x[n], 70 - 100 * (log10(e) + 1)) for n, e in zip(SAMPLES, errors, strict=True)]
-        mean = label.endswith("mean")
-        for (x1, y1), (x2, y2) in pairwise(points):
-            f.line(x1, y1, x2, y2, colour=colour, dashed=mean, width=2)
-        for px, py in points:
-            f.dot(px, py, colour=colour, hollow=mean, r=4)
-        f.text(548, points[-1][1] + 5, label, colour=colour, anchor="start", size=13)
+    for name, colour in (("one attribute", BLUE), ("two attributes", ORANGE)):
+        for measure, mean in (("largest", False), ("mean", True)):
+            errors = [row[measure] for row in rows if row["name"] == name]
+            points = [
+                (x[n], 70 - 100 * (log10(e) + 1)) for n, e in zip(counts, errors, strict=True)
+            ]
+            for (x1, y1), (x2, y2) in pairwise(points):
+                f.line(x1, y1, x2, y2, colour=colour, dashed=mean, width=2)
+            for px, py in points:
+                f.dot(px, py, colour=colour, hollow=mean, r=4)
+            y = points[-1][1] + 5
+            f.text(548, y, f"{name}, {measure}", colour=colour, anchor="start", size=13)
     f.save("samples.svg")
 
 
