@@ -62,7 +62,7 @@ reproduce: $(VENV)/dev.stamp
 	$(BIN)/python -m experiments $(ARGS)
 
 bench: $(VENV)/dev.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(PIP) -e '.[bench]'
 	$(BIN)/python -m benchmarks
 
 # Kills drivers, JVMs and workers in mid-stream, and compares the answers with those of a quiet run.
@@ -75,12 +75,12 @@ engines: $(VENV)/dev.stamp
 
 # Live queries for half an hour: does memory stay flat?
 soak: $(VENV)/dev.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(PIP) -e '.[bench]'
 	$(BIN)/python -m benchmarks.soak --page docs/soak.md
 
 # Static frames of millions of rows: speed, and memory of a worker.
 static: $(VENV)/dev.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(PIP) -e '.[bench]'
 	$(BIN)/python -m benchmarks.static_frames --out docs/benchmarks/alone --page docs/static-frames.md
 
 # Wheel and source distribution in dist/, tried in fresh environments; publishes nothing.
@@ -109,16 +109,22 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # Without --no-compile, pip compiles every module of the packages, ten seconds longer than those of the demo take.
+# Kernels need a few packages only: they are compiled while Spark, the largest, is installed.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+DEPENDENCIES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
 $(VENV)/demo.stamp: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -e '.[demo$(if $(JAVA_17),,$(comma)java)]'
+	$(BIN)/python -c '$(DEPENDENCIES)' >$(VENV)/dependencies.txt
+	$(PIP) --no-compile -r $(VENV)/dependencies.txt
+	for query in order join; do PYTHONPATH=src $(BIN)/python -m examples.demo_kernels $$query & done; \
+	$(PIP) --no-compile -e '.[demo$(if $(JAVA_17),,$(comma)java)]' && wait
 	touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PIP) -e '.[dev]'
 	touch $@ $(VENV)/demo.stamp
 
 $(VENV)/dist.stamp: $(VENV)/dev.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dist]'
+	$(PIP) -e '.[dist]'
 	touch $@
 
 comma := ,

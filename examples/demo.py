@@ -23,6 +23,7 @@ from rich.table import Table
 
 import sfumato as sf
 from examples.demo_data import AIRPORTS, HOURS, DemoData, NoDataError, write_data
+from examples.demo_kernels import compile_kernels
 from experiments.disorder.waiting import Waiting, fixed_watermark, least_slack, waiting
 from sfumato.cli.configure import NoJavaError
 from sfumato.cli.main import Cores, Verbose, failed
@@ -51,7 +52,6 @@ WINDOW = sf.Rows(24, confidence=0.95)
 FLIGHTS_PER_BATCH, HOURS_PER_BATCH = 40_000, 4_500
 WATCHED = 4  # parts into which a micro-batch is cut where someone watches
 SHOWN = 5
-COMPILED = ("disorder", "similarity join")  # the operators that are used
 
 
 def main(
@@ -85,7 +85,7 @@ def prepare(folder: Path, rows: int | None) -> Future[DemoData]:
 
     def work() -> DemoData:
         data = write_data(folder, rows)
-        sf.ops.warm_up(COMPILED)
+        compile_kernels()
         return data
 
     pool = ThreadPoolExecutor(1)

@@ -18,11 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 UV = (sys.executable, "-m", "uv")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ROWS = "40000"  # of the demo's year
-REORDER, JOIN, TOP_K = (f"tests/spark/test_spark_{n}.py::" for n in ("reorder", "join", "top_k"))
 TESTS = (
-    f"{REORDER}test_a_restart_from_the_checkpoint_continues_exactly",
-    f"{JOIN}test_streams_give_the_same_pairs_in_any_micro_batches_and_after_a_restart[1]",
-    f"{TOP_K}test_a_stream_in_any_batches_and_across_a_restart_answers_as_the_static_frame",
+    "tests/spark/test_streams_equal_memory.py",
     "tests/spark/test_run_to_end.py",
     "tests/sql/test_sql_spark.py::test_a_streaming_query_gives_the_rows_of_the_static_one",
 )

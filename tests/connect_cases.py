@@ -23,6 +23,10 @@ def uncertain(rows):
     )
 
 
+def drawn(rows):
+    return sf.draw_worlds(uncertain(rows), 5, source="rows", id="id")
+
+
 def half_unknown(rows):
     known = F.when(F.col("k") > 1, F.col("alternatives"))
     return uncertain(rows).withColumn("alternatives", known)
@@ -69,6 +73,7 @@ CASES = {
     "similarity_join": lambda f: sf.similarity_join(
         uncertain(f.rows), uncertain(f.others), **PAIRS, **COUNTED
     ),
+    "asof_join": lambda f: sf.asof_join(f.rows, f.others, order="event", key="k"),
     "self_join": lambda f: sf.self_join(uncertain(f.rows), **PAIRS, **COUNTED),
     "neighbours": lambda f: sf.neighbours(uncertain(f.rows), on="x", within=0.1, **COUNTED),
     "join_streams": lambda f: sf.join_streams(
@@ -82,6 +87,11 @@ CASES = {
     "Imputation": lambda f: sf.similarity_join(
         f.rows, f.others, on="y", within=0.1, probability=0.9, **COUNTED,
         impute=sf.Imputation(f.complete, attributes="y", **IMPUTED),
+    ),
+    "draw_worlds": lambda f: drawn(f.rows),
+    "merge_worlds": lambda f: sf.merge_worlds(drawn(f.rows), key="id", columns="x"),
+    "assume_independent": lambda f: sf.assume_independent(
+        sf.self_join(uncertain(f.rows), **PAIRS, **COUNTED)
     ),
     "sql": lambda f: sf.sql(
         f.spark,

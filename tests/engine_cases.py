@@ -73,7 +73,8 @@ def plain(seed: int) -> pa.Table:
 def incomplete(seed: int) -> pa.Table:
     """Rows in which values are missing."""
     random = np.random.default_rng(seed)
-    columns = {"n": np.arange(ROWS)}
+    kinds = random.choice(["new", "old", "odd"], ROWS, p=[0.6, 0.35, 0.05])
+    columns = {"n": np.arange(ROWS), "kind": pa.array(kinds, mask=random.random(ROWS) < 0.05)}
     for name in ("a", "b", "c"):
         cells = random.integers(0, 100, ROWS) / 100
         columns[name] = pa.array(cells, mask=random.random(ROWS) < (0.3 if name == "b" else 0.1))
@@ -98,8 +99,15 @@ def measured(seed: int) -> pa.Table:
     return pa.table(columns)
 
 
+def certain(frame):
+    """A table or frame without its alternatives."""
+    if isinstance(frame, pa.Table):
+        return frame.drop_columns(["alternatives"])
+    return frame.drop("alternatives")
+
+
 A, B, P, INCOMPLETE = uncertain(1), uncertain(2), plain(3), incomplete(4)
-COMPLETE = incomplete(5).filter(pa.array([True] * 100 + [False] * 50)).drop_columns(["n"])
+COMPLETE = incomplete(5).filter(pa.array([True] * 100 + [False] * 50))
 
 CASES = {
     "reorder by key": lambda sf, a, b: sf.reorder(a, **REORDERED, key="room", slack=4),
@@ -129,6 +137,11 @@ CASES = {
     "sessions after reorder": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(a, **REORDERED, slack=4), TOTALS, distribution=4, missed=True,
         window=sf_.Session("1 second", max_length="5 seconds"), **AT,
+    ),
+    "early answers": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(certain(a), **REORDERED, slack=9, early=True),
+        {"n": "count(*)", "s": "sum(m.mean)", "most": "max(id)"}, window=RANGE, early="1 second",
+        level=0.5, **AT,
     ),
     "extents of unique rows": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(a, **REORDERED, slack=9, unique="made"), TOTALS, window=RANGE, **AT
@@ -178,6 +191,14 @@ CASES = {
         sf.reorder(a, **REORDERED, slack=5), sf.reorder(b, **REORDERED, slack=2), on="x",
         within={"x": 0.3}, probability=0.1, window=sf_.Range("5 seconds"), output="changes", **AT,
     ),
+    "left joined": lambda sf, a, b: sf.similarity_join(
+        a, b, on=["x", "y"], within=0.4, probability=0.1, how="left", alternatives=False,
+        window=("2 seconds", "5 seconds"), **AT,
+    ),
+    "full joined after reorder": lambda sf, a, b: sf.similarity_join(
+        sf.reorder(a, **REORDERED, slack=5), sf.reorder(b, **REORDERED, slack=2), on="x",
+        within=0.3, probability=0.1, window="3 seconds", how="full", **AT,
+    ),
     "joined with itself": lambda sf, a, b: sf.self_join(
         a, on=["x", "y"], within=0.4, probability=0.2, window=sf_.Rows(6, 0.9), **AT
     ),
@@ -190,6 +211,11 @@ CASES = {
     ),
     "neighbours after reorder": lambda sf, a, b: sf.neighbours(
         sf.reorder(a, **REORDERED, slack=2), on="x", within=0.3, window=sf_.Range("5 seconds"), **AT
+    ),
+    "as of": lambda sf, a, b: sf.asof_join(a, b, within="3 seconds", **AT),
+    "as of, after reorder": lambda sf, a, b: sf.asof_join(
+        sf.reorder(a, **REORDERED, slack=5), sf.where(sf.reorder(b, **REORDERED, slack=2), "x < 1"),
+        probability=0.01, **AT,
     ),
     "several joined": lambda sf, a, b: sf.join_streams(
         {"one": a, "two": b, "three": a}, on="x", within=0.2, probability=0.3,
@@ -208,6 +234,22 @@ CASES = {
         ),
         key="room", on="value", within=1.0, probability=0.2,
     ),
+    "extents joined one to one": lambda sf, a, b: sf.extent_join(
+        *(
+            handed_on(
+                sf.window_aggregate(one, {"s": "sum(x)"}, window=RANGE, distribution=3, **AT), "s"
+            )
+            for one in (a, b)
+        ),
+        key="room", on="value", within=2.0, probability=0.1, one_to_one=True,
+    ),
+    "extents full joined": lambda sf, a, b: sf.extent_join(
+        sf.window_aggregate(a, {"s": "sum(x)"}, window=sf_.Range("2 seconds"), **AT),
+        sf.window_aggregate(
+            sf.where(b, "x >= 1.5"), {"n": "count(*)"}, window=sf_.Range("2 seconds"), **AT
+        ),
+        key="room", how="full",
+    ),
     "a chain of three": lambda sf, a, b: sf.top_k(
         sf.window_aggregate(
             sf.reorder(a, **REORDERED, slack=5), {"level": "avg(x)"}, window=sf_.Rows(4), **AT
@@ -215,13 +257,32 @@ CASES = {
         2, by="level.mean", window=RANGE, existence=None, **AT,
     ),
     "windows over windows": lambda sf, a, b: sf.window_aggregate(
-        handed_on(
-            sf.window_aggregate(a, {"t": "sum(x)"}, window=sf_.Rows(3), distribution=3, **AT), "t"
+        sf.assume_independent(
+            handed_on(
+                sf.window_aggregate(a, {"t": "sum(x)"}, window=sf_.Rows(3), distribution=3, **AT),
+                "t",
+            )
         ),
         {"s": "sum(value)", "h": "max(held)"}, window=sf_.Rows(4), distribution=3, **AT,
     ),
     "resampled": lambda sf, a, b: sf.resample(
         sf.reorder(a, **REORDERED, key="room", slack=4), every="2 seconds", limit="5 s", **AT
+    ),
+    "worlds of reordered rows": lambda sf, a, b: sf.window_aggregate(
+        sf.draw_worlds(sf.reorder(a, **REORDERED, slack=4), 7, source="a", id="id"),
+        {"n": "count(*)", "total": "sum(x)"}, window=RANGE, order="made", key=["room", "world"],
+    ),
+    "joined in worlds": lambda sf, a, b: sf.similarity_join(
+        *(sf.draw_worlds(of, 5, source=name, id="id") for of, name in ((a, "a"), (b, "b"))),
+        on=["x", "y"], within=0.4, probability=1, window=sf_.Rows(6), order="made",
+        key=["room", "world"],
+    ),
+    "merged over worlds": lambda sf, a, b: sf.merge_worlds(
+        sf.top_k(
+            sf.draw_worlds(a, 9, source="a", id="id"), sf_.Top(2, every="20 seconds"),
+            by="x + id / 1000", window=sf_.Range("10 seconds"), order="made", key=["room", "world"],
+        ),
+        key=["room", "time", "rank"], columns=["score"],
     ),
     "pruned": lambda sf, a, b: sf.prune(a, min_prob=0.4, top=2),
     "pruned, as likely as before": lambda sf, a, b: sf.prune(a, top=1, normalize=True),
@@ -257,6 +318,9 @@ PLAIN_CASES = {
     "scaled rules": lambda sf, p, q: sf.top_k(
         p, 3, by="x", window=sf_.Range("20 seconds"), order="at", exclusive="rule", rescale=True
     ),
+    "as of rows that may exist": lambda sf, p, q: sf.asof_join(
+        p, q, order="at", key="room", how="inner", forget_after="2 seconds"
+    ),
     "places": lambda sf, p, q: sf.self_join(
         p, on=["x", "rule"], metric="haversine", within=3e5, probability=0.3, window=sf_.Rows(9),
         order="at",
@@ -266,7 +330,7 @@ PLAIN_CASES = {
 VALUES = {
     "n": "count(*)", "kinds": "count_distinct(rule)", "s": "sum(rule)", "least": "min(rule)",
     "most": "max(x)", "newest": "last(rule)", "oldest": "first(x)", "mid": "quantile(x, 0.5)",
-    "time": "max(seen)", "any": "max(up)",
+    "time": "max(seen)", "any": "max(up)", "words": "count(team)",
 }  # fmt: skip
 CERTAIN_CASES = {
     "extents of certain rows": lambda sf, p: sf.window_aggregate(
@@ -294,8 +358,22 @@ IMPUTED = {
         i, repository=r, dependencies=RULES, attributes=["b"], fallback="reject", least_donors=4,
         max_alternatives=3,
     ),
+    "imputed by key": lambda sf, i, r: sf.impute(
+        i, repository=r, dependencies=RULES, attributes="b", key="kind", least_rows=25,
+    ),
+    "imputed texts": lambda sf, i, r: sf.impute(
+        i, repository=r, attributes=["b", "kind"],
+        dependencies=["kind, a -> b : 0, 0.3 -> 0.2", "a, b -> kind : 0.2, 0.2 -> 0"],
+    ),
+    "imputed by changes": lambda sf, i, r: sf.impute(
+        i, repository=r, attributes=["a", "b"], order="n", key="kind", max_alternatives=20,
+    ),
     "incomplete rows joined": lambda sf, i, r: sf.similarity_join(
         i, i, on="b", within=0.02, probability=0.5, window=sf_.Rows(5), order="n",
+        impute={"repository": r, "dependencies": RULES, "attributes": "b"},
+    ),
+    "incomplete streams joined": lambda sf, i, r: sf.join_streams(
+        {"one": i, "two": i}, on="b", within=0.02, probability=0.5, window=sf_.Rows(5), order="n",
         impute={"repository": r, "dependencies": RULES, "attributes": "b"},
     ),
     "incomplete rows joined by distances": lambda sf, i, r: sf.similarity_join(
@@ -311,7 +389,7 @@ MEASURED = {
     "three fused": lambda sf, m: sf.fuse(m, ["three", "one", "two"]),
     "fused and counted": lambda sf, m: sf.window_aggregate(
         sf.fuse(m, ["one", "two"]),
-        {"many": "count(*)", "s": "sum(x)"},
+        {"many": "count(*)", "s": "sum(x)", "words": "count(w)"},
         window=sf_.Rows(4),
         order="n",
     ),
@@ -320,15 +398,20 @@ sf_ = sf
 RANGE = sf.Range("10 seconds", slide="5 seconds")
 
 
-def with_times(table: pa.Table) -> pa.Table:
-    """The rows with an uncertain event time in place of x."""
+def with_times(table: pa.Table, after: str | None = None) -> pa.Table:
+    """The rows with an uncertain event time in place of x: of 1970, or seconds after a column."""
     column = table.column("alternatives").combine_chunks()
+    begin = table.column(after).cast(pa.int64()).to_pylist() if after else [0] * len(table)
+    unit = 1_000_000 if after else 1
     cells = [
-        None if row is None else [{"prob": a["prob"], "t": a["x"] and int(a["x"] * 4), "y": a["y"]}
-                                  for a in row]
-        for row in column.to_pylist()
+        None if row is None else [
+            {"prob": a["prob"], "t": a["x"] and first + int(a["x"] * 4) * unit, "y": a["y"]}
+            for a in row
+        ]
+        for first, row in zip(begin, column.to_pylist(), strict=True)
     ]  # fmt: skip
-    kind = pa.list_(pa.struct([("prob", pa.float64()), ("t", pa.int64()), ("y", pa.float64())]))
+    time = table.schema.field(after).type if after else pa.int64()
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("t", time), ("y", pa.float64())]))
     place = table.column_names.index("alternatives")
     return table.set_column(place, "alternatives", pa.array(cells, kind))
 

@@ -11,6 +11,7 @@ from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import Arrivals, Task
 from sfumato.operators.joins.neighbours import NeighbourCount
+from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.ranking.top_k_windows import TopKWindows
@@ -19,7 +20,7 @@ from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregat
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
-from sfumato.windows import Rows
+from sfumato.windows import JoinWindow, Rows
 
 ASKED = [
     Aggregate("count"), Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("max", 0),
@@ -29,6 +30,7 @@ STATISTICS = [
     Aggregate(function, 0) for function in ("stddev", "var", "first", "last", "count_distinct")
 ]
 LAW = {"quantiles": (0.1, 0.9), "distribution": 3, "seed": 5, "samples": 20}
+PLAIN = [Aggregate("count"), *(Aggregate(of, 0) for of in ("count", "sum", "avg", "min", "max"))]
 ONE_KEY = {"keys_in_any_order": "it has no keys: one for each is the caller's"}
 
 
@@ -81,6 +83,15 @@ def feed_extents(operator, rows, places):
     return extents_of(operator.process(*arguments, *chosen(rows, places)))
 
 
+def certain_tuples(rng, n, keys=3):
+    """Tuples of one alternative each, which exist; every fifth value is missing."""
+    rows = tuples(rng, n, keys)
+    values = np.where(rng.random(n) < 0.2, np.nan, rng.normal(0, 3, n))
+    return rows | {
+        "offsets": np.arange(n + 1), "prob": np.ones(n), "values": values[:, None],
+    }  # fmt: skip
+
+
 def existences(rng, n):
     return {"existence": rng.choice([0.0, 0.3, 0.8, 1.0], n)}
 
@@ -112,6 +123,20 @@ def feed_join(operator, rows, places):
     arrivals = Arrivals(rows["side"][places], rows["key"][places], *chosen(rows, places))
     found = operator.process(arrivals)
     return [(0, row) for row in exactly(found.left, found.right, found.probability, found.change)]
+
+
+def feed_outer_join(operator, rows, places):
+    of = chosen(rows, places)
+    arrivals = Arrivals(rows["side"][places], rows["key"][places], *of, rows["time"][places])
+    found = operator.process(arrivals)
+    pairs = [(0, row) for row in exactly(found.left, found.right, found.probability)]
+    reached = int(rows["time"][places].max()) if len(places) else None
+    return pairs + unmatched(operator.release(reached))
+
+
+def unmatched(released):
+    """Tuples without a partner, each side's for itself: in the order of the tuples."""
+    return [(1 + side, row) for side, of in released for row in exactly(of.number, of.probability)]
 
 
 def feed_neighbours(operator, rows, places):
@@ -155,6 +180,14 @@ SUBJECTS = {
     "count windows": Subject(
         lambda: CountWindowAggregate(4, 0.9, ASKED, **LAW), tuples, feed_window
     ),
+    "count windows of certain tuples": Subject(
+        lambda: CountWindowAggregate(4, 0.9, PLAIN, certain=True), certain_tuples, feed_window
+    ),
+    "extents of certain tuples": Subject(
+        lambda: ExtentAggregate(50, 20, PLAIN, empty=True, certain=True), certain_tuples,
+        feed_extents, lambda operator: extents_of(operator.flush()),
+        lambda operator: operator.counters,
+    ),
     "statistics of count windows": Subject(
         lambda: CountWindowAggregate(4, 0.9, STATISTICS, **LAW), tuples, feed_window,
     ),
@@ -195,6 +228,13 @@ SUBJECTS = {
     "similarity join, a task of three": Subject(
         lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes", task=Task(1, 3)),
         two_streams, feed_join, gaps=NUMBERED,
+    ),
+    "outer join": Subject(
+        lambda: OuterJoin(
+            1, 1.0, 0.2, [JoinWindow(span="9 us"), JoinWindow(span="20 us")], how="full"
+        ),
+        two_streams, feed_outer_join, lambda operator: unmatched(operator.release(None, True)),
+        any_key_first=True, gaps=NUMBERED,
     ),
     "neighbours": Subject(
         lambda: NeighbourCount(1, 1.0, 1e-9, Rows(4, 1 - 1e-9)), two_streams, feed_neighbours

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from sfumato.reports import METRIC_PREFIX, OperatorPart
 
-KINDS = ("reorder", "join", "window", "top_k")
+KINDS = ("reorder", "join", "window", "top_k", "impute")
 SIDES = ("input", "left", "right", "answers")
 
 

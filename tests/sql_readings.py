@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from engine_cases import rows_of
 from sfumato.language import SqlError, sql
+from spark_tables import tables_of
 
 READINGS = (
     "id int, sensor string, ts timestamp, arrival timestamp, "
@@ -34,14 +36,11 @@ def readings(spark, count=40):
     return df
 
 
-def rows(df):
-    """The rows of a frame in an order of their own."""
-    return sorted(df.collect(), key=str)
-
-
 def same(one, other):
+    """Compare the columns and rows of two frames, which one query of Spark computes."""
     assert one.columns == other.columns
-    assert rows(one) == rows(other)
+    found = tables_of({"one": one, "other": other})
+    assert rows_of(found["one"]) == rows_of(found["other"])
 
 
 def error(spark, text):

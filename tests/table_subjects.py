@@ -13,11 +13,16 @@ from operator_laws import Subject
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.ranking.semantics import Semantics
+from sfumato.tables.disorder.released import release_order
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
+from sfumato.tables.imputation.repositories import ImputationSettings, RepositoryImputer
 from sfumato.tables.imputation.table_earlier_values import EarlierValuesTableConfig
+from sfumato.tables.imputation.table_stream_imputation import StreamImputationTableConfig
+from sfumato.tables.joins.table_asof_join import AsofTableConfig
 from sfumato.tables.joins.table_extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_neighbours import NeighboursTableConfig
+from sfumato.tables.joins.table_outer_join import OuterJoinTableConfig
 from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
     SimilarityJoinTableConfig,
@@ -27,6 +32,7 @@ from sfumato.tables.reading.chain import ChainConfig, ChainStep, Condition, Feed
 from sfumato.tables.reading.expressions import ColumnRef
 from sfumato.tables.reading.frame import MARKS
 from sfumato.tables.reading.rows import Column, Probabilities, Reading, Rule, Ties, Values, marks_of
+from sfumato.tables.windows.table_early import EarlyTableConfig
 from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.tables.windows.table_resample import ResampleTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig
@@ -37,8 +43,15 @@ RESULTS = {
     "results": (("total", "sum", 0, None), ("most", "max", 0, None)),
     "attributes": 1,
 }
+PLAIN = {"kinds": ("number", "number")}
 REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))
+OF_A_STREAM = ImputationSettings(
+    names=("x", "y"), attributes=("x", "y"), dependencies=(), joint=False, max_alternatives=20,
+    fallback="reject", scaling=(), method="calibrated", least_donors=4, order="at",
+)  # fmt: skip
+PAST = OF_A_STREAM.make(pa.table([*REPOSITORY.T, np.arange(60)], names=["x", "y", "at"])).to_bytes()
 PAIRS = {"within": 0.5, "probability": 0.05, "windows": (JoinWindow(4, 0.9),) * 2, "keys": 1}
+SPANS = {"windows": (JoinWindow(span="20 us"), JoinWindow(span="12 us"))}
 LACKS_KEYS = {"keys_in_any_order": "order is shared by all keys"}
 APART = {
     f"{window} and rows missed": {"keys_in_any_order": "rows missed have places of their own"}
@@ -85,17 +98,29 @@ def rows(rng, n):
     return {"table": table.append_column("source0", sources), "key": key, "side": side}
 
 
+def certain_rows(rng, n):
+    """`rows` that have one alternative each, of probability 1."""
+    found = rows(rng, n)
+    table = found["table"]
+    columns = {"prob": np.ones(n), "value0": rng.normal(0, 3, n).round(2)}
+    for name, column in columns.items():
+        lists = pa.ListArray.from_arrays(np.arange(n + 1, dtype=np.int32), pa.array(column))
+        table = table.set_column(table.column_names.index(name), name, lists)
+    return found | {"table": table}
+
+
 CONTROLS = {
     "by key": DisorderControl(slack=3, guard=False),
     "by source": DisorderControl(slack=2, guard=False),
 }
 
 
-def released(by, rng, n, sides=False):
+def released(by, rng, n, sides=False, early=False):
     """`rows` as a controller releases them, with their lateness, punctuation and arrival.
 
     by : "by key" or "by source"    sides : each of two sides has a controller, which releases one
         row at a time: those that it releases together come in one micro-batch, whatever the cuts
+    early : also as they arrive, each with one certain value
     """
     most = n + 40 if sides else n
     found = rows(rng, most)
@@ -106,7 +131,7 @@ def released(by, rng, n, sides=False):
     event = event * most + np.arange(most) if sides else event
     table = table.set_column(table.column_names.index("event"), "event", pa.array(event))
     sources = by == "by source"
-    config = ReorderTableConfig(control=CONTROLS[by], keys=1, sources=int(sources))
+    config = ReorderTableConfig(control=CONTROLS[by], keys=1, sources=int(sources), early=early)
     out = []
     for number in (0, 1) if sides else (0,):
         given = table.append_column("number", pa.array(np.arange(most)))
@@ -118,15 +143,40 @@ def released(by, rng, n, sides=False):
         answers += [] if sides else operator.flush()
         out.append(pa.concat_tables(answers).flatten())
     turns = np.concatenate([np.arange(part.num_rows) for part in out])  # side by side
-    marked = pa.concat_tables(out).take(pa.array(np.argsort(turns, kind="stable")[:n]))
+    marked = pa.concat_tables(out)
+    if early:  # each as it arrives, among those that are released
+        both = table.take(marked.column("row.number")).select(["event", "order0", "__tie"])
+        both = both.rename_columns(["order0", "arrival", "__tie"])
+        for name in MARKS:
+            both = both.append_column(name, marked.column(name))
+        turns[release_order(both)] = np.arange(marked.num_rows)
+    marked = marked.take(pa.array(np.argsort(turns, kind="stable")[:n]))
     places = marked.column("row.number").to_numpy()
     table = table.take(pa.array(places))
     columns = {"arrival": table.column("order0"), "order0": table.column("event")}
     columns |= {name: marked.column(name) for name in ("late", "punctuation")}
+    if early:
+        table = certain(table)
+        columns["early"] = marked.column("early")
     table = table.drop_columns(["order0"])
     for name, column in columns.items():
         table = table.append_column(name, column)
     return {"table": table, "key": found["key"][places], "side": side[places]}
+
+
+def certain(table):
+    """The rows, each with one value."""
+    offsets = pa.array(np.arange(table.num_rows + 1), pa.int32())
+    values = np.round(table.column("order0").to_numpy() % 7.0)
+    for name, cells in (("prob", np.ones(table.num_rows)), ("value0", values)):
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, pa.ListArray.from_arrays(offsets, pa.array(cells)))
+    return table
+
+
+def rows_of_values(rng, n):
+    found = rows(rng, n)
+    return found | {"table": certain(found["table"])}
 
 
 def distinct(times):
@@ -164,7 +214,10 @@ def answers(tables):
 
 
 def place_of(row):
-    """The number of a row's key; a row that no extent took comes before or after their answers."""
+    """The number of a row's key; a row that no extent took comes before or after their answers, and
+    so does one of a side of a join that has no partner."""
+    if "left" in row and None in (row["left"], row["right"]):
+        return KEYS.index(key_of(row)) + (1 + (row["left"] is None)) * len(KEYS)
     missed = row.get("missed") is not None
     return KEYS.index(key_of(row)) + missed * len(KEYS)
 
@@ -238,6 +291,15 @@ def extents_of(length, slide, **more):
     return ExtentTableConfig(
         window=window, keys=1, key_names=("key",), scope=(0,), time="long", **RESULTS, **more
     )
+
+
+def early_of(by_source, **more):
+    results = (("n", "count", None, None), ("total", "sum", 0, None), ("most", "max", 0, None))
+    return EarlyTableConfig(
+        window=Range("40 us", "20 us"), keys=1, key_names=("key",), time="long", early=10,
+        level=0.5, by_source=by_source, results=results, attributes=1,
+        kinds=("whole", "number", "number"), **more,
+    )  # fmt: skip
 
 
 def released_feed(name, columns, sides=False):
@@ -316,6 +378,12 @@ RELEASED = {
         ),
         ("reading0", "reading1", "arrival"), False,
     ),
+    "imputation of streams": (
+        lambda by_source: StreamImputationTableConfig(
+            keys=1, attributes=2, scope=(0,), by_source=by_source, imputers=PAST
+        ),
+        ("reading0", "reading1", "arrival"), False,
+    ),
     "resample": (
         lambda _: ResampleTableConfig(every=7, limit=20, keys=1, scope=(0,), **ONE), (), False,
     ),
@@ -324,6 +392,18 @@ RELEASED = {
             output="changes", on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS
         ),
         ("alternatives",), True,
+    ),
+    "outer join": (
+        lambda _: OuterJoinTableConfig(
+            how="full", on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS | SPANS
+        ),
+        ("alternatives",), True,
+    ),
+    "as-of join": (
+        lambda _: AsofTableConfig(
+            keys=1, least=0.01, uncertain=True, aligned=((0,), (0,)), **ONE
+        ),
+        ("prob",), True,
     ),
     "self join": (
         lambda _: SelfJoinTableConfig(output="changes", on=("x",), marks_late=True, **PAIRS),
@@ -338,6 +418,15 @@ TABLES = {
     "delta window": subject(
         RowWindowTableConfig(window=Delta(2.0, "value0"), keys=1, **RESULTS), WINDOW
     ),
+    "rows window of certain rows": subject(
+        RowWindowTableConfig(window=Rows(4), keys=1, **RESULTS, **PLAIN), WINDOW, certain_rows
+    ),
+    "extents of certain rows": subject(
+        ExtentTableConfig(
+            window=Range("40 us", "20 us"), keys=1, key_names=("key",), **RESULTS, **PLAIN
+        ),
+        WINDOW, certain_rows, gaps=LACKS_KEYS,
+    ),
     "rows window that forgets": subject(
         RowWindowTableConfig(window=Rows(4, 0.9), keys=1, forget_after=20.0, **RESULTS), WINDOW,
         gaps=LACKS_KEYS,
@@ -350,6 +439,10 @@ TABLES = {
     ),
     "earlier values": subject(
         EarlierValuesTableConfig(keys=1, attributes=2), fed("reading0", "reading1")
+    ),
+    "imputation of streams": subject(
+        StreamImputationTableConfig(keys=1, attributes=2, imputers=PAST, forget_after=40.0),
+        fed("reading0", "reading1"), gaps=LACKS_KEYS,
     ),
     "resample": subject(ResampleTableConfig(every=7, keys=1), resampled()),
     "resample to means": subject(
@@ -398,6 +491,23 @@ TABLES = {
         SimilarityJoinTableConfig(output="changes", on=("x",), tasks=2, task=1, **PAIRS),
         fed("alternatives", sides=True), gaps=LACKS_KEYS,
     ),
+    "outer join": subject(
+        OuterJoinTableConfig(how="full", on=("x",), **PAIRS | SPANS),
+        fed("alternatives", sides=True), gaps=LACKS_KEYS,
+    ),
+    "left join that forgets": subject(
+        OuterJoinTableConfig(
+            how="left", on=("x",), forget_after=20.0, alternatives=False, **PAIRS | SPANS
+        ),
+        fed("alternatives", sides=True), gaps=LACKS_KEYS,
+    ),
+    "as-of join": subject(
+        AsofTableConfig(keys=1, least=0.01, uncertain=True, within=30, forget_after=25.0),
+        fed("prob", sides=True), gaps=LACKS_KEYS,
+    ),
+    "as-of join of certain rows": subject(
+        AsofTableConfig(keys=1, least=1.0), fed(sides=True), gaps=LACKS_KEYS
+    ),
     "self join": subject(
         SelfJoinTableConfig(output="changes", on=("x",), **PAIRS),
         fed("alternatives"), gaps=LACKS_KEYS,
@@ -412,9 +522,11 @@ TABLES = {
     ),
     "incomplete join": subject(
         IncompleteJoinTableConfig(
-            imputer=Imputer(
-                REPOSITORY, ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"], names=["x", "y"],
-                fallback="reject",
+            imputer=RepositoryImputer(
+                Imputer(
+                    REPOSITORY, ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"], names=["x", "y"],
+                    fallback="reject",
+                )
             ).to_bytes(),
             output="changes", on=("x", "y"), **PAIRS,
         ),
@@ -422,6 +534,18 @@ TABLES = {
     ),
     "extent join": subject(
         ExtentJoinTableConfig(keys=1), fed("window", sides=True),
+        gaps=LACKS_KEYS | {"any_split": "a side's extents come whole"},
+    ),
+    "join of extents, one to one": subject(
+        ExtentJoinTableConfig(
+            keys=1, one_to_one=True, on=("x",), within=0.5, probability=0.05
+        ),
+        fed("window", "alternatives", sides=True),
+        gaps=LACKS_KEYS | {"any_split": "a side's extents come whole"},
+    ),
+    "full join of extents": subject(
+        ExtentJoinTableConfig(keys=1, how="full", on=("x",), within=0.5, probability=0.05),
+        fed("window", "alternatives", sides=True),
         gaps=LACKS_KEYS | {"any_split": "a side's extents come whole"},
     ),
     **{
@@ -435,6 +559,17 @@ TABLES = {
         for name, (make, columns, sides) in RELEASED.items()
         if by == "by key" or not sides
     },
+    **{
+        f"early answers of rows released {by}": subject(
+            early_of(by == "by source", scope=(0,), **ONE),
+            fed("prob", "value0", "early", "arrival", *MARKS),
+            partial(released, by, early=True), released=True,
+        )
+        for by in CONTROLS
+    },
+    "early answers of rows in order": subject(
+        early_of(False, scope=None), WINDOW, rows_of_values, gaps=LACKS_KEYS
+    ),
     "chain of a controller and a window": chain(
         (
             RowWindowTableConfig(window=Rows(4, 0.9), keys=1, controlled=True, **ONE, **RESULTS),

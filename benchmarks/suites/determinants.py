@@ -118,9 +118,8 @@ class Case:
     def __init__(self, table: pa.Table, attributes: list[str], time: str) -> None:
         self.attributes = attributes
         gaps = hide(table, attributes, seed=1)
-        known = sf.earlier_values(gaps, attributes, order="at", key="station").append_column(
-            "number", pa.array(np.arange(len(table)))
-        )
+        gaps = gaps.append_column("number", pa.array(np.arange(len(table))))
+        known = sf.earlier_values(gaps, attributes, order="at", key="station")
         complete = known.drop_null()
         hidden = known.filter(pc.invert(pc.is_in(known["number"], complete["number"])))
         if time == "past":

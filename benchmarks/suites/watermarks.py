@@ -19,7 +19,7 @@ import sfumato as sf
 from benchmarks.harness import Row
 from benchmarks.spark_streams import benchmark_session, fresh_folder, stream_of, write_files
 
-ROWS, SIZES = 20_000, (100, 1_000, 5_000)
+ROWS, SIZES = 20_000, (4_000, 10_000)
 QUICK = {"ROWS": 1_000, "SIZES": (250,)}
 WINDOW, DELAY = "100 seconds", "30 seconds"
 

@@ -13,6 +13,7 @@ from sfumato.api.alternatives import expected as expected
 from sfumato.api.alternatives import quantile as quantile
 from sfumato.api.alternatives import samples as samples
 from sfumato.api.alternatives import stddev as stddev
+from sfumato.api.asof_join import asof_join as asof_join
 from sfumato.api.discovery import discover_dependencies as discover_dependencies
 from sfumato.api.earlier_values import earlier_values as earlier_values
 from sfumato.api.extent_join import extent_join as extent_join
@@ -32,6 +33,9 @@ from sfumato.api.where import prune as prune
 from sfumato.api.where import where as where
 from sfumato.api.window_aggregate import split_missed as split_missed
 from sfumato.api.window_aggregate import window_aggregate as window_aggregate
+from sfumato.api.worlds import assume_independent as assume_independent
+from sfumato.api.worlds import draw_worlds as draw_worlds
+from sfumato.api.worlds import merge_worlds as merge_worlds
 from sfumato.charts.results import chart as chart
 from sfumato.cli.configure import configure as configure
 from sfumato.language import explain as explain

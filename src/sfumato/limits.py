@@ -12,6 +12,7 @@ MAX_PLACED = 100_000_000  # visits of a row's alternatives, see `most_placed`
 MAX_ALTERNATIVES_SETTING = "sfumato.maxAlternatives"  # setting of a Spark session
 MAX_ALTERNATIVES_VARIABLE = "SFUMATO_MAX_ALTERNATIVES"  # environment variable, for tables in memory
 HOW_TO_RAISE = f"{MAX_ALTERNATIVES_SETTING} on Spark, {MAX_ALTERNATIVES_VARIABLE} in memory"
+MOST_EMPTY = 1_000_000  # empty extents of one gap; about 200 bytes each while they are built
 LARGEST_BOUND = 100_000_000  # lists of alternatives have 32-bit offsets
 
 

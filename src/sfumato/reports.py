@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +22,24 @@ POLL_SECONDS = 0.5  # seconds between two polls of the server
 METRIC_PREFIX = "sfumato_"
 IDENTITY = ("kind", "operator", "step", "side")  # fields that identify the source of a row
 ANSWERS_SUFFIX = "answers"  # the side that counts a ranking's answers per query
+
+
+DRIFTING, MIN_TESTS = 0.8, 200  # share within the range of 90% that is reported; least values
+
+
+def drift(counts: Mapping[str, int]) -> str | None:
+    """Describe the drift of a stream away from its repository, or return None.
+
+    counts : of an operator; `tested` and `covered` are those of known values
+    """
+    tested, covered = counts.get("tested", 0), counts.get("covered", 0)
+    if tested < MIN_TESTS or covered >= DRIFTING * tested:
+        return None
+    return (
+        f"imputation held {covered:,} of {tested:,} known values within their range of 90%: the "
+        "stream has drifted away from its repository; ranges are widened, and a newer past makes "
+        "them narrower"
+    )
 
 
 class OperatorPart(NamedTuple):

@@ -12,7 +12,7 @@ from docs.pages import DOCS, blocks
 from public_names import PUBLIC, doc, home, public
 
 WITHOUT = {
-    "FewRowsWarning", "Imputation", "IndependenceWarning", "InvalidRowsWarning", "ReplaySource",
+    "DriftWarning", "FewRowsWarning", "Imputation", "InvalidRowsWarning", "ReplaySource",
     "SqlError",
     "Timetable", "chart", "run_to_end", "warm_up", "watch",
 }  # fmt: skip

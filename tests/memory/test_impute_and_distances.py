@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
+from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
 
 NAMES = ["h", "c"]
 
@@ -64,6 +65,40 @@ def test_a_scaled_distance_is_that_of_attributes_in_their_extents():
             window=sf.Rows(3), order="at", impute=how,
         )  # fmt: skip
         assert len(found) == near
+
+
+def test_of_three_streams_each_pair_is_joined_as_by_one_operator():
+    rng = np.random.default_rng(3)
+    known = history(rng)
+    streams = {name: side(rng, i).drop(columns="at").assign(id=np.arange(40))
+               for i, name in enumerate("xyz")}  # fmt: skip
+    how = {"dependencies": "h -> c : 0.05 -> 0.1", "attributes": "c", "max_alternatives": 16}
+    asked = {"on": "c", "within": 0.5, "probability": 0.3, "order": "id", "window": sf.Rows(15)}
+    found = sf.join_streams(streams, **asked, impute={**how, "repository": known})
+    got = {
+        (row.left_stream, row.left["id"], row.right_stream, row.right["id"]): row.probability
+        for row in found.itertuples()
+    }
+    imputer = sf.engine_free.Imputer(known.to_numpy(), names=NAMES, **how)
+    join = IncompleteJoin(imputer, 0.5, 0.3, [sf.Rows(15)] * 3)
+    arriving = [rows.loc[i, NAMES].tolist() for i in range(40) for rows in streams.values()]
+    answers, _ = join.process(
+        IncompleteArrivals(
+            np.tile(np.arange(3, dtype=np.uint8), 40), np.zeros(120, np.int64), np.array(arriving)
+        )
+    )
+    expected = {
+        ("xyz"[u % 3], u // 3, "xyz"[v % 3], v // 3): p
+        for u, v, p in zip(
+            answers.left.tolist(), answers.right.tolist(), answers.probability.tolist(), strict=True
+        )
+    }
+    assert got == pytest.approx(expected, abs=1e-12)
+    assert {(one, other) for one, _, other, _ in got} == {("x", "y"), ("x", "z"), ("y", "z")}
+    with pytest.raises(ValueError, match="same columns"):
+        sf.join_streams({**streams, "w": streams["x"].drop(columns="h")}, **asked)
+    with pytest.raises(TypeError, match="at least two"):
+        sf.join_streams({"x": streams["x"]}, **asked)
 
 
 def test_a_join_that_imputes_takes_no_places():

@@ -33,14 +33,75 @@ from engine_cases import (
     rows_of,
     with_times,
 )
+from spark_tables import in_groups, tables_of
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def small_batches(spark):
     """Static frames go through operators a few rows at a time; tables in memory at once."""
     spark.conf.set("spark.sfumato.batchRows", "7")
     yield
     spark.conf.unset("spark.sfumato.batchRows")
+
+
+def certain_rows() -> pa.Table:
+    seen = P.column("at").cast(UTC)
+    up = pa.array([i % 3 == 0 for i in range(ROWS)])
+    return P.drop_columns(["existence"]).append_column("seen", seen).append_column("up", up)
+
+
+def far_times() -> pa.Table:
+    """Times of three kinds, of which one is beyond 2**60 microseconds of 1970."""
+    times = pa.array([10, 11, 2**62])
+    stamps = (times.cast(pa.timestamp("us", zone)) for zone in ("UTC", None))
+    return pa.table([[0, 1, 2], times, *stamps, [1.0] * 3], ["id", "whole", "utc", "local", "x"])
+
+
+FAR = far_times()
+
+
+def joined_by(order):
+    how = {"on": "x", "within": 0.5, "probability": 0.5, "window": sf.Range("5 us")}
+    return lambda sf, table: sf.self_join(table, order=order, **how)
+
+
+# name -> a query, and the tables it reads
+QUERIES = {
+    **{name: (case, (A, B)) for name, case in CASES.items()},
+    "uncertain times": (CASES["uncertain times"], (with_times(A), B)),
+    **{name: (case, (certain_rows(),)) for name, case in CERTAIN_CASES.items()},
+    **{name: (case, (P, plain(6))) for name, case in PLAIN_CASES.items()},
+    **{name: (case, (INCOMPLETE, COMPLETE)) for name, case in IMPUTED.items()},
+    **{name: (case, (measured(7),)) for name, case in MEASURED.items()},
+    **{
+        f"far {name} times": (joined_by(name), (far_times(),)) for name in ("whole", "utc", "local")
+    },
+}
+GROUPS = in_groups(QUERIES, 6)
+
+
+@pytest.fixture(scope="module")
+def of_spark(spark):
+    """A function from the name of a query to its frame and answers; a group is one Spark query."""
+    found: dict = {}
+    sources: dict = {}
+
+    def frame_of(table):
+        if id(table) not in sources:
+            sources[id(table)] = spark.createDataFrame(table)
+        return sources[id(table)]
+
+    def answers(name):
+        if name not in found:
+            frames = {
+                each: QUERIES[each][0](sf, *map(frame_of, QUERIES[each][1]))
+                for each in GROUPS[name]
+            }
+            tables = tables_of(frames)
+            found.update({each: (frames[each], tables[each]) for each in frames})
+        return found[name]
+
+    return answers
 
 
 def said(schema) -> list[dict]:
@@ -53,48 +114,19 @@ def said(schema) -> list[dict]:
     ]  # fmt: skip
 
 
-def check(spark, case, *tables: pa.Table) -> None:
-    frames = [spark.createDataFrame(table) for table in tables]
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_answers_as_on_spark(of_spark, name):
+    query, tables = QUERIES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sf.errors.InvalidRowsWarning)
-        got = case(sf, *tables)
-        empty = case(sf, *(table.slice(0, 0) for table in tables[:1]), *tables[1:])
-    expected = case(sf, *frames)
-    assert got.column_names == expected.columns
-    assert said(got.schema) == said(expected.schema)
-    answers = expected.toArrow()
+        got = query(sf, *tables)
+        empty = query(sf, *(table.slice(0, 0) for table in tables[:1]), *tables[1:])
+    frame, answers = of_spark(name)
+    assert got.column_names == frame.columns
+    assert said(got.schema) == said(frame.schema)
     assert rows_of(got) == rows_of(answers)
     assert answers.num_rows > 0
     assert [field.type for field in empty.schema] == [field.type for field in got.schema]
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_uncertain_rows(spark, name):
-    tables = (with_times(A), B) if name == "uncertain times" else (A, B)
-    check(spark, CASES[name], *tables)
-
-
-@pytest.mark.parametrize("name", CERTAIN_CASES)
-def test_certain_rows(spark, name):
-    seen = P.column("at").cast(UTC)
-    up = pa.array([i % 3 == 0 for i in range(ROWS)])
-    rows = P.drop_columns(["existence"]).append_column("seen", seen).append_column("up", up)
-    check(spark, CERTAIN_CASES[name], rows)
-
-
-@pytest.mark.parametrize("name", PLAIN_CASES)
-def test_plain_rows(spark, name):
-    check(spark, PLAIN_CASES[name], P, plain(6))
-
-
-@pytest.mark.parametrize("name", IMPUTED)
-def test_incomplete_rows(spark, name):
-    check(spark, IMPUTED[name], INCOMPLETE, COMPLETE)
-
-
-@pytest.mark.parametrize("name", MEASURED)
-def test_measurements(spark, name):
-    check(spark, MEASURED[name], measured(7))
 
 
 CONDITIONS = [

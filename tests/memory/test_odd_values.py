@@ -349,3 +349,21 @@ def test_whole_numbers_as_times_and_orders_stay_exact():
     assert found.column("t").to_pylist() == sorted(times)
     found = sf.window_aggregate(rows, {"m": "sum(v)"}, window=sf.Rows(1), order="t")
     assert found.column("t").to_pylist() == sorted(times)
+
+
+def test_values_near_the_largest_double_take_no_part():
+    cells = [[(0.5, 1.0)], [(1.5, 1.0)], [(0.5, math.inf)], [], [(1.0, 1e308)],
+             [(0.5, 2.0), (0.5, -1e308)], [(1.0, 1e140)]]  # fmt: skip
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
+    lists = [[{"prob": p, "x": x} for p, x in row] for row in cells]
+    table = pa.table({"id": range(7), "ts": at(*[0] * 7), "alternatives": pa.array(lists, kind)})
+    asked = {"t": "sum(x)", "a": "avg(x)", "m": "max(x)"}
+    for window in (sf.Rows(2), sf.Delta(1e300, on="x"), sf.Range("1 minute")):
+        in_extents = isinstance(window, sf.Range)
+        rows, order = (table, "ts") if in_extents else (table.slice(0, 6), "id")
+        with pytest.warns(sf.errors.InvalidRowsWarning):
+            (row,) = sf.window_aggregate(rows, asked, window=window, order=order).to_pylist()
+        assert all(math.isfinite(n) for name in asked for n in row[name].values() if n is not None)
+        if not in_extents:
+            assert (row["id"], row["t"]["mean"], row["a"]["mean"]) == (0, 0.5, 1.0)
+    assert sf.split_invalid(table)[1]["id"].to_pylist() == [1, 2, 3]

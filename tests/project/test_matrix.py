@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import matrix
-from environments import Outcome
+from environments import ROOT, TESTS, Outcome
 
 
 def word(code: int, *lines: str) -> str:
@@ -37,3 +37,9 @@ def test_the_page_has_one_line_per_combination_which_a_run_replaces():
         python, spark = name.split("/")
         assert [new for _, new in changed] == [f"| {python} | {spark} | yes | never |"]
         assert changed[0][0].count("|") == len(matrix.STEPS) + 5
+
+
+def test_the_tests_of_a_combination_exist():
+    for name in TESTS:
+        file, _, test = name.partition("::")
+        assert f"def {test}" in (ROOT / file).read_text()

@@ -15,9 +15,10 @@ NAMES = {
         where prune fuse split_invalid
         reorder split_late
         window_aggregate split_missed resample extent_join Rows Range Session Delta
-        similarity_join self_join join_streams neighbours
+        similarity_join self_join join_streams neighbours asof_join
         impute Imputation discover_dependencies earlier_values
         top_k Top
+        draw_worlds merge_worlds assume_independent
         sql explain
         chart configure
     """,
@@ -26,7 +27,7 @@ NAMES = {
         expected_ranks pk_topk prf prfe pt_k rank_probabilities timetable top_k_probabilities
         top_k_streams u_kranks u_topk
     """,
-    "sf.errors": "FewRowsWarning IndependenceWarning InvalidRowsWarning SqlError",
+    "sf.errors": "DriftWarning FewRowsWarning InvalidRowsWarning SqlError",
     "sf.ops": """
         ReplaySource checked counters declared rejected run_to_end settings warm_up watch
     """,

@@ -49,7 +49,7 @@ import json, sys
 sys.prefix = "/proc/none"  # no kernels but those of this test
 from sfumato.kernels.compile import done
 from sfumato.warming import warm_up as warming
-warming.ONE_STEP = "import sys; sys.prefix = '/proc/none'" + warming.ONE_STEP
+warming.STEPS_BY_LINE = "import sys; sys.prefix = '/proc/none'" + warming.STEPS_BY_LINE
 told = []
 # The second and third are one step: two processes compile it, and write it, at the same time.
 warmed = warming.warm_up(["row hashes", "laws", "laws"], told.append, processes=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from queue import SimpleQueue
 
 import pandas as pd
@@ -61,15 +61,6 @@ def rows(spark):
 def test_a_call_that_does_not_fit_says_what_to_write(rows, call, message):
     with pytest.raises(TypeError, match=message):
         call(rows)
-
-
-def test_a_duration_is_a_window_wherever_one_is_meant(rows):
-    for window in ("1 minute", timedelta(minutes=1), sf.Range("1 minute")):
-        asked = {"window": window, "order": "ts"}
-        assert sf.window_aggregate(rows, {"s": "sum(v)"}, **asked).head().s == 15.0
-        assert sf.top_k(rows, 1, by="v", **asked).head().row.id == 5
-        pairs = sf.similarity_join(rows, rows, on="v", within=0.1, probability=1, **asked)
-        assert pairs.count() == 6
 
 
 def test_rows_that_lost_their_mark_of_lateness_enter_nothing(rows):

@@ -126,18 +126,6 @@ def labels(spark):
     return {"uncertain": uncertain, "certain": certain}
 
 
-@pytest.mark.parametrize(("name", "counts"), [("uncertain", [0.7, 1.2]), ("certain", [1.0, 1.0])])
-@pytest.mark.parametrize("text", ["label", "upper(label)"])
-def test_texts_are_counted_and_no_number_is_made_of_them(labels, name, counts, text):
-    rows, window = labels[name], {"window": sf.Rows(5), "order": "at"}
-    found = sf.window_aggregate(rows, {"n": f"count({text})"}, **window).collect()
-    numbers = [row.n if name == "certain" else row.n.mean for row in found]
-    assert numbers == pytest.approx(counts)
-    for function in ("sum", "avg", "max"):
-        with pytest.raises(TypeError, match=f"must be of numbers for {function}; it is string"):
-            sf.window_aggregate(rows, {"m": f"{function}({text})"}, **window)
-
-
 def test_measures_of_texts_say_so(labels):
     for measure in (sf.expected("label"), sf.stddev("label"), sf.quantile("label", 0.5)):
         with pytest.raises(Exception, match="the attribute `label` must be of numbers"):
@@ -169,18 +157,6 @@ def test_a_column_of_nothing_but_null_is_one_of_numbers(spark, rows):
         rows.selectExpr("made", "NULL AS y"), {"n": "count(y)"}, window=HOUR, order="made"
     ).collect()
     assert found.n == 0
-
-
-def test_a_column_without_a_value_is_left_out_of_the_discovery_with_a_warning(spark):
-    history = spark.range(100).selectExpr(
-        "id / 100 AS x", "id / 50 AS y", "double('NaN') AS gust", "IF(id < 30, id, NULL) AS few"
-    )
-    expected = [str(d) for d in sf.discover_dependencies(history, ["x", "y"])]
-    with pytest.warns(UserWarning, match="`gust` left out: no row has a finite number"):
-        found = sf.discover_dependencies(history, ["x", "y", "gust"])
-    assert [str(d) for d in found] == expected
-    with pytest.warns(UserWarning, match=r"only 30 of 100 rows .*`few` \(70% missing\)"):
-        assert sf.discover_dependencies(history, ["x", "y", "few"])
 
 
 @pytest.mark.parametrize(("kind", "is_long"), [("DECIMAL(38, 2)", True), ("DECIMAL(15, 2)", False)])

@@ -1,6 +1,7 @@
 """A union of reordered frames: rows of several controllers, of which nobody knows what is complete.
 
-Spark gives a union the metadata of its first frame, so that only the rows can show it.
+Spark gives a union the metadata of its first frame, so that only the rows can show it. Extents
+and rankings: tests/tables/disorder/test_one_controller.py.
 """
 
 from __future__ import annotations
@@ -20,22 +21,13 @@ def rows_window(both, _):
     return sf.window_aggregate(both, {"m": "sum(x)"}, window=sf.Rows(4), order="ts")
 
 
-def extents(both, _):
-    return sf.window_aggregate(both, {"m": "sum(x)"}, window=sf.Range("1 minute"), order="ts")
-
-
-def ranking(both, _):
-    top = sf.Top(2, every="1 minute")
-    return sf.top_k(both, top, by="x", window=sf.Range("2 minutes"), order="ts")
-
-
 def join(both, other):
     return sf.similarity_join(
         both, other, on="x", within=0.5, probability=0.2, window=sf.Rows(4), order="ts"
     )
 
 
-@pytest.mark.parametrize("query", [rows_window, extents, ranking, join])
+@pytest.mark.parametrize("query", [rows_window, join])
 def test_a_stream_of_two_controllers_is_refused_with_what_to_write_instead(spark, tmp_path, query):
     for side, rows, part in (("a", source(1), 4 * PART), ("b", source(2), PART)):
         for number, start in enumerate(range(0, len(rows), part)):

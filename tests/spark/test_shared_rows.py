@@ -1,4 +1,4 @@
-"""Spark's frames say whether rows may share tuples: the warning, and EXPLAIN."""
+"""Spark's frames say whether rows may share tuples: a refusal, or the assumption in EXPLAIN."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 import sfumato as sf
 
 pytestmark = pytest.mark.spark
-INDEPENDENT = "rows are taken as independent, but {} may share tuples"
 
 
 @pytest.fixture(scope="module")
@@ -16,19 +15,35 @@ def readings(spark):
     return spark.range(6).selectExpr(*columns)
 
 
-def test_explain_says_that_rows_are_taken_as_independent(spark, readings):
-    pairs = (
+def test_explain_shows_that_rows_are_assumed_to_be_independent(spark, readings):
+    joined = (
         "(SELECT a.at AS at, alternatives FROM s [ROWS 5 ORDER at] a SIMILARITY JOIN s b "
-        "ON (x) WITHIN 0.5 PROBABILITY 0.1) [RANGE 10 s WATTR at]"
+        "ON (x) WITHIN 0.5 PROBABILITY 0.1)"
     )
-    said = INDEPENDENT.format("pairs of a join")
-    with pytest.warns(sf.errors.IndependenceWarning, match=said):
-        plan = sf.explain(spark, f"SELECT COUNT(*) FROM {pairs}", s=readings)
-    assert said in plan
-    with pytest.warns(sf.errors.IndependenceWarning, match=said):
-        plan = sf.explain(
-            spark, f"SELECT TOP 2 * FROM {pairs} RANK BY left_x FREQUENCY 5 s", s=readings
-        )
-    assert said in plan
+    for query in (
+        "SELECT COUNT(*) FROM {} [RANGE 10 s WATTR at]",
+        "SELECT TOP 2 * FROM {} [RANGE 10 s WATTR at] RANK BY left_x FREQUENCY 5 s",
+    ):
+        with pytest.raises(sf.errors.SqlError, match="pairs of a join may share tuples"):
+            sf.explain(spark, query.format(joined), s=readings)
+        plan = sf.explain(spark, query.format(f"assume_independent({joined})"), s=readings)
+        said = "rows are taken as independent by assume_independent, but pairs of a join may share"
+        assert said in plan
     alone = sf.explain(spark, "SELECT COUNT(*) FROM s [RANGE 10 s WATTR at]", s=readings)
-    assert "independent, but" not in alone
+    assert "independent" not in alone
+
+
+def test_worlds_are_drawn_and_merged_in_sql(spark, readings):
+    drawn = "draw_worlds(s, n => 40, source => 's', id => id)"
+    text = f"SELECT * FROM merge_worlds({drawn}, key => id)"
+    rows = sf.sql(spark, text, s=readings).collect()
+    direct = sf.merge_worlds(sf.draw_worlds(readings, 40, source="s", id="id"), key="id").collect()
+    assert sorted(rows) == sorted(direct)
+    assert {0.2 < row.existence < 0.8 for row in rows} == {True}
+    plan = sf.explain(spark, text, s=readings)
+    assert "draw_worlds of rows" in plan
+    with pytest.raises(sf.errors.SqlError, match="`key` must contain `world`"):
+        sf.sql(spark, f"SELECT * FROM window_aggregate({drawn}, map('n', 'count(*)'), "
+               "window => rows(2), order => at)", s=readings)  # fmt: skip
+    with pytest.raises(Exception, match="a world has several with the same"):
+        sf.merge_worlds(sf.draw_worlds(readings, 40, source="s", id="id"), key=["x"]).collect()

@@ -59,28 +59,6 @@ def test_rows_without_times_come_out_late_and_are_counted(spark, tmp_path):
     assert last.lag == round(times[-1] * 1e6) - last.punctuation
 
 
-def test_an_idle_stream_gives_out_what_it_holds(spark, tmp_path):
-    import time
-
-    table = disordered(200, 3, seed=6)
-    put_parts(tmp_path / "in", table, [0, 200])
-    stream = stream_of(spark, tmp_path / "in", COLUMNS)
-    out = sf.reorder(stream, **TIMES, key="device", slack=50, idle_timeout="2 seconds")
-    query = (
-        out.writeStream.format("memory")
-        .queryName("idle_out")
-        .option("checkpointLocation", str(tmp_path / "cp"))
-        .start()
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while spark.table("idle_out").count() < 200 and time.monotonic() < deadline:
-            time.sleep(0.5)
-        assert spark.table("idle_out").where("not late").count() == 200
-    finally:
-        query.stop()
-
-
 def test_late_rows_go_to_a_place_of_their_own_in_one_query_that_computes_them_once(spark, tmp_path):
     put_parts(tmp_path / "in", disordered(300, 1, 11), [0, 100, 200, 300])
     stream = stream_of(spark, tmp_path / "in", COLUMNS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -11,8 +9,6 @@ import pytest
 import sfumato as sf
 
 pytestmark = pytest.mark.spark
-START = datetime(2026, 1, 1, tzinfo=UTC)
-SCHEMA = "id long, k long, ts timestamp, alternatives array<struct<prob: double, x: double>>"
 
 
 def test_nulls_are_skipped_and_expressions_are_sparks(spark):
@@ -61,29 +57,6 @@ def test_groups_across_controllers_are_refused_with_the_way_out(spark):
     ordered = sf.reorder(df, event_time="ts", arrival="arrival", key="k", slack=1)
     with pytest.raises(ValueError, match="add k to `key`, or reorder without key"):
         sf.window_aggregate(ordered, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts")
-
-
-def test_invalid_rows_take_no_part_and_are_counted(spark, tmp_path):
-    rows = [
-        (0, 0, START, [(0.5, 1.0)]),
-        (1, 0, START, [(1.5, 1.0)]),
-        (2, 0, START, [(0.5, float("inf"))]),
-        (3, 0, START, []),
-        (4, 0, START, [(1.0, 1e308)]),
-        (5, 0, START, [(0.5, 2.0), (0.5, -1e308)]),
-        (6, 0, START, [(1.0, 1e140)]),
-    ]
-    df = spark.createDataFrame(rows, SCHEMA)
-    asked = {"t": "sum(x)", "a": "avg(x)", "m": "max(x)"}
-    for window in (sf.Rows(2), sf.Delta(1e300, on="x"), sf.Range("1 minute")):
-        order = "ts" if isinstance(window, sf.Range) else "id"
-        frame = df if isinstance(window, sf.Range) else df.where("id != 6")
-        out = sf.window_aggregate(frame, asked, window=window, order=order).collect()
-        assert len(out) == 1
-        assert all(math.isfinite(number) for name in asked for number in out[0][name])
-        if order == "id":
-            assert (out[0]["id"], out[0]["t"]["mean"], out[0]["a"]["mean"]) == (0, 0.5, 1.0)
-    assert {row["id"] for row in sf.split_invalid(df)[1].collect()} == {1, 2, 3}
 
 
 def test_extents_of_a_real_disordered_trace_equal_the_batch_answer_over_rows_in_time(

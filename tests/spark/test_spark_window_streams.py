@@ -44,7 +44,9 @@ def test_join_filter_and_window_run_in_one_streaming_query(spark, tmp_path):
             df, df, on="x", within=0.5, probability=0.1, window=sf.Rows(5), order="id"
         )
         # A pair is found when its later tuple arrives: by that time pairs come in order.
-        found = pairs.selectExpr("greatest(left.ts, right.ts) AS ts", "alternatives")
+        found = sf.assume_independent(
+            pairs.selectExpr("greatest(left.ts, right.ts) AS ts", "alternatives")
+        )
         high = sf.where(found, "left_x >= 1")
         return sf.window_aggregate(
             high,

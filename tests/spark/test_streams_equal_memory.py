@@ -19,6 +19,7 @@ from engine_cases import (
     A,
     B,
     rows_of,
+    with_times,
 )
 from sfumato.spark.run_to_end import ending
 from streams import counts_of, put_parts, run, stream_of
@@ -26,16 +27,27 @@ from streams import counts_of, put_parts, run, stream_of
 pytestmark = pytest.mark.spark
 CUTS = [0, 1, 60, 61, ROWS]
 HALF = 2  # after so many of the parts the query is started again
-COUNTED = ("late", "stale", "duplicates", "pairs", "answers", "complete", "imputed", "unimputable")
+COUNTED = (
+    "late",
+    "stale",
+    "duplicates",
+    "pairs",
+    "unmatched",
+    "answers",
+    "complete",
+    "imputed",
+    "unimputable",
+)
 QUERIES = {
     name: (CASES[name], (A, B))
     for name in (
         "reorder sources", "joined with itself after reorder", "resampled",
-        "sessions after reorder", "days of a zone", "extents of unique rows",
-        "neighbours after reorder",
+        "early answers", "sessions after reorder", "days of a zone", "extents of unique rows",
+        "neighbours after reorder", "full joined after reorder",
+        "as of, after reorder", "worlds of reordered rows",
     )
 }  # fmt: skip
-for name in ("imputed or rejected", "incomplete rows joined"):
+for name in ("imputed or rejected", "imputed by changes", "incomplete rows joined"):
     QUERIES[name] = IMPUTED[name], (INCOMPLETE, COMPLETE)
 QUERIES["shared by tasks"] = (
     lambda sf, a, b: sf.similarity_join(
@@ -43,6 +55,13 @@ QUERIES["shared by tasks"] = (
         probability=0.2, window=sf.Rows(6, 0.9), order="made", key="room", tasks=3,
     ),
     (A, B),
+)  # fmt: skip
+QUERIES["uncertain times"] = (
+    lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(a, **REORDERED, key="room", slack=4), {"n": "count(*)", "s": "sum(y)"},
+        window=sf.Range("7 s", "3 s"), order="t", key="room",
+    ),
+    (with_times(A, "made"), B),
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from sfumato.spark.crossing.whole_frames import (
     read_ahead,
 )
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
+from spark_tables import tables_of
 
 
 @contextmanager
@@ -49,22 +50,28 @@ KINDS = {
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", KINDS)
-def test_spark_sorts_as_the_operator_does(spark, kind):
+def test_spark_sorts_as_the_operator_does(spark):
     """Whatever the type of the order, with ties, NULL and NaN: tables in memory are not cut."""
-    then = KINDS[kind].replace("made", "arrival")
-    columns = ("*", "m.mean AS y", f"{KINDS[kind]} AS at", f"{then} AS then")
-    rows = spark.createDataFrame(A).selectExpr(*columns)
-    asked = [lambda of: sf.window_aggregate(of, {"mean": "avg(x)"}, window=sf.Rows(5), order="at")]
-    if kind in ("decimal", "float"):
-        asked.append(lambda of: sf.earlier_values(of, "y", order="at", key="room"))
-    if kind.startswith("timestamp"):
-        asked.append(lambda of: sf.reorder(of, event_time="at", arrival="then", slack=4))
-    table = rows.toArrow()
-    for query in asked:
+    source, frames, expected = spark.createDataFrame(A), {}, {}
+    for kind, text in KINDS.items():
+        then = text.replace("made", "arrival")
+        rows = source.selectExpr("*", "m.mean AS y", f"{text} AS at", f"{then} AS then")
+        asked = [
+            lambda of: sf.window_aggregate(of, {"mean": "avg(x)"}, window=sf.Rows(5), order="at")
+        ]
+        if kind in ("decimal", "float"):
+            asked.append(lambda of: sf.earlier_values(of, "y", order="at", key="room"))
+        if kind.startswith("timestamp"):
+            asked.append(lambda of: sf.reorder(of, event_time="at", arrival="then", slack=4))
+        table = rows.toArrow()
         with in_batches_of_seven(spark):
-            found = query(rows.repartition(3)).toArrow()
-        assert rows_of(found) == rows_of(query(table))
+            for number, query in enumerate(asked):
+                frames[kind, number] = query(rows.repartition(3))
+                expected[kind, number] = rows_of(query(table))
+    with in_batches_of_seven(spark):
+        found = {name: rows_of(table) for name, table in tables_of(frames).items()}
+    for name, rows in expected.items():
+        assert found[name] == rows, name
 
 
 @pytest.mark.spark

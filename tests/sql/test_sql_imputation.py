@@ -177,7 +177,11 @@ WRONG = [
         None,
         "`damp` that is not in",
     ),
-    ("IMPUTE (room) FROM repository BY 'light -> room : 0.1 -> 1'", None, "must be of numbers"),
+    (
+        "IMPUTE (room) FROM repository BY 'light -> room : 0.1 -> 1' [METHOD plain]",
+        "METHOD plain",
+        "`room` is of text",
+    ),
     ("IMPUTE () FROM repository BY 'light -> room : 0.1 -> 1'", ")", "not expected"),
     (f"{IMPUTE} [FALLBACK mean]", "mean", "FALLBACK mean is unknown"),
     (f"{IMPUTE} [METHOD best]", "best", "METHOD best is unknown"),

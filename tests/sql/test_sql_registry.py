@@ -26,8 +26,9 @@ def test_every_public_function_from_frames_to_a_frame_is_one():
         if of_api and function_of(relation.head) is not None:
             known.append(name)
     assert " ".join(sorted(known)) == (
-        "declared earlier_values extent_join fuse impute join_streams neighbours prune reorder "
-        "resample self_join similarity_join top_k where window_aggregate"
+        "asof_join assume_independent declared draw_worlds earlier_values extent_join fuse impute "
+        "join_streams merge_worlds neighbours prune reorder resample self_join similarity_join "
+        "top_k where window_aggregate"
     )
 
 

@@ -225,6 +225,10 @@ def by_function(spark, **more):
             },
         ),
         (
+            f"SELECT * FROM s a [SPAN 20 seconds ORDER ts] {JOIN} HOW full",
+            {"window": sf.Range("20 seconds"), "order": "ts", "how": "full"},
+        ),
+        (
             "SELECT * FROM s a [ROWS 9] SIMILARITY JOIN r AS b ON (x, y) WITHIN 100000 "
             "PROBABILITY 25% METRIC haversine",
             {"window": sf.Rows(9), "within": 100_000, "metric": "haversine"},

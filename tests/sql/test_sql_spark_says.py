@@ -59,8 +59,13 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         ("SELECT DISTINCT id FROM s [RANGE 1 s WATTR ts]", "DISTINCT", "each extent"),
         (
             "SELECT * FROM s [RANGE 1 s WATTR ts] LEFT JOIN r [RANGE 1 s WATTR ts] ON TRUE",
+            "ON",
+            "pairs rows of equal keys, and nothing else",
+        ),
+        (
+            "SELECT * FROM s [RANGE 1 s WATTR ts] LEFT SEMI JOIN r [RANGE 1 s WATTR ts] ON TRUE",
             "LEFT",
-            "a row that meets no other is not emitted",
+            "a join of windows is inner or outer",
         ),
         ("SELECT * FROM s [ROWS 5]", "[ROWS 5]", "SIMILARITY JOIN"),
         ("SELECT * FROM s [DELTA 5 ON x]", "[DELTA 5 ON x]", "serves an aggregate"),
@@ -88,7 +93,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         ("SELECT * FROM s WHERE x IN (SELECT id FROM plain)", "x", "nested query"),
         ("FROM s |> WHERE x > 1 |> SELECT id", "x", "a pipe"),
         ("SELECT EXPECTED(x) FROM s JOIN r ON s.id = r.id", "x", "several tables"),
-        ("SELECT EXISTENCE() FROM s JOIN r ON s.id = r.id", "EXISTENCE()", "which table"),
+        ("SELECT EXISTENCE() FROM s JOIN r ON s.id = r.id", "EXISTENCE()", "must name its table"),
         ("SELECT EXPECTED(x + 1) FROM s", "x + 1", "name of an uncertain attribute"),
         ("SELECT QUANTILE(x, 2) FROM s", "2", "from 0 to 1"),
         ("SELECT QUANTILE(x) FROM s", "(x)", "takes 2 arguments"),

@@ -10,10 +10,13 @@ from math import prod
 import pytest
 
 import sfumato as sf
+from engine_cases import rows_of
 from sfumato.language import SqlError, explain, sql
 from sfumato.language.answers import asked
 from sfumato.language.planner import parsed
+from spark_tables import tables_of
 from sql.plain_frame import plain_frame
+from sql_readings import same
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 SPEEDS = [
@@ -225,12 +228,13 @@ def test_the_printed_queries_answer_over_table_1_with_its_column_prob(tables):
     """Table 1 of D calls the probability `Prob`; without a rule its rows are independent."""
     df = tables.table("SENSOR").withColumnRenamed("existence", "Prob")
     script = ";\n".join(printed(k, minutes) for k, minutes in PRINTED)
-    for (k, minutes), frame in zip(PRINTED, sql(tables, script, SENSOR=df), strict=True):
+    found = tables_of(dict(zip(PRINTED, sql(tables, script, SENSOR=df), strict=True)))
+    for (k, minutes), table in found.items():
         answers = {}
-        for row in frame.collect():
+        for row in table.to_pylist():
             answers.setdefault(row["time"], []).append((row["id"], row["probability"]))
         for time, given in answers.items():
-            passed = (time.replace(tzinfo=UTC) - START).total_seconds() / 60
+            passed = (time - START).total_seconds() / 60
             held = [(i, s, p) for i, m, s, p, _ in SPEEDS if passed - 20 <= m < passed]
             expected = by_worlds(held, k)
             assert dict(given) == pytest.approx({i: float(expected[i]) for i, _ in given})
@@ -263,7 +267,7 @@ def test_sql_answers_as_the_function_does_for_every_key_and_alternative(tables):
         "SELECT query, id, sensor, time, rank, score, probability FROM ("
         "SELECT TOP 2 * FROM u [RANGE 5 s WATTR ts ARRIVAL ts SLACK 1] WHERE x < 15 "
         "GROUP BY sensor RANK BY abs(x - 6) ASC USING PT_K(0.1) FREQUENCY 2 s)",
-    ).collect()
+    )
     ordered = sf.reorder(tables.table("u"), event_time="ts", arrival="ts", slack=1)
     answers = sf.top_k(
         sf.where(ordered, "x < 15"), sf.Top(2, every="2 s"), by="abs(x - 6)",
@@ -271,9 +275,8 @@ def test_sql_answers_as_the_function_does_for_every_key_and_alternative(tables):
         ascending=True,
     )  # fmt: skip
     columns = ("query", "row.id", "sensor", "time", "rank", "score", "probability")
-    expected = answers.selectExpr(*columns).collect()
-    assert sorted(out) == sorted(expected)
-    assert len(out) > 10
+    same(out, answers.selectExpr(*columns))
+    assert out.count() > 10
 
 
 @pytest.mark.spark
@@ -328,14 +331,20 @@ def test_existence_streams_and_plan_of_rank_by_are_those_of_top_k(tables):
         "readings", "(SELECT * EXCEPT (existence), existence AS p, 1D AS existence FROM readings)"
     )
     ranked = "RANK BY speed {} FREQUENCY 2 minutes"
-    expected = sql(tables, f"SELECT TOP 2 * {base} " + ranked.format(""))
-    for option, text in (("EXISTENCE p", named), ("PLAN GREEDY", base), ("PLAN none", base)):
-        found = sql(tables, f"SELECT TOP 2 * {text} " + ranked.format(option))
-        by = ["time", "rank", "id", "probability"]
-        assert found.select(by).collect() == expected.select(by).collect(), option
+    texts = {"": base, "EXISTENCE p": named, "PLAN GREEDY": base, "PLAN none": base}
+    by = ["time", "rank", "id", "probability"]
+    frames = {
+        option: sql(tables, f"SELECT TOP 2 * {text} " + ranked.format(option)).select(by)
+        for option, text in texts.items()
+    }
     streams = sql(tables, f"SELECT TOP 1 * {base} " + ranked.format("STREAMS location"))
     assert streams.columns[-2:] == ["answered", "location"]
-    assert {row.location for row in streams.collect()} == {"A", "B"}
+    found = tables_of({**frames, "streams": streams})
+    assert set(found.pop("streams").column("location").to_pylist()) == {"A", "B"}
+    expected = rows_of(found[""])
+    assert {option: rows_of(table) == expected for option, table in found.items()} == dict.fromkeys(
+        texts, True
+    )
     with pytest.raises(SqlError, match="no column q"):
         sql(tables, f"SELECT TOP 2 * {base} " + ranked.format("EXISTENCE q"))
 

@@ -31,7 +31,7 @@ def tables(spark):
 
 # (query, the word underlined, a part of the reason)
 REFUSED = [
-    ("SELECT id FROM s ORDER BY x", "x", "rows are ordered by numbers: EXPECTED(x) is one"),
+    ("SELECT id FROM s ORDER BY x", "x", "rows are ordered by numbers: write EXPECTED"),
     ("SELECT id FROM s ORDER BY id, s.x DESC", "s", "ordered by numbers"),
     ("SELECT x AS y, id FROM s ORDER BY x", "x", "ordered by numbers"),
     ("SELECT count(*) FROM s GROUP BY x", "x", "rows are grouped by numbers"),
@@ -57,8 +57,8 @@ REFUSED = [
     ("SELECT m * 2 FROM (SELECT SUM(x) AS m FROM s [ROWS 2])", "m", "distribution, its mean and"),
     ("SELECT AVG(xx) FROM s [ROWS 2]", "xx", "there is no column xx"),
     ("SELECT id AS xx, AVG(xx) FROM s [ROWS 2]", "xx", "there is no column xx"),
-    ("SELECT k FROM certain a [RANGE 2 min WATTR ts] LEFT JOIN certain b [RANGE 2 min WATTR ts] "
-     "ON a.k = b.k", "LEFT", "LEFT JOIN of windows"),
+    ("SELECT k FROM certain a [RANGE 2 min WATTR ts] CROSS JOIN certain b [RANGE 2 min WATTR ts] "
+     "ON a.k = b.k", "CROSS", "CROSS JOIN of windows"),
 ]  # fmt: skip
 
 

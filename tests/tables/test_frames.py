@@ -79,5 +79,5 @@ def test_what_they_show_is_theirs(frames):
         other.keys("key", "map")
     with pytest.raises(TypeError, match=r"`text` is string: to_timestamp\(text\) makes one of it"):
         one.require_time("order", "text")
-    with pytest.raises(TypeError, match=r"`text` is string: pandas.to_datetime, say"):
+    with pytest.raises(TypeError, match=r"`text` is string: convert text with pandas.to_datetime"):
         other.require_time("order", "text")

@@ -20,6 +20,7 @@ from sfumato.memory.frame import ArrowFrame, like
 from sfumato.memory.run import run_in_memory
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.job import Job
+from sfumato.tables.windows.table_early import EarlyTableConfig
 from sfumato.windows import Delta
 
 # The name of a column as text, or a Column of Spark; the `public` decorator makes it text.
@@ -28,7 +29,7 @@ ColumnNames: TypeAlias = Any  # one, or a list of them
 
 COLUMN_ARGUMENTS = (
     "event_time", "arrival", "key", "source", "unique", "order", "existence", "exclusive", "group",
-    "on", "attributes", "columns", "dependents", "measurements",
+    "on", "attributes", "columns", "dependents", "measurements", "id",
 )  # fmt: skip
 PUBLIC: dict[str, Callable[..., Any]] = {}
 """The public functions of frames by name; `frames` of each names its arguments that are frames."""
@@ -181,8 +182,21 @@ def in_memory(frame: Frame) -> TypeGuard[ArrowFrame]:
     return isinstance(frame, ArrowFrame)
 
 
+def refuse_shown_early(frame: Frame, function: str) -> None:
+    """Raise ValueError for rows that a controller has also shown on their arrival."""
+    if frame.shown_early is not None:
+        raise ValueError(
+            f"the {frame.noun} has each row twice, once on its arrival: rows of "
+            "sf.reorder(..., early=True) are for sf.window_aggregate(..., early=...); leave "
+            f"`early` out of sf.reorder before {frame.prefix}{function}"
+        )
+
+
 def run(job: Job) -> Any:
     """Return the answers of an operator: a frame of Spark, or an Arrow table."""
+    if not isinstance(job.config, EarlyTableConfig):
+        for one in job.inputs:
+            refuse_shown_early(one.frame, job.function)
     if in_memory(job.inputs[0].frame):
         return run_in_memory(job)
     from sfumato.spark.runtime.run import run_operator

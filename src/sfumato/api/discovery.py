@@ -11,7 +11,7 @@ from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
 from sfumato.operators.imputation.discovery import discover_dependencies as discover
 from sfumato.tables.imputation.discovery_query import dependents_left, discovered_of
-from sfumato.tables.imputation.table_imputation import complete_columns
+from sfumato.tables.imputation.repositories import complete_columns
 
 
 def discover_dependencies(

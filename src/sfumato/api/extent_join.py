@@ -18,6 +18,8 @@ def extent_join(
     on: ColumnNames | None = None,
     within: float | None = None,
     probability: float | None = None,
+    how: str = "inner",
+    one_to_one: bool = False,
     forget_after: str | timedelta | None = None,
     name: str | None = None,
 ) -> Any:
@@ -26,32 +28,24 @@ def extent_join(
     Parameters
     ----------
     left, right
-        Results of sf.window_aggregate over sf.Range, with their column `window`. The lengths of
-        their extents may differ; extents with equal ends are joined. Give tables in memory as they
-        are: the metadata of `window` says that they are extents.
+        Results of sf.window_aggregate over sf.Range, with their column `window`.
     key
-        Column(s) of both frames, by name or as Column objects (see `reorder`), that must be equal.
-        The disorder controller upstream of a frame must have no key, or a key that is part of
-        `key`.
+        Column(s) of both frames that must be equal.
     on, within, probability
-        As for sf.similarity_join: the rows' alternatives must be within the distance with at least
-        the probability (both rows are in their extents for sure).
+        As for sf.similarity_join, for the rows' alternatives.
+    how
+        "inner", or "left", "right", "full": also emit the rows of a side that have no partner.
+    one_to_one
+        True: each row is in at most one pair, the most probable pairs first. Needs `on`.
     forget_after
-        Time to live where the controllers upstream have a key. Once both frames, in any keys, have
-        advanced by this, "1 day", since a controller's last rows, the rows of it that still wait
-        for the other frame are unmatched, and the controller's state is deleted. Choose a time
-        longer than the lag of any key; otherwise whether a row is still matched depends on when the
-        state was deleted.
+        Time to live of a controller upstream that has a key.
     name
-        Name of the metrics, instead of the number N.
+        Name of the metrics, instead of the number N in ``sfumato_extents_N``.
 
     Returns
     -------
-    A row per pair: `window` (of the left row), `left` and `right` (structs of all columns of the
-    rows) and, with `on`, `probability` and `alternatives` (the matching pairs). Any other condition
-    is a filter on these: ``.where("left.speed > right.speed")``. A pair is emitted once, in the
-    micro-batch in which both rows have arrived. Rows of the stream that is ahead wait for the other
-    stream.
+    A row per pair: `window`, `left` and `right` (structs of all columns) and, with `on`,
+    `probability` and `alternatives` (the matching pairs).
 
     Raises
     ------
@@ -60,10 +54,8 @@ def extent_join(
 
     Notes
     -----
-    The observed metrics ``sfumato_extents_N`` count rows, pairs and unmatched (rows without a row
-    of the same extent and key whose extent the other side has passed, or that still wait when the
-    frames end).
     Cost: one shuffle by key. State: the rows of extents that only one side has completed.
+    More: docs/reference/notes/extent_join.md
     References: Kim et al. (2006), section 6 (figure 6).
 
     Examples
@@ -76,4 +68,6 @@ def extent_join(
     [(22.0, 2), (21.0, 1), (23.0, 1)]
     """
     frames = frame_of(left, "left"), frame_of(right, "right")
-    return run(extent_join_job(*frames, key, on, within, probability, forget_after, name))
+    return run(
+        extent_join_job(*frames, key, on, within, probability, forget_after, name, how, one_to_one)
+    )

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -15,10 +15,14 @@ from sfumato.calls import checks_call
 from sfumato.memory.frame import ArrowFrame
 from sfumato.memory.repository import is_table, read_parquet, rows_of
 from sfumato.operators.imputation.dependency import Dependency as Dependency
-from sfumato.operators.imputation.imputer import Imputer
-from sfumato.tables.imputation.imputation_arguments import ImputationArguments
-from sfumato.tables.imputation.table_imputation import warn_of_few_rows
-from sfumato.tables.reading.frame import Frame
+from sfumato.tables.imputation.imputation_arguments import (
+    ImputationArguments,
+    require_keys,
+    require_numbers_or_texts,
+    require_same_kinds,
+)
+from sfumato.tables.imputation.repositories import Repository, warn_of_few_rows
+from sfumato.tables.reading.frame import NUMBER_KINDS, Frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +46,8 @@ class Imputation(ImputationArguments):
         0.1"; epsilons are of scaled attributes.
     attributes
         Attribute(s) to impute, by name or as plain Column objects; the alternatives have these. The
-        determinants may be other columns.
+        determinants may be other columns. Both are numbers or text; texts are near where they are
+        equal, and an imputed one has the shares of its donors as probabilities.
     joint
         Take several missing attributes of an object from the same rows of the repository, which
         keeps their correlation.
@@ -63,6 +68,16 @@ class Imputation(ImputationArguments):
         (see `sfumato.engine_free.Imputer`).
     least_donors
         Fewer donors are ignored; None: 20 for "calibrated", 1 for "plain".
+    key
+        Column(s) that tell one device or sensor from another, also in the repository. The donors
+        of a row have its key where that key has at least `least_rows` complete rows there; other
+        keys, and NULL, share the whole repository, which the counter `shared` counts. Scaling is
+        that of the whole repository. A join imputes without `key`.
+    least_rows
+        See `key`.
+    order
+        The column of a stream's order, see `sfumato.impute`; it replaces the dependencies, scaling
+        and method. A join imputes without `order`.
 
     Raises
     ------
@@ -74,14 +89,15 @@ class Imputation(ImputationArguments):
 
     def __post_init__(self) -> None:
         check_repository(self.repository)
-        given = {"attributes": self.attributes}
+        given = {"attributes": self.attributes, "key": self.key, "order": self.order}
         replace_columns(given, plain_name)
-        object.__setattr__(self, "attributes", given["attributes"])
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
         super().__post_init__()
 
     @cached_property
-    def imputer(self) -> Imputer:
-        """Return the imputer over the repository, for tables in memory; it is built once.
+    def imputer(self) -> Repository:
+        """Return the imputers over the repository, for tables in memory; they are built once.
 
         Raises
         ------
@@ -89,7 +105,7 @@ class Imputation(ImputationArguments):
             For a repository that does not have the columns needed.
         """
         imputer = self.settings.make(self._rows(repository_frame(self.repository, of_spark=False)))
-        warn_of_few_rows(imputer)
+        warn_of_few_rows(imputer.shared)
         return imputer
 
     def prepare(self, spark: SparkSession) -> PreparedRepository:
@@ -120,16 +136,38 @@ class Imputation(ImputationArguments):
         spark: Any = frame
         return self.prepare(spark.df.sparkSession).data
 
+    def check_kinds(self, frame: Frame) -> None:
+        """Raise TypeError for columns of another kind in the repository than in a frame."""
+        memory = in_memory(frame)
+        spark: Any = None if memory else cast("Any", frame).df.sparkSession
+        past = repository_frame(self.repository, of_spark=not memory, spark=spark)
+        if self.order is None:
+            require_same_kinds(frame, past, self.settings.names)
+            return
+        asked = [self.order]
+        names = frame.resolved("order", asked)[0], past.resolved("repository", asked)[0]
+        if (frame.kind(names[0]) in NUMBER_KINDS) != (past.kind(names[1]) in NUMBER_KINDS):
+            raise TypeError(
+                f"`order`: `{names[0]}` is {frame.shown(names[0])}, and in the repository "
+                f"{past.shown(names[1])}: ages need one unit, so cast one of the two"
+            )
+
     def _rows(self, frame: Frame) -> pa.Table:
-        """Return the columns of the repository that are needed, as doubles."""
-        names = self.settings.names
-        frame.require_numbers("repository", names)
+        """Return the columns of the repository that are needed: numbers as doubles, and the key."""
+        names, key = self.settings.names, self.settings.key
+        if self.order is None:
+            require_numbers_or_texts(frame, "repository", names)
+        else:
+            frame.require_numbers("repository", names)
+        require_keys(frame, "repository", key)
+        if self.order is not None:
+            key = (*key, *frame.resolved("repository", self.order))
         if isinstance(frame, ArrowFrame):
-            return rows_of(frame, names)
+            return rows_of(frame, names, key)
         from sfumato.spark.model.repository import arrow_of
 
         spark: Any = frame
-        return arrow_of(spark.df, names)
+        return arrow_of(spark.df, names, key)
 
 
 def check_repository(repository: Any) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, frame_of, in_memory, public
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
 from sfumato.api.imputation import Imputation
 from sfumato.operators.imputation.dependency import Dependency
+from sfumato.tables.imputation.imputation_arguments import LEAST_ROWS
+from sfumato.tables.imputation.table_stream_imputation import stream_imputation_job
 
 
 @public(
@@ -19,14 +22,18 @@ def impute(
     df: Any,
     *,
     repository: Any,
-    dependencies: str | Dependency | Sequence[Dependency | str],
     attributes: ColumnNames,
+    dependencies: str | Dependency | Sequence[Dependency | str] | None = None,
     joint: bool = False,
     max_alternatives: int | None = None,
     fallback: str = "marginal",
     scaling: Mapping[str, tuple[float, float]] | None = None,
     method: str = "calibrated",
     least_donors: int | None = None,
+    key: ColumnNames | None = None,
+    least_rows: int = LEAST_ROWS,
+    order: ColumnName | None = None,
+    forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> Any:
     """Replace missing attributes by distributions, inferred from a repository of complete rows.
@@ -35,9 +42,17 @@ def impute(
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result is of the same kind. Attributes and determinants are numbers.
-    repository, ..., least_donors
+        whole stream. The result is of the same kind. Attributes and determinants are numbers or
+        text.
+    repository, ..., least_rows
         See `sfumato.Imputation`.
+    order
+        Column that orders the stream, a timestamp or a number, as for `sf.earlier_values`. A
+        missing value is then the last known value of its `key` plus a change since then, imputed
+        from the changes in the past. The repository is the past of the stream, with gaps, and has
+        this column and the key. There are no `dependencies`.
+    forget_after
+        With `order`: time to live of a key, as for `sf.earlier_values`.
     name
         Name of the metrics, instead of the number N in ``sfumato_impute_N``.
 
@@ -56,8 +71,9 @@ def impute(
 
     Notes
     -----
-    The whole repository is read into memory when this is called. The function itself is stateless:
-    no shuffle, any order. Cost: microseconds per row, more with many donors.
+    The whole repository is read into memory when this is called. Without `order` the function is
+    stateless: no shuffle, any order. With it, there is one shuffle by key, and the state is 4
+    numbers per attribute and key. Cost: microseconds per row, more with many donors or an `order`.
     More: docs/reference/notes/impute.md
     References: Ren et al. (2019), sections 2.2 and 3.
 
@@ -72,15 +88,29 @@ def impute(
     >>> [(row.id, row.imputed_by is not None) for row in filled.collect()]
     [(1, False), (2, True), (3, False), (4, False)]
     """
-    how = (joint, max_alternatives, fallback, scaling, method, least_donors)
-    return impute_frame(df, Imputation(repository, dependencies, attributes, *how), name)
+    how = (joint, max_alternatives, fallback, scaling, method, least_donors, key, least_rows, order)
+    imputation = Imputation(repository, dependencies, attributes, *how)
+    return impute_frame(df, imputation, name, forget_after)
 
 
-def impute_frame(df: Any, imputation: Imputation, name: str | None = None) -> Any:
+def impute_frame(
+    df: Any,
+    imputation: Imputation,
+    name: str | None = None,
+    forget_after: str | timedelta | float | None = None,
+) -> Any:
     """Run `impute` with its arguments given as one `Imputation`."""
     frame = frame_of(df)
     imputation = imputation.bounded(frame.max_alternatives)
     imputation.check(frame)
+    imputation.check_kinds(frame)
+    if imputation.order is not None:
+        settings, imputers = imputation.settings, imputation.prepared(frame)
+        return run(stream_imputation_job(frame, settings, imputers, forget_after, name))
+    if forget_after is not None:
+        raise ValueError(
+            f"`forget_after` has a meaning only with `order`; got {forget_after!r}: give both"
+        )
     engine: Any
     if in_memory(frame):
         from sfumato.memory import rows as engine

@@ -5,7 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
+from sfumato.api.calls import (
+    ColumnName,
+    ColumnNames,
+    frame_of,
+    in_memory,
+    public,
+    refuse_shown_early,
+    run,
+)
 from sfumato.tables.disorder.reorder_job import reorder_job, require_marked
 
 
@@ -26,6 +34,7 @@ def reorder(
     max_ahead: str | timedelta | None = None,
     max_behind: str | timedelta | None = None,
     unique: ColumnNames | None = None,
+    early: bool = False,
     idle_timeout: str | timedelta | None = None,
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
@@ -59,6 +68,9 @@ def reorder(
         Rows whose event time is further after or before their arrival ("1 hour") are late.
     unique
         Column(s) that identify a row. Copies of a row are emitted as late, and flagged.
+    early
+        Also emit each row on its arrival, with ``early = true`` and ``late = true``, for
+        `window_aggregate` with `early`. Not with `forget_after`.
     idle_timeout
         On a stream: a key or source without rows for this long no longer delays the others.
     forget_after
@@ -70,6 +82,7 @@ def reorder(
     -------
     The rows, each emitted exactly once, with `late`, `punctuation` (no row with an earlier event
     time is accepted in order any more) and, with `unique`, `duplicate`.
+    With `early`, also the rows as they arrive.
 
     Raises
     ------
@@ -93,7 +106,7 @@ def reorder(
     waits |= {"max_buffer": max_buffer, "max_delay": max_delay}
     waits |= {"max_ahead": max_ahead, "max_behind": max_behind}
     limits = expected_sources, idle_timeout, forget_after
-    return run(reorder_job(frame_of(df), *columns, waits, *limits, name))
+    return run(reorder_job(frame_of(df), *columns, waits, *limits, name, early))
 
 
 @public("sf.split_late(reordered)", "df")
@@ -119,6 +132,7 @@ def split_late(df: Any) -> tuple[Any, Any]:
     """
     frame = frame_of(df)
     require_marked(frame)
+    refuse_shown_early(frame, "split_late")
     if in_memory(frame):
         from sfumato.memory.rows import split
 

@@ -47,6 +47,7 @@ def similarity_join(
     metric: str = "euclidean",
     idle_timeout: str | timedelta | None = None,
     impute: Imputation | Mapping[str, Any] | None = None,
+    how: str = "inner",
     forget_after: str | timedelta | float | None = None,
     tasks: int | None = None,
     name: str | None = None,
@@ -80,6 +81,8 @@ def similarity_join(
         A side without rows for this long no longer delays the other side.
     impute
         `sf.Imputation`, or its arguments as a dict: impute missing attributes, and join at once.
+    how
+        "inner", or "left", "right", "full": also emit the tuples of a side that have no partner.
     forget_after
         Time to live of a key ("1 day"): it then starts with empty windows.
     tasks
@@ -114,7 +117,7 @@ def similarity_join(
     asked = (on, within, probability, window, order, key, strategy, output, alternatives, metric)
     imputation = None if impute is None else Imputation.of(impute)
     frames = frame_of(left, "left"), frame_of(right, "right")
-    query = JoinQuery(*asked, forget_after, _tasks(frames[0], tasks), imputation)
+    query = JoinQuery(*asked, forget_after, _tasks(frames[0], tasks), imputation, how=how)
     sides = query.sides(*frames)
     config = query.config(sides, idle_timeout)
     aligned = config.aligned is not None
@@ -246,8 +249,8 @@ def neighbours(
     exact over the possible worlds, since tuples are near independently given the value of the
     tuple that is counted for. In a window by count a tuple is ignored once it is among the newest
     `rows` that exist with probability at most 1e-9. A row that never exists (no alternatives) has
-    NULL as mean, stddev and probability. Answers of different rows share tuples: an aggregate over
-    them warns.
+    NULL as mean, stddev and probability. Answers of different rows share tuples: operators that
+    combine them refuse them.
 
     Downstream of sf.reorder, with its event time as `order`, late rows are skipped and counted.
     Cost: one shuffle by `key`. Per alternative of a row, the square of its possible neighbours. In

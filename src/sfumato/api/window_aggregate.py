@@ -33,6 +33,8 @@ def window_aggregate(
     quantiles: Sequence[float] = (),
     with_rows: bool = False,
     missed: bool = False,
+    early: str | timedelta | None = None,
+    level: float | None = None,
     seed: int = 0,
     samples: int = 1000,
     forget_after: str | timedelta | float | None = None,
@@ -65,6 +67,10 @@ def window_aggregate(
         Range and Session: return every row of an extent, with the results of the extent.
     missed
         Range and Session: also return each row that is in no extent, see `split_missed`.
+    early, level
+        Range over certain rows: also emit revisions of open extents, at multiples of `early`
+        ("10 seconds") of the punctuation, with intervals for the final answers at `level` (0.9).
+        For count, sum, avg, min and max; rows of sf.reorder need its ``early=True``.
     seed, samples
         Of results that are sampled because they have too many possible values.
     forget_after
@@ -76,7 +82,8 @@ def window_aggregate(
     -------
     Rows and Delta: a row per input row that is not late, with its certain columns, `held` and the
     results. Range and Session: a row per extent and key, with the key columns, `window`, `held`,
-    `punctuation`, `late` and the results. A result is a plain value over certain rows, and a
+    `punctuation`, `late` and the results, with `early` also `final`, `revision`, `completeness`
+    and `interval`. A result is a plain value over certain rows, and a
     struct of `mean`, `stddev`, `existence` and what is requested over uncertain rows.
 
     Raises
@@ -98,7 +105,8 @@ def window_aggregate(
     [(1, 1, 20.0), (2, 2, 20.5), (3, 2, 22.0), (4, 2, 22.5)]
     """
     laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
-    laws |= {"with_rows": with_rows, "missed": missed, "forget_after": forget_after, "name": name}
+    laws |= {"early": early, "level": level, "with_rows": with_rows, "missed": missed}
+    laws |= {"forget_after": forget_after, "name": name}
     return aggregated(df, aggregates, window, order, key, existence, distribution, **laws)
 
 
@@ -159,6 +167,8 @@ def aggregated(
     *,
     with_rows: bool = False,
     missed: bool = False,
+    early: str | timedelta | None = None,
+    level: float | None = None,
     name: str | None = None,
     **laws: Any,
 ) -> Any:
@@ -181,7 +191,7 @@ def aggregated(
         frame, order, window = own.by_extent(str(meant), window)
     uncertain = placed is not None
     asked = (parse_aggregates(aggregates), window, order, key, existence, distribution)
-    query = WindowQuery(frame, *asked, by_extent=uncertain, missed=missed)
+    query = WindowQuery(frame, *asked, by_extent=uncertain, missed=missed, early=early, level=level)
     settings = query.settings(with_rows, **laws)
     found = run(
         Job(
@@ -192,7 +202,7 @@ def aggregated(
             settings,
             query.outputs(settings),
             idle_timeout=query.window.idle_timeout_us if isinstance(query.window, TIMED) else None,
-            order=None if missed else () if query.timed else query.orders,
+            order=None if missed or early is not None else () if query.timed else query.orders,
         )
     )
     return found if placed is None else own.with_true_extents(found, placed)

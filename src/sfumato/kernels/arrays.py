@@ -4,6 +4,8 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
 
+RUN = 16  # places that `stable_order` sorts by insertion
+
 
 def integers(names: str) -> np.dtype:
     """Return a structured dtype of int64 fields with these names."""
@@ -99,6 +101,70 @@ def kth_smallest(values, n, k):
         else:
             break
     return values[k]
+
+
+@compiled
+def stable_order(values):
+    """Return the places of values in ascending order: equal ones in their order, NaN last.
+
+    A merge sort from sorted runs of RUN places, as np.argsort(values, kind="stable"), which takes
+    Numba much longer to compile, in every kernel and for every dtype.  O(n log n).
+    """
+    n, numbers = values.size, 0
+    order, merged = np.empty(n, np.int64), np.empty(n, np.int64)
+    for i in range(n):
+        if values[i] == values[i]:
+            order[numbers] = i
+            numbers += 1
+    last = numbers
+    for i in range(n if numbers < n else 0):
+        if values[i] != values[i]:
+            order[last] = merged[last] = i
+            last += 1
+    for begin in range(0, numbers, RUN):
+        for i in range(begin + 1, min(begin + RUN, numbers)):
+            place, j = order[i], i
+            while j > begin and values[place] < values[order[j - 1]]:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = place
+    width = RUN
+    while width < numbers:
+        for begin in range(0, numbers, 2 * width):
+            middle, end = min(begin + width, numbers), min(begin + 2 * width, numbers)
+            i, j, k = begin, middle, begin
+            while i < middle and j < end:
+                if values[order[j]] < values[order[i]]:
+                    merged[k] = order[j]
+                    j += 1
+                else:
+                    merged[k] = order[i]
+                    i += 1
+                k += 1
+            for rest in range(i, middle):
+                merged[k + rest - i] = order[rest]
+            for rest in range(j, end):
+                merged[k + rest - j] = order[rest]
+        order, merged = merged, order
+        width *= 2
+    return order
+
+
+@compiled
+def sorted_values(values):
+    """Return the values in ascending order, NaN last."""
+    return values[stable_order(values)]
+
+
+@compiled
+def distinct_values(values):
+    """Return the different values in ascending order."""
+    ascending, found = sorted_values(values), 0
+    for i in range(ascending.size):
+        if i == 0 or ascending[i] != ascending[found - 1]:
+            ascending[found] = ascending[i]
+            found += 1
+    return ascending[:found]
 
 
 @compiled

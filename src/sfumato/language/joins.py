@@ -53,12 +53,15 @@ from sfumato.spark.runtime.fuse import Selection, remember_selected, steps_of
 from sfumato.windows import JoinWindow, Range
 
 JOIN_WORDS = (
-    *words_of(similarity_join, "within", "probability", "metric", "strategy", "output", "tasks"),
+    *words_of(
+        similarity_join, "within", "probability", "metric", "strategy", "output", "how", "tasks"
+    ),
     NAMED,
     Word("AND", "column EQUAL column", repeated=True),
 )
 SIDES = ("left", "right")
 OUTER = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "NATURAL")
+KEPT, INNER = ("LEFT", "RIGHT", "FULL"), "inner"
 TUPLES_COLUMN = "__tuples"  # emitting a window's rows requires an aggregate; it is dropped
 
 
@@ -218,9 +221,8 @@ def equated(join: Similarity) -> list[tuple[Name, ...]]:
 def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None:
     """Return `sf.extent_join` of two tables; None for any other join.
 
-    Either side may be a query or view whose column `window` holds extents. Inner joins only: rows
-    without a partner in their extent are not emitted. Equated columns in ON are keys; the entire ON
-    condition is a filter.
+    Either side may be a query or view whose column `window` holds extents. Equated columns in ON
+    are keys; the entire ON condition is a filter, so that an outer join has keys only.
     """
     text = block.text
     outer = bool(left.rest) and is_word(left.rest[0], *OUTER)
@@ -228,9 +230,7 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
         return None
     if not (_has_extents(block, left) and _has_extents(block, right)):
         return None
-    if outer:
-        reason = f"{str(left.rest[0]).upper()} JOIN of windows: rows meet in their extents, and "
-        raise at(text, left.rest[0], reason + "a row that meets no other is not emitted", "JOIN")
+    kept = _kept_sides(left, text) if outer else INNER
     frames, forgets, called = zip(_extents(block, left), _extents(block, right), strict=True)
     name = next(filter(None, called), None)
     known = [after for after in forgets if after is not None]
@@ -247,7 +247,15 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
         place = span_of(right.rest[1:]) if right.rest[1:] else Node(0, 0)
         condition = text[place.start : place.end]
     key = _extent_keys(pairs, names, frames)
-    how: dict[str, Any] = {"key": key or None, "forget_after": after, "name": name, **similar}
+    if kept != INNER and right.join is None:
+        if len(pairs) < len(split(right.rest[1:], lambda item: is_word(item, "AND"))) or (
+            len(key) < len(pairs)
+        ):
+            reason = f"{kept.upper()} JOIN of windows pairs rows of equal keys, and nothing else"
+            raise at(text, right.rest[0], reason, "ON a.key = b.key", "a JOIN and a WHERE")
+        condition = ""
+    how: dict[str, Any] = {"key": key or None, "forget_after": after, "name": name, "how": kept}
+    how |= similar
     df = given.call(lambda: extent_join(frames[0].df, frames[1].df, **how))
     block.joined.add(right.start)
     lines = [
@@ -261,6 +269,18 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
     node = Node(left.start, right.end if right.join is None else right.join.end)
     written = _written(block, condition)
     return _joined_source(PlannedFrame(df, step), names, node, given.node, text, written)
+
+
+def _kept_sides(left: Relation, text: str) -> str:
+    """Return the word before JOIN, in lower case. Raises SqlError unless it is one of KEPT."""
+    first, *more = left.rest
+    if not is_word(first, *KEPT) or [str(of).upper() for of in more] not in (
+        [],
+        ["OUTER"],
+    ):
+        reason = f"{str(first).upper()} JOIN of windows: a join of windows is inner or outer"
+        raise at(text, first, reason, "JOIN", *(f"{word} JOIN" for word in KEPT))
+    return str(first).lower()
 
 
 def _has_extents(block: Block, relation: Relation) -> bool:

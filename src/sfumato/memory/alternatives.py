@@ -15,6 +15,7 @@ from sfumato.operators.arguments import EXCESS, ROUNDED
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import find_name
+from sfumato.tables.reading.frame import FILTERED
 from sfumato.tables.reading.tuples import (
     ALTERNATIVES,
     CONFLICT,
@@ -209,6 +210,8 @@ def _with_both(frame: ArrowFrame, made: pa.Array, name: str, added: pa.Array) ->
     if frame.uncertain:
         place = frame.columns.index(ALTERNATIVES)
         field = frame.schema.field(place)
+        if name == PRUNED:
+            field = field.with_metadata({**frame.metadata(ALTERNATIVES), FILTERED: "true"})
         table = table.set_column(place, field, made.cast(field.type))
     else:
         table = table.append_column(ALTERNATIVES, made)

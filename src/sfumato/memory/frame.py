@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from sfumato.limits import alternatives_bound_in_memory
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.expressions import Expression, parse_expression
-from sfumato.tables.reading.extents import spread_over_extents
+from sfumato.tables.reading.extents import spread_over_extents, tumbling
 from sfumato.tables.reading.frame import Computation, Expressions, Frame
 from sfumato.tables.reading.results import relabelled
 from sfumato.tables.reading.rows import Values
@@ -28,7 +28,6 @@ from sfumato.tables.reading.ties import is_hashable
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples, attributes_in
 from sfumato.tables.reading.types import Kind, has_more_digits, kind_of, spark_type
 from sfumato.tables.reading.user_warnings import calls_from_user
-from sfumato.tables.windows.window_query import tumbling
 from sfumato.windows import Range
 
 ATTRS = "sfumato"  # key in the attrs of a pandas frame: the result's Arrow schema, as text

@@ -35,11 +35,17 @@ def read_parquet(path: str | Path) -> ArrowFrame:
     return frame_of(dataset.dataset(str(path), format="parquet").to_table(), "repository")
 
 
-def rows_of(frame: ArrowFrame, wanted: Sequence[str]) -> pa.Table:
-    """Return columns of a repository as doubles, renamed to `wanted`."""
+def rows_of(frame: ArrowFrame, wanted: Sequence[str], key: Sequence[str]) -> pa.Table:
+    """Return columns of a repository, renamed: `wanted` as doubles or text, and `key`."""
     columns = frame.resolved("repository", list(wanted))
-    numbers = [as_doubles(frame.table.column(of), f"repository: `{of}`") for of in columns]
-    return pa.table(numbers, names=list(wanted))
+    found = [
+        frame.table.column(of)
+        if frame.kind(of) == "text"
+        else as_doubles(frame.table.column(of), f"repository: `{of}`")
+        for of in columns
+    ]
+    found += [frame.table.column(of) for of in frame.resolved("repository", list(key))]
+    return pa.table(found, names=[*wanted, *key])
 
 
 def complete_rows(

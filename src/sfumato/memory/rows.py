@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from sfumato.memory.alternatives import existence_of
 from sfumato.memory.frame import ArrowFrame
-from sfumato.memory.run import warn_of_invalid, with_record
+from sfumato.memory.run import table_of, warn_of_invalid, with_record
 from sfumato.operators.arrays import offsets_of
-from sfumato.operators.imputation.imputer import Imputer
 from sfumato.tables.arrow import as_array
-from sfumato.tables.imputation.imputation_arguments import FAR_DONORS, FEW_ROWS, IMPUTED_BY
-from sfumato.tables.imputation.table_imputation import UNIMPUTABLE, ImputationSettings, impute_table
+from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
+from sfumato.tables.imputation.repositories import ImputationSettings, RepositoryImputer
+from sfumato.tables.imputation.table_imputation import FLAGS, UNIMPUTABLE, impute_table
 from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.reading.expressions import (
     ColumnRef,
@@ -25,8 +25,10 @@ from sfumato.tables.reading.expressions import (
     parse_expression,
     truths,
 )
+from sfumato.tables.reading.frame import FILTERED
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of
+from sfumato.tables.reading.user_warnings import ASSUMED_KEY
 from sfumato.tables.reading.validity import (
     add_of_rules,
     checked_attributes,
@@ -34,6 +36,7 @@ from sfumato.tables.reading.validity import (
     why_emptied,
     why_invalid,
 )
+from sfumato.tables.reading.worlds import Draw, Merge
 
 Names = str | Sequence[str] | None
 
@@ -107,7 +110,9 @@ def filtered(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     warn_of_invalid("where", frame.table.num_rows, counted)
     offsets = pa.array(offsets_of(lengths), pa.int32())
     place = frame.columns.index(ALTERNATIVES)
-    field = frame.schema.field(place)
+    field = frame.schema.field(place).with_metadata(
+        {**frame.metadata(ALTERNATIVES), FILTERED: "true"}
+    )
     flat = tuples.flat.filter(pa.array(kept))
     left = pa.ListArray.from_arrays(offsets, flat, type=field.type)
     counts = {"rows": frame.table.num_rows, "invalid": sum(counted.values()), "reasons": counted}
@@ -115,25 +120,55 @@ def filtered(frame: ArrowFrame, condition: str, name: str | None) -> pa.Table:
     return with_record(result, [frame.table], "where", name, {"_input": counts})
 
 
+def drawn(frame: ArrowFrame, draw: Draw, name: str | None) -> pa.Table:
+    """Implement `draw_worlds` for a table."""
+    reasons = draw.why_invalid(frame.table)
+    left_out = reasons.invalid
+    counted = reasons.counts()
+    warn_of_invalid("draw_worlds", frame.table.num_rows, counted)
+    parts = [*draw.parts(frame.table.filter(pa.array(~left_out)))]
+    result = table_of(parts, draw.outputs(frame))
+    counts = {"rows": frame.table.num_rows, "invalid": sum(counted.values()), "reasons": counted}
+    return with_record(result, [frame.table], "draw_worlds", name, {"_input": counts})
+
+
+def merged(frame: ArrowFrame, merge: Merge) -> pa.Table:
+    """Implement `merge_worlds` for a table."""
+    return table_of([merge.merged(frame.table)], merge.outputs(frame))
+
+
+def assumed_independent(frame: ArrowFrame, columns: Sequence[str]) -> pa.Table:
+    """Implement `assume_independent` for a table: mark the columns."""
+    table = frame.table
+    for name in columns:
+        place, metadata = frame.columns.index(name), frame.metadata(name)
+        field = frame.schema.field(place).with_metadata({**metadata, ASSUMED_KEY: "true"})
+        table = table.set_column(place, field, table.column(place))
+    return table
+
+
 def imputed(
-    frame: ArrowFrame, settings: ImputationSettings, imputer: Imputer, name: str | None
+    frame: ArrowFrame, settings: ImputationSettings, imputer: RepositoryImputer, name: str | None
 ) -> pa.Table:
     """Implement `impute` for a table."""
     wanted = frame.resolved("attributes", list(settings.names))
-    values = np.stack([_numbers(frame, column) for column in wanted], axis=1)
-    existence = None
+    values, texts = imputer.values_of([_cells(frame, column) for column in wanted])
+    existence = keys = None
+    if settings.key:
+        keys = frame.table.select(frame.resolved("key", list(settings.key)))
     if "existence" in frame.columns:
         existence = np.minimum(_numbers(frame, "existence"), 1.0)
-    alternative = [("prob", pa.float64()), *((of, pa.float64()) for of in settings.attributes)]
+    kinds = {name: pa.string() for name in imputer.categories}
+    fields = [(of, kinds.get(of, pa.float64())) for of in settings.attributes]
+    alternative = [("prob", pa.float64()), *fields]
     empty = pa.schema(
         [
             (ALTERNATIVES, pa.list_(pa.struct(alternative))),
             (IMPUTED_BY, pa.string()),
-            (FAR_DONORS, pa.bool_()),
-            (FEW_ROWS, pa.bool_()),
+            *((flag, pa.bool_()) for flag in FLAGS),
         ]
     ).empty_table()
-    parts = [part for _, part in impute_table(imputer, values, existence)]
+    parts = [part for _, part in impute_table(imputer, values, existence, keys, texts)]
     added_columns = pa.concat_tables([empty, *(part.cast(empty.schema) for part in parts)])
     result = frame.table
     for column in (ALTERNATIVES, IMPUTED_BY):
@@ -141,6 +176,12 @@ def imputed(
     counts, reasons = _counted(added_columns)
     warn_of_invalid("impute", frame.table.num_rows, reasons)
     return with_record(result, [frame.table], "impute", name, {"": counts})
+
+
+def _cells(frame: ArrowFrame, name: str) -> pa.ChunkedArray | pa.Array:
+    """Return a column of texts as it is, and another as doubles."""
+    column = frame.table.column(name)
+    return column if frame.kind(name) == "text" else as_doubles(column, f"`{name}`")
 
 
 def _numbers(frame: ArrowFrame, name: str) -> np.ndarray:
@@ -158,7 +199,6 @@ def _counted(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:
         "complete": complete,
         "imputed": added.num_rows - complete - unimputed,
         "unimputable": unimputed,
-        FAR_DONORS: pc.sum(added.column(FAR_DONORS)).as_py() or 0,
-        "few_rows": pc.sum(added.column(FEW_ROWS)).as_py() or 0,
+        **{flag: pc.sum(added.column(flag)).as_py() or 0 for flag in FLAGS},
     }
     return counts, {str(reason["values"]): reason["counts"] for reason in reasons}

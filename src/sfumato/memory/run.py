@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.limits import MOST_EMPTY
 from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars, metadata_of
-from sfumato.operators.windows.extent_aggregate import MOST_EMPTY
+from sfumato.reports import drift
 from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import (
     NUMBER,
@@ -23,7 +24,11 @@ from sfumato.tables.reading.results import (
     Struct,
     result_table,
 )
-from sfumato.tables.reading.user_warnings import InvalidRowsWarning, calls_from_user
+from sfumato.tables.reading.user_warnings import (
+    DriftWarning,
+    InvalidRowsWarning,
+    calls_from_user,
+)
 
 ARROW_TYPES = {
     NUMBER: pa.float64(),
@@ -36,14 +41,14 @@ ARROW_TYPES = {
 
 def run_in_memory(job: Job) -> pa.Table:
     """Return the answers of an operator to whole tables, with its counters in their metadata."""
-    operator = job.config.make()
+    operator = job.config.typed(lambda: schema_of(job.outputs)).make()
     sides = ["_input"] if len(job.inputs) == 1 else ["_left", "_right"]
     counts: dict[str, Any] = {}
     batch, given, answers = [], [], list[pa.Table]()
     for number, (one, side) in enumerate(zip(job.inputs, sides, strict=True)):
         assert isinstance(one.frame, ArrowFrame)
         given.append(one.frame.table)
-        read = one.reading.read(one.frame.table)
+        read = one.reading.read(one.frame.table, whole=len(job.inputs) == 1)
         if one.reading.rule.checks:
             invalid = sum(read.invalid.values())
             counts[side] = {"rows": read.given, "invalid": invalid, "reasons": {**read.invalid}}
@@ -56,8 +61,18 @@ def run_in_memory(job: Job) -> pa.Table:
     answers += [*operator.process(batch, 0), *operator.flush()] if batch else []
     counts[""] = operator.counters()
     _warn_of_counted(job, counts[""])
-    result = result_table(answers, [_result_column(output) for output in job.outputs])
+    result = table_of(answers, job.outputs)
     return with_record(result, given, job.metrics, job.name, counts)
+
+
+def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table:
+    """Return the answers, under fixed names, as a table of the outputs."""
+    return result_table(answers, [_result_column(output) for output in outputs])
+
+
+def schema_of(outputs: Sequence[Output]) -> pa.Schema:
+    """Return the schema of the outputs."""
+    return pa.schema([field for _, field in map(_result_column, outputs)])
 
 
 def _result_column(output: Output) -> ResultColumn:
@@ -81,6 +96,9 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
     warn_of_invalid(job.function, counts["rows"], {k: n for k, n in out_of_range.items() if n})
     above = {"the probabilities of its rule sum to more than 1": counts.get("rejected", 0)}
     warn_of_invalid(job.function, counts["rows"], {k: n for k, n in above.items() if n})
+    drifted = drift(counts)
+    if drifted is not None:
+        warnings.warn(f"{job.function}: {drifted}", DriftWarning, stacklevel=calls_from_user() + 1)
     if counts.get("skipped"):
         warnings.warn(
             f"{job.function}: {counts['skipped']} extents without a row are not in the answers: "

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sfumato.metrics.progress import REORDER, Counters, MicroBatch, late_and_rows
-from sfumato.reports import OperatorPart
+from sfumato.reports import OperatorPart, drift
 
 STALL_SECONDS = 60.0  # without a row in order, before the first message; then doubled
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,6 +46,9 @@ def anomalies(counters: Counters, target: float | None) -> Iterator[str]:
         yield f"{late / rows:.2%} of the rows came late; the target is {target:.2%}"
     for part, counts in counters.items():
         name = part.metric.removeprefix("sfumato_")
+        drifted = drift(counts)
+        if drifted is not None:
+            yield f"{name}: {drifted}"
         for counter, meaning in (SET_ASIDE | BY_KIND.get(part.kind, {})).items():
             found, of = counts.get(counter, 0), counts.get("rows", 0)
             if of >= MIN_ROWS and found > USUAL_SHARE * of:

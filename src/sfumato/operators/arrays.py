@@ -1,7 +1,7 @@
 """Helper functions for arrays and dictionaries."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -70,11 +70,25 @@ def grouped(codes: Ints) -> tuple[Ints, Ints, Ints]:
     each group plus the final end, and the codes in ascending order."""
     if codes.size and (codes == codes[0]).all():
         return np.arange(codes.size), np.array([0, codes.size]), codes[:1]
-    order = np.argsort(codes, kind="stable")
+    small = codes.size and codes.min() >= 0 and codes.max() < 2**16
+    order = np.argsort(codes.astype(np.uint16) if small else codes, kind="stable")  # radix sort
     by_code, first = codes[order], np.ones(codes.size, bool)
     np.not_equal(by_code[1:], by_code[:-1], out=first[1:])
     starts = np.flatnonzero(first)
     return order, np.append(starts, codes.size), by_code[starts]
+
+
+def sorted_by(columns: Sequence[Ints]) -> Ints:
+    """Return the positions that sort rows, different in `columns`, most important first."""
+    key, size = np.zeros(columns[0].size, np.int64), 1
+    for column in columns:
+        low = int(column.min(initial=2**62))
+        several = int(column.max(initial=-(2**62))) - low + 1
+        size *= max(several, 1)
+        if size >= 2**62:
+            return np.lexsort(columns[::-1])
+        key = key * several + (column - low)
+    return np.argsort(key)
 
 
 def by_code(codes: Ints) -> Iterator[tuple[int, Ints]]:

@@ -25,13 +25,11 @@ from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.spark.model.repository import PreparedRepository
 from sfumato.spark.runtime.run import answers_of, metrics_name, result_of, warn_of_invalid_rows
 from sfumato.tables.arrow import numbers_of
-from sfumato.tables.imputation.imputation_arguments import FAR_DONORS, FEW_ROWS, IMPUTED_BY
-from sfumato.tables.imputation.table_imputation import (
-    UNIMPUTABLE,
-    ImputationSettings,
-    impute_table,
-)
+from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
+from sfumato.tables.imputation.repositories import ImputationSettings
+from sfumato.tables.imputation.table_imputation import FLAGS, UNIMPUTABLE, impute_table
 from sfumato.tables.joins.metric import bounds_of
+from sfumato.tables.reading.frame import FILTERED
 from sfumato.tables.reading.results import NUMBER, TEXT, Field, ListOf, Output, Struct, passed
 from sfumato.tables.reading.validity import (
     RULE_ABOVE_ONE,
@@ -161,11 +159,12 @@ def where(df: DataFrame, condition: str, name: str | None = None) -> DataFrame:
         .observe(
             f"{metrics}_input",
             *metrics.identity("input"),
-            *_counted_invalid(F.col(REASON_COLUMN)),
+            *counted_invalid(F.col(REASON_COLUMN)),
         )
     )
     some = counted.where(left & F.col(REASON_COLUMN).isNull())
-    kept = named(F.col(LEFT), ALTERNATIVES, df.schema[ALTERNATIVES].metadata)
+    metadata = {**frame.metadata(ALTERNATIVES), FILTERED: "true"}
+    kept = named(F.col(LEFT), ALTERNATIVES, metadata)
     return some.withColumn(ALTERNATIVES, kept).drop(LEFT, REASON_COLUMN)
 
 
@@ -177,7 +176,7 @@ def _kept(frame: SparkFrame, condition: str) -> Column:
     return F.expr(f"filter({quoted(ALTERNATIVES)}, `:a` -> {bound})")
 
 
-def _counted_invalid(reason: Column) -> list[Column]:
+def counted_invalid(reason: Column) -> list[Column]:
     """Return the observed columns: rows, invalid rows, most common reason (without its number)."""
     invalid = reason.isNotNull()
     kind = F.regexp_replace(reason, r" to \S+$", " to more than 1")
@@ -193,14 +192,19 @@ def imputed(
 ) -> DataFrame:
     """Implement `impute` for a Spark frame."""
     df = frame.df
-    wanted = [column(n).cast("double") for n in frame.resolved("attributes", settings.names)]
+    named = frame.resolved("attributes", settings.names)
+    wanted = [column(n) if frame.kind(n) == "text" else column(n).cast("double") for n in named]
+    wanted += [column(n) for n in frame.resolved("key", settings.key)]
     if "existence" in df.columns:
         wanted.append(clipped(column("existence")))
-    attributes = [Field(of, NUMBER) for of in settings.attributes]
+    categories = prepared.imputer().categories
+    attributes = [Field(of, TEXT if of in categories else NUMBER) for of in settings.attributes]
     kind = ListOf(Struct((Field("prob", NUMBER), *attributes)))
     outputs = [*passed(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), TEXT))
-    answers = answers_of(outputs).add(FAR_DONORS, BooleanType()).add(FEW_ROWS, BooleanType())
+    answers = answers_of(outputs)
+    for flag in FLAGS:
+        answers = answers.add(flag, BooleanType())
     read = df.select("*", *wanted)
     read = without_constraints(read.toDF(*(f"c{i}" for i in range(len(read.columns)))))
     done = read.mapInArrow(_worker(prepared, len(df.columns)), answers)
@@ -212,17 +216,19 @@ def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-
     """Return the worker function for batches whose first `own` columns belong to the frame."""
 
     def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, FAR_DONORS, FEW_ROWS)
-        values_end = own + len(imputer.names)
+        imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, *FLAGS)
+        values_end = own + len(prepared.settings.names)
+        keys_end = values_end + len(prepared.settings.key)
         for batch in batches:
             table = pa.table(batch)
             given = table.column_names
             existence = None
-            if len(given) > values_end:
-                existence = numbers_of(table, given[values_end:])[:, 0]
+            if len(given) > keys_end:
+                existence = numbers_of(table, given[keys_end:])[:, 0]
+            keys = table.select(given[values_end:keys_end]) if keys_end > values_end else None
             rows = table.select(list(range(own)))
-            values = numbers_of(table, given[own:values_end])
-            for part, columns in impute_table(imputer, values, existence):
+            values, texts = imputer.values_of(table.columns[own:values_end])
+            for part, columns in impute_table(imputer, values, existence, keys, texts):
                 whole = rows.slice(part.start, part.stop - part.start)
                 for added, cells in zip(names, columns.columns, strict=True):
                     whole = whole.append_column(added, cells)
@@ -245,6 +251,5 @@ def _observed(df: DataFrame, metrics: MetricsName) -> DataFrame:
         counted(by.isNull(), "complete"),
         counted(by.isNotNull() & ~unimputable, "imputed"),
         counted(unimputable, "unimputable"),
-        counted(F.col(FAR_DONORS), FAR_DONORS),
-        counted(F.col(FEW_ROWS), "few_rows"),
+        *(counted(F.col(flag), flag) for flag in FLAGS),
     )

@@ -8,7 +8,7 @@ names too, so that user names cannot clash.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -49,6 +49,7 @@ class TableConfig(ABC):
     """Settings of an operator for the keys of one bucket: plain values, for workers.
 
     kind : name of the operator's state    version : of the state's layout
+    first_side : the side whose rows precede simultaneous ones of the other
     counters : names of its counters
     gauges : values at the end of a micro-batch, which are not saved: name -> (type, SQL aggregate
         over the buckets that had rows)
@@ -66,6 +67,7 @@ class TableConfig(ABC):
 
     kind: ClassVar[str]
     version: ClassVar[int] = 1
+    first_side: ClassVar[int] = 0
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "out_of_order")
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         "keys": ("long", "sum(keys)"),
@@ -79,6 +81,10 @@ class TableConfig(ABC):
 
     def for_task(self, number: int) -> Self:
         """Return the config of one of the `tasks`."""
+        return self
+
+    def typed(self, answers: Callable[[], pa.Schema]) -> Self:
+        """Return the config for answers of these types; the names of fields may differ."""
         return self
 
     def check(self) -> None:

@@ -1,6 +1,7 @@
 """Runs of every operator on a few rows, which compile all kernels that queries may need."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -12,12 +13,21 @@ from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.imputation.imputer import LEAST_DONORS, Imputer
+from sfumato.operators.imputation.stream_imputer import (
+    StreamImputer,
+    change_dependencies,
+    change_names,
+    level_dependencies,
+    past_changes,
+)
 from sfumato.operators.joins.answers import SampledTuples, pair_matches
 from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.neighbours import NeighbourCount
+from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import FUNCTIONS, Aggregate
+from sfumato.operators.laws.aggregate import FUNCTIONS, TOTALLED, Aggregate
+from sfumato.operators.laws.drawn_worlds import draw_tuples
 from sfumato.operators.laws.poisson_binomial import COUNT_METHODS, PoissonBinomial
 from sfumato.operators.ranking import top_k
 from sfumato.operators.ranking.event_clocks import EventClocks
@@ -27,6 +37,7 @@ from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.row_hash import add_bytes, add_words, begun
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
+from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS, EarlyAnswers
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
@@ -46,6 +57,16 @@ def some_rows() -> tuple[np.ndarray, ...]:
     values[1::6] = np.nan
     prob = random.choice([0.3, 0.4, 0.5], 2 * WARM_UP_ROWS)
     return np.zeros(WARM_UP_ROWS, np.int64), 2 * np.arange(WARM_UP_ROWS + 1), prob, values
+
+
+def certain_rows() -> tuple[np.ndarray, ...]:
+    """Return `some_rows` with one certain alternative each."""
+    group, _, _, values = some_rows()
+    return group, np.arange(WARM_UP_ROWS + 1), np.ones(WARM_UP_ROWS), values[:WARM_UP_ROWS]
+
+
+def plain_aggregates() -> list[Aggregate]:
+    return [Aggregate("count"), *(Aggregate(f, 0) for f in TOTALLED)]
 
 
 def some_aggregates() -> list[Aggregate]:
@@ -94,6 +115,7 @@ def laws() -> None:
     for method in COUNT_METHODS:
         law = PoissonBinomial(p, method)
         law.cdf(3), law.sf(np.arange(3)), law.pmf()
+    draw_tuples(np.arange(41), p, begun(40), 2)
 
 
 def count_windows() -> None:
@@ -103,6 +125,7 @@ def count_windows() -> None:
     window.in_window(window.indices)
     for laws in ({}, LAWS):
         restarted(CountWindowAggregate(30, 0.9, some_aggregates(), **laws), *some_rows())
+    restarted(CountWindowAggregate(30, 0.9, plain_aggregates(), certain=True), *certain_rows())
 
 
 def delta_windows() -> None:
@@ -120,6 +143,26 @@ def time_windows() -> None:
             extents = ExtentAggregate.restore(extents.snapshot())
             sessions.process(group, time, None, None, *arrivals)
         extents.flush(), sessions.flush()
+    plain = ExtentAggregate(30, 7, plain_aggregates(), certain=True)
+    group, *arrivals = certain_rows()
+    plain.process(group, np.arange(WARM_UP_ROWS), None, None, *arrivals)
+    plain.flush()
+    early_windows()
+
+
+def early_windows() -> None:
+    """Run early answers of extents with all aggregates, across a restart."""
+    n = WARM_UP_ROWS
+    group, ones = np.arange(n) % 2, np.ones(n)
+    wanted = [Aggregate("count", None), *(Aggregate(name, 0) for name in EARLY_FUNCTIONS)]
+    extents = ExtentAggregate(30, 7, wanted, attributes=1)
+    early = EarlyAnswers(30, 7, 3, 0.9, wanted, 1)
+    for time in (np.arange(n), np.arange(n) + n):
+        rows = group, time, None, None, np.arange(n + 1), ones, ones[:, np.newaxis]
+        arrivals = group, group, time, time - 1, ones > 0, ones > 0, ones[np.newaxis]
+        early.process(*arrivals, complete=extents.process(*rows))
+        early = EarlyAnswers.restore(early.snapshot())
+    early.forget(np.arange(2), scopes=True)
 
 
 def join_by(strategy: str, dimensions: int) -> None:
@@ -145,6 +188,8 @@ def join_by(strategy: str, dimensions: int) -> None:
     SimilarityJoin(1, 0.3, 0.1, JoinWindow(20)).forget(np.zeros(1, np.int64))
     if strategy == "auto":
         NeighbourCount(dimensions, 0.3, 1e-9, JoinWindow(20)).count(arrivals).moments()
+        timed = replace(arrivals, time=np.arange(WARM_UP_ROWS))
+        OuterJoin(dimensions, 0.3, 0.1, JoinWindow(span="9 us"), how="full").process(timed)
 
 
 def each_join(*cases: tuple[str, int]) -> None:
@@ -174,7 +219,16 @@ def imputation() -> None:
             join = IncompleteJoin.restore(join.snapshot(), imputer=imputer)
             join.process(arrivals)
             join.forget(np.zeros(1, np.int64))
-    EarlierValues(3).process(np.zeros(WARM_UP_ROWS, int), np.arange(WARM_UP_ROWS), objects)
+    key, time = np.zeros(WARM_UP_ROWS, int), np.arange(WARM_UP_ROWS)
+    EarlierValues(3).process(key, time, objects)
+    past, _ = past_changes(np.zeros(100, int), np.arange(100.0), repository)
+    found = change_dependencies(past, names)
+    changes = Imputer(past, found, names, names=change_names(names), max_alternatives=4)
+    levels = Imputer(repository, level_dependencies(names), names, names=names)
+    stream = StreamImputer(3)
+    for _ in range(2):
+        stream.process((changes, levels), key, time.astype(float), objects)
+        stream = StreamImputer.restore(stream.snapshot())
 
 
 def ranking() -> None:

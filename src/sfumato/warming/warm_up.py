@@ -2,23 +2,27 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from subprocess import DEVNULL, PIPE, Popen
+from typing import Any, NamedTuple
 
 from sfumato.kernels import compile_store
 from sfumato.kernels.compile import done
 from sfumato.warming.steps import SLOWEST, WARM_UP_STEPS
 
-# A separate process rather than a fork or spawn: this works in any script and notebook.
-ONE_STEP = """
+# A separate process rather than a fork or spawn: this works in any script and notebook. It takes
+# several steps, because they share code that is not stored.
+STEPS_BY_LINE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from sfumato.warming.steps import WARM_UP_STEPS
-WARM_UP_STEPS[sys.argv[2]]()
+for line in sys.stdin:
+    WARM_UP_STEPS[line.strip()]()
+    print(flush=True)
 """
 
 
@@ -109,14 +113,23 @@ def _compile_elsewhere(
     folder = compile_store.folder()
     if folder is None or processes == 1 or len(names) < 2 or not sys.executable:
         return 0
+    waiting = iter(sorted(names, key=lambda n: (*SLOWEST, n).index(n)))  # shared by the threads
 
-    def compile_one(name: str) -> None:
-        if progress is not None:
-            progress(name)
-        command = [sys.executable, "-c", ONE_STEP, json.dumps(sys.path), name]
-        subprocess.run(command, capture_output=True, check=False)
+    def compile_some(_: int) -> None:
+        command = [sys.executable, "-c", STEPS_BY_LINE, json.dumps(sys.path)]
+        pipes: dict[str, Any] = {"stdin": PIPE, "stdout": PIPE, "stderr": DEVNULL}
+        with Popen(command, text=True, **pipes) as process, suppress(OSError):
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for name in waiting:
+                if progress is not None:
+                    progress(name)
+                print(name, file=process.stdin, flush=True)
+                if not process.stdout.readline():  # it failed
+                    break
+            process.stdin.close()
 
     before = set(os.listdir(folder))
     with ThreadPoolExecutor(processes) as pool:
-        list(pool.map(compile_one, sorted(names, key=lambda n: (*SLOWEST, n).index(n))))
+        list(pool.map(compile_some, range(min(processes, len(names)))))
     return len({name for name in os.listdir(folder) if name.endswith(".nbc")} - before)

@@ -70,23 +70,23 @@ TRACES = {
 # ratio is not cut, which leaves some of the budget unspent; so does a falling drift.
 BOUNDS = [
     ("heavy_tailed", ["pareto 1.5, dense"], 0.0, 2.0, 99.0),  # rows under way when it ends
-    ("heavy_tailed", ["pareto 1.1", "pareto 1.5, sparse"], 0.85, 1.05, 1.5),
-    ("heavy_tailed", ["normal"], 0.7, 1.05, 1.3),
+    ("heavy_tailed", ["pareto 1.1", "pareto 1.5, sparse"], 0.85, 1.05, 1.3),
+    ("heavy_tailed", ["normal"], 0.5, 1.05, 1.15),
     ("heavy_tailed", None, 0.7, 1.05, 1.15),
     # A fixed slack behind the newest event time does not feel clocks that shift.
     ("shifting", ["clock offset", "clock drift"], 0.9, 1.05, 1.15),
     ("shifting", ["clock offset back"], 0.0, 9.0, 99.0),  # 3,000 rows are overtaken at once
     ("shifting", None, 0.6, 1.05, 1.05),  # than any fixed slack
     ("mixed", ["correlated", "two modes, 0.9% far"], 0.8, 1.05, 1.5),  # a constant is best
-    ("mixed", None, 0.4, 1.05, 1.3),
+    ("mixed", None, 0.35, 1.05, 1.15),
     # Piles of some links exceed a short stream's budget: this holds the damage.
     ("bursty", ["1 of 10 sources stalls"], 0.0, 1.05, 9.0),
     ("bursty", ["3 of 10 sources stall"], 0.0, 1.5, 9.0),
     ("bursty", ["1 of 4 stalls often"], 0.0, 1.2, 9.0),
-    ("bursty", ["storms of 100 rows"], 0.0, 1.2, 30.0),
+    ("bursty", ["storms of 100 rows"], 0.0, 1.25, 30.0),
     ("bursty", ["1 of 3 stalls rarely"], 0.0, 1.3, 9.0),
-    ("bursty", ["link stalls, shuffled piles"], 0.0, 1.2, 9.0),
-    ("bursty", ["on and off"], 0.0, 1.05, 5.0),
+    ("bursty", ["link stalls, shuffled piles"], 0.0, 1.05, 0.5),
+    ("bursty", ["on and off"], 0.0, 1.05, 2.5),
     ("bursty", None, 0.0, 1.05, 1.6),
 ]
 NAMED = {(family, name) for family, names, *_ in BOUNDS for name in names or ()}
@@ -110,18 +110,18 @@ def test_one_percent_is_dropped_after_hardly_longer_waits_than_with_hindsight(
 @pytest.mark.parametrize("name", ["lognormal 2", "pareto 1.5"])
 def test_other_drop_ratios_hold_as_well(name, drop_ratio):
     drop, wait = drop_and_wait(TRACES["heavy_tailed"][name], drop_ratio)
-    assert 0.75 <= drop <= 1.05
-    assert wait <= 1.3
+    assert 0.85 <= drop <= 1.05
+    assert wait <= 1.25
 
 
-def test_real_mobile_sessions_hold_the_drop_ratio_and_wait_at_most_2_6_times(data_folder):
+def test_real_mobile_sessions_hold_the_drop_ratio_and_wait_at_most_twice_as_long(data_folder):
     real = dict(traces.real(data_folder))
     sessions = {name: stream for name, stream in real.items() if "mobile network" in name}
     assert len(sessions) == 5
     for name, stream in sessions.items():
         drop, wait = drop_and_wait(stream)
         assert drop <= 1.05, name
-        assert wait <= 2.6, name
+        assert wait <= 2.0, name
 
 
 @pytest.mark.nightly

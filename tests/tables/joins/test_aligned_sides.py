@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from seeds import examples
 from sfumato.operators.imputation.imputer import Imputer
+from sfumato.tables.imputation.repositories import RepositoryImputer
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_similarity_join import SimilarityJoinTableConfig
 from sfumato.tables.operator import TIE
@@ -33,10 +34,11 @@ COMPLETE = SimilarityJoinTableConfig(
     keys=1,
     aligned=((), ()),
 )
+RULES = ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"]
 REPOSITORY = np.random.default_rng(0).random((20, 1)) + np.random.default_rng(1).random((20, 2))
 GAPS = IncompleteJoinTableConfig(
-    imputer=Imputer(
-        REPOSITORY, ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"], names=["x", "y"], fallback="reject"
+    imputer=RepositoryImputer(
+        Imputer(REPOSITORY, RULES, names=["x", "y"], fallback="reject")
     ).to_bytes(),
     within=0.3,
     probability=0.3,

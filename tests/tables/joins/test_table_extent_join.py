@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.tables.joins.table_extent_join import ExtentJoinTableConfig
+from worlds import worlds
 
 STAMP = pa.timestamp("us", tz="UTC")
 SETTINGS = ExtentJoinTableConfig(keys=1)
@@ -82,6 +83,145 @@ def test_pairs_are_those_of_equal_extents_and_keys_in_any_batches_and_across_res
     assert counted["rows"] == len(sides[0]) + len(sides[1])
 
 
+def uncertain(rows):
+    """`table` of rows (end, key, number, [(prob, x)]), with alternatives."""
+    cells = [[{"prob": p, "x": x} for p, x in row[3]] for row in rows]
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
+    return table([row[:3] for row in rows]).append_column("alternatives", pa.array(cells, kind))
+
+
+def alone_by_worlds(row, others):
+    """Pr(the row exists, and none of the others that exists is within 1)."""
+    total = 0.0
+    for p, x in row[3]:
+        for chance, there in worlds([other[3] for other in others]):
+            total += p * float(chance) * all(abs(x - y) > 1.0 for y in there)
+    return total
+
+
+LISTS = st.sampled_from(
+    [[(1.0, 0.0)], [(0.5, 0.0)], [(0.25, 1.0), (0.5, 3.0)], [(0.5, 0.0), (0.5, 2.0)], []]
+)
+
+
+@pytest.mark.parametrize("on", [(), ("x",)])
+@pytest.mark.parametrize("how", ["left", "right", "full"])
+@given(extents(), st.data())
+def test_rows_without_a_partner_are_those_over_possible_worlds(how, on, case, data):
+    sides, steps = case
+    sides = [[(*row, data.draw(LISTS)) for row in side] for side in sides]
+    least = 0.3
+    match = {"on": on, "within": 1.0, "probability": least} if on else {}
+    settings = ExtentJoinTableConfig(keys=1, how=how, **match)
+    operator, outputs, places = settings.make(), [], [0, 0]
+    for step in [*steps, *["both"] * 12]:
+        if step == "restart":
+            operator = settings.restore(operator.snapshot())
+            continue
+        batch = []
+        for side, name in enumerate(("left", "right")):
+            rest = sides[side][places[side] :]
+            if step in (name, "both") and rest:
+                taken = [row for row in rest if row[0] == rest[0][0]]
+                places[side] += len(taken)
+                batch.append((side, uncertain(taken) if on else table([r[:3] for r in taken])))
+        outputs += operator.process(batch, 0) if batch else []
+    outputs += operator.flush()
+    rows = [row for output in outputs for row in output.to_pylist()]
+    found = {}
+    for row in rows:
+        if None in (row["left"], row["right"]):
+            side = int(row["left"] is None)
+            key = side, row[("left", "right")[side]]["n"]
+            assert key not in found
+            found[key] = row.get("probability", 1.0)
+            assert row["window"]["end"].timestamp() * 1e6 == sides[side][key[1]][0]
+            if on:
+                parts = [part["prob"] for part in row["alternatives"]]
+                assert sum(parts) == pytest.approx(found[key], abs=1e-15)
+                other = ("right", "left")[side]
+                assert all(part.get(f"{other}_x") is None for part in row["alternatives"])
+    expected = {}
+    for side in {"left": [0], "right": [1], "full": [0, 1]}[how]:
+        for row in sides[side]:
+            others = [other for other in sides[1 - side] if other[:2] == row[:2]]
+            alone = alone_by_worlds(row, others) if on else float(not others)
+            if alone >= least:
+                expected[side, row[2]] = alone
+    assert found == pytest.approx(expected, abs=1e-12)
+    inner = sum(None not in (row["left"], row["right"]) for row in rows)
+    assert operator.counters()["pairs"] == inner
+
+
+def match_probability(one, other):
+    """Pr(both rows exist, within 1 of each other)."""
+    return sum(p * q for p, x in one[3] for q, y in other[3] if abs(x - y) <= 1.0)
+
+
+@given(extents(), st.data())
+def test_one_to_one_pairs_are_the_most_probable_first(case, data):
+    sides, steps = case
+    sides = [[(*row, data.draw(LISTS)) for row in side] for side in sides]
+    settings = ExtentJoinTableConfig(
+        keys=1, on=("x",), within=1.0, probability=0.2, one_to_one=True
+    )
+    operator, outputs, places = settings.make(), [], [0, 0]
+    for step in [*steps, *["both"] * 12]:
+        if step == "restart":
+            operator = settings.restore(operator.snapshot())
+            continue
+        batch = []
+        for side, name in enumerate(("left", "right")):
+            rest = sides[side][places[side] :]
+            if step in (name, "both") and rest:
+                taken = [row for row in rest if row[0] == rest[0][0]]
+                places[side] += len(taken)
+                batch.append((side, uncertain(taken)))
+        outputs += operator.process(batch, 0) if batch else []
+    outputs += operator.flush()
+    whole = settings.make()
+    at_once = whole.process([(n, uncertain(side)) for n, side in enumerate(sides) if side], 0)
+    assert pairs(outputs) == pairs([*at_once, *whole.flush()])
+    possible = {
+        (a[2], b[2]): match_probability(a, b)
+        for a in sides[0]
+        for b in sides[1]
+        if a[:2] == b[:2] and match_probability(a, b) >= 0.2
+    }
+    found = dict.fromkeys(pairs(outputs))
+    assert len(found) == len(pairs(outputs)) == operator.counters()["pairs"]
+    for side in (0, 1):
+        assert len({pair[side] for pair in found}) == len(found)
+    for pair, probability in possible.items():  # each is chosen, or one as probable excludes it
+        rivals = [other for other in found if pair[0] == other[0] or pair[1] == other[1]]
+        assert any(possible[rival] >= probability - 1e-12 for rival in rivals)
+    unmatched = len(sides[0]) + len(sides[1]) - 2 * len(found)
+    assert operator.counters()["unmatched"] == unmatched
+
+
+def test_equally_probable_pairs_do_not_depend_on_the_order_of_rows():
+    rows = [(1, 0, n, [(1.0, 0.0)]) for n in range(6)]
+    settings = ExtentJoinTableConfig(
+        keys=1, on=("x",), within=1.0, probability=0.2, one_to_one=True
+    )
+    found = []
+    for seed in range(5):
+        sides = [np.random.default_rng([seed, side]).permutation(6) for side in (0, 1)]
+        operator = settings.make()
+        batch = [(side, uncertain([rows[n] for n in order])) for side, order in enumerate(sides)]
+        found.append(pairs([*operator.process(batch, 0), *operator.flush()]))
+    assert len(found[0]) == 6
+    assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"on": ("x",), "within": 1.0, "probability": 1, "how": "left"}]
+)
+def test_one_to_one_needs_probabilities_of_pairs(wrong):
+    with pytest.raises(ValueError, match="`one_to_one` chooses pairs by their probability"):
+        ExtentJoinTableConfig(keys=1, one_to_one=True, **wrong)
+
+
 def test_the_side_that_is_ahead_waits_and_what_was_passed_is_forgotten():
     operator = SETTINGS.make()
     for end in range(50):
@@ -94,6 +234,25 @@ def test_the_side_that_is_ahead_waits_and_what_was_passed_is_forgotten():
         operator.process([(0, table([(end, 0, end)])), (1, table([(end, 0, end)]))], 0)
         sizes.append(len(operator.snapshot()))
     assert sizes[-1] <= sizes[50] + 64
+
+
+def test_three_windowed_streams_are_joined_two_by_two():
+    rows = [
+        {"t": t, "x": x, "k": k}
+        for t, x, k in [(0, 1.0, 1), (1, 2.0, 1), (5, 3.0, 1), (20, 4.0, 2)]
+    ]
+    window = {"window": sf.Range("5 us"), "order": "t", "key": "k"}
+    a, b, c = (
+        sf.window_aggregate(pa.Table.from_pylist(rows[skip:]), {name: "max(x)"}, **window)
+        for skip, name in enumerate("abc")
+    )
+    ab = sf.extent_join(a, b, key="k")
+    left, right = (ab.column(side).combine_chunks() for side in ("left", "right"))
+    both = ab.select(["window"]).append_column("k", left.field("k"))
+    both = both.append_column("a", left.field("a")).append_column("b", right.field("b"))
+    found = sf.extent_join(both, c, key="k").to_pylist()
+    got = [(row["left"]["a"], row["left"]["b"], row["right"]["c"]) for row in found]
+    assert got == [(3.0, 3.0, 3.0), (4.0, 4.0, 4.0)]
 
 
 def short_lived(n):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.operators.imputation.imputer import Imputer
+from sfumato.tables.imputation.repositories import RepositoryImputer
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_join import ALTERNATIVES, attributes_at
 from sfumato.tables.joins.table_similarity_join import (
@@ -23,10 +24,11 @@ AFTER = 40.0
 SIMILAR = SimilarityJoinTableConfig(
     within=0.7, probability=0.2, windows=(JoinWindow(4, 0.9),) * 2, on=("x",), keys=1
 )
+RULES = ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"]
 REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))
 INCOMPLETE = IncompleteJoinTableConfig(
-    imputer=Imputer(
-        REPOSITORY, ["x -> y : 0.2 -> 1", "y -> x : 0.2 -> 1"], names=["x", "y"], fallback="reject"
+    imputer=RepositoryImputer(
+        Imputer(REPOSITORY, RULES, names=["x", "y"], fallback="reject")
     ).to_bytes(),
     within=0.5, probability=0.2, windows=(JoinWindow(4),) * 2, on=("y", "x"), keys=1,
 )  # fmt: skip
@@ -149,7 +151,7 @@ def test_the_join_stores_the_rows_of_its_windows_once(config):
 def test_settings_of_another_query_have_another_fingerprint():
     assert SIMILAR.fingerprint() != replace(SIMILAR, within=0.6).fingerprint()
     assert SIMILAR.fingerprint() == replace(SIMILAR).fingerprint()
-    other = Imputer(REPOSITORY[1:], [], names=["x", "y"]).to_bytes()
+    other = RepositoryImputer(Imputer(REPOSITORY[1:], [], names=["x", "y"])).to_bytes()
     assert INCOMPLETE.fingerprint() != replace(INCOMPLETE, imputer=other).fingerprint()
     assert SIMILAR.fingerprint() != INCOMPLETE.fingerprint()
 
@@ -211,5 +213,5 @@ def test_attributes_are_those_of_the_samples_of_their_own_rows():
     found = attributes_at(SAMPLES, np.array([1, 0, 0], np.int32), np.array([2, 1]))
     assert found["x"].to_pylist() == [2.0, 1.0, 3.0]
     for sample in ([2, 0], [-1, 0], [0, 1], [0, 7]):
-        with pytest.raises(ValueError, match="a sample that its row does not have"):
+        with pytest.raises(ValueError, match="an alternative that its row does not have"):
             attributes_at(SAMPLES, np.array(sample, np.int32), np.array([1, 1]))

@@ -172,7 +172,7 @@ def test_alternatives_are_carried_and_said_to_be_shared():
     assert grid.to_pydict() == {
         "at": [10, 20], "name": ["p", "p"], "alternatives": [point, point], "age": [5.0, 15.0],
     }  # fmt: skip
-    with pytest.warns(sf.errors.IndependenceWarning, match="points of a resampling may share"):
+    with pytest.raises(ValueError, match="points of a resampling may share"):
         sf.window_aggregate(grid, {"s": "sum(x)"}, window=sf.Rows(2), order="at")
     with pytest.raises(ValueError, match='`fill` must be "last" or None for uncertain rows'):
         sf.resample(rows, every="10 us", order="at", fill="linear")

@@ -17,8 +17,7 @@ arriving between other rows, with event times within the stream's lifetime. Thei
 credible from then on, and the estimator is reset.
 """
 
-import numpy as np
-
+from sfumato.kernels.arrays import sorted_values
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import END_OF_TIME, FIXED, NO_TIME, RECENT
 
@@ -54,7 +53,7 @@ def observe(tau, t, control, key):
     if count % RENEWAL > 0 and (count >= RECENT or count % WARM_UP > 0):
         return
     known = min(count, RECENT)
-    delays = np.sort(key.delays[:known])
+    delays = sorted_values(key.delays[:known])
     span = t - key.arrivals[0 if count <= RECENT else count % RECENT]
     low, middle, high = delays[known // 4], delays[known // 2], delays[3 * known // 4]
     unit = float(min(middle - low, high - middle) + span // known)

@@ -1,10 +1,12 @@
 """The conformal controller: a delay that keeps the promised drop ratio d.
 
-**Lateness.** The lateness of a row is measured twice: as time below the newest event time (max tau
-- tau), and in rows (the number of earlier arrivals with later event times). A threshold s on each
-gives a punctuation: max tau - s, and the (s + 1)-th largest event time. The stream decides which
-makes rows wait least. Each measure keeps a histogram of lateness, with buckets of equal ratio and
-exponential forgetting, and tries its own punctuation on the stream.
+**Lateness.** The lateness of a row is measured in four ways: as time below the newest event time
+(max tau - tau); the same without the rows of the latest arrival time, so rows of one arrival may
+come in any order; as arrival time in excess of the least delay seen; and in rows (the number of
+earlier arrivals with later event times). A threshold s on each gives a punctuation: max tau - s,
+twice; t - least delay - s, at most max tau; and the (s + 1)-th largest event time. The stream
+decides which makes rows wait least. Each measure keeps a histogram of lateness, with buckets of
+equal ratio and exponential forgetting, and tries its own punctuation on the stream.
 
 **Steering.** With l late rows of n, the debt is x = (l - d' n) / T + c, where T = 4 m + 0.03 d n is
 the tolerated debt: late rows arrive in clumps of m on average, and one clump must not raise an
@@ -17,9 +19,10 @@ The tail is flat at d if, for example, devices send buffered rows after a fixed 
 that keeps the ratio is then much shorter, and a shorter wait would make all rows of that mode in
 transit late. So rows wait at least for the quantile.
 
-**Following.** Each measure is steered by the rows that would have been late for it, so both are
-compared at one drop ratio. The cost is how far their punctuations trail, with a penalty for excess
-drops. The cheaper measure is followed, and is steered by the rows late for the actual punctuation.
+**Following.** Each measure is steered by the rows that would have been late for it, so all are
+compared at one drop ratio. The cost is the number of rows held times time (by Little's law, the
+mean wait), with a penalty for excess drops. The cheapest measure is followed, and is steered by
+the rows late for the actual punctuation. A pause that adds JOLT to that cost causes a new choice.
 
 **Caution.** Thresholds are learned from arrived rows and say nothing about rows in transit. So rows
 wait longer at the start, as normally distributed delays would require, and while less event time
@@ -36,13 +39,13 @@ from sfumato.kernels.arrays import first_at_least
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import MEASURES, NO_TIME
 
-NEWEST, ROWS = range(MEASURES)
+NEWEST, EARLIER, CLOCK, ROWS = range(MEASURES)
 OCTAVE = 4  # buckets per factor 2 of lateness: a threshold is at most 19% too long
-LATENESS_BUCKETS = 48 * OCTAVE  # microseconds up to 9 years, or rows
+LATENESS_BUCKETS = 46 * OCTAVE  # microseconds up to 2 years, or rows
 SAMPLE = 96  # event times: the rank of a row is known to about 1 in 10
-AREA = (
-    MEASURES * LATENESS_BUCKETS // 2 + SAMPLE
-)  # int64 numbers: histograms of float32, event times
+# int64 numbers: histograms of float32, event times
+AREA = MEASURES * LATENESS_BUCKETS // 2 + SAMPLE
+EDGES = np.append(0.0, 2.0 ** (np.arange(1, LATENESS_BUCKETS) / OCTAVE))  # upper, of buckets
 
 FIRST = 16  # rows before the first punctuation
 STEERING_ROWS = 32  # rows between two steerings,
@@ -56,13 +59,14 @@ CLUMP_GAP = 0.1  # late rows farther apart, in rows times drop ratio, are of dif
 CLUMP_GROWTH = 100.0  # expected late rows per increment of the cap on clump sizes
 CENTRE = 0.6  # c: late rows are kept about c T below d' n
 GAIN, SHY_GAIN = 1.5, 0.8  # from the debt to the log price, and more until SHY_UNTIL
-LEGACY = 0.01  # share of expected late rows added to T for drops due to the other measure
+LEGACY = 0.01  # share of expected late rows added to T for drops due to other measures
 UNSURE = 2.0  # expected late rows before slopes are trusted: until then plain quantiles
 FLAT, DELAY_PART = 1.25, 8.0  # a mode: the quantile at d / DELAY_PART is at most FLAT times
 STEADY = 0.9  # the quantile at STEADY d; rows then wait for the latter
 LEAST_SHARE, MOST_SHARE = 0.05, 3.0  # shares of rows that a threshold may drop, in drop ratios
 COMPARED_ROWS = 60.0  # memory of the comparison, times drop ratio
-LOYALTY = 0.95  # the followed measure stays unless the other is cheaper by this factor
+LOYALTY = 0.95  # the followed measure stays unless another is cheaper by this factor
+JOLT = 0.1  # share of the cost of the followed measure
 EARLY, CAUTION = 12.0, 3.3  # expected late rows while delays count as normal; deviations waited
 NEWEST_DELAYS = 32  # delays used for mean and variance
 YOUNG = 1.3  # also the factor on the largest lateness seen that rows wait for then
@@ -79,19 +83,13 @@ def bucket_of(lateness):
 
 
 @compiled
-def edge(bucket):
-    """Return the upper edge of a bucket."""
-    return 2.0 ** (bucket / OCTAVE) if bucket > 0 else 0.0
-
-
-@compiled
 def quantile(histogram, wanted):
     """Return the lateness exceeded by `wanted` rows, interpolated in its bucket. O(buckets)."""
     above = 0.0
-    for b in range(LATENESS_BUCKETS - 1, -1, -1):
+    for b in range(histogram.size - 1, -1, -1):
         if above + histogram[b] > wanted:
-            low = edge(b - 1) if b > 1 else float(b)
-            return edge(b) - (wanted - above) / histogram[b] * (edge(b) - low)
+            low = EDGES[b - 1] if b > 1 else float(b)
+            return EDGES[b] - (wanted - above) / histogram[b] * (EDGES[b] - low)
         above += histogram[b]
     return 0.0
 
@@ -106,13 +104,13 @@ def priced(histogram, rows, price, least, most):
     Source: Lagrange's multiplier.
     """
     above, best, chosen = 0.0, math.inf, 0.0
-    for b in range(LATENESS_BUCKETS - 1, -1, -1):
+    for b in range(histogram.size - 1, -1, -1):
         if above + histogram[b] > least * rows:
             if above > most * rows and best < math.inf:
                 break
-            cost = edge(b) + price * above / rows
+            cost = EDGES[b] + price * above / rows
             if cost < best:
-                best, chosen = cost, edge(b)
+                best, chosen = cost, EDGES[b]
         above += histogram[b]
     return chosen
 
@@ -156,19 +154,35 @@ def remember_time(tau, key, sample):
 
 
 @compiled
-def start(tau, key, area):
+def start(tau, t, key, area):
     """Initialise the state at the first row."""
     area[:] = 0
-    key.newest = key.first_time = tau
+    key.newest = key.newest_before = key.first_time = tau
+    key.base = t - tau
     key.thinning = key.counted = 1
     key.size = key.late_fed = key.late_steered = key.clumps = key.last_late = key.chosen = 0
     key.largest_lateness = 0
-    key.mean = key.variance = key.followed = key.typical = key.rows = key.recent_rows = 0.0
+    key.mean = key.variance = key.followed = key.typical = 0.0
+    key.rows = key.recent_rows = key.waited_then = 0.0
     key.weight = 1.0
     for m in range(MEASURES):
         key.punctuation_of[m] = NO_TIME
-        key.late_of[m] = 0
+        key.late_of[m] = key.top_of[m] = 0
         key.threshold_of[m] = key.slope_of[m] = key.waited_of[m] = key.recent_late_of[m] = 0.0
+
+
+@compiled
+def add(measure, lateness, key, histograms):
+    """Add the present row to the histogram of a measure."""
+    bucket = bucket_of(lateness)
+    histograms[measure, bucket] += np.float32(key.weight)
+    key.top_of[measure] = max(key.top_of[measure], bucket)
+
+
+@compiled
+def seen(measure, key, histograms):
+    """Return a histogram without the empty buckets at its end."""
+    return histograms[measure, : key.top_of[measure] + 1]
 
 
 @compiled
@@ -179,14 +193,20 @@ def observe_lateness(tau, t, d, key, histograms, sample):
     key.weight /= 1.0 - min(d / MEMORY, 0.5)  # older rows count less
     key.rows += key.weight
     for m in range(MEASURES):
-        trails = key.newest - max(key.punctuation_of[m], key.first_time)
-        key.waited_of[m] += passed * float(trails)
+        if passed > 0.0:
+            held = later(sample, key.size, key.punctuation_of[m]) * key.thinning
+            key.waited_of[m] += passed * float(held)
         if key.forgiven <= tau < key.punctuation_of[m]:
             key.late_of[m] += 1
             key.recent_late_of[m] += 1.0
-    histograms[NEWEST, bucket_of(key.newest - tau + 1)] += np.float32(key.weight)
-    overtaken = later(sample, key.size, tau) * key.thinning
-    histograms[ROWS, bucket_of(overtaken + 1)] += np.float32(key.weight)
+    add(NEWEST, key.newest - tau, key, histograms)
+    add(EARLIER, key.newest_before - tau, key, histograms)
+    # A row as new as the newest one is never late.
+    add(CLOCK, key.last_arrival - key.base - tau if tau < key.newest else 0, key, histograms)
+    add(ROWS, later(sample, key.size, tau) * key.thinning, key, histograms)
+    if t > key.last_arrival:
+        key.newest_before = key.newest
+    key.base = min(key.base, t - tau)
     if key.weight > 1e30:  # float32 overflows at 3e38
         histograms /= np.float32(key.weight)
         key.rows /= key.weight
@@ -205,7 +225,7 @@ def observe_late(tau, d, key):
 
 @compiled
 def choose(d, allowed, owed, key):
-    """Follow the measure whose rows wait least at the same drop ratio; discount the past."""
+    """Follow the measure whose rows wait least at the same drop ratio."""
     best, chosen = math.inf, key.chosen
     for m in range(MEASURES):
         recent = (key.recent_late_of[m] + 1.0) / (AIM * d * key.recent_rows + 1.0)
@@ -215,17 +235,22 @@ def choose(d, allowed, owed, key):
         if cost < best:
             best, chosen = cost, m
     key.chosen = chosen
-    fade = max(0.0, 1.0 - 4 * STEERING_ROWS * d / COMPARED_ROWS)
-    key.recent_rows *= fade
+
+
+@compiled
+def fade(d, key):
+    """Discount the past in the next comparison."""
+    share = max(0.0, 1.0 - 4 * STEERING_ROWS * d / COMPARED_ROWS)
+    key.recent_rows *= share
     for m in range(MEASURES):
-        key.waited_of[m] *= fade
-        key.recent_late_of[m] *= fade
+        key.waited_of[m] *= share
+        key.recent_late_of[m] *= share
 
 
 @compiled
 def threshold(m, debt, gain, d, key, histograms):
     """Return the threshold of a measure at a given debt x. O(buckets)."""
-    histogram, rows = histograms[m], key.rows
+    histogram, rows = seen(m, key, histograms), key.rows
     if key.counted * d < UNSURE:
         return quantile(histogram, min(d * math.exp(-debt), MOST_SHARE * d) * rows)
     price = math.exp(min(key.slope_of[m] + gain * debt, 300.0))
@@ -236,20 +261,25 @@ def threshold(m, debt, gain, d, key, histograms):
 
 
 @compiled
-def steer(d, key, histograms):
-    """Set new thresholds; every 4 STEERING_ROWS rows also choose the measure to follow."""
+def steer(d, jolt, key, histograms):
+    """Set new thresholds; every 4 STEERING_ROWS rows, or after a jolt, choose the measure."""
     expected = d * key.counted
     clump = key.late_fed / key.clumps if key.clumps > 0 else 1.0
     owed = OWED * min(clump, 1.0 + expected / CLUMP_GROWTH) + OWED_SHARE * expected
     shy = 1.0 / (1.0 + (expected / SHY_UNTIL) ** 2)
     gain = GAIN + SHY_GAIN * shy
     allowed = (AIM - SHY * shy) * expected - CENTRE * owed
-    if key.fed % (4 * STEERING_ROWS) == 0:
+    due = key.fed % (4 * STEERING_ROWS) == 0
+    if due or jolt:
         choose(d, allowed, owed, key)
+        if due:
+            fade(d, key)
+        key.waited_then = key.waited_of[key.chosen]
     for m in range(MEASURES):
         if key.fed % STEERING_ROWS == 0 or key.fed < 4 * STEERING_ROWS:
-            high = quantile(histograms[m], 0.5 * d * key.rows)
-            low = quantile(histograms[m], 2.0 * d * key.rows)
+            histogram = seen(m, key, histograms)
+            high = quantile(histogram, 0.5 * d * key.rows)
+            low = quantile(histogram, 2.0 * d * key.rows)
             slope = math.log(max(high - low, 1.0) / (1.5 * d))
             smooth = 1.0 if expected < UNSURE else min(STEERING_ROWS * d / SMOOTH, 1.0)
             key.slope_of[m] += smooth * (slope - key.slope_of[m])
@@ -258,16 +288,20 @@ def steer(d, key, histograms):
         if m == key.chosen:
             debt += (key.late_fed - key.late_of[m]) / (owed + LEGACY * expected)
             key.followed = threshold(m, debt, gain, d, key, histograms)
-    key.typical = quantile(histograms[NEWEST], d * key.rows)
+    key.typical = quantile(seen(NEWEST, key, histograms), d * key.rows)
     key.late_steered = key.late_fed
 
 
 @compiled
-def punctuation_of(measure, s, key, sample):
+def punctuation_of(measure, s, t, key, sample):
     """Return the punctuation given by a threshold of a measure, int64 microseconds."""
     if measure == NEWEST:
         return key.newest - int(s)
-    rank = math.ceil(s / key.thinning)
+    if measure == EARLIER:
+        return key.newest_before - int(s)
+    if measure == CLOCK:
+        return min(t - key.base - int(s), key.newest)
+    rank = math.ceil(int(s) / key.thinning)
     return sample[key.size - 1 - rank] if rank < key.size else NO_TIME
 
 
@@ -285,7 +319,7 @@ def conformal_step(tau, t, d, key, area):
     sample = area[split:]
     fed = key.fed
     if fed == 1:
-        start(tau, key, area)
+        start(tau, t, key, area)
     else:
         observe_lateness(tau, t, d, key, histograms, sample)
         key.counted += key.newest >= key.forgiven_until
@@ -299,14 +333,15 @@ def conformal_step(tau, t, d, key, area):
     key.newest = max(key.newest, tau)
     remember_time(tau, key, sample)
     hurry = fed % HASTE == 0 and key.late_fed != key.late_steered
-    if fed > 1 and (fed % STEERING_ROWS == 0 or fed < 4 * STEERING_ROWS or hurry):
-        steer(d, key, histograms)
+    jolt = key.waited_of[key.chosen] > (1.0 + JOLT) * key.waited_then and fed > 4 * STEERING_ROWS
+    if fed > 1 and (fed % STEERING_ROWS == 0 or fed < 4 * STEERING_ROWS or hurry or jolt):
+        steer(d, jolt, key, histograms)
     if fed < FIRST:
         return NO_TIME
     for m in range(MEASURES):
-        wanted = punctuation_of(m, key.threshold_of[m], key, sample)
+        wanted = punctuation_of(m, key.threshold_of[m], t, key, sample)
         key.punctuation_of[m] = max(key.punctuation_of[m], wanted)
-    wanted = punctuation_of(key.chosen, key.followed, key, sample)
+    wanted = punctuation_of(key.chosen, key.followed, t, key, sample)
     if expected < EARLY:
         deviations = CAUTION * min(1.0, 2.0 - 2.0 * expected / EARLY)
         wanted = min(wanted, t - math.ceil(key.mean + deviations * math.sqrt(key.variance)))

@@ -15,7 +15,7 @@ NO_TIME = np.iinfo(np.int64).min  # no punctuation is known
 END_OF_TIME = np.iinfo(np.int64).max
 SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL = range(7)  # estimators
 RECENT = 64  # delays remembered by the guard
-MEASURES = 2  # measures of lateness in the conformal estimator
+MEASURES = 4  # measures of lateness in the conformal estimator
 UNBOUNDED = 1 << 60  # microseconds, beyond any difference of times
 
 
@@ -95,7 +95,7 @@ _GUARD = integers(
 )
 _ESTIMATORS = integers(
     "size turn newest "  # entries used in the lane, rows since a refresh, largest event time fed
-    "head limit base largest_delay"  # oldest pair of VSeq, its wanted length, origin of its delays
+    "head limit base largest_delay"  # oldest pair of VSeq, its wanted length, origin of delays
 )
 # Sums of the delays of VSeq and of their squares, double-double; block maxima (averaged).
 _SUMS = reals("total total_low squares squares_low blocks block_sum")
@@ -103,12 +103,14 @@ _SUMS = reals("total total_low squares squares_low blocks block_sum")
 _CONFORMAL = integers(
     "counted late_fed late_steered "  # rows counted, late ones among them, late at last steering
     "thinning first_time largest_lateness "  # the sample holds one in `thinning` event times
-    "clumps last_late chosen"  # groups of late rows, number of the latest one, measure followed
+    "clumps last_late chosen "  # groups of late rows, number of the latest one, measure followed
+    "newest_before"  # the largest event time of earlier arrival times
 )
 _WEIGHTS = reals(
     "mean variance "  # of the delays
     "weight rows recent_rows "  # of the present row, of all remembered rows, in the comparison
-    "followed typical"  # the threshold in force; the lateness exceeded by a share d of the rows
+    "followed typical "  # the threshold in force; the lateness exceeded by a share d of the rows
+    "waited_then"  # cost of the followed measure when it was chosen
 )
 
 
@@ -123,9 +125,9 @@ CONTROLLER = np.dtype(
         ("fast", MODE),  # and rows far ahead
         ("delays", np.int64, (RECENT,)),  # rings: the latest delays,
         ("arrivals", np.int64, (RECENT,)),  # and the arrivals of these rows
-        # Per measure: its punctuation and the rows late for it; its threshold, the log slope of
-        # its tail, how far its punctuation trailed in time, and late rows, both discounted.
-        *_fields(integers("punctuation_of late_of"), repeat=(MEASURES,)),
+        # Per measure: its punctuation, the rows late for it, its last bucket in use; its threshold,
+        # the log slope of its tail; rows held times time, and late rows, both discounted.
+        *_fields(integers("punctuation_of late_of top_of"), repeat=(MEASURES,)),
         *_fields(reals("threshold_of slope_of waited_of recent_late_of"), repeat=(MEASURES,)),
     ],
     align=True,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import with_room
+from sfumato.kernels.arrays import stable_order, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
 from sfumato.kernels.imputation.calibration import deviation_of, rank_of
 from sfumato.kernels.imputation.dependency_choice import (
@@ -73,7 +73,7 @@ def _joint_law(repository, most, scratch, chosen, which, account):
         n = keep_nearest(repository, tree, asked, n, scratch) if n >= choice.least_donors else 0
     rows = repository.trees.rows[tree][places[:n]]
     for t in which[::-1]:
-        rows = rows[np.argsort(codes[t][rows], kind="mergesort")]
+        rows = rows[stable_order(codes[t][rows])]
     law, weight, k = np.empty((g, n)), np.empty(n), 0
     for i in range(n):
         fresh = i == 0

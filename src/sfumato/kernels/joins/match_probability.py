@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import stable_order
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
 from sfumato.kernels.joins.tuple_store import SAMPLE_LANES, padded
 from sfumato.kernels.laws.tuples import rounded_to_one
@@ -448,7 +449,7 @@ def sorted_samples(tuples, s):
     """Return the `Sorted` samples of slot s.  O(n log n)."""
     at, n = tuples.at[s], tuples.samples[s]
     values = tuples.blocks[at + padded(n) : at + padded(n) + n]
-    place = np.argsort(values, kind="mergesort")
+    place = stable_order(values)
     total, rest = np.zeros(n + 1), np.zeros(n + 1)
     for i in range(n):
         total[i + 1], rest[i + 1] = _added(total[i], rest[i], tuples.blocks[at + place[i]])

@@ -4,33 +4,15 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
-from sfumato.kernels.joins.match_probability import limit_of, widest_reach
+from sfumato.kernels.joins.match_probability import widest_reach
+from sfumato.kernels.joins.partners import near_mass
 from sfumato.kernels.joins.regions import ball_of
 from sfumato.kernels.joins.similarity_index import filter_regions
-from sfumato.kernels.joins.tuple_store import padded, widest_window
+from sfumato.kernels.joins.tuple_store import widest_window
 from sfumato.kernels.signals import after_signals
 
 NEGLIGIBLE_NEIGHBOURS = 1e-15  # counts of a lower probability are left out
 NEGLIGIBLE_ROW = 1e-20  # numbers of newer existing tuples of a lower probability are left out
-
-
-@lean
-def _near_mass(tuples, u, k, v, criterion):
-    """Return the probability of the samples of slot v that are near sample k of slot u."""
-    blocks, d, limit, total = tuples.blocks, criterion.d, limit_of(tuples, u, v, criterion), 0.0
-    x, x_length = tuples.at[u] + k, padded(tuples.samples[u])
-    y, y_length = tuples.at[v], padded(tuples.samples[v])
-    for j in range(y, y + tuples.samples[v]):
-        if d == 1:
-            near = abs(blocks[x + x_length] - blocks[j + y_length]) <= limit
-        else:
-            squared = 0.0
-            for a in range(1, d + 1):
-                difference = blocks[x + a * x_length] - blocks[j + a * y_length]
-                squared += difference * difference
-            near = squared <= limit
-        total += blocks[j] if near else 0.0
-    return min(total, 1.0)
 
 
 @lean
@@ -164,7 +146,7 @@ def count_neighbours(store, batch, criterion, rows, counts):
             weight = tuples.blocks[tuples.at[u] + k] / tuples.existence[u]
             for c in range(left):
                 steps = after_signals(steps + tuples.samples[slots[c]] + left)
-                near[c] = _near_mass(tuples, u, k, slots[c], criterion)
+                near[c] = near_mass(tuples, u, k, slots[c], criterion)
             if crowded:
                 _count_newest(
                     tuples.existence, slots, near, left, begin, end, newest, weight, cells, law

@@ -6,7 +6,7 @@ replaces a tree that changes with each arrival.
 
 import numpy as np
 
-from sfumato.kernels.arrays import sort_slots
+from sfumato.kernels.arrays import sort_slots, stable_order
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import enter, opposite, pass_time
 from sfumato.kernels.joins.match_probability import limit_of_rounding, match_probability
@@ -27,7 +27,7 @@ def _sorted_samples(store, begin, end):
         for k in range(at, at + count):
             value[n], prob[n], slot[n] = tuples.blocks[k + padded(count)], tuples.blocks[k], s
             n += 1
-    order = np.argsort(value)
+    order = stable_order(value)
     return value[order], prob[order], slot[order]
 
 
@@ -91,7 +91,7 @@ def join_sorted(store, batch, criterion, counts):
         written[batch.code[i]] = batch.slots[i] + 1
     none, key = _sorted_samples(store, 0, 0), -1
     held = [none, none]
-    for i in np.argsort(batch.code // streams, kind="mergesort"):
+    for i in stable_order(batch.code // streams):
         u, o = batch.slots[i], opposite(store, batch.code[i])
         if o // streams != key:
             key = o // streams

@@ -6,6 +6,7 @@ count as part of its state gives the distribution of any function of the inside 
 
 import numpy as np
 
+from sfumato.kernels.arrays import distinct_values, stable_order
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.tuples import existence_of
 from sfumato.kernels.signals import after_signals
@@ -50,7 +51,7 @@ def quantile_is_small(tuples, head, end, w, most):
     there = value[~np.isnan(value)]
     if there.size < value.size and held > w:
         cells *= counts
-    return there.size * cells <= most or np.unique(there).size * cells <= most
+    return there.size * cells <= most or distinct_values(there).size * cells <= most
 
 
 @compiled
@@ -68,7 +69,7 @@ def order_statistic_law(tuples, head, end, w, share):
         return _of_certain(tuples, head, end, w, share)
     first, last = tuples.offsets[head], tuples.offsets[end]
     value, prob = tuples.value[first:last], tuples.prob[first:last]
-    order, owner = np.argsort(value, kind="mergesort"), np.empty(last - first, np.int64)
+    order, owner = stable_order(value), np.empty(last - first, np.int64)
     for i in range(head, end):
         owner[tuples.offsets[i] - first : tuples.offsets[i + 1] - first] = i - head
     size, missing = last - first, False

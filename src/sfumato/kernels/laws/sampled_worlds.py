@@ -23,6 +23,13 @@ class Drawn(NamedTuple):
     first: int
 
 
+class DrawnTuples(NamedTuple):
+    """The alternatives of tuples without values. offsets : int64[n + 1]    prob : float64[m]"""
+
+    offsets: np.ndarray
+    prob: np.ndarray
+
+
 @lean
 def _mixed(z):
     z = (z ^ (z >> np.uint64(30))) * FIRST
@@ -69,6 +76,27 @@ def take_all(tuples, hashes, begin, end, world, places):
     else:
         for i in range(begin, end):
             places[i - begin] = taken(tuples, hashes, i, world)
+
+
+@compiled
+def draw_all(offsets, prob, hashes, worlds):
+    """Return (tuple int64[m], world int64[m], place int64[m]): all tuples that exist in each world.
+
+    offsets : int64[n + 1]    prob : float64[m]    hashes : uint64[n], one per tuple
+    place : of the alternative that it takes
+    Ordered by tuple, then world. A tuple takes the alternative of `taken`, in every call.
+    O(n worlds alternatives).
+    """
+    tuples, n, m = DrawnTuples(offsets, prob), hashes.size, 0
+    row = np.empty(n * worlds, np.int64)
+    world, place = np.empty(n * worlds, np.int64), np.empty(n * worlds, np.int64)
+    for i in range(n):
+        for w in range(worlds):
+            at = taken(tuples, hashes, i, w)
+            if at >= 0:
+                row[m], world[m], place[m] = i, w, at
+                m += 1
+    return row[:m], world[:m], place[:m]
 
 
 @compiled

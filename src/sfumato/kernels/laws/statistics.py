@@ -8,7 +8,7 @@ their precision.
 
 import numpy as np
 
-from sfumato.kernels.arrays import with_room
+from sfumato.kernels.arrays import sorted_values, stable_order, with_room
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.end_values import first_value, last_value
 from sfumato.kernels.laws.order_statistics import (
@@ -45,7 +45,7 @@ def _statistic(values, count, what, share):
     if what == FIRST:
         return values[count - 1]
     if what == QUANTILE:
-        return np.sort(values[:count])[rank_of(share, count) - 1]
+        return sorted_values(values[:count])[rank_of(share, count) - 1]
     mean = 0.0
     for i in range(count):
         mean += (values[i] - mean) / (i + 1)
@@ -117,7 +117,7 @@ def _law_by_worlds(tuples, first, end, w, what):
 @compiled
 def _merged(prob, value, near):
     """Return outcomes in ascending order; values within near * value are merged."""
-    order, kept = np.argsort(value, kind="mergesort"), -1
+    order, kept = stable_order(value), -1
     to_prob, to_value, last = np.empty(prob.size), np.empty(prob.size), np.nan
     for k in order:
         if not value[k] - last <= near * abs(value[k]):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sfumato.kernels.arrays import stable_order
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.tuples import existence_of
 from sfumato.kernels.signals import after_signals
@@ -75,7 +76,7 @@ def _outcomes(states, size, average, stride, near):
         of[s] = np.nan if average and key[s] % stride == 0 else total[s] / values
         reach[s] = near / values + (EPSILON * abs(of[s]) if average else 0.0)
     prob, value, kept, within = np.empty(size), np.empty(size), 0, 0.0
-    for s in np.argsort(of):
+    for s in stable_order(of):
         if np.isnan(of[s]):
             break
         if kept > 0 and of[s] - value[kept - 1] <= max(within, reach[s]):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import kth_smallest
+from sfumato.kernels.arrays import kth_smallest, stable_order
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.generation_rules import rule_factors, undecided
 from sfumato.kernels.ranking.rank_tree import rank_laws, top_k_tails
@@ -85,11 +85,11 @@ def leading_scores(items):
 def rank_order(key, wanted):
     """Return about `wanted` of the best positions in rank order, and all that tie with the last."""
     if wanted >= 0.6 * key.size:
-        return np.argsort(key, kind="mergesort")
+        return stable_order(key)
     sample = key[::SAMPLED].copy()
     limit = kth_smallest(sample, sample.size, min(int(wanted / SAMPLED), sample.size - 1))
     front = np.flatnonzero(key <= limit)
-    return front[np.argsort(key[front], kind="mergesort")]
+    return front[stable_order(key[front])]
 
 
 @compiled
@@ -127,7 +127,7 @@ def front_probabilities(items, ks):
     for x in range(end):
         place[items.owner[order[x]]] = 0
     found = np.flatnonzero(place == 0)
-    found = found[np.argsort(expected_keys(items)[found], kind="mergesort")]
+    found = found[stable_order(expected_keys(items)[found])]
     place[found] = np.arange(found.size)
     total = np.zeros((found.size, ks.size))
     for x in range(end):
@@ -188,7 +188,7 @@ def best_of_columns(values, ks):
         if c == 0 or not _repair(order, value):
             for j in range(n):
                 value[j] = -round_probability(values[j, c])
-            order[:] = np.argsort(value, kind="mergesort")
+            order[:] = stable_order(value)
         places[offsets[c] : offsets[c + 1]] = order[: offsets[c + 1] - offsets[c]]
     return offsets, places
 
@@ -226,7 +226,7 @@ def likeliest_at_ranks(items, most):
     """
     order, factors, _, end = front_items(items, 1, most)
     start, first, law = rank_laws(factors, end, most)
-    by_tuple = np.argsort(items.owner[order[:end]], kind="mergesort")
+    by_tuple = stable_order(items.owner[order[:end]])
     begins, tuples = np.zeros(end + 1, np.int64), np.empty(end, np.int64)
     count = 0
     for i in range(end):
@@ -236,7 +236,7 @@ def likeliest_at_ranks(items, most):
             count += 1
     begins[count] = end
     found, best, total = np.full(most, -1), np.zeros(most), np.zeros(most)
-    for g in np.argsort(expected_keys(items)[tuples[:count]], kind="mergesort"):
+    for g in stable_order(expected_keys(items)[tuples[:count]]):
         low, high = most, 0
         for i in range(begins[g], begins[g + 1]):
             x = by_tuple[i]
@@ -258,7 +258,7 @@ def expected_ranks(items):
     O(m log m).  Error: relative, about 2 m u.  Source: expected ranks of Cormode, Li and Yi (2009),
     as named in D, section 2, for rules of any shape.
     """
-    order = np.argsort(items.key, kind="mergesort")
+    order = stable_order(items.key)
     everything = 0.0
     total, own = np.zeros(items.rules), np.zeros(items.tuples)
     for x in order:
@@ -291,7 +291,7 @@ def exponential_ranks(items, alpha):
     item's rule can be divided out: its factor is at least alpha.  Error: relative, 4 m u.
     Source: PRFe of Li, Saha and Deshpande (2009), as named in D, section 2.
     """
-    order = np.argsort(items.key, kind="mergesort")
+    order = stable_order(items.key)
     out, value, mass = np.empty(order.size), 1.0, np.zeros(items.rules)
     for i in range(order.size):
         r, p = items.rule[order[i]], items.prob[order[i]]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import kth_smallest
+from sfumato.kernels.arrays import distinct_values, kth_smallest, stable_order
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.ranked_items import (
     best_of_columns,
@@ -86,7 +86,7 @@ def _prefixes(items, tuples, value, ks):
 def _at_least(values, least):
     """Return places of values that reach a probability, greatest first; ties keep their order."""
     enough = np.flatnonzero((values >= least) | (values >= 1.0 - CERTAIN))
-    return enough[np.argsort(-round_probability(values[enough]), kind="mergesort")]
+    return enough[stable_order(-round_probability(values[enough]))]
 
 
 @compiled
@@ -95,7 +95,7 @@ def _vectors(items, ks):
     offsets = np.zeros(ks.size + 1, np.int64)
     most = np.minimum(ks, items.tuples).sum()
     tuples, value = np.empty(most, np.int64), np.empty(most)
-    ordered = ordered_units(items, np.argsort(items.key, kind="mergesort"))
+    ordered = ordered_units(items, stable_order(items.key))
     for c in range(ks.size):
         if items.single:
             found, chance, _ = likeliest_vector(ordered, ks[c], False)
@@ -159,8 +159,8 @@ def rank_items(items, ks, question):
         worth[t] = round_digits(values[t] if code == EXPECTED_RANK else -values[t])
     count = min(most, values.size)
     near = np.flatnonzero(worth <= kth_smallest(worth.copy(), worth.size, count - 1))
-    order = near[np.argsort(expected_keys(items)[near], kind="mergesort")]
-    order = order[np.argsort(worth[order], kind="mergesort")][:count]
+    order = near[stable_order(expected_keys(items)[near])]
+    order = order[stable_order(worth[order])][:count]
     return _prefixes(items, order, values[order], ks)
 
 
@@ -173,7 +173,7 @@ def rank_streams(items, streams, ks):
     order of stream.  Source: D, section 9.
     """
     tuples, values = front_probabilities(items, ks)
-    ids = np.unique(streams)
+    ids = distinct_values(streams)
     total, most = np.zeros((ids.size, ks.size)), np.full((ids.size, ks.size), -1.0)
     leader = np.zeros((ids.size, ks.size), np.int64)
     for x in range(tuples.size):

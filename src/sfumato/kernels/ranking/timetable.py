@@ -9,6 +9,7 @@ runs once per cycle, at its end, where the schedule restarts.
 
 import numpy as np
 
+from sfumato.kernels.arrays import stable_order
 from sfumato.kernels.compile import compiled
 
 DENSE = 8  # with more than one step per DENSE cells, whole rows are faster than steps alone
@@ -114,7 +115,7 @@ def optimal_timetable(f, k):
             waiting += 1
             parts[waiting, 0], parts[waiting, 1], parts[waiting, 2] = i - 1, t - at, offset + at
             waiting += 1
-    order = np.argsort(times[:runs])
+    order = stable_order(times[:runs])
     return times[:runs][order], groups[:runs][order]
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import number_codes
+from sfumato.kernels.arrays import number_codes, sorted_values, stable_order
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.ranked_items import front_items, round_digits
 from sfumato.kernels.tolerances import LOG_TIE
@@ -106,7 +106,7 @@ def likeliest_world(chosen, prob):
                 count += 1
             else:
                 value += chosen.absent[u]
-    return value, np.sort(members[:count])
+    return value, sorted_values(members[:count])
 
 
 @compiled
@@ -160,7 +160,7 @@ def likeliest_vector(ordered, k, full):
     if length == 0:
         return np.empty(0, np.int64), 0.0, -np.inf
     chosen = scan(prob, unit, units, k, length)[3]
-    members = np.sort(chosen.pick[chosen.inside])
+    members = sorted_values(chosen.pick[chosen.inside])
     product, log = chance_of(members, members[k - 1] + 1, prob, unit, units)
     return order[members], product, log
 
@@ -273,8 +273,8 @@ def likeliest_vector_of_tuples(items, keys, k, full):
     """
     some, tuples = _tuple_items(items, k)
     place, member = np.empty(tuples.size, np.int64), np.full(tuples.size, -1)
-    by_tuple = np.argsort(tuples)
-    for i, t in enumerate(by_tuple[np.argsort(keys[tuples[by_tuple]], kind="mergesort")]):
+    by_tuple = stable_order(tuples)
+    for i, t in enumerate(by_tuple[stable_order(keys[tuples[by_tuple]])]):
         place[t] = i
     # Sequence n is sequence parent[n] and then tuple last[n]; of equally probable sequences, those
     # not yet complete are taken first.

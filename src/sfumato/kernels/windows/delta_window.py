@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import integers
+from sfumato.kernels.arrays import integers, stable_order
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.laws.extreme_law import Passed, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
@@ -118,7 +118,7 @@ def _sort_values(tuples, on):
     near, many, mass = np.empty(value.size), np.zeros(n, np.int64), np.zeros(value.size + n)
     for i in range(n):
         begin, end = tuples.offsets[i], tuples.offsets[i + 1]
-        order = np.argsort(value[begin:end], kind="mergesort") if end > begin + 1 else ONE
+        order = stable_order(value[begin:end]) if end > begin + 1 else ONE
         for k in order:  # NaN at the end
             if not np.isnan(value[begin + k]):
                 at = begin + many[i]
@@ -185,7 +185,7 @@ def _list_alternatives(begin, end, values, sign, order, listed):
 
     order : int64[m], of which `listed` are in use.  Returns the new number.  O(moves + l log l).
     """
-    fresh = np.argsort(-sign * values[begin:end], kind="mergesort")  # NaN at the end
+    fresh = stable_order(-sign * values[begin:end])  # NaN at the end
     many, old = fresh.size, listed
     while many > 0 and np.isnan(values[begin + fresh[many - 1]]):
         many -= 1

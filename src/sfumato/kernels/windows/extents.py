@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import first_at_least, integers, with_room
+from sfumato.kernels.arrays import first_at_least, integers, stable_order, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
 from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
@@ -45,6 +45,7 @@ from sfumato.kernels.laws.mergeable_moments import (
     one_set,
 )
 from sfumato.kernels.signals import after_signals
+from sfumato.kernels.windows.totals import NEW, merge_prefix, total_extent
 
 NO_EXTENT = -(2**61)  # a punctuation or extent number below all; its double fits in int64
 NONE = -1  # no tuple, pane, group or alternative
@@ -62,8 +63,8 @@ GROUP = integers("scope arrived reach previous pane following listed")
 # Extents (after, up_to] of a scope are complete by the punctuation `at`; turn: order of completion.
 CLOSING = integers("turn scope after up_to at")
 # A tuple that is late for some extents, and the extents that include it; or (tuple NONE) a row, and
-# the extents that do not include it.
-LATE_ROW = integers("group first last tuple")
+# the extents that do not include it; and the pane of the tuple.
+LATE_ROW = integers("group first last tuple pane")
 # Alternatives [begin, end), the next tuple of its pane, its pane's place; 0 if no longer needed.
 TUPLE = integers("index group time number begin end following pane alive")
 # The group's previous pane, or the next free place; its first and last tuple; 1 if complete, 2 if
@@ -182,7 +183,7 @@ def _note_late(late_rows, found, g, first, last, of):
     if first > last:
         return found
     row = late_rows[found]
-    row.group, row.first, row.last, row.tuple = g, first, last, of
+    row.group, row.first, row.last, row.tuple, row.pane = g, first, last, of, NONE
     return found + 1
 
 
@@ -202,7 +203,8 @@ def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows):
     excluded, found, late_count, stored = 0, 0, 0, 0
     for i in range(rows.time.size):
         g, c, time = rows.group[i], rows.scope[i], rows.time[i]
-        scope, group, j, last = scopes[c], groups[g], time // slide, (time + length) // slide
+        scope, group, j = scopes[c], groups[g], time // slide
+        last = j + grid.width if grid.cut == 0 else (time + length) // slide
         p = time - 1 if ordered else max(rows.punctuation[i], NO_EXTENT)
         group.scope, index[i] = c, NONE
         if not ordered and rows.late[i]:
@@ -288,6 +290,60 @@ def _new_pane(panes, pool, number):
 
 
 @compiled
+def _find_pane(panes, pool, group, number, apart):
+    """Return the place of a group's pane, which may be new, and `panes`, grown if needed.
+
+    apart : bool, a separate pane, for a late row
+    """
+    if apart:
+        return _new_pane(panes, pool, number)
+    above, s = NONE, group.pane
+    while s != NONE and panes[s].number > number:
+        above, s = s, panes[s].previous
+    if s == NONE or panes[s].number < number:
+        before = s
+        s, panes = _new_pane(panes, pool, number)
+        panes[s].previous = before
+        if above == NONE:
+            group.pane = s
+        else:
+            panes[above].previous = s
+    return s, panes
+
+
+@lean
+def _number_of(time, grid):
+    """Return the number of the pane that contains a time."""
+    whole = time // grid.slide
+    if grid.cut > 0:
+        return 2 * whole + (1 if time - whole * grid.slide >= grid.cut else 0)
+    return whole
+
+
+@compiled
+def place(rows, index, late, grid, groups, panes, pools, to):
+    """Write the panes int64[n] of rows with an index, for totals; NONE for other rows.
+
+    Arguments as for `store`; `last` of a pane is its group. Returns `panes`, grown if needed.
+    """
+    pool, stored = pools[0], 0
+    for i in range(index.size):
+        to[i] = NONE
+        if index[i] == NONE:
+            continue
+        g, time = rows.group[i], rows.time[i]
+        s = NONE if late[stored] else groups[g].pane  # most rows are in the newest pane
+        inside = time - panes[s].number * grid.slide if s != NONE and grid.cut == 0 else -1
+        if not 0 <= inside < grid.slide:
+            number = _number_of(time, grid)
+            s, panes = _find_pane(panes, pool, groups[g], number, late[stored])
+        if panes[s].last == NONE:
+            panes[s].last, panes[s].state = g, NEW
+        to[i], stored = s, stored + 1
+    return panes
+
+
+@compiled
 def store(rows, index, numbers, late, prob, values, grid, groups, panes, tuples, to):
     """Append the rows with an index to `tuples`, and link them to their panes.
 
@@ -302,24 +358,7 @@ def store(rows, index, numbers, late, prob, values, grid, groups, panes, tuples,
             continue
         g, time, n, m = rows.group[i], rows.time[i], pool.tuples, pool.alternatives
         begin, end = rows.offsets[i], rows.offsets[i + 1]
-        whole = time // grid.slide
-        number = whole
-        if grid.cut > 0:
-            number = 2 * whole + (1 if time - whole * grid.slide >= grid.cut else 0)
-        if late[stored]:
-            s, panes = _new_pane(panes, pool, number)
-        else:
-            above, s = NONE, groups[g].pane
-            while s != NONE and panes[s].number > number:
-                above, s = s, panes[s].previous
-            if s == NONE or panes[s].number < number:
-                before = s
-                s, panes = _new_pane(panes, pool, number)
-                panes[s].previous = before
-                if above == NONE:
-                    groups[g].pane = s
-                else:
-                    panes[above].previous = s
+        s, panes = _find_pane(panes, pool, groups[g], _number_of(time, grid), late[stored])
         if panes[s].first == NONE:
             panes[s].first = n
         else:
@@ -364,7 +403,7 @@ def _rank(s, panes, tuples, measures, partials, room):
             t = tuples.at[t].following
         order = room.order[:n]
         if n > 1:
-            order = order[np.argsort(room.law[:n], kind="mergesort")]  # NaN at the end
+            order = order[stable_order(room.law[:n])]  # NaN at the end
         of = Passed(value, tuples.prob, tuples.owner, tuples.rest)
         kept, below = cut_alternatives(0, n, of, order), tuples.below[x]
         partials.top[x, s] = order[0] if kept > 0 else NONE
@@ -486,9 +525,9 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
 
 
 @compiled_ieee
-def _ready_panes(group, closed, late_rows, panes, tuples, measures, partials, grid, room):
+def _ready_panes(group, closed, late_rows, panes, grid):
     """Return a group's complete panes by number, then the panes of its late rows (NONE: missed),
-    and the numbers of the complete panes. Builds prefixes and ranks the first time."""
+    and the numbers of the complete panes."""
     n, s = 0, group.pane
     while s != NONE:
         n += panes[s].number // grid.per_slide < closed
@@ -500,8 +539,13 @@ def _ready_panes(group, closed, late_rows, panes, tuples, measures, partials, gr
             slots[n], numbers[n] = s, panes[s].number
         s = panes[s].previous
     for i in range(late_rows.size):
-        of = late_rows[i].tuple
-        slots[numbers.size + i] = NONE if of == NONE else tuples.at[of].pane
+        slots[numbers.size + i] = late_rows[i].pane
+    return slots, numbers
+
+
+@lean
+def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room):
+    """Build the prefixes and ranks of panes the first time."""
     for i in range(slots.size):
         s = slots[i]
         if s == NONE or panes[s].state > 0:
@@ -515,7 +559,6 @@ def _ready_panes(group, closed, late_rows, panes, tuples, measures, partials, gr
                 merge_set(partials.own, s, partials.prefix, s)
             else:
                 copy_set(partials.own, s, partials.prefix, s)
-    return slots, numbers
 
 
 @lean
@@ -542,7 +585,7 @@ def _release(group, closed, late_rows, panes, tuples, grid, most):
             left += 1
             continue
         if row.tuple != NONE:
-            _drop(tuples.at[row.tuple].pane, panes, tuples)
+            _drop(row.pane, panes, tuples)
         row.group = NONE
     return group.pane == NONE and left == 0
 
@@ -567,15 +610,18 @@ def _list_tuples(extent, slots, late_rows, panes, at, members, listed):
 
 @compiled_ieee
 def complete(
-    closings, scopes, groups, late_rows, panes, tuples, partials, grid, measures, most, listing
-):
+    closings, scopes, groups, late_rows, panes, tuples, partials, totals, signs, grid, measures,
+    most, listing,
+):  # fmt: skip
     """List and measure the complete extents, and drop what further extents do not need.
 
     closings : CLOSING[], by scope, then ascending    late_rows : LATE_ROW[], by group; group NONE
         is written to rows that further extents do not need
     most : longest gap of extents without a tuple that is listed; -1: none is
     listing : bool, list the tuples of extents
-    Returns (EXTENT[m]; float64[m * r * 3]: mean, standard deviation and existence of aggregates;
+    totals, signs : see `totals`; with fields, extents have these instead of moments
+    Returns (EXTENT[m]; float64[m * r * 3]: mean, standard deviation and existence of aggregates, or
+    float64[m * fields];
     int64[]: places of the extents' tuples, by pane and arrival, late ones last; and the number of
     extents left out in longer gaps).
     Cost: two merges per pane, one per extent and late row; a sort of each pane for MIN and MAX.
@@ -583,6 +629,8 @@ def complete(
     extents, found, answers = np.empty(16, EXTENT), 0, np.empty(0)
     members, listed, skipped, steps = np.empty(0, np.int64), 0, 0, np.int64(0)
     total, many, late_group = one_set(partials.own), measures.what.size, late_rows.group.copy()
+    fields = signs.size
+    size = 3 * many if fields == 0 else fields
     m, p = tuples.owner.size, panes.size + late_rows.size + 1
     room = Room(
         np.empty(m, np.int64), np.empty(m), np.empty(m), np.empty(p, np.int64),
@@ -598,18 +646,30 @@ def complete(
             group, start = groups[g], found
             low = first_at_least(late_group, 0, late_group.size, g)
             own_late = late_rows[low : first_at_least(late_group, low, late_group.size, g + 1)]
-            slots, numbers = _ready_panes(
-                group, closed, own_late, panes, tuples, measures, partials, grid, room
-            )
+            slots, numbers = _ready_panes(group, closed, own_late, panes, grid)
+            if fields == 0:
+                _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room)
+            else:
+                for i in range(numbers.size):
+                    merge_prefix(i, slots, numbers, panes, totals, signs, grid.width)
             extents, found, more = _list_extents(
                 group, closings[begin:end], numbers, own_late, grid, most, found, extents
             )
             skipped += more
-            answers = with_room(answers, 3 * many * found)
+            answers = with_room(answers, size * found)
             late_slots = slots[numbers.size :]
             for e in range(start, found):
                 extent = extents[e]
                 extent.group, extent.closing = g, extent.closing + begin
+                if fields > 0:
+                    steps = after_signals(steps + 64 + own_late.size)
+                    out = answers[size * e : size * e + size]
+                    total_extent(
+                        extent, slots, numbers, late_slots, own_late, grid, panes, totals, signs,
+                        out,
+                    )  # fmt: skip
+                    extent.held = np.int64(out[0])
+                    continue
                 _merge_extent(
                     extent, slots, numbers, late_slots, own_late, grid, panes, partials, total
                 )
@@ -643,4 +703,4 @@ def complete(
                 above = g
             g = following
         begin = end
-    return extents[:found], answers[: 3 * many * found], members[:listed], skipped
+    return extents[:found], answers[: size * found], members[:listed], skipped

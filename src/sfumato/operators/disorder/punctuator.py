@@ -67,7 +67,7 @@ class Punctuator(Operator):
     [10, 20]
     """
 
-    kind, version = "punctuator", 8
+    kind, version = "punctuator", 9
     config: DisorderControl
     state: ClassVar[Mapping[str, Declaration]] = {"controllers": Part()}
 

@@ -46,7 +46,7 @@ class Reorder(Operator):
     Raises ValueError or TypeError for parameters out of range.  Source: paper C; spec 3.6.
     """
 
-    kind, version = "reorder", 10
+    kind, version = "reorder", 11
     spread = ("control",)
     config: ReorderConfig
     state: ClassVar[Mapping[str, Declaration]] = {
@@ -70,6 +70,7 @@ class Reorder(Operator):
         self._held = ByKey(WaitingRows)
         # Ascending numbers of the rows of the last call that are held, and of its duplicates.
         self.stayed = self.duplicates = NO_CODES
+        self.before = NO_CODES  # punctuation of the source of each row of the last call, before it
 
     def process(
         self,
@@ -107,7 +108,7 @@ class Reorder(Operator):
         before, after, late, duplicate, of_source, expelled = self.controllers.extend(
             by_source, event_time, arrival, ids
         )
-        self.duplicates = self.arrived + np.flatnonzero(duplicate)
+        self.duplicates, self.before = self.arrived + np.flatnonzero(duplicate), before
         waits_for_ties = self.config.by_source or self.config.control.max_buffer is None
         fresh = WaitingRows(
             number=self.arrived + np.arange(len(order)),

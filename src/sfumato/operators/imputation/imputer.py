@@ -12,6 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.imputation import dependency_choice, imputation
+from sfumato.kernels.imputation.imputation import (
+    CLOSE_DONORS,
+    MOST_NEAREST_PRODUCTS,
+    MOST_UNASKED,
+)
 from sfumato.kernels.imputation.repository import (
     LENDING,
     Choice,
@@ -52,6 +57,7 @@ class ImputerSettings:
     fallback: str = "marginal"
     method: str = "calibrated"
     least_donors: int | None = None
+    categories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.joint, bool):
@@ -118,7 +124,8 @@ class Imputed:
         return dict(zip(IMPUTATION_REASONS, found.tolist(), strict=True))
 
 
-KIND, VERSION = "imputer", 6
+KIND, VERSION = "imputer", 7
+CATEGORY_SPAN = 2.0**-20  # of codes, whose scaled distance is then beyond every epsilon
 
 
 class Imputer:
@@ -150,10 +157,11 @@ class Imputer:
         repository; "reject" returns the object without alternatives, with the reason
     scaling
         {name: (shift, span)} or None: scaled = (value - shift) / span. The default, also for names
-        that are not given, is the minimum and the extent in the repository, or 1 if the extent is
-        0. The property `scaling` holds the values used
+        that are not given, is the minimum and the extent in the repository (1 instead of 0)
     least_donors
         int >= 1, least number of donors; None: 20 for "calibrated", 1 for "plain"
+    categories
+        Columns of codes 0, 1, ...; near only where equal, and imputed by the shares of donors
     max_combinations
         Number of combinations of dependencies that "plain" tries per attribute. `left_out` counts
         those beyond it, and dependencies beyond an attribute's 62 tightest
@@ -176,8 +184,7 @@ class Imputer:
     10,000 objects; 8 * T * (D + 3) * N bytes; microseconds per object.
 
     More: docs/imputation.md
-    References: "plain" is the method of Ren et al. (2019), sections 2.2 and 3, with an exact
-    instead of an estimated number of donors.
+    References: "plain" is the method of Ren et al. (2019), with an exact number of donors.
 
     Examples
     --------
@@ -204,6 +211,7 @@ class Imputer:
         fallback: str = "marginal",
         method: str = "calibrated",
         least_donors: int | None = None,
+        categories: Sequence[str] = (),
     ) -> None:
         self.names, rows = columns_of(repository, names)
         by_name = np.argsort(np.array(self.names))[::-1]
@@ -211,8 +219,14 @@ class Imputer:
         self.attributes = checked_attributes(attributes, self.names)
         self.dependencies = tuple(as_dependencies(dependencies))
         check_dependencies(self.dependencies, self.attributes, self.names)
-        self._set(ImputerSettings(joint, max_alternatives, fallback, method, least_donors))
-        self._shift, self._span = scaling_of(rows, self.names, scaling or {})
+        self._set(
+            ImputerSettings(
+                joint, max_alternatives, fallback, method, least_donors, tuple(categories)
+            )
+        )
+        apart = dict.fromkeys(self.settings.categories, (0.0, CATEGORY_SPAN))
+        self._shift, self._span = scaling_of(rows, self.names, {**(scaling or {}), **apart})
+        self._check_categories(rows)
         self._rows, most = rows, whole("max_combinations", max_combinations)
         scaled = (rows - self._shift) / self._span
         self._ordered = [tightest(self.dependencies, name) for name in self.attributes]
@@ -231,7 +245,8 @@ class Imputer:
             for t, order in enumerate(prepared_repository.by_worth(self.prepared, rows, rank)):
                 self._ordered[t] = [self._ordered[t][i] for i in order]
             self.prepared = self.prepared._replace(sets=self._sets())
-            calibration = prepared_repository.calibrated(self.prepared, rows, rank)
+            coded = [name in self.settings.categories for name in self.attributes]
+            calibration = prepared_repository.calibrated(self.prepared, rows, rank, coded)
             self.prepared = self.prepared._replace(**calibration)
 
     def impute(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Imputed:
@@ -253,6 +268,7 @@ class Imputer:
         # Allow for rounding: the distance is compared as a rounded quotient.
         span = self._span[self.prepared.column_of]
         beyond = spread / span > 2.0 * bound * (1.0 + 1e-12)
+        beyond[:, [name in self.settings.categories for name in self.attributes]] = False
         return Imputed(offsets, prob, points, chosen, reason, donors, spread, beyond, error, joint)
 
     def explain(self, imputed: Imputed, i: int) -> str:
@@ -273,6 +289,11 @@ class Imputer:
     def rows(self) -> int:
         """The number of rows of the repository."""
         return len(self._rows)
+
+    def column(self, name: str) -> Floats:
+        """Return a column of the repository, by row."""
+        found: Floats = self._rows[:, self.names.index(name)]
+        return found
 
     @property
     def scaling(self) -> dict[str, tuple[float, float]]:
@@ -350,6 +371,32 @@ class Imputer:
         self.settings, self.joint, self.fallback = settings, settings.joint, settings.fallback
         self.method, self.least_donors = settings.method, settings.least_donors or 1
         self.most = settings.max_alternatives or NO_LIMIT
+
+    def _check_categories(self, rows: Floats) -> None:
+        """Raise ValueError for categories to impute whose codes could be merged with others."""
+        imputed = [name for name in self.attributes if name in self.settings.categories]
+        if imputed and (self.joint or self.method == "plain"):
+            raise ValueError(
+                f'`attributes`: `{imputed[0]}` is of text, which needs method="calibrated" and '
+                f"joint=False; got method={self.method!r} and joint={self.joint}"
+            )
+        together = len(self.attributes)
+        most = min(self.most, MOST_NEAREST_PRODUCTS if together > 1 else MOST_UNASKED)
+        donors = self.settings.choice(len(rows)).least_donors
+        for name in imputed:
+            found = len(np.unique(rows[:, self.names.index(name)]))
+            if found > 1 and 2 * found >= donors:
+                raise ValueError(
+                    f"`attributes`: `{name}` has {found} different texts in the repository, and "
+                    f"with {donors} donors at most {(donors - 1) // 2} can be imputed: raise "
+                    "`least_donors`, or replace rare texts by one"
+                )
+            if max(found, CLOSE_DONORS) ** together > most:
+                raise ValueError(
+                    f"`attributes`: `{name}` of {found} texts and {together - 1} more attributes "
+                    f"may have more than the {most} alternatives of a row: impute it in a "
+                    "separate call, or raise `max_alternatives`"
+                )
 
     def _sets(self) -> DependencySets:
         """Return the ordered dependencies in the form that kernels take."""

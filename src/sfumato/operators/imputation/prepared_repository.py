@@ -187,11 +187,14 @@ def by_worth(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]
     return orders
 
 
-def calibrated(repository: Repository, rows: Floats, rank: Ints) -> dict[str, Any]:
+def calibrated(
+    repository: Repository, rows: Floats, rank: Ints, coded: Sequence[bool]
+) -> dict[str, Any]:
     """Choose the best number of narrowing dependencies (TOGETHER) and weighting (LEVEL_SHAPES),
     then fit curves and tails. Returns calibration fields of a `Repository`.
 
-    rows, rank : as for `HeldOut`    Cost: imputation of some thousand rows per attribute.
+    rows, rank : as for `HeldOut`    coded : whether attributes are codes of categories, which have
+        the shares of their donors    Cost: imputation of some thousand rows per attribute.
     """
     held_out, asked = HeldOut(repository, rows, rank), repository.sets.asks.sum(axis=1)
     groups = max(min(MOST_GROUPS, int(asked.max(initial=0))), 1)
@@ -207,7 +210,8 @@ def calibrated(repository: Repository, rows: Floats, rank: Ints) -> dict[str, An
         for lending["even"], lending["sharpness"] in LEVEL_SHAPES if line else LEVEL_SHAPES[:1]:
             trials.append(held_out.judged(t, HELD_OUT, **found))
         lending["even"], lending["sharpness"] = LEVEL_SHAPES[int(np.argmin(trials))]
-        _calibrate(held_out, t, int(asked[t]), found)
+        if not coded[t]:
+            _calibrate(held_out, t, int(asked[t]), found)
     return found
 
 

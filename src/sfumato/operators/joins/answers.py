@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.joins.match_probability import criterion, match_probabilities
 from sfumato.kernels.joins.matching_pairs import matching_pairs
+from sfumato.kernels.joins.partners import exclude_partners
 from sfumato.kernels.joins.tuple_store import lone_tuples
-from sfumato.kernels.laws.tuples import existences
+from sfumato.kernels.laws.tuples import existences, reaches_all
 from sfumato.limits import MAX_ALTERNATIVES
-from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.arrays import Floats, Ints, chosen
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 
@@ -96,6 +97,43 @@ class SampledTuples(Columns, flat=("prob", "points"), begins="offsets"):
     offsets: Ints
     prob: Floats
     points: Floats
+
+
+class Unmatched(NamedTuple):
+    """Tuples of one side without a partner, as answers.
+
+    number : int64[n]    probability : float64[n], Pr(the tuple exists and has no partner)
+    offsets : int64[n + 1], of the samples:    prob : float64[m], parts of the probability
+    """
+
+    number: Ints
+    probability: Floats
+    offsets: Ints
+    prob: Floats
+
+
+def alone_matches(
+    mine: SampledTuples,
+    others: SampledTuples,
+    pairs: tuple[Ints, Ints],
+    within: float,
+    probability: float,
+) -> Unmatched:
+    """Select the tuples of `mine` that are likely enough to have no partner; numbers are places.
+
+    pairs : places in `mine` and in `others` of possible partners, which are distinct for a tuple
+    """
+    about = criterion(mine.points.shape[1], within, probability)
+    both = SampledTuples.joined([mine, others])
+    existence = existences(both.offsets, both.prob)
+    tuples = lone_tuples(both.offsets, both.prob, both.points, existence, 0)
+    alone, first = np.ones(mine.prob.size), mine.offsets.size - 1
+    exclude_partners(tuples, pairs[0], pairs[1] + first, mine.offsets[pairs[0]], alone, about)
+    prob = mine.prob * alone
+    total = existences(mine.offsets, prob)
+    places = np.flatnonzero(reaches_all(total, probability))
+    offsets, at = chosen(mine.offsets, places)
+    return Unmatched(places, total[places], offsets, prob[at])
 
 
 def pair_matches(

@@ -396,17 +396,14 @@ class PairJoin(Operator):
         arriving = batch.slots[arrival]
         on_right = (batch.code[arrival] % streams > found["window"] % streams).astype(np.int64)
         one, other = tuples.number[arriving], tuples.number[held]
-        none = Answers.none()
-        offsets, pairs = (
-            matching_pairs(
+        if self.alternatives:
+            offsets, pairs = matching_pairs(
                 tuples, arriving, held, -on_right, total, inside, self.criterion, self.most_pairs
             )
-            if self.alternatives
-            else (
-                np.zeros(found.size + 1, np.int64),
-                (none.prob, none.left_sample, none.right_sample),
-            )
-        )
+        else:
+            none = Answers.none()
+            pairs = none.prob, none.left_sample, none.right_sample
+            offsets = np.zeros(found.size + 1, np.int64)
         return Answers(
             arrival,
             np.ones(arrival.size, np.int8),

@@ -9,6 +9,7 @@ LARGEST = 1e140  # larger absolute values are rejected: sums of their squares wo
 LISTED = (  # computed only from distributions, without moments of sums
     "quantile", "stddev", "var", "first", "last", "count_distinct",
 )  # fmt: skip
+TOTALLED = ("count", "sum", "avg", "min", "max")  # computed from totals if all rows are certain
 FUNCTIONS = ("count", "sum", "avg", "min", "max", *LISTED, "boundary_sum")
 
 

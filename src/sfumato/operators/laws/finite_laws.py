@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.kernels.laws import statistics
 from sfumato.kernels.laws.finite_law import all_bounded, all_moments, all_quantiles
@@ -130,6 +132,11 @@ class LawOptions:
             parts.append(self._of(some, (mean, stddev, existence)))
         return Measured.joined(parts) if parts else self.nothing()
 
+    def certain(self, values: Floats) -> Measured:
+        """Return results that are certain; NaN: undefined."""
+        undefined = np.isnan(values)
+        return self.measured((values, np.where(undefined, np.nan, 0.0), 1.0 - undefined), None)
+
     def nothing(self) -> Measured:
         """Return an empty set of results."""
         none = np.empty(0)
@@ -142,6 +149,16 @@ class LawOptions:
             return Measured(*moments, quantiles, laws.error)
         bounded = all_bounded(laws.places, laws.prob, laws.value, self.distribution)
         return Measured(*moments, quantiles, laws.error, *bounded)
+
+
+def plain_result(aggregate: Aggregate, total: Floats, count: npt.NDArray[Any]) -> Floats:
+    """Return an aggregate of certain values from their total and their number."""
+    if aggregate.function == "count":
+        return count.astype(np.float64)
+    if aggregate.function != "avg":
+        return total
+    with np.errstate(invalid="ignore"):
+        return total / count
 
 
 def _share(value: object) -> float:

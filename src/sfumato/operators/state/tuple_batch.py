@@ -88,6 +88,12 @@ def checked_alternatives(
     return offsets, prob, np.require(table.T[:attributes], np.float64, ["C", "W"])
 
 
+def check_certain(n: int, prob: Floats) -> None:
+    """Raise ValueError unless n tuples have one alternative each, of probability 1."""
+    if prob.size != n or (prob != 1.0).any():
+        raise ValueError("tuples of a certain window must each have one alternative, with `prob` 1")
+
+
 def check_held(offsets: Ints, prob: Floats, values: Floats) -> None:
     """Raise ValueError for restored tuples that no operator would have accepted."""
     if (np.diff(offsets) < 1).any():

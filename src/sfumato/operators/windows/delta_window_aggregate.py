@@ -1,7 +1,7 @@
 """Aggregates over attribute-delta windows of uncertain tuples, with one window per group."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -144,17 +144,19 @@ class DeltaWindowAggregate(Operator):
         """Return the held and arriving tuples, int64[2, n] window bounds, float64[r, 3, n]."""
         (front, arrived, held), tuples = self._group(code)
         fresh = np.arange(arrivals.size) + arrived
-        tuples = TupleBatch.joined([tuples, replace(arrivals, index=fresh)])
+        given = TupleBatch(arrivals.offsets, arrivals.prob, arrivals.values, fresh)
+        tuples = TupleBatch.joined([tuples, given]) if tuples.size else given
         lifted, uncertain = self._channels.lifted(tuples)
-        owner = np.repeat(np.arange(tuples.size), np.diff(tuples.offsets))
-        given = DeltaTuples(
-            tuples.offsets, tuples.prob, tuples.values, owner, lifted, np.ones(tuples.size)
-        )
+        owner = np.arange(tuples.size)
+        if tuples.prob.size != tuples.size:
+            owner = np.repeat(owner, np.diff(tuples.offsets))
+        rest = np.ones(tuples.size)
+        parts = DeltaTuples(tuples.offsets, tuples.prob, tuples.values, owner, lifted, rest)
         bounds = np.empty((2, enters.size), np.int64)
         answers = np.full((len(self.aggregates), 3, enters.size), np.nan)
         state = np.array([(0, front, held, -1)], STACK_MARKS)
         self.overflow += slide_delta(
-            given, state, enters, self._rule, self._measures, self._room(tuples.size, uncertain),
+            parts, state, enters, self._rule, self._measures, self._room(tuples.size, uncertain),
             bounds, answers,
         )  # fmt: skip
         head, middle, tail, _ = state[0].tolist()

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.laws.mergeable_moments import Sets
-from sfumato.kernels.windows import extents
+from sfumato.kernels.windows import extents, totals
 from sfumato.kernels.windows.extents import (
     CLOSING,
     GROUP,
@@ -25,7 +25,7 @@ from sfumato.kernels.windows.extents import (
     PooledTuples,
     ReleasedRows,
 )
-from sfumato.limits import check_extents
+from sfumato.limits import MOST_EMPTY, check_extents
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import (
     Floats,
@@ -35,17 +35,19 @@ from sfumato.operators.arrays import (
     longer,
     moved,
     offsets_of,
+    sorted_by,
     spans,
 )
-from sfumato.operators.laws.aggregate import Aggregate, Measured
-from sfumato.operators.laws.finite_laws import OF_VALUES, LawOptions
+from sfumato.operators.laws.aggregate import TOTALLED, Aggregate, Measured
+from sfumato.operators.laws.finite_laws import OF_VALUES, LawOptions, plain_result
 from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
-from sfumato.operators.laws.moment_channels import Channels
+from sfumato.operators.laws.moment_channels import EXTREMES, Channels
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import (
     GroupedBatch,
     TupleBatch,
+    check_certain,
     check_held,
     checked_alternatives,
     codes,
@@ -53,8 +55,8 @@ from sfumato.operators.state.tuple_batch import (
 
 MAX_TIME_US = 2**60  # event times lie within this, so that their sums fit in int64
 EXTENT_COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
-MOST_EMPTY = 1_000_000  # about 200 bytes each while they are built
 NO_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), SCOPE)
+NO_LATE_ROW = np.array((NONE, 0, 0, NONE, NONE), LATE_ROW)
 NO_GROUP = np.array((NONE, 0, NO_EXTENT, NO_EXTENT, NONE, NONE, 0), GROUP)
 SAVED = 4  # leading fields that are saved; the others are derived from the tuples
 WITHIN = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
@@ -98,10 +100,17 @@ class ExtentConfig:
     most_empty: int
     members: bool
     attributes: int
+    certain: bool
     options: LawOptions
 
     def __post_init__(self) -> None:
         check_extents(whole("length", self.length), whole("slide", self.slide))
+
+    @property
+    def plain(self) -> bool:
+        """Return whether extents need only the totals of their panes, and no tuples."""
+        plain = all(of.function in TOTALLED for of in self.aggregates) and not self.options.laws
+        return self.certain and plain and not self.members
 
 
 class ExtentAggregate(Operator):
@@ -113,6 +122,8 @@ class ExtentAggregate(Operator):
         its extents are counted as `skipped`
     members : also emit the extents' tuples, by number
     attributes : columns of `values` (None: the number that the aggregates need)
+    certain : every tuple exists with one value: for counts, sums, averages, minima and maxima only
+        the totals of panes are stored, and no tuples
     options : quantiles, distribution, seed, samples, see `LawOptions`
 
     Rows belong to a group (rows that are aggregated together) and a scope (rows that share
@@ -136,18 +147,21 @@ class ExtentAggregate(Operator):
     Distributions, if requested, are computed separately for each extent. A late row costs a merge
     in each extent that it enters. A call visits only groups of scopes with a complete extent.
     Memory: the tuples of one RANGE and one slide, and partials of about 200 bytes per pane, group
-    and attribute (10 KB with an average over uncertain existence).
+    and attribute (10 KB with an average over uncertain existence). If `certain`, panes only, of
+    about 100 bytes.
     Source: C, section 6; A, 8.1.
     """
 
-    kind, version = "extent_aggregate", 5
+    kind, version = "extent_aggregate", 6
     spread = ("options",)
     config: ExtentConfig
     state = {
         "scopes": Array(int, "scopes", SAVED, **WITHIN),
         "groups": Array(int, "groups", SAVED, **WITHIN),
         "held": Record(GroupedBatch),
-        "late_rows": Array(int, "late rows", len(LATE_ROW.names or ()), **WITHIN),
+        "panes": Array(int, "panes", 2, **WITHIN),  # group and number, late rows first
+        "totals": Array(float, "panes", None),
+        "late_rows": Array(int, "late rows", SAVED, **WITHIN),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
     }
@@ -162,19 +176,24 @@ class ExtentAggregate(Operator):
         most_empty: int = MOST_EMPTY,
         members: bool = False,
         attributes: int | None = None,
+        certain: bool = False,
         **options: Any,
     ) -> None:
         self.attributes = checked_aggregates(aggregates, attributes)
         self.aggregates, self.options = list(aggregates), LawOptions(**options)
         self.config = ExtentConfig(
-            length, slide, tuple(aggregates), empty, most_empty, members, self.attributes,
+            length, slide, tuple(aggregates), empty, most_empty, members, self.attributes, certain,
             self.options,
         )  # fmt: skip
+        self._plain = self.config.plain
+        self._fields = _fields_of(aggregates, self.attributes) if self._plain else []
+        self._signs = np.array([sign for sign, _ in self._fields])
+        self._totals = np.empty((0, totals.TOTALS_PER_PANE, len(self._fields)))
         self.length, self.slide, self.empty, self.members = length, slide, empty, members
         self._most = most_empty if empty else -1
         self._listing = members or any(self.options.law_wanted(of) for of in aggregates)
         self._ordered = any(of.function in OF_VALUES for of in aggregates)
-        self._channels = channels = Channels(self.aggregates)
+        self._channels = channels = Channels([] if self._plain else self.aggregates)
         self._measures = measures_of(channels)
         whole, part = divmod(length, slide)
         panes = (2, 2 * whole + 1, slide - part) if part else (1, whole, 0)
@@ -192,7 +211,9 @@ class ExtentAggregate(Operator):
         )
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
-        self.held: Any = None
+        self.held: Any = None  # saved tuples, panes and totals
+        self.panes: Any = None
+        self.totals: Any = None
         self.verdicts = np.empty(0, np.int8)  # of the rows of the last call of `process`
         self._nothing: Extents | None = None  # cached result without completed extents
 
@@ -218,11 +239,14 @@ class ExtentAggregate(Operator):
         offsets : int64[n + 1], prob : float64[m], values : float64[m, a], alternatives; NaN: none
         Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
-        self.held = None  # free the last snapshot's tuples
+        self.held = None  # free the last snapshot's tuples and totals
+        self.panes = self.totals = None
         rows, prob, table = released_rows(
             group, event_time, punctuation, late, offsets, prob, values, scope, self.attributes
         )
         n = rows.time.size
+        if self._plain:
+            check_certain(n, prob)
         self._scopes = with_codes(self._scopes, rows.scope, NO_SCOPE)
         self._groups = with_codes(self._groups, rows.group, NO_GROUP)
         index, closings = np.empty(n, np.int64), np.empty(2 * n, CLOSING)
@@ -283,13 +307,24 @@ class ExtentAggregate(Operator):
         that were omitted; held: tuples stored now."""
         counts = {name: int(n) for name, n in zip(EXTENT_COUNTERS, self.counts, strict=True)}
         pool = self._tuples.pool[0]
-        return {"rows": self.next, **counts, "held": int(pool["tuples"] - pool["dead"])}
+        held = int(pool["tuples"] - pool["dead"])
+        if self._plain:
+            held = int(self._totals[self._used, totals.OWN, 0].sum())
+        return {"rows": self.next, **counts, "held": held}
 
     @property
     def numbers(self) -> Ints:
         """Numbers of the rows whose tuples are stored, among all rows so far, ascending."""
         at = self._tuples.at[: self._tuples.pool[0]["tuples"]]
         return at["number"][at["alive"] > 0]
+
+    @property
+    def _used(self) -> Ints:
+        """Return the places of panes with totals: of late rows, then by group and number."""
+        panes = self._panes[: self._tuples.pool[0]["panes"]]
+        used = np.flatnonzero(panes["last"] != NONE)
+        apart = np.isin(used, self._late_rows["pane"])
+        return used[np.lexsort((panes["number"][used], panes["last"][used], ~apart))]
 
     def before_saving(self) -> None:
         self._compact()
@@ -300,36 +335,75 @@ class ExtentAggregate(Operator):
         self.held = GroupedBatch(offsets, tuples.prob[:m], tuples.values[:, :m], **marks)
         self.scopes = as_numbers(self._scopes)[:, :SAVED]
         self.groups = as_numbers(self._groups)[:, :SAVED]
-        self.late_rows = as_numbers(self._late_rows)
+        self.late_rows = as_numbers(self._late_rows)[:, :SAVED]
+        used = self._used if self._plain else np.empty(0, np.int64)
+        of = self._panes[used]
+        self.panes = np.stack([of["last"], of["number"]], axis=1)
+        self.totals = self._totals[used, totals.OWN]
+        if self._plain:
+            place = np.full(len(self._panes) + 1, NONE)  # NONE stays NONE
+            place[used] = np.arange(used.size)
+            self.late_rows = self.late_rows.copy()
+            self.late_rows[:, SAVED - 1] = place[self.late_rows[:, SAVED - 1]]
 
     def after_loading(self) -> None:
         self._scopes = np.full(len(self.scopes), NO_SCOPE)
         self._groups = groups = np.full(len(self.groups), NO_GROUP)
         as_numbers(self._scopes)[:, :SAVED] = self.scopes
         as_numbers(groups)[:, :SAVED] = self.groups
-        held, late_rows = self.held, self.late_rows.view(LATE_ROW)[:, 0]
+        held, late_rows = self.held, np.full(len(self.late_rows), NO_LATE_ROW)
+        as_numbers(late_rows)[:, :SAVED] = self.late_rows
         _check_codes(held.group, held.number, held.time)
         check_held(held.offsets, held.prob, held.values)
         if (groups["scope"] >= len(self._scopes)).any() or (groups["arrived"] < 0).any():
             raise ValueError("groups must be of known scopes, and count from 0")
-        used = np.append(held.group, late_rows["group"])
+        if held.size if self._plain else len(self.panes):
+            raise ValueError("there must be either tuples or totals, as its configuration says")
+        held_group = self.panes[:, 0] if self._plain else held.group
+        used = np.append(held_group, late_rows["group"])
         known = not used.size or 0 <= used.min() <= used.max() < len(groups)
         if not known or (groups["scope"][used] < 0).any():
             raise ValueError("tuples and late rows must be of known groups and scopes")
         joined = late_rows[late_rows["tuple"] != NONE]
         first, last, of = (joined[name] for name in ("first", "last", "tuple"))
-        if of.size != np.unique(of).size or (of < 0).any() or (of >= held.size).any():
+        if of.size != np.unique(of).size or (of < 0).any() or (of >= held_group.size).any():
             raise ValueError("each late tuple must be stored, once")
         if (
-            (held.group[of] != joined["group"]).any()
+            (held_group[of] != joined["group"]).any()
             or (first > last).any()
             or (last - first > self.length // self.slide + 1).any()
         ):
             raise ValueError("late tuples must be in extents that contain them")
         extents.list_groups(self._scopes, groups, used)
+        if self._plain:
+            self._restore_panes(late_rows)
+            return
         none = np.empty(0, np.int64)
         rows = ReleasedRows(held.group, none, held.time, held.offsets, none, none)
         self._store(rows, held.index, held.number, late_rows, held.prob, held.values)
+
+    def _restore_panes(self, late_rows: Records) -> None:
+        """Rebuild the panes from their groups, numbers and totals."""
+        group, number = self.panes.T
+        n, apart = group.size, np.zeros(group.size, bool)
+        apart[late_rows["tuple"][late_rows["tuple"] != NONE]] = True
+        follows = (group[1:] == group[:-1]) & ~apart[1:] & ~apart[:-1]
+        fine = self.totals.shape == (n, len(self._fields)) and (self.totals[:, 0] >= 1.0).all()
+        if not fine or (np.diff(apart.astype(int)) > 0).any() or (
+            (number[1:] <= number[:-1]) & follows
+        ).any():  # fmt: skip
+            raise ValueError("panes must be in order, each with totals of a row")
+        previous = np.where(np.append(False, follows), np.arange(n) - 1, NONE)
+        self._panes = np.zeros(n, PANE)
+        for name, values in {"number": number, "previous": previous, "last": group}.items():
+            self._panes[name] = values
+        self._panes["first"] = NONE
+        self._groups["pane"][group[~apart]] = np.flatnonzero(~apart)
+        late_rows["pane"] = late_rows["tuple"]
+        self._late_rows = late_rows
+        self._tuples.pool["panes"] = n
+        self._totals = np.empty((n, totals.TOTALS_PER_PANE, len(self._fields)))
+        self._totals[:, totals.OWN] = self.totals
 
     def _store(
         self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
@@ -337,21 +411,33 @@ class ExtentAggregate(Operator):
     ) -> None:  # fmt: skip
         """Store the rows with an index; late_rows : their late rows, tuples by place among them."""
         n, channels = int(np.count_nonzero(index != NONE)), self._channels
-        if n:
+        if n and not self._plain:
             self._make_room(n, prob.size)
         begin, joined = int(self._tuples.pool[0]["tuples"]), late_rows["tuple"] != NONE
         late, to = np.zeros(n, bool), np.empty(index.size, np.int64)
         late[late_rows["tuple"][joined]] = True
+        if n and self._plain:
+            self._panes = extents.place(
+                rows, index, late, self._grid, self._groups, self._panes, self._tuples.pool, to
+            )
+            if len(self._panes) > len(self._totals):
+                self._totals = longer(self._totals, len(self._panes))
+            attributes = np.array([attribute for _, attribute in self._fields])
+            totals.add_rows(to, values, attributes, self._signs, self._panes, self._totals)
+        elif n:
+            self._panes = extents.store(
+                rows, index, numbers, late, prob, values, self._grid, self._groups, self._panes,
+                self._tuples, to,
+            )  # fmt: skip
         if late_rows.size:
+            late_rows["pane"][joined] = to[index != NONE][late_rows["tuple"][joined]]
             late_rows["tuple"][joined] += begin
+            if self._plain:
+                late_rows["tuple"] = late_rows["pane"]
             late_rows = np.concatenate([self._late_rows, late_rows])
             self._late_rows = late_rows[np.argsort(late_rows["group"], kind="stable")]
-        if not n:
+        if not n or self._plain:
             return
-        self._panes = extents.store(
-            rows, index, numbers, late, prob, values, self._grid, self._groups, self._panes,
-            self._tuples, to,
-        )  # fmt: skip
         lifted, uncertain = channels.lifted(TupleBatch(rows.offsets, prob, values, index))
         own, prefix, top = self._partials
         have, panes = len(own.sums), int(self._tuples.pool[0]["panes"])
@@ -411,37 +497,53 @@ class ExtentAggregate(Operator):
         """Return the extents of some closings, and drop data that no further extent needs."""
         if not closings.size and self._nothing is not None:
             return self._nothing
-        closings = closings[np.argsort(closings["scope"], kind="stable")]
+        closings = _taken(closings, np.argsort(closings["scope"], kind="stable"))
         found, answers, members, skipped = extents.complete(
             closings, self._scopes, self._groups, self._late_rows, self._panes, self._tuples,
-            self._partials, self._grid, self._measures, self._most, self._listing,
+            self._partials, self._totals, self._signs, self._grid, self._measures, self._most,
+            self._listing,
         )  # fmt: skip
         self.counts[-1] += skipped
         m = found.size
-        turn = np.zeros(m) if at_once else closings["turn"][found["closing"]]
-        order = np.lexsort((found["group"], found["number"], turn))
-        moments = answers.reshape(m, len(self.aggregates), 3).transpose(1, 2, 0)
-        results = LawfulResults(self.aggregates, self.options, moments)
+        turn = np.zeros(m, np.int64) if at_once else closings["turn"][found["closing"]]
+        order = sorted_by([turn, found["number"], found["group"]])
         ends = offsets_of(found["held"])
-        if results.lawful:
-            for x in range(m):
-                results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
+        if self._plain:
+            measured = self._plain_results(answers.reshape(m, len(self._fields))[order])
+        else:
+            moments = answers.reshape(m, len(self.aggregates), 3).transpose(1, 2, 0)
+            results = LawfulResults(self.aggregates, self.options, moments)
+            if results.lawful:
+                for x in range(m):
+                    results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
+            measured = results.measured(order)
         listed: tuple[Ints | None, Ints | None] = (None, None)
         if self.members:
             offsets, which = chosen(ends, order)
             listed = (offsets, self._tuples.at["number"][members[which]])
         if self._late_rows.size:
             self._late_rows = self._late_rows[self._late_rows["group"] != NONE]
-        found = found[order]
+        found = _taken(found, order)
         end = found["number"] * self.slide
         complete = Extents(
             end - self.length, end, found["group"].copy(), found["held"].copy(),
-            closings["at"][found["closing"]], found["late"].copy(), results.measured(order),
+            closings["at"][found["closing"]], found["late"].copy(), measured,
             *listed,
         )  # fmt: skip
         if not closings.size:
             self._nothing = complete
         return complete
+
+    def _plain_results(self, found: Floats) -> list[Measured]:
+        """Return the results of extents from their totals, float64[m, fields]."""
+        of = {field: found[:, i] for i, field in enumerate(self._fields)}
+        results = []
+        for aggregate in self.aggregates:
+            a = self.attributes if aggregate.attribute is None else aggregate.attribute
+            count = of.get((0.0, -1 - a), found[:, 0])
+            total = of.get((EXTREMES.get(aggregate.function, 0.0), a), count)
+            results.append(self.options.certain(plain_result(aggregate, total, count)))
+        return results
 
     def _tuples_at(self, places: Ints) -> TupleBatch:
         """Return the tuples at some places, ordered by time if an aggregate requires it."""
@@ -479,6 +581,19 @@ def released_rows(
     return ReleasedRows(group, scope, time, offsets, forced, np.asarray(flags, bool)), prob, table
 
 
+def _fields_of(aggregates: Sequence[Aggregate], attributes: int) -> list[tuple[float, int]]:
+    """Return the signs and attributes of a pane's totals, see `add_rows`; first the tuples."""
+    fields = [(0.0, -1 - attributes)]
+    for of in aggregates:
+        if of.attribute is None:
+            continue
+        if of.function in ("count", "avg"):
+            fields.append((0.0, -1 - of.attribute))
+        if of.function != "count":
+            fields.append((EXTREMES.get(of.function, 0.0), of.attribute))
+    return list(dict.fromkeys(fields))
+
+
 def _check_codes(group: Ints, scope: Ints, time: Ints) -> None:
     if group.size and min(int(group.min()), int(scope.min())) < 0:
         raise ValueError("`group` and `scope` must be codes 0, 1, 2, ...; got a negative one")
@@ -504,6 +619,11 @@ def with_codes(records: Records, used: Ints, fill: Records) -> Records:
     """Return the records with room for all codes used, and some more."""
     many = int(used.max(initial=-1)) + 1
     return longer(records, many + many // 4, fill) if many > len(records) else records
+
+
+def _taken(records: Records, places: Ints) -> Records:
+    """Return records of int64 fields at some places; faster than indexing of records."""
+    return as_numbers(records).take(places, axis=0).view(records.dtype)[:, 0]
 
 
 def as_numbers(records: Records) -> Ints:

@@ -130,7 +130,8 @@ def sorted_rows(
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), each)
     *columns, tie, place = _sorts(most)
     rows = rows.repartitionById(partitions, BUCKET)
-    rows = rows.sortWithinPartitions(*together, *columns, SIDE_COLUMN, tie, place)
+    side = F.desc(SIDE_COLUMN) if config.first_side else F.asc(SIDE_COLUMN)
+    rows = rows.sortWithinPartitions(*together, *columns, side, tie, place)
     return rows.select(
         BUCKET, SIDE_COLUMN, *dict.fromkeys(name for of in sides for name in of.kinds)
     )

@@ -33,12 +33,11 @@ from sfumato.operators.arrays import offsets_of
 from sfumato.spark.model.columns import computed, named, quoted, table_of, unquoted
 from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.tables.reading.expressions import ColumnRef, Expression, kind_alike, parse_expression
-from sfumato.tables.reading.extents import spread_over_extents
+from sfumato.tables.reading.extents import spread_over_extents, tumbling
 from sfumato.tables.reading.frame import Computation, Expressions, Frame
 from sfumato.tables.reading.rows import Cells, Computed, Values
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import EXACT_DIGITS, Kind
-from sfumato.tables.windows.window_query import tumbling
 from sfumato.windows import Range
 
 NAME_WORD = re.compile(r"\w+")

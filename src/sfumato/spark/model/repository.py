@@ -14,14 +14,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sfumato.operators.imputation.imputer import Imputer
 from sfumato.spark.model.columns import column
 from sfumato.spark.model.declared_frame import maybe_in_thread
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.tables.imputation.discovery_query import warn_of_gaps, with_values
-from sfumato.tables.imputation.table_imputation import (
+from sfumato.tables.imputation.repositories import (
     ImputationSettings,
-    shared_imputer,
+    RepositoryImputer,
+    cached_imputer,
     warn_of_few_rows,
 )
 from sfumato.tables.reading.frame import Frame
@@ -49,14 +49,20 @@ def prepared(
     rows: Callable[[], pa.Table],
 ) -> PreparedRepository:
     if _WITHOUT_DATA.get():
-        frame().require_numbers("repository", settings.names)
-        two_rows = pa.table({name: [0.0, 1.0] for name in settings.names})
+        past = frame()
+        named = zip(settings.names, past.resolved("repository", list(settings.names)), strict=True)
+        texts = {name for name, of in named if past.kind(of) == "text"}
+        two_rows = pa.table(
+            {name: ["", ""] if name in texts else [0.0, 1.0] for name in settings.names}
+            | ({settings.order: [0.0, 1.0]} if settings.order else {})
+            | {name: [0.0, 0.0] for name in settings.key}
+        )
         return PreparedRepository(settings, settings.make(two_rows).to_bytes(), None, None)
     path = path_of(repository)
     version = None if path is None else version_of(path)  # before reading: a repeated read is safe
     if known is None or known.version != version:
         imputer = settings.make(rows())
-        warn_of_few_rows(imputer)
+        warn_of_few_rows(imputer.shared)
         known = PreparedRepository(settings, imputer.to_bytes(), path, version)
     return known
 
@@ -73,12 +79,12 @@ class PreparedRepository:
     path: str | None
     version: str | None
 
-    def imputer(self) -> Imputer:
-        """Return the imputer of the prepared data, created once per process."""
-        return shared_imputer(self.data)
+    def imputer(self) -> RepositoryImputer:
+        """Return the imputers of the prepared data, created once per process."""
+        return cached_imputer(self.data, RepositoryImputer)
 
-    def newest(self) -> Imputer:
-        """Return the imputer of the path's current data; without a path, of the prepared data."""
+    def newest(self) -> RepositoryImputer:
+        """Return the imputers of the path's current data; without a path, of the prepared data."""
         if self.path is None:
             return self.imputer()
         version = version_of(self.path)
@@ -88,13 +94,20 @@ class PreparedRepository:
         if version is None:
             return self.imputer() if held is None else held[1]
         if held is None or held[0] != version:
-            held = version, self.settings.make(read_parquet(self.path, self.settings.names))
+            held = version, self.settings.of_values(self._rows(self.path))
             _NEWEST.clear()
             _NEWEST[self.path, self.settings] = held
         return held[1]
 
+    def _rows(self, path: str) -> pa.Table:
+        """Return the repository at a path, read without Spark."""
+        from pyarrow import dataset
 
-_NEWEST: dict[tuple[str, ImputationSettings], tuple[str, Imputer]] = {}
+        wanted = [*self.settings.names, *self.settings.key]
+        return dataset.dataset(path, format="parquet").to_table(wanted)
+
+
+_NEWEST: dict[tuple[str, ImputationSettings], tuple[str, RepositoryImputer]] = {}
 
 
 def require_static(repository: Any) -> None:
@@ -121,10 +134,15 @@ def read(repository: str | Path, spark: SparkSession) -> DataFrame:
     return df
 
 
-def arrow_of(df: DataFrame, wanted: Sequence[str]) -> pa.Table:
-    """Collect columns as doubles. Raises for missing columns and columns that are not numeric."""
-    SparkFrame(df).require_numbers("repository", wanted)
-    return df.select(*(column(name).cast("double").alias(name) for name in wanted)).toArrow()
+def arrow_of(df: DataFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> pa.Table:
+    """Collect columns as doubles or text, and the key's as they are. Raises for missing ones."""
+    frame = SparkFrame(df)
+    cells = [
+        column(name) if frame.kind(name) == "text" else column(name).cast("double")
+        for name in frame.resolved("repository", list(wanted))
+    ]
+    named = [cell.alias(name) for cell, name in zip(cells, wanted, strict=True)]
+    return df.select(*named, *(column(name).alias(name) for name in key)).toArrow()
 
 
 def complete_rows(
@@ -174,10 +192,3 @@ def version_of(path: str) -> str | None:
     except (OSError, ValueError):  # on another machine, or a file system unknown to Arrow
         return None
     return repr([(f.path, f.size, f.mtime_ns) for f in files]) if files else None
-
-
-def read_parquet(path: str, wanted: Sequence[str]) -> pa.Table:
-    """Return columns of Parquet data, read without Spark."""
-    from pyarrow import dataset
-
-    return dataset.dataset(path, format="parquet").to_table(list(wanted))

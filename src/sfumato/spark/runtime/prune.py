@@ -1,6 +1,6 @@
 """`prune` and `fuse` over Spark frames: functions from alternatives to alternatives."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -11,6 +11,7 @@ from pyspark.sql.types import ArrayType, StructType
 from sfumato.spark.model.alternatives import existence, once, sum_over
 from sfumato.spark.model.columns import column, named
 from sfumato.spark.model.frame import SparkFrame
+from sfumato.tables.reading.frame import FILTERED
 from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, common_attributes
 
 
@@ -42,19 +43,28 @@ def pruned(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> Dat
 
     both = F.when(existence(column).isNotNull(), once(places, parted))
     return _with_both(
-        frame, both, lambda of: (F.coalesce(of["kept"], column), of["lost"].alias(PRUNED))
+        frame,
+        both,
+        lambda of: (F.coalesce(of["kept"], column), of["lost"].alias(PRUNED)),
+        {FILTERED: "true"},
     )
 
 
 def _with_both(
-    frame: SparkFrame, both: Column, of: Callable[[Column], tuple[Column, Column]]
+    frame: SparkFrame,
+    both: Column,
+    of: Callable[[Column], tuple[Column, Column]],
+    marks: Mapping[str, str],
 ) -> DataFrame:
-    """Return the frame with new alternatives and a column more, both taken from one struct."""
+    """Return the frame with new alternatives and a column more, both taken from one struct.
+
+    marks : metadata added to alternatives that are replaced
+    """
     name = frame.free_name("__both")
     made, added = of(F.col(name))
     columns = [column(n) for n in frame.columns]
     if frame.uncertain:
-        metadata = frame.metadata(ALTERNATIVES)
+        metadata = {**frame.metadata(ALTERNATIVES), **marks}
         columns[frame.columns.index(ALTERNATIVES)] = named(made, ALTERNATIVES, metadata)
     else:
         columns.append(made.alias(ALTERNATIVES))
@@ -115,4 +125,4 @@ def fused(frame: SparkFrame, measurements: Sequence[str]) -> DataFrame:
         return once(total, scaled)
 
     both = F.when(~wrong & F.coalesce(*columns).isNotNull(), once(common, normalised))
-    return _with_both(frame, both, lambda of: (of["found"], of["conflict"].alias(CONFLICT)))
+    return _with_both(frame, both, lambda of: (of["found"], of["conflict"].alias(CONFLICT)), {})

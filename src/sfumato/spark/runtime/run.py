@@ -76,9 +76,10 @@ def run_operator(job: Job) -> DataFrame:
     answers = answers_of(job.outputs)
     metrics, order = metrics_name(job.metrics, job.name), job.order
     spark = frame_of(job.inputs[0]).df.sparkSession
+    config = job.config.typed(lambda: arrow_schema(answers, spark))
     outputs = job.outputs if order is not None else []
     places = {of.name: _place(of, answers, spark) for of in outputs}
-    how = FrameLineage(job.inputs, job.config, metrics, job.idle_timeout, places, order, job.late)
+    how = FrameLineage(job.inputs, config, metrics, job.idle_timeout, places, order, job.late)
     plan = ChainPlan(how)
     buckets = bucket_count(spark)
     sides = raw_rows(plan.selections(), buckets)
@@ -172,7 +173,9 @@ def answers_of(outputs: Sequence[Output]) -> StructType:
         if len(output.source) == 1:
             columns[first] = kind
         else:
-            columns.setdefault(first, StructType()).add(output.source[1], kind)
+            struct = columns.setdefault(first, StructType())
+            if output.source[1] not in struct.names:  # a field of a struct that is a result, too
+                struct.add(output.source[1], kind)
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 

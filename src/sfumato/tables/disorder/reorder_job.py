@@ -15,6 +15,7 @@ from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
     DUPLICATE,
+    EARLY,
     MARKS,
     ORDERED,
     REMEMBERED,
@@ -41,6 +42,7 @@ def reorder_job(
     idle_timeout: str | timedelta | None,
     forget_after: str | timedelta | float | None,
     name: str | None,
+    early: bool = False,
 ) -> Job:
     """Return the job of `reorder`. Raises ValueError or TypeError for invalid arguments.
 
@@ -56,7 +58,11 @@ def reorder_job(
             f"the {frame.noun} has a column `{frame.duplicates}` of an earlier reorder with "
             f"`unique`: leave the duplicates out and drop the column, before {frame.prefix}reorder"
         )
-    for added in (*MARKS, *([DUPLICATE] if ids else [])):
+    if not isinstance(early, bool):
+        raise TypeError(f"`early` must be True or False; got {early!r}")
+    if early and forget_after is not None:
+        raise ValueError("`early` and `forget_after` exclude each other: leave one of them out")
+    for added in (*MARKS, *([DUPLICATE] if ids else []), *([EARLY] if early else [])):
         found = frame.same_as(added)
         if found is not None and not (again and found == added):
             as_added = "" if found == added else f", the same name as `{added}`"
@@ -77,6 +83,7 @@ def reorder_job(
         unique=len(ids),
         expected_sources=expected_sources,
         idle_timeout=milliseconds_of(idle_timeout),
+        early=early,
         keys=len(keys),
         forget_after=forget_after_of(frame, arrived, keys, forget_after),
     )
@@ -96,6 +103,9 @@ def reorder_job(
         remembered = {REMEMBERED: str(config.forget_after or 0.0)}
         about = with_roles({ADDED_COLUMN: "true", **remembered}, [DUPLICATE])
         outputs.append(Output(DUPLICATE, (DUPLICATE,), TRUTH, about, default=False))
+    if early:
+        about = with_roles({ADDED_COLUMN: "true"}, [EARLY])
+        outputs.append(Output(EARLY, (EARLY,), TRUTH, about, default=False))
     return Job(
         "reorder",
         "reorder",

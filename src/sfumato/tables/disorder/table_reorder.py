@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from sfumato.tables.arrow import UNKNOWN, as_numbers, as_times, taken
 from sfumato.tables.disorder.seen_ids import SeenIds
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
+from sfumato.tables.reading.frame import EARLY
 from sfumato.tables.row_store import RowStore
 
 EVENT = "event"
@@ -37,6 +38,7 @@ class ReorderTableConfig(TableConfig):
 
     control : of each controller    sources, unique : the numbers of columns source0.., id0..
     expected_sources : as for `Reorder`    idle_timeout : milliseconds, or None
+    early : whether rows are also emitted on their arrival
     """
 
     control: DisorderControl
@@ -44,8 +46,9 @@ class ReorderTableConfig(TableConfig):
     unique: int = 0
     expected_sources: int | None = None
     idle_timeout: int | None = None
+    early: bool = field(default=False, metadata={"fingerprint": "added"})
 
-    kind, version = "reorder table", 8
+    kind, version = "reorder table", 9
     counters = (
         "rows", "late", "stale", "after_idle", "invalid", "future", "held", "forced",
         "out_of_order", "duplicates",
@@ -162,7 +165,19 @@ class TableReorder(TableOperator):
             self.index.forget(over)
             self.ids.forget(over)
             out = out.take(np.argsort(turn[out.key], kind="stable"))
-        return self._emit(out, rows.select([ROW, EVENT]), staying, duplicates)
+        fresh_rows = rows.select([ROW, EVENT])
+        shown = self._shown(fresh_rows, first, duplicates) if self.config.early else []
+        return shown + self._emit(out, fresh_rows, staying, duplicates)
+
+    def _shown(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
+        """Return rows as they are shown on their arrival: flagged late, as they are in no order."""
+        before = self.operator.before
+        if duplicates.size:
+            fresh = np.ones(rows.num_rows, bool)
+            fresh[duplicates - first] = False
+            rows, before = rows.filter(pa.array(fresh)), before[fresh]
+        late = np.ones(rows.num_rows, bool)
+        return [_marked(rows, late, before, ~late, early=True)]
 
     def _emit(
         self,
@@ -250,8 +265,13 @@ class TableReorder(TableOperator):
 
 
 def _marked(
-    rows: pa.Table, late: np.ndarray, punctuation: np.ndarray, duplicate: np.ndarray
+    rows: pa.Table,
+    late: np.ndarray,
+    punctuation: np.ndarray,
+    duplicate: np.ndarray,
+    early: bool = False,
 ) -> pa.Table:
     times = as_times(punctuation, rows.schema.field(EVENT).type)
     marks = {"late": pa.array(late), "punctuation": times, "duplicate": pa.array(duplicate)}
+    marks[EARLY] = pa.array(np.full(rows.num_rows, early))
     return pa.table({ROW: rows.column(ROW), **marks})

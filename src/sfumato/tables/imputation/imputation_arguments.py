@@ -9,11 +9,15 @@ from sfumato.limits import MAX_ALTERNATIVES, check_alternatives
 from sfumato.operators.arguments import one_of, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.imputer import FALLBACKS, IMPUTATION_METHODS
-from sfumato.tables.imputation.table_imputation import ImputationSettings
+from sfumato.operators.imputation.stream_imputer import MOST_CHANGING
+from sfumato.tables.imputation.repositories import ImputationSettings
+from sfumato.tables.imputation.table_earlier_values import require_ages
 from sfumato.tables.reading.frame import Frame, names
 from sfumato.tables.reading.tuples import ALTERNATIVES
 
-IMPUTED_BY, FAR_DONORS, FEW_ROWS = "imputed_by", "far_donors", "few_rows"
+IMPUTED_BY = "imputed_by"
+KEY_KINDS = ("text", "whole", "date", "truth")
+LEAST_ROWS = 200  # 199 rows support a range of probability 99%
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +28,7 @@ class ImputationArguments(ABC):
     function: ClassVar = "sf.impute"
 
     repository: Any
-    dependencies: str | Dependency | Sequence[Dependency | str]
+    dependencies: str | Dependency | Sequence[Dependency | str] | None
     attributes: str | Sequence[str]
     joint: bool = False
     max_alternatives: int | None = None
@@ -32,6 +36,9 @@ class ImputationArguments(ABC):
     scaling: Mapping[str, tuple[float, float]] | None = None
     method: str = "calibrated"
     least_donors: int | None = None
+    key: str | Sequence[str] | None = None
+    least_rows: int = LEAST_ROWS
+    order: str | None = None
 
     def __post_init__(self) -> None:
         attributes = tuple(names("attributes", self.attributes))
@@ -46,12 +53,20 @@ class ImputationArguments(ABC):
         one_of("method", self.method, IMPUTATION_METHODS)
         if self.least_donors is not None:
             whole("least_donors", self.least_donors)
-        dependencies = tuple(as_dependencies(self.dependencies))
+        whole("least_rows", self.least_rows)
+        object.__setattr__(self, "key", tuple(names("key", self.key)))
+        if self.order is not None:
+            object.__setattr__(self, "attributes", attributes)
+            self._check_order()
+            object.__setattr__(self, "dependencies", ())
+            return
+        dependencies = tuple(as_dependencies(self.dependencies or ()))
         if not dependencies:
             raise ValueError(
                 "`dependencies` must hold at least one, like 'humidity -> temperature : 0.05 -> "
                 "0.1'; got none: every value would be drawn from all of the repository. "
-                "sf.discover_dependencies finds some, or says what came nearest"
+                "sf.discover_dependencies finds some, or says what came nearest; with an `order`, "
+                "the changes of the past determine the values"
             )
         # Dependencies found by `discover_dependencies` for other attributes are ignored.
         asked = tuple(d for d in dependencies if d.dependent in attributes)
@@ -65,6 +80,31 @@ class ImputationArguments(ABC):
                 )
         object.__setattr__(self, "attributes", attributes)
         object.__setattr__(self, "dependencies", dependencies)
+
+    def _check_order(self) -> None:
+        """Raise ValueError or TypeError for arguments that have no meaning with `order`."""
+        if not isinstance(self.order, str):
+            raise TypeError(f"`order` must be the name of one column; got {self.order!r}")
+        if self.order in (*self.attributes, *(self.key or ())):
+            raise ValueError(
+                f"`order` must be another column than the attributes and the key; got "
+                f"{self.order!r}"
+            )
+        given = {
+            "dependencies": bool(self.dependencies),
+            "scaling": bool(self.scaling),
+            "method": self.method != "calibrated",
+        }
+        for name in (name for name, is_given in given.items() if is_given):
+            raise ValueError(
+                f"`{name}` has no meaning with `order`, with which the changes of the past "
+                f"determine the values; got {getattr(self, name)!r}: leave out one of the two"
+            )
+        if len(self.attributes) > MOST_CHANGING:
+            raise ValueError(
+                f"`attributes` must be at most {MOST_CHANGING} with `order`; got "
+                f"{len(self.attributes)}: impute them in several calls"
+            )
 
     @classmethod
     def of(cls, given: Any) -> Self:
@@ -98,14 +138,49 @@ class ImputationArguments(ABC):
         frame.require_free([ALTERNATIVES, IMPUTED_BY])
         frame.require_tuples()
         names, wanted = self.settings.names, self.settings.attributes
-        frame.require_numbers("attributes", wanted)
-        frame.require_numbers("dependencies", names[len(wanted) :])
+        if self.order is None:
+            require_numbers_or_texts(frame, "attributes", wanted)
+            require_numbers_or_texts(frame, "dependencies", names[len(wanted) :])
+        else:
+            frame.require_numbers("attributes", wanted)
+            require_ages(frame, frame.one("order", self.order))
+        require_keys(frame, "key", self.settings.key)
 
     @property
     def settings(self) -> ImputationSettings:
         """Return the arguments without the repository."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "repository"}
-        determinants = {name for d in as_dependencies(self.dependencies) for name in d.names}
+        determinants = {name for d in as_dependencies(self.dependencies or ()) for name in d.names}
         scaling = ((n, float(a), float(b)) for n, (a, b) in (self.scaling or {}).items())
         names = (*self.attributes, *sorted(determinants.difference(self.attributes)))
-        return ImputationSettings(**{**given, "names": names, "scaling": tuple(scaling)})
+        given |= {"names": names, "scaling": tuple(scaling), "order": self.order or ""}
+        return ImputationSettings(**given)
+
+
+def require_numbers_or_texts(frame: Frame, argument: str, columns: Sequence[str]) -> None:
+    """Raise ValueError for missing columns, TypeError for columns of neither numbers nor text."""
+    texts = [name for name in frame.resolved(argument, list(columns)) if frame.kind(name) == "text"]
+    frame.keys(argument, texts)  # refuses texts with a collation
+    frame.require_numbers(argument, [name for name in columns if name not in texts])
+
+
+def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> None:
+    """Raise TypeError for columns that are text in one of two frames only, unless all NULL."""
+    for name in columns:
+        given, known = (of.resolved("repository", name)[0] for of in (frame, past))
+        untyped = frame.shown(given) in ("null", "void")
+        if not untyped and (frame.kind(given) == "text") != (past.kind(known) == "text"):
+            raise TypeError(
+                f"`repository`: `{name}` is {past.shown(known)}, and in the {frame.noun} it is "
+                f"{frame.shown(given)}: cast one of the two"
+            )
+
+
+def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
+    """Raise TypeError or ValueError for columns that do not name keys of a repository."""
+    for name in frame.keys(argument, key):
+        if frame.kind(name) not in KEY_KINDS:
+            raise TypeError(
+                f"`{argument}`: a key of a repository must be text, a whole number, a date or a "
+                f"truth value; `{name}` is {frame.shown(name)}: cast it before"
+            )

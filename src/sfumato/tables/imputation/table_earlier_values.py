@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +72,7 @@ class TableEarlierValues(ReleasedOperator):
     """
 
     config: EarlierValuesTableConfig
+    operator: Any
     state = {"operator": Part()}
 
     def __init__(self, config: EarlierValuesTableConfig) -> None:
@@ -120,15 +122,34 @@ def earlier_values_job(
     if not wanted:
         raise ValueError("`attributes` must name at least one column of numbers; got none")
     frame.require_numbers("attributes", wanted)
-    order, keys = frame.one("order", order), frame.keys("key", key)
-    if not frame.is_time(order) and frame.kind(order) not in NUMBER_KINDS:
-        raise TypeError(
-            f"`order` must be a timestamp or a number; `{order}` is {frame.shown(order)}"
-        )
     added: dict[str, str] = {}
     for i, attribute in enumerate(wanted):
         added |= {f"earlier{i}": f"earlier_{attribute}", f"age{i}": f"age_{attribute}"}
     frame.require_free([*added.values()])
+    reading, settings = released_values(frame, wanted, order, key, forget_after)
+    config = EarlierValuesTableConfig(**settings)
+    outputs = passed(frame, frame.columns, ROW)
+    outputs += [
+        Output(title, (fixed,), NUMBER, {ADDED_COLUMN: "true"}) for fixed, title in added.items()
+    ]
+    given = [Input(frame, reading, {"attributes": wanted})]
+    by = [*reading.order]
+    return Job("earlier_values", "earlier_values", name, given, config, outputs, order=by)
+
+
+def released_values(
+    frame: Frame,
+    wanted: Sequence[str],
+    order: str,
+    key: str | Sequence[str] | None,
+    forget_after: str | timedelta | float | None,
+) -> tuple[Reading, dict[str, Any]]:
+    """Return the reading of attributes in an order, and the settings of an operator over them.
+
+    Raises ValueError or TypeError for invalid arguments.
+    """
+    order, keys = frame.one("order", order), frame.keys("key", key)
+    require_ages(frame, order)
     frame.require_late()
     frame.require_described()
     frame.require_event_time("order", [order])
@@ -138,21 +159,23 @@ def earlier_values_job(
     if frame.marks_late([order]):
         scope = scope_of(keys, frame.says("punctuation") or [], "values cannot be known")
         values += [*marks_of(MARKS), (ARRIVAL, Column(_arrival(frame)))]
-    config = EarlierValuesTableConfig(
-        attributes=len(wanted),
-        keys=len(keys),
-        scope=scope,
-        by_source=scope is not None and frame.by_source,
-        forget_after=forget_after_of(frame, order, keys, forget_after),
-    )
+    settings = {
+        "attributes": len(wanted),
+        "keys": len(keys),
+        "scope": scope,
+        "by_source": scope is not None and frame.by_source,
+        "forget_after": forget_after_of(frame, order, keys, forget_after),
+    }
     columns, tie = tuple(frame.columns), Ties(frame.tied)
-    reading = Reading(columns, (order,), tuple(keys), tuple(values), tie=tie)
-    outputs = passed(frame, columns, ROW)
-    outputs += [
-        Output(title, (fixed,), NUMBER, {ADDED_COLUMN: "true"}) for fixed, title in added.items()
-    ]
-    given = [Input(frame, reading, {"attributes": wanted})]
-    return Job("earlier_values", "earlier_values", name, given, config, outputs, order=[order])
+    return Reading(columns, (order,), tuple(keys), tuple(values), tie=tie), settings
+
+
+def require_ages(frame: Frame, order: str) -> None:
+    """Raise TypeError for an order whose differences are not ages."""
+    if not frame.is_time(order) and frame.kind(order) not in NUMBER_KINDS:
+        raise TypeError(
+            f"`order` must be a timestamp or a number; `{order}` is {frame.shown(order)}"
+        )
 
 
 def _arrival(frame: Frame) -> str:

@@ -160,6 +160,13 @@ class AlignedSides(Stateful):
     def waiting(self) -> int:
         return sum(piece.time.size for side in self.sides for piece in side.pieces)
 
+    def reached(self) -> int | None:
+        """Return a time before which no more rows are emitted; None: not known for all keys."""
+        if self.left.scopes.keys or self.right.scopes.keys or not self.left.passed.size:
+            return None
+        passed = min(self.left.passed[0], self.right.passed[0])
+        return int(max(passed, self.left.gone[0], self.right.gone[0]))
+
     def _gone_for(self, piece: TimedRows) -> Ints:
         gone: Ints = np.maximum(self.left.gone[piece.scope[0]], self.right.gone[piece.scope[1]])
         return gone

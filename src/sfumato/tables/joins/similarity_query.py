@@ -7,17 +7,20 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from sfumato.operators.arguments import flag, whole
+from sfumato.operators.arguments import flag, one_of, whole
 from sfumato.operators.joins.arrivals import Window, pair_of
+from sfumato.operators.joins.outer_join import HOWS, INNER
 from sfumato.tables.imputation.imputation_arguments import ImputationArguments
 from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
-from sfumato.tables.joins.table_join import ALTERNATIVES, SIDES, JoinTableConfig
+from sfumato.tables.joins.table_join import ALTERNATIVES, JoinTableConfig
 from sfumato.tables.joins.table_neighbours import NeighboursTableConfig
+from sfumato.tables.joins.table_outer_join import OuterJoinTableConfig
 from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
     SimilarityJoinTableConfig,
 )
+from sfumato.tables.joins.two_sides import SIDES
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     MARKS,
@@ -26,6 +29,7 @@ from sfumato.tables.reading.frame import (
     forget_after_of,
     milliseconds_of,
     names,
+    require_same_worlds,
 )
 from sfumato.tables.reading.results import (
     NUMBER,
@@ -34,12 +38,14 @@ from sfumato.tables.reading.results import (
     ListOf,
     Output,
     Struct,
+    marked,
     pairs_of,
     passed,
     row_of,
+    world_of,
 )
 from sfumato.tables.reading.rows import Cells, Doubles, Reading, Rule, Samples, Ties, marks_of
-from sfumato.tables.reading.user_warnings import PAIRS, SHARED_KEY, WINDOWS, warn_of_shared
+from sfumato.tables.reading.user_warnings import PAIRS, WINDOWS
 from sfumato.windows import JoinWindow
 
 STREAMS = ("left_stream", "right_stream")  # columns with the names of the two streams
@@ -175,8 +181,10 @@ class JoinQuery:
     tasks: int | None
     imputation: ImputationArguments | None = None
     function: str | None = None  # in warnings; None: the join
+    how: str = INNER
 
     def __post_init__(self) -> None:
+        one_of("how", self.how, (INNER, *HOWS))
         self.attributes = names("on", self.on)
         if not self.attributes:
             raise ValueError("`on` must name at least one attribute; got none")
@@ -198,6 +206,13 @@ class JoinQuery:
                 f"`impute` must have the same `attributes` as `on`, {self.attributes}; got "
                 f"{attributes}: to impute others, use {called} before the join"
             )
+        settings = imputation.settings
+        for name, value in (("key", list(settings.key)), ("order", settings.order)):
+            if value:
+                raise ValueError(
+                    f"`impute` of a join has no `{name}`; got {value!r}: use {called} before the "
+                    "join"
+                )
         if self.strategy != "auto":
             raise ValueError(
                 "`strategy` has no meaning with `impute`, whose join is its own; got "
@@ -207,6 +222,11 @@ class JoinQuery:
             raise ValueError(
                 f"`metric` of a join with `impute` must be euclidean; got {self.metric!r}: use "
                 f"{called} before the join"
+            )
+        if self.how != INNER:
+            raise ValueError(
+                f"`how` of a join with `impute` must be inner; got {self.how!r}: use {called} "
+                "before the join"
             )
         if self.tasks not in (None, 1):
             raise ValueError(
@@ -218,51 +238,48 @@ class JoinQuery:
         """Return both sides, from two frames or from one frame joined with itself."""
         if self.imputation is not None:
             self.imputation = self.imputation.bounded(frames[0].max_alternatives)
+        require_same_worlds(frames, self.how)
         alone = len(frames) == 1
         for frame in frames:
             called = self.function or ("self_join" if alone else "similarity_join")
-            warn_of_shared(called, frame.shared())
+            frame.require_independent(called)
         return [
             JoinSide(self, frame, name, alone)
             for name, frame in zip(SIDES, (frames[0], frames[-1]), strict=True)
         ]
 
     def outputs(self, sides: Sequence[JoinSide]) -> list[Output]:
-        shared = {SHARED_KEY: PAIRS}
+        certain = self.imputation is None and all(side.frame.certain for side in sides)
         found = [Output(s.name, (s.name,), row_of(s.frame, s.passed)) for s in sides]
-        found.append(Output("probability", ("probability",), NUMBER, shared))
-        if self.alternatives:
+        found += world_of(sides[0].frame, sides[0].name)
+        found.append(Output("probability", ("probability",), NUMBER))
+        if self.alternatives and sides[0].frame.worlds is None:
             pairs = pairs_of(*(side.fields for side in sides))
-            found.append(Output(ALTERNATIVES, (ALTERNATIVES,), pairs, shared))
+            found.append(Output(ALTERNATIVES, (ALTERNATIVES,), pairs))
         if self.output == "changes":
             found.append(Output("change", ("change",), TEXT))
-        return found
+        return marked(found, None if certain else PAIRS)
 
     def config(
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None
     ) -> JoinTableConfig:
         """Return the configuration of the join of two frames; a repository is read last."""
         common = self._common(sides[0])
-        scopes = [side.frame.controller(side.orders, side.keys) for side in sides]
-        if None not in scopes:
-            common |= {
-                "aligned": tuple(
-                    tuple(map(side.keys.index, scope or ()))
-                    for side, scope in zip(sides, scopes, strict=True)
-                ),
-                "idle_timeout": milliseconds_of(idle_timeout),
-                "one_controller": all(s.frame.never_behind(s.orders, s.keys) for s in sides),
-            }
-        elif idle_timeout is not None:
-            raise ValueError(
-                "`idle_timeout` is for two sides with punctuations: put "
-                f"{sides[0].frame.prefix}reorder before both, with no key or one that is part of "
-                "`key`"
-            )
-        else:
-            common["pace_matters"] = all(side.frame.streams for side in sides)
+        needed = self.how != INNER and f'`how`="{self.how}"'
+        common |= alignment_of(
+            [side.frame for side in sides],
+            [side.orders for side in sides],
+            [side.keys for side in sides],
+            idle_timeout,
+            needed or None,
+        )
         if self.imputation is None:
-            return SimilarityJoinTableConfig(**common, **self._comparison(sides[0]))
+            common |= self._comparison(sides[0])
+            if self.how != INNER:
+                return OuterJoinTableConfig(**common, how=self.how)
+            return SimilarityJoinTableConfig(**common)
+        for side in sides:
+            side.frame.require_numbers("impute", self.imputation.settings.names)
         imputer = self.imputation.prepared(sides[0].frame)
         units = dict(zip(self.attributes, self.distance.scales, strict=bool(self.distance.scales)))
         return IncompleteJoinTableConfig(
@@ -304,13 +321,50 @@ class JoinQuery:
 
     def _comparison(self, side: JoinSide) -> dict[str, Any]:
         """Return the comparison method for rows without missing values, and the number of tasks."""
-        tasks = self.tasks
+        tasks = 1 if self.tasks is None and self.how != INNER else self.tasks
         return {
             "strategy": self.strategy,
             "metric": self.distance,
             "on": tuple(f"on{i}" for i in range(len(self.attributes))),
             "tasks": tasks_for(self.windows, len(side.keys)) if tasks is None else tasks_of(tasks),
         }
+
+
+def alignment_of(
+    frames: Sequence[Frame],
+    orders: Sequence[list[str]],
+    keys: Sequence[list[str]],
+    idle_timeout: str | timedelta | None,
+    needed: str | None = None,
+) -> dict[str, Any]:
+    """Return how two sides are aligned, see `TwoSidesConfig`.
+
+    needed : what needs punctuations on streams; None: nothing does
+    Raises ValueError if it has none.
+    """
+    scopes = [frame.controller(*of) for frame, *of in zip(frames, orders, keys, strict=True)]
+    upstream = (
+        f"{frames[0].prefix}reorder before both sides, with no key or one that is part of `key`"
+    )
+    if None not in scopes:
+        return {
+            "aligned": tuple(
+                tuple(map(names.index, scope or ()))
+                for names, scope in zip(keys, scopes, strict=True)
+            ),
+            "idle_timeout": milliseconds_of(idle_timeout),
+            "one_controller": all(
+                frame.never_behind(*of) for frame, *of in zip(frames, orders, keys, strict=True)
+            ),
+        }
+    if idle_timeout is not None:
+        raise ValueError(f"`idle_timeout` is for two sides with punctuations: put {upstream}")
+    if needed is not None and any(frame.streams for frame in frames):
+        raise ValueError(
+            f"{needed} on streams needs punctuations, which show that no row can come any more: "
+            f"put {upstream}"
+        )
+    return {"pace_matters": all(frame.streams for frame in frames)}
 
 
 def _complete(window: JoinWindow) -> JoinWindow:
@@ -321,13 +375,13 @@ def _complete(window: JoinWindow) -> JoinWindow:
 def neighbours_outputs(side: JoinSide, fewer_than: int | None) -> list[Output]:
     """Return the columns of the numbers of neighbours: those of the frame, and the results."""
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
-    frame, shared = side.frame, {SHARED_KEY: WINDOWS}
+    frame = side.frame
     found = passed(frame, frame.columns, ROW, taken=names)
     pairs = ListOf(Struct((Field("prob", NUMBER), Field("value", NUMBER))))
     fields = (Field("mean", NUMBER), Field("stddev", NUMBER), Field("distribution", pairs))
     for name, kind in zip(names, (Struct(fields), NUMBER), strict=False):
-        found.append(Output(name, (name,), kind, shared))
-    return found
+        found.append(Output(name, (name,), kind))
+    return marked(found, None if frame.certain else WINDOWS)
 
 
 def check_streams(streams: object, kind: str) -> None:

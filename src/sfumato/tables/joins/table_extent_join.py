@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import ClassVar
 
@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from sfumato.duration import microseconds
 from sfumato.limits import MAX_ALTERNATIVES
-from sfumato.operators.arguments import distance, share
+from sfumato.operators.arguments import distance, flag, one_of, share
 from sfumato.operators.arrays import Bools, Ints, longer, spans
-from sfumato.operators.joins.answers import pair_matches
+from sfumato.operators.joins.answers import Answers, Unmatched, alone_matches, pair_matches
+from sfumato.operators.joins.outer_join import HOWS, INNER, KEPT_SIDES
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Declaration, Optional, Part, Record
 from sfumato.operators.state.stateful import Stateful
@@ -23,17 +24,20 @@ from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import SavedTable, as_array, as_numbers, joined
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
+    AnswerTypes,
     answers_table,
     attributes_at,
     samples_of,
 )
+from sfumato.tables.joins.two_sides import SIDES
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
-from sfumato.tables.reading.frame import Frame, check_keys, names
+from sfumato.tables.reading.frame import Frame, check_keys, names, require_same_worlds
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import NUMBER, Field, Output, pairs_of, row_of
+from sfumato.tables.reading.results import NUMBER, Field, Output, marked, pairs_of, row_of, world_of
 from sfumato.tables.reading.rows import Alternatives, Cells, Column, Reading
-from sfumato.tables.reading.user_warnings import PAIRS, SHARED_KEY
+from sfumato.tables.reading.ties import ties_of
+from sfumato.tables.reading.user_warnings import PAIRS
 from sfumato.tables.row_store import BufferedRows
 from sfumato.tables.scope import BEGINNING, Scopes, joined_scope
 
@@ -47,6 +51,9 @@ class ExtentJoinTableConfig(TableConfig):
     within, probability : as for `SimilarityJoin`; None without `on`
     forget_after : microseconds; rows of an expired scope, see `Scopes`, remain unmatched
     max_alternatives : bound on the pairs of alternatives per answer, see `matching_pairs`
+    how : "inner", or the sides whose rows are also emitted without a partner: "left", "right" or
+        "full"    answers : the schema of the answers, see `AnswerTypes`
+    one_to_one : whether a row is in at most one pair, see `greedy_pairs`
     """
 
     scope: tuple[int, ...] = ()
@@ -54,11 +61,25 @@ class ExtentJoinTableConfig(TableConfig):
     within: float | None = None
     probability: float | None = None
     max_alternatives: int = field(default=MAX_ALTERNATIVES, metadata=CHANGEABLE)
+    how: str = INNER
+    one_to_one: bool = False
+    answers: bytes = field(default=b"", metadata=CHANGEABLE)
 
     kind, version = "extent join table", 3
     counters = ("rows", "pairs", "unmatched")
 
+    def typed(self, answers: Callable[[], pa.Schema]) -> ExtentJoinTableConfig:
+        if self.how == INNER:
+            return self
+        return replace(self, answers=answers().serialize().to_pybytes())
+
     def __post_init__(self) -> None:
+        one_of("how", self.how, (INNER, *HOWS))
+        if self.one_to_one and (not self.on or self.how != INNER):
+            raise ValueError(
+                "`one_to_one` chooses pairs by their probability: give `on`, `within` and "
+                f'`probability`, and `how`="inner"; got on={list(self.on)}, how="{self.how}"'
+            )
         require_together(self.on or None, self.within, self.probability)
         if self.on:
             distance("within", self.within)
@@ -111,13 +132,13 @@ class ExtentSide(Stateful):
     def add(self, fresh: ExtentRows) -> None:
         self.waiting = fresh if self.waiting is None else self.waiting.then(fresh)
 
-    def keep(self, wanted: Bools) -> int:
-        """Drop the rows that are not `wanted`; return the number of unmatched rows among them."""
-        if self.waiting is None or wanted.all():
-            return 0
-        unmatched = int((~wanted & ~self.waiting.matched).sum())
-        self.waiting = self.waiting.where(wanted)
-        return unmatched
+    def drop(self, unwanted: Bools) -> ExtentRows | None:
+        """Drop rows, and return them; None: there are none."""
+        if self.waiting is None or not unwanted.any():
+            return None
+        dropped = self.waiting.where(unwanted)
+        self.waiting = self.waiting.where(~unwanted)
+        return dropped
 
     def before_saving(self) -> None:
         if self.waiting is not None and not len(self.waiting.end):
@@ -140,7 +161,9 @@ class TableExtentJoin(TableOperator):
         self.index = KeyIndex()  # a key is kept while its rows wait
         self.scopes = Scopes(config.scope, config.forget_after)
         self.left, self.right = self.sides = ExtentSide(), ExtentSide()
-        self.kept = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
+        self.columns = [ROW, "window", *([ALTERNATIVES] if config.on else [])]
+        self.kept = KEPT_SIDES.get(config.how, ())
+        self.types = AnswerTypes.of(config.answers)
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
         outputs = []
@@ -148,10 +171,9 @@ class TableExtentJoin(TableOperator):
             tables = [table for of, table in batch if of == side]
             if tables:
                 fresh = self._read(joined(tables), side)
-                outputs += self._pairs(fresh, side)
+                outputs += [] if self.config.one_to_one else self._pairs(fresh, side)
                 self.sides[side].add(fresh)
-        self._drop_passed()
-        return outputs
+        return outputs + self._drop_passed()
 
     def _read(self, rows: pa.Table, side: int) -> ExtentRows:
         end = as_numbers(as_array(rows.column("window")).field("end"))
@@ -168,24 +190,14 @@ class TableExtentJoin(TableOperator):
             np.maximum.at(self.sides[side].newest, scope, end)
             self.scopes.note(side, scope, int(end.max()))
         self.counts["rows"] += len(end)
-        return ExtentRows(rows.select(self.kept), end, code, scope, np.zeros(len(end), bool))
+        return ExtentRows(rows.select(self.columns), end, code, scope, np.zeros(len(end), bool))
 
     def _pairs(self, fresh: ExtentRows, side: int) -> list[pa.Table]:
         """Return the pairs of one side's fresh rows with the other side's waiting rows."""
         other = self.sides[1 - side].waiting
-        if other is None or not len(other.end) or not len(fresh.end):
+        mine_at, theirs_at = self._met(fresh, other)
+        if other is None or not len(mine_at):
             return []
-        ends = np.unique(np.concatenate([other.end, fresh.end]))
-        keys = max(self.index.size, 1)  # without key columns, no codes are stored and all are 0
-        theirs, mine = (
-            np.searchsorted(ends, rows.end) * keys + rows.code for rows in (other, fresh)
-        )
-        order = np.argsort(theirs, kind="stable")
-        first, last = (np.searchsorted(theirs[order], mine, side) for side in ("left", "right"))
-        offsets, places = spans(first, last - first)
-        if not len(places):
-            return []
-        theirs_at, mine_at = order[places], np.repeat(np.arange(len(mine)), np.diff(offsets))
         other.matched[theirs_at] = True
         fresh.matched[mine_at] = True
         sides, at = [other.rows, fresh.rows], [theirs_at, mine_at]
@@ -193,14 +205,38 @@ class TableExtentJoin(TableOperator):
             sides, at = sides[::-1], at[::-1]
         return self._tables(sides, at)
 
-    def _tables(self, sides: list[pa.Table], at: list[Ints]) -> list[pa.Table]:
-        """Return pairs of rows; with `on`, only pairs that are probably within the distance."""
+    def _met(self, mine: ExtentRows, others: ExtentRows | None) -> tuple[Ints, Ints]:
+        """Return the places of rows of both sides with equal keys and extent ends, by pair."""
+        if others is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        ends = np.unique(np.concatenate([others.end, mine.end]))
+        keys = max(self.index.size, 1)  # without key columns, no codes are stored and all are 0
+        theirs, own = (
+            np.searchsorted(ends, rows.end) * keys + rows.code for rows in (others, mine)
+        )
+        order = np.argsort(theirs, kind="stable")
+        first, last = (np.searchsorted(theirs[order], own, side) for side in ("left", "right"))
+        offsets, places = spans(first, last - first)
+        return np.repeat(np.arange(len(own)), np.diff(offsets)), order[places]
+
+    def _tables(
+        self, sides: list[pa.Table], at: list[Ints], chosen: Sequence[ExtentRows] = ()
+    ) -> list[pa.Table]:
+        """Return pairs of rows; with `on`, only pairs that are probably within the distance.
+
+        chosen : the rows of both sides, of which pairs are chosen and marked as matched; (): all
+        """
         config, found = self.config, None
         if config.within is not None and config.probability is not None:
             left, right = (samples_of(table, config.on) for table in sides)
             limits = config.within, config.probability, config.max_alternatives
             found = pair_matches(left, right, (at[0], at[1]), *limits)
+            if chosen:
+                hashes = [as_numbers(ties_of(table)) for table in sides]
+                found = found.take(greedy_pairs(at, found, hashes))
             at = [of[found.arrival] for of in at]
+            for rows, of in zip(chosen, at, strict=False):
+                rows.matched[of] = True
         self.counts["pairs"] += len(at[0])
         if not len(at[0]):
             return []
@@ -214,35 +250,111 @@ class TableExtentJoin(TableOperator):
                 (other.column(ROW), attributes_at(other, found.right_sample, lengths)),
                 found,
             )
-        return [table.add_column(0, "window", one.column("window"))]
+        return [self.types.apply(table.add_column(0, "window", one.column("window")))]
 
     def flush(self) -> list[pa.Table]:
-        """Count the rows that still wait: at the end of the frames they remain unmatched."""
-        for side in self.sides:
-            if side.waiting is not None:
-                nothing = np.zeros(len(side.waiting.end), np.bool_)
-                self.counts["unmatched"] += side.keep(nothing)
-        return []
+        """Drop the rows that still wait: at the end of the frames they remain unmatched."""
+        waiting = [side.waiting for side in self.sides]
+        return self._drop([np.ones(0 if of is None else len(of.end), np.bool_) for of in waiting])
 
-    def _drop_passed(self) -> None:
-        """Drop rows of passed extents and expired scopes, and keys without waiting rows."""
-        for side, other in (self.sides, self.sides[::-1]):
-            if (held := side.waiting) is not None:
-                self.counts["unmatched"] += side.keep(held.end >= other.newest[held.scope])
-        over = self.scopes.take_over()
-        if len(over):
-            for side in self.sides:
-                side.newest[over] = BEGINNING
-                if side.waiting is not None:
-                    self.counts["unmatched"] += side.keep(~np.isin(side.waiting.scope, over))
+    def _drop_passed(self) -> list[pa.Table]:
+        """Drop rows of passed extents and expired scopes, and keys without waiting rows.
+
+        If rows without a partner are emitted, or pairs are chosen, an extent is dropped once both
+        sides have passed it, so that all of its rows are there.
+        """
+        newest = self.left.newest, self.right.newest
+        whole = bool(self.kept) or self.config.one_to_one
+        passed = [np.minimum(*newest)] * 2 if whole else [newest[1], newest[0]]
+        over, unwanted = self.scopes.take_over(), []
+        for side, until in zip(self.sides, passed, strict=True):
+            held = side.waiting
+            none = np.empty(0, np.bool_)
+            unwanted.append(
+                none if held is None else (held.end < until[held.scope]) | np.isin(held.scope, over)
+            )
+            side.newest[over] = BEGINNING
+        outputs = self._drop(unwanted)
         codes = [side.waiting.code for side in self.sides if side.waiting is not None]
         if len(self.index) > 2 * sum(map(len, codes)) + 1024:
             self.index.keep(np.concatenate([np.empty(0, np.int64), *codes]))
+        return outputs
+
+    def _drop(self, unwanted: Sequence[Bools]) -> list[pa.Table]:
+        """Drop rows of both sides; return the ones of kept sides that have no partner."""
+        dropped = [side.drop(of) for side, of in zip(self.sides, unwanted, strict=True)]
+        outputs = []
+        left, right = dropped
+        if self.config.one_to_one and left is not None and right is not None:
+            at = self._met(left, right)
+            outputs += self._tables([left.rows, right.rows], list(at), (left, right))
+        self.counts["unmatched"] += sum(
+            int((~of.matched).sum()) for of in dropped if of is not None
+        )
+        for side in self.kept:
+            if (mine := dropped[side]) is not None:
+                outputs += self._lone(side, mine, dropped[1 - side])
+        return outputs
+
+    def _lone(self, side: int, mine: ExtentRows, others: ExtentRows | None) -> list[pa.Table]:
+        """Return the rows that are likely enough to have no partner among all of their extents."""
+        config: ExtentJoinTableConfig = self.config
+        found: Unmatched | None = None
+        places = np.flatnonzero(~mine.matched)
+        if config.within is not None and config.probability is not None:
+            samples = samples_of(mine.rows, config.on)
+            theirs = samples.part(0, 0) if others is None else samples_of(others.rows, config.on)
+            found = alone_matches(
+                samples, theirs, self._met(mine, others), config.within, config.probability
+            )
+            places = found.number
+        if not len(places):
+            return []
+        rows = mine.rows.take(pa.array(places))
+        attributes, nulls = {}, 0
+        if found is not None:
+            sizes, nulls = np.diff(found.offsets), len(found.prob)
+            sample = np.arange(nulls) - np.repeat(found.offsets[:-1], sizes)
+            attributes = attributes_at(rows, sample.astype(np.int32), sizes)
+        known = None if others is None else others.rows.schema
+        none = self.types.nulls(SIDES[1 - side], len(places), nulls, known)
+        sides = [(rows.column(ROW), attributes), none]
+        left, right = sides if side == 0 else sides[::-1]
+        table = pa.table({"left": left[0], "right": right[0]})
+        if found is not None:
+            table = answers_table(left, right, found)
+        return [self.types.apply(table.add_column(0, "window", rows.column("window")))]
 
     def after_loading(self) -> None:
         super().after_loading()
         if not self.left.newest.size == self.right.newest.size == len(self.scopes):
             raise ValueError("both sides have the same scopes")
+
+
+def greedy_pairs(at: Sequence[Ints], found: Answers, hashes: Sequence[Ints]) -> Ints:
+    """Choose pairs so that no row is in two: the most probable one, then the next of other rows.
+
+    at : places of both rows of all pairs    found : the likely pairs, `arrival` is their number
+    hashes : of the rows of both sides; equally probable pairs are ordered by these
+    Returns places in `found`, ascending. In rounds: a pair is chosen if it is the first of both of
+    its rows. Cost: O(pairs) per round. The sum of probabilities is at least half of the largest
+    possible one.
+    """
+    left, right = (of[found.arrival] for of in at)
+    order = np.lexsort([hashes[1][right], hashes[0][left], -found.probability])
+    left, right, open_pairs = left[order], right[order], np.arange(order.size)
+    used, picked = [np.zeros(of.size, np.bool_) for of in hashes], [open_pairs[:0]]
+    while open_pairs.size:
+        mine, theirs = left[open_pairs], right[open_pairs]
+        first = [np.full(of.size, order.size) for of in hashes]
+        np.minimum.at(first[0], mine, open_pairs)
+        np.minimum.at(first[1], theirs, open_pairs)
+        best = (first[0][mine] == open_pairs) & (first[1][theirs] == open_pairs)
+        picked.append(open_pairs[best])
+        used[0][mine[best]] = used[1][theirs[best]] = True
+        open_pairs = open_pairs[~(used[0][mine] | used[1][theirs])]
+    chosen: Ints = np.sort(order[np.concatenate(picked)])
+    return chosen
 
 
 def extent_join_job(
@@ -254,9 +366,12 @@ def extent_join_job(
     probability: float | None,
     forget_after: str | timedelta | None,
     name: str | None,
+    how: str = INNER,
+    one_to_one: bool = False,
 ) -> Job:
     """Return the job of `extent_join`. Raises ValueError or TypeError for invalid arguments."""
     attributes, frames = names("on", on), {"left": left, "right": right}
+    require_same_worlds([left, right], how)
     require_together(on, within, probability)
     for side, frame in frames.items():
         called = f"the {side} {frame.noun}"
@@ -281,9 +396,11 @@ def extent_join_job(
         inputs.append(Input(frame, reading, light=True))
         outputs.append(Output(side, (side,), row_of(frame, frame.columns)))
         fields.append([Field(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes])
+    outputs += world_of(left, "left")
     if attributes:
         for title, kind in ((ALTERNATIVES, pairs_of(*fields)), ("probability", NUMBER)):
-            outputs.append(Output(title, (title,), kind, {SHARED_KEY: PAIRS}))
+            outputs.append(Output(title, (title,), kind))
+        outputs = marked(outputs, PAIRS)
     forgotten = None
     if forget_after is not None:
         check_keys(keys[0])
@@ -296,5 +413,7 @@ def extent_join_job(
         probability=probability,
         forget_after=forgotten,
         max_alternatives=left.max_alternatives,
+        how=how,
+        one_to_one=flag("one_to_one", one_to_one),
     )
     return Job("extent_join", "extents", name, inputs, config, outputs)

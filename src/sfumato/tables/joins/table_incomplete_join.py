@@ -13,8 +13,9 @@ from sfumato.operators.joins.answers import Answers
 from sfumato.operators.joins.arrivals import IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.tables.arrow import numbers_of
-from sfumato.tables.imputation.table_imputation import shared_imputer
-from sfumato.tables.joins.table_join import JoinTableConfig, Numbers, RowsOfSide, TableJoin
+from sfumato.tables.imputation.repositories import RepositoryImputer, cached_imputer
+from sfumato.tables.joins.table_join import JoinTableConfig, RowsOfSide, TableJoin
+from sfumato.tables.joins.two_sides import Numbers
 from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore
 
@@ -23,7 +24,7 @@ from sfumato.tables.row_store import RowStore
 class IncompleteJoinTableConfig(JoinTableConfig):
     """Settings of a join of incomplete streams over tables.
 
-    imputer : `Imputer.to_bytes`, of which a checkpoint stores only the checksum
+    imputer : `RepositoryImputer.to_bytes`, of which a checkpoint stores only the checksum
     units : for each of its attributes, the divisor of its values; none: 1
     """
 
@@ -54,7 +55,7 @@ class TableIncompleteJoin(TableJoin):
     def __init__(self, config: IncompleteJoinTableConfig) -> None:
         super().__init__(config)
         self.operator = IncompleteJoin(
-            shared_imputer(config.imputer),
+            cached_imputer(config.imputer, RepositoryImputer).shared,
             config.within,
             config.probability,
             config.windows,

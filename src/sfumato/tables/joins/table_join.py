@@ -1,5 +1,7 @@
 """The common part of similarity joins over Arrow tables: ordered sides, their rows, and answers."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,39 +10,31 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Ints, offsets_of
-from sfumato.operators.joins.answers import Answers, SampledTuples
+from sfumato.operators.joins.answers import Answers, SampledTuples, Unmatched
 from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.config import CHANGEABLE
-from sfumato.operators.state.declared import Optional, Part
-from sfumato.tables.arrival_order import Arrival, arrival_order
-from sfumato.tables.arrow import as_numbers, joined
-from sfumato.tables.joins.aligned_sides import LATE, AlignedSides
-from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
+from sfumato.operators.state.declared import Part
+from sfumato.tables.arrow import as_array
+from sfumato.tables.joins.two_sides import SIDES, Numbers, TwoSides, TwoSidesConfig
+from sfumato.tables.operator import ROW, SIZE_GAUGES, TableConfig, window_gauges
+from sfumato.tables.reading.results import relabelled
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import JoinWindow
 
-SIDES = ("left", "right")
 ALTERNATIVES = "alternatives"
-Numbers = npt.NDArray[Any]
 RowsOfSide = tuple[pa.ChunkedArray, dict[str, pa.Array]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinTableConfig(TableConfig):
+class JoinTableConfig(TwoSidesConfig):
     """Settings of the joins of two sides.
 
     within, probability, windows, output : as for their operators
     alternatives : whether answers include the matching pairs of alternatives
     on : the attributes of the distance, in the order used in answers
-    aligned : for each side, the numbers of the keys of its disorder controller: rows wait for the
-        slower side, see `AlignedSides`; None: rows are processed on arrival
-    idle_timeout : milliseconds, for aligned sides
-    pace_matters : whether there are two streams without punctuations, whose rows are counted as
-        `unaligned`
     max_alternatives : bound on the pairs of alternatives per answer, see `matching_pairs`
     """
 
@@ -50,9 +44,6 @@ class JoinTableConfig(TableConfig):
     output: str = "append"
     alternatives: bool = True
     on: tuple[str, ...] = ()
-    aligned: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-    idle_timeout: int | None = field(default=None, metadata=CHANGEABLE)
-    pace_matters: bool = field(default=False, metadata=CHANGEABLE)
     max_alternatives: int = field(default=MAX_ALTERNATIVES, metadata=CHANGEABLE)
 
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
@@ -69,25 +60,18 @@ class JoinTableConfig(TableConfig):
                 "silent stay current; leave it out, or take the answers as they come"
             )
 
-    def arrival(self, side: int = 0) -> Arrival:
-        """Return the order of static rows, whose batches must not separate rising punctuations."""
-        first, *others = super().arrival(side).columns
-        return Arrival((first, *([] if self.aligned is None else ["punctuation"]), *others))
 
-
-class TableJoin(TableOperator):
+class TableJoin(TwoSides):
     """A join over Arrow tables, for the keys of one bucket; stores the rows of its live tuples.
 
-    Simultaneous rows are ordered left before right, then by their tie. With `aligned`, rows also
-    have their controllers' columns `late` and `punctuation`. Subclasses create the operator and the
-    columns `kept` for answers, and implement arrivals (`join`) and rows by number (`rows_of_side`).
+    Simultaneous rows are ordered left before right. Subclasses create the operator and the columns
+    `kept` for answers, and implement arrivals (`join`) and rows by number (`rows_of_side`).
     """
 
     config: JoinTableConfig
     operator: PairJoin
     kept: tuple[str, ...]
     state = {
-        "sides": Optional(Part("_new_sides")),
         "operator": Part(),
         "left": Part(),
         "right": Part(),
@@ -97,16 +81,8 @@ class TableJoin(TableOperator):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.left, self.right = RowStore(), RowStore()
-        self.sides = None if config.aligned is None else self._new_sides()
-        self._known = [f"key{i}" for i in range(config.keys)]
-        self._known += ["order0"] if config.forget_after is not None else []
         self._largest = 0  # largest window of the micro-batch
         self._before: dict[str, int] = {}  # counters of the operator before it
-
-    def _new_sides(self) -> AlignedSides:
-        config = self.config
-        assert config.aligned is not None
-        return AlignedSides(config.aligned, config.idle_timeout, config.forget_after)
 
     def begin(self) -> None:
         super().begin()
@@ -138,67 +114,18 @@ class TableJoin(TableOperator):
         sample : int32[sum of lengths], the sample of this side in each pair
         """
 
-    def set_clock(self, now: int) -> None:
-        if self.sides is not None:
-            self.sides.set_clock(now)
-
-    def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        self.set_clock(now)
-        rows = sum(table.num_rows for _, table in batch)
-        self.counts["rows"] += rows
-        if self.sides is None:
-            if self.config.pace_matters:
-                self.counts["unaligned"] += rows
-            return self._joined([(side, self.without_late(table)) for side, table in batch])
-        for side, table in batch:
-            late, behind = self.sides.add(side, table, now)
-            self.require_one_controller(behind)
-            self.counts["late"] += late
-            self.counts["out_of_order"] += behind
-        return self._joined(self.sides.ready(now))
-
-    def idle(self, now: int) -> list[pa.Table]:
-        return [] if self.sides is None else self._joined(self.sides.ready(now))
-
-    def flush(self) -> list[pa.Table]:
-        return [] if self.sides is None else self._joined(self.sides.rest())
-
-    def without_late(self, table: pa.Table) -> pa.Table:
-        """Return rows without those flagged late, which are counted."""
-        if LATE not in table.column_names:
-            return table
-        rows = table.filter(pc.invert(pc.fill_null(table.column(LATE), False)))
-        self.counts["late"] += table.num_rows - rows.num_rows
-        return rows
-
     def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
         """Join ordered rows, and store the parts needed for answers."""
-        present = sorted({side for side, table in batch if table.num_rows})
-        if not present:
+        found = self.ordered(batch)
+        if found is None:
             return []
-        tables = [joined([t for s, t in batch if s == side]) for side in present]
-        lengths = [table.num_rows for table in tables]
-        side = np.repeat(np.array(present, np.uint8), lengths)
-        within_side = np.concatenate([np.arange(n) for n in lengths])
-
-        def numbers(name: str) -> Numbers:
-            return np.concatenate([as_numbers(table.column(name)) for table in tables])
-
-        columns = [numbers(f"order{i}") for i in range(self.config.orders)]
-        by = [columns[0], *self.released(tables), *columns[1:]]
-        order = arrival_order(by, [side, numbers(TIE)])
-        code = np.zeros(order.size, np.int64)
-        if self._known:
-            known = joined([table.select(self._known) for table in tables])
-            code = self.codes(known.take(pa.array(order)))
-        if self.sides is None:
-            self.note_order([column[order] for column in columns])
+        present, tables, order, side, code, first = found
         if self.stores:
             for number, table in zip(present, tables, strict=True):
-                places = within_side[order[side[order] == number]]
+                places = found.places_of(number)
                 self.stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
-        time = columns[0][order].astype(np.int64) if self.operator.timed else None
-        output = self.found(tables, order, side[order], code, time)
+        time = first.astype(np.int64) if self.operator.timed else None
+        output = self.found(tables, order, side, code, time)
         self._largest = max(self._largest, self.operator.largest(code))
         self.forget_expired()
         for number, store in enumerate(self.stores):
@@ -215,10 +142,6 @@ class TableJoin(TableOperator):
         answers = self.join(tables, order, side, code, time)
         self.counts["pairs"] += int((answers.change > 0).sum())
         return [self._table(answers)] if len(answers) else []
-
-    def released(self, tables: Sequence[pa.Table]) -> list[Numbers]:
-        """Return the columns that order the release of rows with equal event times, if any."""
-        return []
 
     def _table(self, answers: Answers) -> pa.Table:
         lengths = np.diff(answers.offsets)
@@ -260,7 +183,7 @@ class TableJoin(TableOperator):
 
 
 def answers_table(
-    left: RowsOfSide, right: RowsOfSide, found: Answers, alternatives: bool = True
+    left: RowsOfSide, right: RowsOfSide, found: Answers | Unmatched, alternatives: bool = True
 ) -> pa.Table:
     """Return pairs as a table: left, right, probability and, optionally, alternatives.
 
@@ -278,6 +201,51 @@ def answers_table(
         flat = pa.StructArray.from_arrays(list(pair.values()), names=list(pair))
         columns[ALTERNATIVES] = pa.ListArray.from_arrays(pa.array(found.offsets, pa.int32()), flat)
     return pa.table(columns)
+
+
+@dataclass(frozen=True)
+class AnswerTypes:
+    """The types of a join's answers, also of a side that has had no rows.
+
+    schema : of the columns by name; None: of the rows that there were
+    """
+
+    schema: pa.Schema | None
+
+    @classmethod
+    def of(cls, answers: bytes) -> AnswerTypes:
+        """Return the types of a serialised schema, or of b""."""
+        return cls(pa.ipc.read_schema(pa.py_buffer(answers)) if answers else None)
+
+    def apply(self, table: pa.Table) -> pa.Table:
+        """Return answers with these types: pairs and single rows have the same ones."""
+        if self.schema is None:
+            return table
+        columns = {
+            name: relabelled(as_array(table.column(name)), self.schema.field(name).type)
+            for name in table.column_names
+        }
+        return pa.table(columns)
+
+    def nulls(self, side: str, rows: int, samples: int, known: pa.Schema | None) -> RowsOfSide:
+        """Return one side of answers that do not have it. known : of rows of this side, if any"""
+        row, attributes = pa.null(), dict[str, pa.DataType]()
+        if self.schema is not None:
+            row = self.schema.field(side).type
+            if ALTERNATIVES in self.schema.names:
+                fields = self.schema.field(ALTERNATIVES).type.value_type
+                attributes = {
+                    field.name.removeprefix(f"{side}_"): field.type
+                    for field in fields
+                    if field.name.startswith(f"{side}_")
+                }
+        elif known is not None:
+            row = known.field(ROW).type
+            if ALTERNATIVES in known.names:
+                fields = known.field(ALTERNATIVES).type.value_type
+                attributes = {field.name: field.type for field in fields if field.name != "prob"}
+        values = {name: pa.nulls(samples, kind) for name, kind in attributes.items()}
+        return pa.chunked_array([pa.nulls(rows, row)]), values
 
 
 def attributes_at(

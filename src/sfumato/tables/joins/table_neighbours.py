@@ -9,8 +9,8 @@ import pyarrow as pa
 from sfumato.operators.arrays import Ints
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.tables.arrow import joined
-from sfumato.tables.joins.table_join import Numbers
 from sfumato.tables.joins.table_similarity_join import SelfJoinTableConfig, TableSelfJoin
+from sfumato.tables.joins.two_sides import Numbers
 from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore
 

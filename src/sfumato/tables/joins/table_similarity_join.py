@@ -21,12 +21,12 @@ from sfumato.tables.joins.metric import EUCLIDEAN, JoinMetric
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
     JoinTableConfig,
-    Numbers,
     RowsOfSide,
     TableJoin,
     attributes_at,
     samples_of,
 )
+from sfumato.tables.joins.two_sides import Numbers
 from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore
 
@@ -75,8 +75,14 @@ class TableSimilarityJoin(TableJoin):
             output=config.output,
             alternatives=config.alternatives,
             task=Task(config.task, config.tasks),
+            **self.options(config),
         )
         self.operator.most_pairs = config.max_alternatives
+
+    @staticmethod
+    def options(config: Any) -> dict[str, Any]:
+        """Return further arguments of the operator."""
+        return {}
 
     def join(
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None

@@ -13,9 +13,9 @@ from sfumato.operators.ranking.semantics import Semantics
 from sfumato.queries import Top, direction, registered
 from sfumato.tables.ranking.table_top_k import TopKTableConfig
 from sfumato.tables.reading.frame import MARKS, Frame, forget_after_of
-from sfumato.tables.reading.results import NUMBER, TEXT, WHOLE, Output, passed, row_of
+from sfumato.tables.reading.results import NUMBER, TEXT, WHOLE, Output, marked, passed, row_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
-from sfumato.tables.reading.user_warnings import RANKED, SHARED_KEY
+from sfumato.tables.reading.user_warnings import RANKED
 from sfumato.tables.windows.window_query import AggregateSpec, WindowQuery
 from sfumato.windows import Range, Rows, window_of
 
@@ -147,9 +147,8 @@ class RankingQuery(WindowQuery):
         found = passed(self.frame, self.keys, prefix="key")
         for name in TOP_K_COLUMNS:
             if name in kinds:
-                shared = {SHARED_KEY: RANKED} if name == "probability" else None
-                found.append(Output(name, (name,), kinds[name], shared))
-        return found
+                found.append(Output(name, (name,), kinds[name]))
+        return marked(found, None if self.certain else RANKED)
 
     def emits_rows(self, with_rows: bool) -> bool:
         return True

@@ -120,7 +120,7 @@ class ChainConfig:
     counts: bool = True
 
     kind = "chain"
-    version = 9
+    version = 11
 
     @property
     def checked(self) -> list[str]:
@@ -148,6 +148,10 @@ class ChainConfig:
     @property
     def tasks(self) -> int:
         return self.steps[0].config.tasks if len(self.steps) == 1 else 1
+
+    @property
+    def first_side(self) -> int:
+        return max(step.config.first_side for step in self.steps)
 
     def for_task(self, number: int) -> ChainConfig:
         if self.tasks == 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
@@ -10,6 +12,19 @@ from sfumato.operators.arrays import Bools, Ints, offsets_of
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.validity import why_invalid
 from sfumato.windows import LONGEST, Range
+
+
+def tumbling(window: Range) -> Range:
+    """Return the window over tuples that occur once per extent, because their time is uncertain.
+
+    Raises ValueError for a window with gaps between its extents.
+    """
+    if window.slide_us > window.length_us:
+        raise ValueError(
+            f"`window` over an uncertain event time must have a `slide` of at most its `length`: "
+            f"a tuple between two extents would be in none; got {window!r}"
+        )
+    return replace(window, length=window.slide or window.length, slide=None)
 
 
 def spread_over_extents(

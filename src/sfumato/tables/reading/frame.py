@@ -19,7 +19,13 @@ from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import Kind
-from sfumato.tables.reading.user_warnings import SHARED_KEY, independence, warn_of_digits
+from sfumato.tables.reading.user_warnings import (
+    ASSUMED_KEY,
+    SHARED_KEY,
+    independence,
+    refuse_shared,
+    warn_of_digits,
+)
 from sfumato.windows import Range
 
 TIME_KINDS = ("timestamp", "timestamp_ntz", "whole")
@@ -41,7 +47,10 @@ BY_SOURCE = "sfumato.by_source"  # whether late rows have the punctuation of a s
 ROLE = "sfumato.role"  # JSON list of a column's roles (below) in a controller
 ORDERED, ARRIVED = "event_time", "arrival"
 MARKS = ("late", "punctuation")  # columns that a disorder controller adds
+EARLY = "early"  # column, and role, of rows that are shown on their arrival
 DUPLICATE = "duplicate"  # column, and role, of rows with the id of an earlier row
+FILTERED = "sfumato.filtered"  # of alternatives: some were removed, so places have changed
+WORLDS = "sfumato.worlds"  # the column numbers drawn worlds; the value is how many there are
 REMEMBERED = "sfumato.remembered"  # microseconds after its arrival that an id is known at least
 
 
@@ -253,17 +262,37 @@ class Frame(ABC):
     def uncertain(self) -> bool:
         return ALTERNATIVES in self.columns
 
-    def shared(self, existence: str | None = EXISTENCE) -> str | None:
-        """Describe the rows if they may share tuples; None without such metadata."""
+    @property
+    def certain(self) -> bool:
+        """Return whether all rows exist with their values."""
+        return not self.uncertain and EXISTENCE not in self.columns
+
+    def _sharing(self, key: str, existence: str | None) -> str | None:
+        """Return the metadata of the uncertainty of rows under a key, or None."""
         if not self.uncertain:
-            return self._metadata(existence).get(SHARED_KEY) if existence is not None else None
-        known = (self._metadata(name).get(SHARED_KEY) for name in (ALTERNATIVES, *self.columns))
+            return self._metadata(existence).get(key) if existence is not None else None
+        known = (self._metadata(name).get(key) for name in (ALTERNATIVES, *self.columns))
         return next((rows for rows in known if rows is not None), None)
 
+    def shared(self, existence: str | None = EXISTENCE) -> str | None:
+        """Describe the rows if they may share tuples; None if not, or if the user assumes so."""
+        assumed = self._sharing(ASSUMED_KEY, existence)
+        return None if assumed else self._sharing(SHARED_KEY, existence)
+
+    def require_independent(self, function: str, existence: str | None = EXISTENCE) -> None:
+        """Raise ValueError for uncertain rows that may share tuples."""
+        refuse_shared(function, self.shared(existence))
+
     def independence(self, existence: str | None = EXISTENCE) -> str | None:
-        """Describe the independence assumption if rows may share tuples, else None."""
-        rows = self.shared(existence)
+        """Describe the user's assumption of independence if rows may share tuples, else None."""
+        rows = self._sharing(SHARED_KEY, existence)
         return None if rows is None else independence(rows)
+
+    @property
+    def worlds(self) -> tuple[str, int] | None:
+        """Return the column that numbers drawn worlds, and how many there are; None without."""
+        found = ((name, self.metadata(name).get(WORLDS)) for name in self.columns)
+        return next(((name, int(n)) for name, n in found if n is not None), None)
 
     # ---- columns named by arguments
 
@@ -303,6 +332,13 @@ class Frame(ABC):
     def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
         """Return the key columns. Raises TypeError for a type that cannot be grouped."""
         found = self.resolved(argument, given)
+        if self.worlds is not None and self.worlds[0] not in found:
+            world = self.worlds[0]
+            raise ValueError(
+                f"`{argument}` must contain `{world}`: the rows are those of {self.worlds[1]} "
+                "possible worlds, and rows of different worlds never occur together: write "
+                f"key={[*found, world]}"
+            )
         for name in found:
             collated = self.collation(name)
             if collated is not None:
@@ -439,6 +475,11 @@ class Frame(ABC):
         return [n for n in self.columns if role in json.loads(self._metadata(n).get(ROLE, "[]"))]
 
     @property
+    def shown_early(self) -> str | None:
+        """Return the column in which a controller flags rows that it shows on their arrival."""
+        return next(iter(self.with_role(EARLY)), None)
+
+    @property
     def duplicates(self) -> str | None:
         """Return the column in which a controller flags duplicates."""
         return next(iter(self.with_role(DUPLICATE)), None)
@@ -564,3 +605,21 @@ def forget_after_of(
         f"`forget_after` must be a number, in the unit of `{order}`, which is "
         f"{frame.shown(order)}; got {given!r}"
     )
+
+
+def require_same_worlds(frames: Sequence[Frame], how: str = "inner") -> None:
+    """Raise ValueError for frames with different numbers of drawn worlds.
+
+    how : of the join; a row without a left row has no world
+    """
+    numbers = [0 if frame.worlds is None else frame.worlds[1] for frame in frames]
+    if len(set(numbers)) > 1:
+        raise ValueError(
+            f"both sides must be drawn in the same worlds; got {numbers[0]} and {numbers[-1]} "
+            "worlds: write sf.draw_worlds with the same n for both, also for certain rows"
+        )
+    if numbers[0] and how not in ("inner", "left"):
+        raise ValueError(
+            f'`how` must be "inner" or "left" for drawn worlds, which are numbered by the left '
+            f"side; got {how!r}: swap the sides"
+        )

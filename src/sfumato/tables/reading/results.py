@@ -6,7 +6,7 @@ Fixed names keep user names separate from names that the operator needs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array
-from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.frame import EXISTENCE, Frame
+from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import is_list, lengths_of
+from sfumato.tables.reading.user_warnings import SHARED_KEY
 
 NUMBER, WHOLE, TEXT, TRUTH = "double", "long", "string", "boolean"
 
@@ -94,6 +96,38 @@ def row_of(frame: Frame, names: Sequence[str]) -> Struct:
         Field(name, frame.type(name), f"c{i}", frame.metadata(name)) for i, name in enumerate(names)
     ]
     return Struct(tuple(parts) or (Field("col1", "int", "c0"),))
+
+
+def marked(outputs: Sequence[Output], shared: str | None) -> list[Output]:
+    """Mark the rows of a result as sharing tuples, in all columns, of which users keep some.
+
+    The column `existence` passes through with a row, and still describes that row alone.
+    shared : describes the rows; None: they share no tuples
+    """
+    if shared is None:
+        return [*outputs]
+    mark = {SHARED_KEY: shared}
+
+    def with_mark(part: Any) -> Any:
+        return replace(part, metadata={**(part.metadata or {}), **mark})
+
+    def fields(kind: Any) -> Any:
+        return Struct(tuple(map(with_mark, kind.parts))) if isinstance(kind, Struct) else kind
+
+    return [
+        of if of.name == EXISTENCE else with_mark(replace(of, kind=fields(of.kind)))
+        for of in outputs
+    ]
+
+
+def world_of(frame: Frame, side: str) -> list[Output]:
+    """Return the column of drawn worlds from the struct of all columns of a side, if it has one."""
+    if frame.worlds is None:
+        return []
+    name = frame.worlds[0]
+    columns = [column for column in frame.columns if column != ALTERNATIVES]
+    source = (side, f"c{columns.index(name)}")
+    return [Output(name, source, frame.type(name), frame.metadata(name))]
 
 
 def pairs_of(*sides: Sequence[Field]) -> ListOf:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.laws.aggregate import LARGEST
-from sfumato.tables.arrow import as_array
+from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.reading.expressions import Expression, find_name, names_in
 from sfumato.tables.reading.frame import EXISTENCE, MARKS, Frame
@@ -262,6 +262,7 @@ class Reading:
     order, key : the columns that become order0.., key0..
     values : other values that the operator reads: (fixed name, cells)
     tie : the order of simultaneous rows; None: the operator accepts rows in any order
+    ties_by_order : whether ties matter only for rows with equal `order0`
     keeps_dropped : whether the operator gets the dropped rows too, see `TableOperator.dropped`
     """
 
@@ -272,6 +273,7 @@ class Reading:
     rule: Rule = field(default_factory=Rule)
     tie: Cells | None = field(default_factory=Ties)
     keeps_dropped: bool = False
+    ties_by_order: bool = False
 
     def columns(self, frame: Frame) -> list[str]:
         """Return the columns of the frame that are read, each once."""
@@ -289,8 +291,11 @@ class Reading:
         assert isinstance(cells, Column)
         return cells.name
 
-    def read(self, table: pa.Table) -> ReadRows:
-        """Return the rows under fixed names, without invalid rows."""
+    def read(self, table: pa.Table, whole: bool = False) -> ReadRows:
+        """Return the rows under fixed names, without invalid rows.
+
+        whole : whether the table has all rows of the operator
+        """
         if self.rule.duplicate is not None:
             flags = pc.fill_null(as_array(table.column(self.rule.duplicate)), False)
             table = table.filter(pc.invert(flags))
@@ -305,7 +310,7 @@ class Reading:
             if self.keeps_dropped:
                 dropped.append(self._dropped(table.filter(pa.array(out)), wrong.invalid[out]))
             tuples = Tuples(table.filter(pa.array(~out)))
-        rows = self._projected(tuples)
+        rows = self._projected(tuples, whole)
         wrong = self.rule.check_rows(rows)
         left_out = self._left_out(tuples.table, wrong)
         if left_out:
@@ -333,14 +338,24 @@ class Reading:
             wrong.number[late.to_numpy(zero_copy_only=False)] = -1
         return wrong.counts()
 
-    def _projected(self, tuples: Tuples) -> pa.Table:
+    def _projected(self, tuples: Tuples, whole: bool) -> pa.Table:
         table = tuples.table
         columns = self._passed(table)
         columns |= {f"order{i}": table.column(name) for i, name in enumerate(self.order)}
         columns |= {fixed: cells.of(tuples) for fixed, cells in self.values}
         if self.tie is not None:
-            columns[TIE] = self.tie.of(tuples)
+            untied = whole and self.ties_by_order and _ascends(columns["order0"])
+            zeros = np.zeros(table.num_rows, np.int64)
+            columns[TIE] = pa.array(zeros) if untied else self.tie.of(tuples)
         return pa.table(columns)
+
+
+def _ascends(order: pa.ChunkedArray) -> bool:
+    """Return whether each row is later than the previous one."""
+    if order.null_count:
+        return False
+    numbers = as_numbers(order)
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def _struct(columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:

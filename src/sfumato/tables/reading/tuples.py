@@ -129,11 +129,14 @@ class Tuples:
 
     @cached_property
     def offsets(self) -> pa.Array:
+        if not self.uncertain:
+            return pa.array(np.arange(self.table.num_rows + 1, dtype=np.int32))
         return pa.array(offsets_of(self.lengths), pa.int32())
 
     @cached_property
     def owner(self) -> Ints:
-        return np.repeat(np.arange(self.table.num_rows), self.lengths)
+        rows = np.arange(self.table.num_rows)
+        return np.repeat(rows, self.lengths) if self.uncertain else rows
 
     def prob(self, existence: str | None) -> pa.Array:
         """Return list<double>: the probabilities; without alternatives `existence`, or 1."""

@@ -8,35 +8,38 @@ from sfumato.tables.reading.types import EXACT_DIGITS
 PACKAGE = "sfumato."  # prefix of the module names of the package
 # Metadata of a column of probabilities: rows may share tuples; the value describes the rows.
 # Pairs of a join share the tuples they consist of; answers of overlapping windows share the tuples
-# in both windows. Operators assume that the rows of a frame are independent.
+# in both windows. Operators need independent rows, and refuse these.
 SHARED_KEY = "sfumato.shared"
+ASSUMED_KEY = "sfumato.assumed"  # the user takes such rows as independent
 PAIRS = "pairs of a join"
 RANKED = "answers of a ranking"
 WINDOWS = "answers of overlapping windows"
+UNCERTAIN_TIMES = "answers of windows over uncertain times"
 RESAMPLED = "points of a resampling"
-
-
-class IndependenceWarning(UserWarning):
-    """An operator assumes that rows are independent, but they may share tuples."""
+MERGED = "answers merged over worlds"
 
 
 class InvalidRowsWarning(UserWarning):
     """An operator skipped invalid rows."""
 
 
+class DriftWarning(UserWarning):
+    """Imputed distributions held fewer of the known values than they state."""
+
+
 def independence(rows: str) -> str:
-    """Describe the independence assumption for rows that may share tuples."""
-    return f"rows are taken as independent, but {rows} may share tuples"
+    """Describe the user's assumption for rows that may share tuples."""
+    return f"rows are taken as independent by assume_independent, but {rows} may share tuples"
 
 
-def warn_of_shared(operator: str, rows: str | None) -> None:
-    """Warn that an operator assumes independence; rows : None if they share no tuples."""
+def refuse_shared(function: str, rows: str | None) -> None:
+    """Raise ValueError for rows that may share tuples; rows : None if they share none."""
     if rows:
-        warnings.warn(
-            f"{operator}: {independence(rows)}: its probabilities are not those over possible "
-            "worlds",
-            IndependenceWarning,
-            stacklevel=calls_from_user() + 1,
+        raise ValueError(
+            f"{function}: {rows} may share tuples, and probabilities computed as if they were "
+            "independent would be wrong: draw possible worlds of the readings before the first "
+            "operator, sf.draw_worlds(df, 1000, source=..., id=...), which is right for every "
+            "chain; or accept the error with sf.assume_independent(df)"
         )
 
 

@@ -55,7 +55,7 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     time: str = "long"
     key_names: tuple[str, ...] = ()
 
-    kind, version = "extents", 7
+    kind, version = "extents", 8
     counters = (*WindowTableConfig.counters, "skipped")
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ class TableExtents(ReleasedOperator):
             self.operator = SessionAggregate(*bounds, config.aggregates, **common)
         else:
             self.calendar, lengths = _grid_of(window)
-            common["empty"] = window.empty
+            common |= {"empty": window.empty, "certain": bool(config.kinds)}
             self.operator = ExtentAggregate(*lengths, config.aggregates, **common)
         self.rows = RowStore()  # rows of members, by the operator's numbers; if missed, their type
 

@@ -146,7 +146,7 @@ class RowWindowTableConfig(WindowTableConfig):
     controlled: bool = False
 
     members: ClassVar[bool] = False
-    kind, version = "window aggregate", 6
+    kind, version = "window aggregate", 7
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {**TableConfig.gauges, **SIZE_GAUGES}
 
     def arrival(self, side: int = 0) -> Arrival:
@@ -161,7 +161,7 @@ class RowWindowTableConfig(WindowTableConfig):
         if isinstance(window, Rows):
             return CountWindowAggregate(
                 window.rows, window.confidence, self.aggregates, max_tuples=window.max_tuples,
-                **self.options,
+                certain=bool(self.kinds), **self.options,
             )  # fmt: skip
         return DeltaWindowAggregate(
             window.delta, self.on_attribute, self.aggregates, threshold=window.threshold,

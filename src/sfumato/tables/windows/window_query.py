@@ -10,8 +10,12 @@ from typing import Any, ClassVar
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.laws.aggregate import FUNCTIONS
+from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS, check_early, check_level
+from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
+    ARRIVED,
+    EARLY,
     MARKS,
     Computation,
     Frame,
@@ -21,26 +25,37 @@ from sfumato.tables.reading.frame import (
 from sfumato.tables.reading.results import (
     NUMBER,
     TEXT,
+    TRUTH,
     WHOLE,
     Field,
     ListOf,
     Output,
     Struct,
+    marked,
     passed,
 )
-from sfumato.tables.reading.rows import Cells, Column, Probabilities, Reading, Rule, Ties, marks_of
+from sfumato.tables.reading.rows import (
+    Cells,
+    Column,
+    Mark,
+    Probabilities,
+    Reading,
+    Rule,
+    Ties,
+    marks_of,
+)
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import (
-    SHARED_KEY,
+    UNCERTAIN_TIMES,
     WINDOWS,
     warn_of_copies,
     warn_of_digits,
-    warn_of_shared,
 )
 from sfumato.tables.scope import check_order, scope_of
+from sfumato.tables.windows.table_early import EarlyTableConfig
 from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig, quantile_name
-from sfumato.windows import Delta, Range, Rows, Session
+from sfumato.windows import Delta, Range, Rows, Session, span_of
 
 SHORTEST_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # of calendar units
 TIMED = (Range, Session)  # windows of event time
@@ -59,6 +74,8 @@ AGGREGATE_ALIASES = {
     "last_value": "last",
 }
 COUNT_FUNCTIONS = ("count", "count_distinct")
+EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
+DEFAULT_LEVEL = 0.9  # of the intervals of early answers
 VALUES = ("min", "max", "first", "last")  # results have the type of the rows' values
 
 
@@ -129,6 +146,7 @@ class WindowQuery:
     wanted : the aggregates    others : as for `window_aggregate`
     by_extent : rows are tuples per extent that may contain them, and `order` is in the extent
     missed : whether rows that are in no extent are emitted too
+    early : the interval of revisions    level : of their intervals; None: 0.9
     """
 
     called: ClassVar[str] = "window_aggregate"  # the function's name in messages
@@ -143,6 +161,8 @@ class WindowQuery:
     distribution: int | None
     by_extent: bool = field(default=False, kw_only=True)
     missed: bool = field(default=False, kw_only=True)
+    early: str | timedelta | None = field(default=None, kw_only=True)
+    level: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         frame = self.frame
@@ -182,8 +202,12 @@ class WindowQuery:
             raise TypeError(f"`missed` must be True or False; got {self.missed!r}")
         if self.missed:
             self._check_missed()
+        if self.early is not None:
+            self._check_early()
+        elif self.level is not None:
+            raise ValueError('`level` is of early answers: add early="10 seconds", or leave it out')
         self._check_results(with_rows=False)
-        warn_of_shared(self.called, self.shared)
+        frame.require_independent(self.called, self.existence_column)
         if self.timed and frame.duplicates is not None and frame.remembered < self._longest:
             warn_of_copies(self.called, self.window)
 
@@ -261,6 +285,34 @@ class WindowQuery:
             raise ValueError("`missed` needs certain event times, and `order` is uncertain")
         self.frame.require_free(["reason"])
 
+    def _check_early(self) -> None:
+        """Raise ValueError or TypeError where early answers are not known."""
+        if not isinstance(self.window, Range) or self.window.calendar_unit is not None:
+            raise ValueError(
+                '`early` is for windows of a fixed length: write window=sf.Range("1 minute"); got '
+                f"{self.window!r}"
+            )
+        if self.by_extent or not self.certain:
+            raise ValueError(
+                "`early` is for certain rows with certain event times: these have alternatives or "
+                "an existence"
+            )
+        if self.missed:
+            raise ValueError("`early` and `missed` exclude each other: leave one of them out")
+        for w in self.wanted:
+            if w.function not in EARLY_FUNCTIONS:
+                raise ValueError(
+                    f"`early` is for {', '.join(EARLY_FUNCTIONS)}; `aggregates[{w.name!r}]` is "
+                    f"{w.function}: compute it in a second window_aggregate, without `early`"
+                )
+        check_early(span_of("early", self.early), self.window.length_us)
+        check_level(DEFAULT_LEVEL if self.level is None else self.level)
+        if self.controlled and self.frame.shown_early is None:
+            raise ValueError(
+                f"`early` needs rows on their arrival, and {self.frame.prefix}reorder holds them "
+                f"back: write {self.frame.prefix}reorder(..., early=True) before"
+            )
+
     def _check_results(self, with_rows: bool) -> None:
         """Raise ValueError for a result with the name of another column of the answers."""
         apart = self.frame.tells_case_apart()
@@ -300,11 +352,6 @@ class WindowQuery:
     def certain(self) -> bool:
         """Return whether every row exists with its values, so that results are plain values."""
         return not self.frame.uncertain and self.existence_column is None
-
-    @cached_property
-    def shared(self) -> str | None:
-        """Return a description of the rows if they may share tuples."""
-        return self.frame.shared(self.existence_column)
 
     @cached_property
     def controlled(self) -> bool:
@@ -392,6 +439,9 @@ class WindowQuery:
         values: list[tuple[str, Cells]] = [("prob", Probabilities(existence))]
         values += [(f"value{i}", cells) for i, cells in enumerate(self._computation.cells)]
         values += marks_of(MARKS if self.controlled or self.marks_late else [])
+        if self.early is not None and self.controlled:
+            values += [(EARLY, Mark(self.frame.shown_early or EARLY))]
+            values += [(ARRIVAL, Column(name)) for name in self.frame.with_role(ARRIVED)[:1]]
         values += [(fixed, Column(name)) for fixed, name in self.others.items()]
         rule = Rule(
             probabilities=True,
@@ -406,7 +456,7 @@ class WindowQuery:
         carried = self.row(with_rows) if self.missed or self.emits_rows(with_rows) else []
         passed, orders, keys = map(tuple, (carried, self.orders, self.keys))
         tie = Ties(self.frame.tied)
-        return Reading(passed, orders, keys, tuple(values), rule, tie, self.missed)
+        return Reading(passed, orders, keys, tuple(values), rule, tie, self.missed, True)
 
     # ---- the columns of the result
 
@@ -415,6 +465,7 @@ class WindowQuery:
         """Return the columns of the answers other than rows and results."""
         of_extents = ["window", "held", "punctuation", "late"]
         of_extents += ["missed"] if self.missed else []
+        of_extents += EARLY_COLUMNS if self.early is not None else []
         return of_extents if self.timed else ["held"]
 
     def outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
@@ -423,11 +474,19 @@ class WindowQuery:
         found = passed(self.frame, self.passed(settings.members), prefix=prefix, taken=self.added)
         extent = Struct((Field("start", time), Field("end", time)))
         kinds = {"window": extent, "held": WHOLE, "punctuation": time, "late": WHOLE}
+        if self.early is not None:
+            ends = (Field("low", NUMBER), Field("high", NUMBER))
+            intervals = [
+                Field(w.name, Struct(ends), f"result{i}") for i, w in enumerate(self.wanted)
+            ]
+            shares = Struct((Field("share", NUMBER), *ends))
+            of_early = (TRUTH, WHOLE, shares, Struct((*intervals,)))
+            kinds |= dict(zip(EARLY_COLUMNS, of_early, strict=True))
         metadata = {"held": {ADDED_COLUMN: "true"}, "window": controlled_by(self.in_order_within)}
         for name, kind in kinds.items():
             if name in self.added:
                 found.append(Output(name, (name,), kind, metadata.get(name)))
-        of_results = {ADDED_COLUMN: "true", **self._sharing()}
+        of_results = {ADDED_COLUMN: "true"}
         for i, w in enumerate(self.wanted):
             kind, cast = self._plain(w)[1:] if settings.kinds else (self._struct(settings), None)
             found.append(Output(w.name, (f"result{i}",), kind, of_results, cast=cast))
@@ -435,15 +494,17 @@ class WindowQuery:
             names = enumerate(self.row(False))
             parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in names]
             found.append(Output("missed", ("missed",), Struct((*parts, Field("reason", TEXT)))))
-        return found
+        return marked(found, self._shared)
 
-    def _sharing(self) -> dict[str, str]:
-        """Return metadata of the results: whether answers may share uncertain tuples."""
+    @property
+    def _shared(self) -> str | None:
+        """Return a description of the answers if they may share uncertain tuples."""
         if self.certain:
-            return {}
+            return None
         apart = self.timed and not (isinstance(self.window, Range) and self.window.overlaps)
-        rows = self.shared if apart else WINDOWS
-        return {} if rows is None else {SHARED_KEY: rows}
+        if self.by_extent:
+            return UNCERTAIN_TIMES
+        return None if apart else WINDOWS
 
     def _plain(self, w: AggregateSpec) -> tuple[str, Any, Any]:
         """Return a certain result's kind, the operator's type, and the type to cast to, or None."""
@@ -513,8 +574,14 @@ class WindowQuery:
             "quantiles": tuple(float(q) for q in quantiles),
             **laws,
         }
+        if self.early is not None:
+            if with_rows or forget_after is not None:
+                given = "with_rows" if with_rows else "forget_after"
+                raise ValueError(f"`early` and `{given}` exclude each other: leave one of them out")
+            level = DEFAULT_LEVEL if self.level is None else self.level
+            common |= {"early": span_of("early", self.early), "level": float(level)}
         if isinstance(window, TIMED):
-            return ExtentTableConfig(
+            return (ExtentTableConfig if self.early is None else EarlyTableConfig)(
                 window=window,
                 scope=self.scope,
                 members=with_rows,
@@ -543,16 +610,3 @@ class WindowQuery:
 def extents_per_row(window: Range) -> int:
     """Return the maximum number of extents that contain a row."""
     return -(-window.length_us // window.slide_us)
-
-
-def tumbling(window: Range) -> Range:
-    """Return the window over tuples that occur once per extent, because their time is uncertain.
-
-    Raises ValueError for a window with gaps between its extents.
-    """
-    if window.slide_us > window.length_us:
-        raise ValueError(
-            f"`window` over an uncertain event time must have a `slide` of at most its `length`: "
-            f"a tuple between two extents would be in none; got {window!r}"
-        )
-    return replace(window, length=window.slide or window.length, slide=None)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import integers, reals, with_room
+from sfumato.kernels.arrays import integers, reals, stable_order, with_room
 from sfumato.kernels.compile import compiled, lean, lean_dot
 from sfumato.kernels.laws.finite_law import Laws
 from sfumato.kernels.laws.poisson_binomial import mix_next
@@ -135,7 +135,7 @@ def _choose_floor(tuples, existence, head, end, sign, want):
     owner = np.empty(size, np.int64)
     for i in range(head, end):
         owner[offsets[i] - first : offsets[i + 1] - first] = i - head
-    order = np.argsort(-sign * value[first : first + size], kind="mergesort")  # NaN at the end
+    order = stable_order(-sign * value[first : first + size])  # NaN at the end
     left = existence[head:end].copy()
     reached, c = 1.0, 0
     while c < size and reached >= LEAST_OUTCOME and not np.isnan(value[first + order[c]]):
@@ -157,7 +157,7 @@ def _insert(state, tuples, i, slot):
     outcomes, owner, marks = state.outcomes, state.owner, state.marks[0]
     begin, end, floor = tuples.offsets[i], tuples.offsets[i + 1], state.reals[0].floor
     value = state.sign * tuples.value[begin:end]
-    order, many = np.argsort(-value, kind="mergesort"), 0  # NaN at the end
+    order, many = stable_order(-value), 0  # NaN at the end
     while many < order.size and value[order[many]] >= floor:
         many += 1
     at = marks.outcomes + many

@@ -68,18 +68,33 @@ def gather(store, begin, held, batch, order, starts):
     for j in range(begin.size):
         n += held[j]
         m += store.offsets[begin[j] + held[j]] - store.offsets[begin[j]]
-    for i in order:
-        m += batch.offsets[i + 1] - batch.offsets[i]
+    single = batch.prob.size == batch.offsets.size - 1  # tuples with one alternative each
+    if single:
+        m += order.size
+    else:
+        for i in order:
+            m += batch.offsets[i + 1] - batch.offsets[i]
     found = PackedTuples(
         np.zeros(n + 1, np.int64), np.empty(m), np.empty((store.values.shape[0], m))
     )
+    places = np.empty(order.size if single else 0, np.int64)
     place, at = np.int64(0), np.int64(0)
     for j in range(begin.size):
         at = _append(store, begin[j], begin[j] + held[j], found, place, at)
         place += held[j]
         for t in range(starts[j], starts[j + 1]):
-            at = _append(batch, order[t], order[t] + 1, found, place, at)
+            if single:
+                found.offsets[place + 1], places[order[t]] = at + 1, at
+                at += 1
+            else:
+                at = _append(batch, order[t], order[t] + 1, found, place, at)
             place += 1
+    for i in range(places.size):  # in order of arrival, as caches like it
+        found.prob[places[i]] = batch.prob[i]
+    for c in range(batch.values.shape[0]):
+        old, new = batch.values[c], found.values[c]
+        for i in range(places.size):
+            new[places[i]] = old[i]
     return found
 
 

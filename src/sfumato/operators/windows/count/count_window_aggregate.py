@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.laws.finite_law import Laws
 from sfumato.kernels.laws.tuples import lift
+from sfumato.kernels.windows.count.certain_groups import certain_totals, slide_certain
 from sfumato.kernels.windows.count.count_boundary import Boundary, empty_boundary
 from sfumato.kernels.windows.count.count_extremes import empty_extremes
 from sfumato.kernels.windows.count.count_groups import (
@@ -23,12 +24,12 @@ from sfumato.kernels.windows.count.count_groups import (
 from sfumato.kernels.windows.count.count_moments import MOMENTS, empty_stacks
 from sfumato.operators.arguments import EXCESS, NO_LIMIT
 from sfumato.operators.arrays import Floats, Ints, grouped
-from sfumato.operators.laws.aggregate import LISTED, Aggregate, Measured, WindowAnswers
-from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments
+from sfumato.operators.laws.aggregate import LISTED, TOTALLED, Aggregate, Measured, WindowAnswers
+from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments, plain_result
 from sfumato.operators.laws.independent_law import checked_aggregates
 from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Operator, Stateful
-from sfumato.operators.state.tuple_batch import checked_alternatives
+from sfumato.operators.state.tuple_batch import check_certain, checked_alternatives
 from sfumato.operators.windows.count.group_store import GroupStore
 from sfumato.operators.windows.count.window_laws import WindowLaws, column
 from sfumato.operators.windows.uncertain_window import UncertainWindowConfig
@@ -46,11 +47,18 @@ class CountWindowConfig:
     confidence: float
     aggregates: tuple[Aggregate, ...]
     max_tuples: int | None
+    certain: bool
     options: LawOptions
 
     def __post_init__(self) -> None:
         UncertainWindowConfig(self.rows, self.confidence, None, self.max_tuples)
         checked_aggregates(self.aggregates, None)
+
+    @property
+    def plain(self) -> bool:
+        """Return whether the answers are plain totals of the newest rows."""
+        plain = all(of.function in TOTALLED for of in self.aggregates) and not self.options.laws
+        return self.certain and plain and self.rows <= (self.max_tuples or NO_LIMIT)
 
 
 @dataclass
@@ -77,6 +85,8 @@ class CountWindowAggregate(Operator):
     """Aggregates over the `rows` newest existing tuples held by W(U, w, alpha), by group.
 
     rows, confidence, max_tuples : the window, see UncertainWindow
+    certain : every tuple exists with one value: counts, sums, averages, minima and maxima are
+        computed without distributions, in O(1) per arrival
     options : quantiles, distribution, seed, samples, see `LawOptions`
 
     An answer covers exactly the `rows` newest existing tuples among the held ones. Means and
@@ -101,7 +111,7 @@ class CountWindowAggregate(Operator):
     ([8.0, 10.0, 8.0], [0.0, 2.0, 2.0])
     """
 
-    kind, version = "count_window_aggregate", 6
+    kind, version = "count_window_aggregate", 7
     config: CountWindowConfig
     spread = ("options",)
     state = {"overflow": Value(low=0), "store": Part()}
@@ -113,11 +123,12 @@ class CountWindowAggregate(Operator):
         aggregates: Sequence[Aggregate],
         *,
         max_tuples: int | None = None,
+        certain: bool = False,
         **options: Any,
     ) -> None:
         self.options = LawOptions(**options)
         self.config = CountWindowConfig(
-            rows, confidence, tuple(aggregates), max_tuples, self.options
+            rows, confidence, tuple(aggregates), max_tuples, certain, self.options
         )
         self.rows, self.aggregates = rows, list(aggregates)
         self.attributes = checked_aggregates(aggregates, None)  # number of columns of `values` used
@@ -126,7 +137,9 @@ class CountWindowAggregate(Operator):
         self._plan(list(dict.fromkeys(aggregates)))
         self._middles = len(self._sums) + len(self._extremes)
         memos = self._middles + len(self._bounds) + len(self._laws)
-        self.store = GroupStore(self.attributes, memos, self._middles)
+        self._plain = self.config.plain
+        sizes = (0, 0) if self._plain else (memos, self._middles)
+        self.store = GroupStore(self.attributes, *sizes)
         self._scratch = self._new_work()
         self._works: dict[int, Work] = {}  # cache by group, latest arrival last
         self._bytes = 0
@@ -171,6 +184,8 @@ class CountWindowAggregate(Operator):
         order, starts, present = grouped(group_of)
         slots = self.store.slots(present.tolist())
         groups = self.store.join(slots, batch, order, starts)
+        if self._plain:
+            return self._answer_plain(slots, groups, order)
         heads, measured = self._move(slots, groups, present.tolist())
         self.store.keep(slots, groups, heads[starts[1:] - 1])
         sizes = np.diff(starts)
@@ -194,6 +209,28 @@ class CountWindowAggregate(Operator):
     def codes(self) -> Ints:
         """Known groups, in order of appearance."""
         return np.array(self.store.codes, np.int64)
+
+    def _answer_plain(self, slots: Ints, groups: Groups, order: Ints) -> WindowAnswers:
+        """Return the answers over certain tuples."""
+        n = order.size
+        held, numbers = np.empty(n, np.int64), np.empty(n, np.int64)
+        heads = slide_certain(groups, order, self.rows, held, numbers)
+        totals: dict[tuple[float, int | None], tuple[Floats, Ints]] = {}
+        results = []
+        for of in self.aggregates:
+            if of.attribute is None:
+                mean = held.astype(np.float64)
+            else:
+                what = SIGN.get(of.function, 0.0), of.attribute
+                if what not in totals:
+                    totals[what] = np.empty(n), np.empty(n, np.int64)
+                    given = groups, groups.tuples.values[of.attribute], what[0], order, self.rows
+                    certain_totals(*given, *totals[what])
+                total, count = totals[what]
+                mean = plain_result(of, total, count)
+            results.append(self.options.certain(mean))
+        self.store.keep(slots, groups, heads)
+        return WindowAnswers(held, results, numbers)
 
     def _move(
         self, slots: Ints, groups: Groups, codes: list[int]
@@ -317,6 +354,8 @@ class CountWindowAggregate(Operator):
             raise ValueError("`offsets` must rise: every tuple has alternatives")
         if code.size and (np.add.reduceat(prob, offsets[:-1]) > 1.0 + EXCESS).any():
             raise ValueError("`prob` of a tuple's alternatives must add up to at most 1")
+        if self._plain:
+            check_certain(code.size, prob)
         if np.isinf(table).any():
             raise ValueError("`values` must be finite, or NaN for no value; got an infinite one")
         return code, PackedTuples(offsets, np.minimum(prob, 1.0), table)

@@ -1,0 +1,111 @@
+"""Early answers of windows: how often their intervals hold, how wide they are, and what they cost.
+
+Traces with real delays, the real ones of `data/traces.py`. The window is chosen so that a trace
+has about 600 of them; a revision comes per fifth of it. Values are a random walk per row with
+noise. Per trace and aggregate: the share of revisions whose interval at 90% holds the final answer;
+the share of revisions that are the final answer already; and the mean width of the intervals, by
+the distance of the window's end from the punctuation (in fifths, 0 is the last), relative to the
+widest. The first revisions of a trace, which have no interval, are left out.
+
+The last rows compare a window with early answers with the same window without them, over tables in
+memory, with the reordering: the ratio is the median of alternated runs.
+"""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+import sfumato as sf
+from benchmarks.data import traces
+from benchmarks.data.real_sets import data_folder
+from benchmarks.harness import NO_DATA, Row, timed
+
+ASKED = {"n": "count(*)", "s": "sum(x)", "a": "avg(x)", "lo": "min(x)", "hi": "max(x)"}
+EXTENTS, PARTS = 600, 5
+EVERY = 1  # which of the traces
+COST_ROWS = 200_000
+REPEATS = 5
+QUICK = {"EVERY": 20, "COST_ROWS": 5_000, "REPEATS": 1}
+
+
+def run() -> list[Row]:
+    if data_folder() is None:
+        return [*NO_DATA, *cost()]
+    found = []
+    for name, trace in list(traces.real(data_folder()))[::EVERY]:
+        found += coverage(name, *trace)
+    return [*found, *cost()]
+
+
+def table_of(event: np.ndarray, arrival: np.ndarray) -> pa.Table:
+    rng, n = np.random.default_rng(2), len(event)
+    x = np.empty(n)
+    x[np.argsort(event, kind="stable")] = np.cumsum(rng.normal(0, 0.05, n)) + rng.normal(20, 1, n)
+    return pa.table({"made": event, "arrival": arrival, "x": x})
+
+
+def answers(rows: pa.Table, length: int, early: bool) -> pa.Table:
+    """Return the answers of a window of `length` microseconds, with early ones or without."""
+    times = {"event_time": "made", "arrival": "arrival", "drop_ratio": 0.01}
+    if not early:
+        ordered = sf.reorder(rows, **times)
+        return sf.window_aggregate(ordered, ASKED, window=sf.Range(f"{length} us"), order="made")
+    ordered = sf.reorder(rows, **times, early=True)
+    every = f"{length // PARTS} us"
+    return sf.window_aggregate(
+        ordered, ASKED, window=sf.Range(f"{length} us"), order="made", early=every
+    )
+
+
+def coverage(name: str, event: np.ndarray, arrival: np.ndarray) -> list[Row]:
+    """Measure the intervals of one trace, per aggregate and stage."""
+    low, high = np.quantile(event, [0.001, 0.999])
+    length = max(int((high - low) / EXTENTS) // PARTS, 1) * PARTS
+    frame = answers(table_of(event, arrival), length, True).to_pandas()
+    frame["end"] = [window["end"] for window in frame["window"]]
+    finals = frame[frame["final"]].set_index("end")[[*ASKED]].astype(float)
+    revisions = frame[~frame["final"]].join(finals, on="end", rsuffix=" last", how="inner")
+    stage = (revisions["end"] - 1 - revisions["punctuation"]) // (length // PARTS)
+    out = []
+    for aggregate in ASKED:
+        ends = pd.DataFrame(
+            [interval[aggregate] for interval in revisions["interval"]],
+            revisions.index,
+            dtype=float,
+        )
+        known, last = ends["low"].notna(), revisions[f"{aggregate} last"]
+        holds = (last >= ends["low"] - 1e-9) & (last <= ends["high"] + 1e-9)
+        parts = pd.DataFrame({"stage": stage, "holds": holds, "width": ends["high"] - ends["low"]})
+        parts = parts[known]
+        widths = parts.groupby("stage")["width"].mean()
+        row: Row = {"name": name, "aggregate": aggregate, "extents": len(finals)}
+        row |= {"revisions": len(parts), "holds": float(parts["holds"].mean())}
+        row["complete already"] = float((last == revisions[aggregate])[known].mean())
+        widest = widths.max() or float("nan")
+        for number in sorted(widths.index)[: PARTS + 1][::-1]:
+            row[f"width {number}"] = float(widths[number] / widest)
+        out.append(row)
+    return out
+
+
+def cost() -> list[Row]:
+    """Compare a window with early answers with the same window without them."""
+    rng = np.random.default_rng(3)
+    event = np.sort(rng.integers(0, 100_000 * COST_ROWS, COST_ROWS))
+    trace = traces.in_arrival_order(event, rng.exponential(2e6, COST_ROWS))
+    rows, length = table_of(*trace), 60 * traces.SECOND
+    ratios, plain = [], []
+    for early in (True, False):
+        answers(rows, length, early)
+    for _ in range(REPEATS):
+        with_early, without = (
+            timed(lambda e=e: answers(rows, length, e))[0] for e in (True, False)
+        )
+        ratios.append(with_early / without)
+        plain.append(without)
+    row: Row = {"name": "cost", "setting": f"{COST_ROWS:,} rows, in memory"}
+    return [row | {"ratio": statistics.median(ratios), "seconds without": min(plain)}]

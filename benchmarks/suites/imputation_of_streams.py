@@ -1,0 +1,186 @@
+"""Imputation with an order against what users would pick: last values, and multiple imputation.
+
+Two real sets of several devices. A tenth of the known cells is hidden at random. With `past`, the
+repository is the first three quarters of the time, and hidden cells of the last quarter are
+imputed; with `between`, every fourth of forty stretches of time is imputed, and the others are the
+repository. All ways know the gaps of both parts. Scores are in standard deviations of
+their attribute: the absolute error of the median, the continuous ranked probability score,
+the coverage of the range from 5% to 95%, and its width. The ways compared:
+
+changes        sf.impute(order=..., key=...)
+not corrected  the same, without correction by known values
+last + past    the last value, plus the changes since the last value seen in the past
+multiple       20 draws by scikit-learn's IterativeImputer, from the attributes and last values
+               (only where it is installed)
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import sfumato as sf
+from benchmarks.data.real_sets import CHECK_SETS, MORE_SETS, data_folder
+from benchmarks.harness import NO_DATA, Row
+from benchmarks.suites.imputation_coverage import judged
+from sfumato.operators.imputation import stream_imputer
+from sfumato.operators.imputation.earlier_values import EarlierValues
+
+KEYS = {"airports": "origin", "St Bernard": "station_id"}
+DEVICES = 3  # of each set
+HIDDEN, PAST = 0.1, 0.75  # shares: of cells, of time
+FITTED = 8_000  # rows that the multiple imputation is fitted to
+DRAWS = 20
+STRETCHES = 40
+KINDS = ("past", "between")
+QUICK = {"KEYS": {"airports": "origin"}, "KINDS": ("past",), "FITTED": 1_000}
+
+Laws = dict[int, list[tuple[np.ndarray, np.ndarray, float]]]  # by attribute: values, prob, true
+
+
+class Stream:
+    """The rows of a set, with hidden cells, and the cells that are judged."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        file, order, attributes = {**MORE_SETS, **CHECK_SETS}[name]
+        columns = [KEYS[name], order, *attributes]
+        table = pq.read_table(data_folder() / f"{file}.parquet", columns=columns)
+        self.table = table.sort_by([(order, "ascending"), (KEYS[name], "ascending")])
+        rng = np.random.default_rng(0)
+        key = np.unique(self._column(KEYS[name]), return_inverse=True)[1]
+        kept = np.isin(key, rng.permutation(key.max() + 1)[:DEVICES])
+        self.table, self.key = self.table.filter(pa.array(kept)), key[kept]
+        self.names, self.order, self.by = attributes, order, KEYS[name]
+        self.time = self.table.column(order).cast(pa.timestamp("us")).cast("int64").to_numpy() / 1e6
+        self.true = np.column_stack([self._column(of).astype(float) for of in attributes])
+        hidden = (rng.random(self.true.shape) < HIDDEN) & np.isfinite(self.true)
+        self.given = np.where(hidden, np.nan, self.true)
+        share = np.argsort(np.argsort(self.time, kind="stable")) / len(self.time)
+        self.last = share >= PAST if kind == "past" else (share * STRETCHES).astype(int) % 4 == 3
+        self.past = ~self.last
+        self.unit = np.nanstd(self.true, axis=0)
+        history = EarlierValues(len(attributes))
+        self.earlier, self.age = history.process(self.key, self.time, self.given)
+        self.judged = hidden & self.last[:, None] & np.isfinite(self.earlier)
+
+    def _column(self, name: str) -> np.ndarray:
+        column: np.ndarray = self.table.column(name).to_numpy()
+        return column
+
+    def frame(self, rows: np.ndarray) -> pa.Table:
+        found = self.table.select([self.by, self.order])
+        for name, column in zip(self.names, self.given.T, strict=True):
+            found = found.append_column(name, pa.array(column, mask=np.isnan(column)))
+        return found.append_column("row", pa.array(np.arange(len(rows)))).filter(pa.array(rows))
+
+    def cells(self) -> list[tuple[int, int]]:
+        return [(i, t) for i, t in np.argwhere(self.judged).tolist()]
+
+
+def by_changes(stream: Stream) -> Laws:
+    found = sf.impute(
+        stream.frame(stream.last),
+        repository=stream.frame(stream.past),
+        attributes=stream.names,
+        order=stream.order,
+        key=stream.by,
+        least_rows=10**9,
+    )
+    place = {row: i for i, row in enumerate(found.column("row").to_pylist())}
+    alternatives = found.column("alternatives").combine_chunks()
+    offsets, flat = alternatives.offsets.to_numpy(), alternatives.values
+    prob = flat.field("prob").to_numpy()
+    values = [flat.field(name).to_numpy() for name in stream.names]
+    laws: Laws = {t: [] for t in range(len(stream.names))}
+    for i, t in stream.cells():
+        part = slice(offsets[place[i]], offsets[place[i] + 1])
+        laws[t].append((values[t][part], prob[part], stream.true[i, t]))
+    return laws
+
+
+def not_corrected(stream: Stream) -> Laws:
+    none: Callable[..., tuple[int, int, int]] = lambda *_: (0, 0, 0)  # noqa: E731
+    with mock.patch.object(stream_imputer, "correct_widths", none):
+        return by_changes(stream)
+
+
+def last_and_past(stream: Stream) -> Laws:
+    changes, rng = (stream.given - stream.earlier)[stream.past], np.random.default_rng(1)
+    laws: Laws = {}
+    for t in range(len(stream.names)):
+        known = changes[np.isfinite(changes[:, t]), t]
+        seen, prob = rng.choice(known, 2000), np.full(2000, 1 / 2000)
+        rows = [i for i, of in stream.cells() if of == t]
+        laws[t] = [(stream.earlier[i, t] + seen, prob, stream.true[i, t]) for i in rows]
+    return laws
+
+
+def multiple(stream: Stream) -> Laws:
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer
+
+    table = np.column_stack([stream.given, stream.earlier])
+    rng, past = np.random.default_rng(1), np.flatnonzero(stream.past)
+    fitted = table[np.sort(rng.choice(past, min(FITTED, len(past)), replace=False))]
+    rows = np.unique([i for i, _ in stream.cells()])
+    draws = [
+        IterativeImputer(sample_posterior=True, random_state=seed)
+        .fit(fitted)
+        .transform(table[rows])
+        for seed in range(DRAWS)
+    ]
+    place, prob = {i: n for n, i in enumerate(rows.tolist())}, np.full(DRAWS, 1 / DRAWS)
+    laws: Laws = {t: [] for t in range(len(stream.names))}
+    for i, t in stream.cells():
+        values = np.array([draw[place[i], t] for draw in draws])
+        laws[t].append((values, prob, stream.true[i, t]))
+    return laws
+
+
+WAYS: dict[str, Callable[[Stream], Laws]] = {
+    "changes": by_changes,
+    "not corrected": not_corrected,
+    "last + past": last_and_past,
+    "multiple": multiple,
+}
+
+
+def scores(stream: Stream, laws: Laws) -> tuple[float, float, float, float]:
+    """Error of the median, score, coverage and width, over all cells."""
+    found = []
+    for t, cells in laws.items():
+        for values, prob, true in cells:
+            held, score = judged(values, prob, true)
+            order = np.argsort(values)
+            below = np.cumsum(prob[order])
+            places = np.minimum(np.searchsorted(below, (0.05, 0.5, 0.95)), len(values) - 1)
+            low, middle, high = values[order][places]
+            unit = stream.unit[t]
+            found.append((abs(middle - true) / unit, score / unit, held, (high - low) / unit))
+    error, score, coverage, width = np.mean(found, axis=0).tolist()
+    return error, score, coverage, width
+
+
+def run() -> list[Row]:
+    rows: list[Row] = []
+    installed = importlib.util.find_spec("sklearn") is not None
+    for name in KEYS:
+        if not data_folder().exists():
+            return NO_DATA
+        for kind in KINDS:
+            stream, row = Stream(name, kind), {"name": name, "setting": kind}
+            for way, law in WAYS.items():
+                if way == "multiple" and not installed:
+                    continue
+                error, score, coverage, width = scores(stream, law(stream))
+                row |= {f"{way} error": error, f"{way} score": score}
+                row |= {f"{way} coverage": coverage, f"{way} width": width}
+            peers = [row[f"{way} score"] for way in WAYS if f"{way} score" in row][2:]
+            best, held = row["changes score"] <= min(peers), row["changes coverage"]
+            rows.append({**row, "met": best and 0.88 <= held <= 0.92})
+    return rows

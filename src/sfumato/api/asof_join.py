@@ -1,0 +1,79 @@
+"""As-of joins: each row with the newest earlier row of another stream, for frames."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, public, run
+from sfumato.tables.joins.table_asof_join import LEAST_CANDIDATE, asof_join_job
+
+
+@public('sf.asof_join(left, right, order="ts", key="sensor")', "left", "right")
+def asof_join(
+    left: Any,
+    right: Any,
+    *,
+    order: ColumnName,
+    key: ColumnNames | None = None,
+    within: str | timedelta | None = None,
+    probability: float = LEAST_CANDIDATE,
+    how: str = "left",
+    idle_timeout: str | timedelta | None = None,
+    forget_after: str | timedelta | None = None,
+    name: str | None = None,
+) -> Any:
+    """Pair each row with the newest earlier row of another stream.
+
+    Parameters
+    ----------
+    left, right
+        DataFrames of Spark, streaming or static, or pandas, Polars or Arrow tables that are the
+        whole streams. The result is of the kind of `left`.
+    order
+        Event time, a column of both frames: a timestamp or whole microseconds.
+    key
+        Column(s) of both frames that must be equal.
+    within
+        Largest age of the right row, inclusive: "10 seconds"; None: any.
+    probability
+        Least probability of a row of the result, in (0, 1].
+    how
+        "left": also left rows without an earlier right row, with NULL. "inner": without these.
+    idle_timeout
+        A side without rows for this long no longer delays the other side.
+    forget_after
+        Time to live of a key ("1 day"): it then starts without earlier rows.
+    name
+        Name of the metrics, instead of the number N in ``sfumato_asof_N``.
+
+    Returns
+    -------
+    `left` and `right` (structs of all columns), a row per left row. If right rows have alternatives
+    or a column `existence`: a row per candidate, with the `probability` that it is the newest that
+    exists, and a row with NULL, with the probability that none exists.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For wrong arguments.
+
+    Notes
+    -----
+    Cost: one shuffle by key. State: the newest right row of each key, and rows that wait.
+    More: docs/reference/notes/asof_join.md
+    References: this project; possible worlds as in Dallachiesa et al. (2015).
+
+    Examples
+    --------
+    >>> a, b = (readings.where(f"sensor = '{of}'") for of in "ab")
+    >>> found = sf.asof_join(a, b, order="made", within="5 s").orderBy("left.id")
+    >>> [(row.left.id, row.right and row.right.id) for row in found.collect()]
+    [(1, None), (3, None), (4, 2)]
+    """
+    frames = frame_of(left, "left"), frame_of(right, "right")
+    return run(
+        asof_join_job(
+            *frames, order, key, within, probability, how, idle_timeout, forget_after, name
+        )
+    )

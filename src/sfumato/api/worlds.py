@@ -1,0 +1,177 @@
+"""Chains of operators over rows that share tuples: possible worlds, or an assumption."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sfumato.api.calls import ColumnNames, frame_of, in_memory, public
+from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.user_warnings import SHARED_KEY
+from sfumato.tables.reading.worlds import Draw, Merge
+
+
+@public('sf.draw_worlds(df, 1000, source="thermometers", id="id")', "df")
+def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | None = None) -> Any:
+    """Draw possible worlds: one certain row per tuple and world in which the tuple exists.
+
+    Any chain of operators is right within a world, whatever its rows share. ``sf.merge_worlds``
+    counts the answers over all worlds.
+
+    Parameters
+    ----------
+    df
+        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table, with
+        alternatives or a column `existence`. The result is of the same kind.
+    n
+        Number of worlds, up to 1,000,000. The error of an answer falls with its square root.
+    source
+        Name of the set of tuples, such as the topic. A tuple with the same source and id takes the
+        same alternative in every call, also in another query. Different tuples need another source
+        or id.
+    id
+        Column(s) that identify a tuple. Whole numbers of any width are alike.
+    name
+        Name of the metrics, instead of the number N.
+
+    Returns
+    -------
+    The columns of the frame without `alternatives` and `existence`, a column per attribute with the
+    value of the drawn alternative, and `world`, from 0 to n - 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For wrong arguments, for rows that share tuples, and for filtered or pruned alternatives:
+        draw the readings, then filter the drawn rows.
+
+    Notes
+    -----
+    Operators require `world` in their `key`. Pairs of drawn rows have the column `world` and no
+    alternatives. Draws depend on source, id and world only, so they are the same in any
+    micro-batches, after a restart, and in memory. No state is kept. Each row becomes up to n rows.
+
+    The metrics ``sfumato_draw_worlds_N_input`` count rows and invalid rows (`invalid`: wrong
+    probabilities, a missing value or id), which are left out.
+    References: Jampani et al. (2008), "MCDB: a Monte Carlo approach to managing uncertain data".
+
+    Examples
+    --------
+    >>> drawn = sf.draw_worlds(uncertain, 100, source="readings", id="id")
+    >>> warm = drawn.where("celsius > 21")
+    >>> found = sf.merge_worlds(warm, key="id")
+    >>> [(row.id, row.existence) for row in found.orderBy("id").collect()]
+    [(2, 0.37), (3, 1.0), (4, 1.0)]
+    """
+    frame = frame_of(df)
+    draw = Draw.of(frame, n, source, id)
+    return _engine(frame).drawn(frame, draw, name)
+
+
+@public('sf.merge_worlds(answers, key=["window"], columns=["n"])', "df")
+def merge_worlds(
+    df: Any, *, key: ColumnNames, columns: ColumnNames | None = None, n: int | None = None
+) -> Any:
+    """Count answers over the drawn worlds: their probability, and the distribution of values.
+
+    Parameters
+    ----------
+    df
+        Answers of operators over rows of ``sf.draw_worlds``, a static DataFrame of Spark, or a
+        pandas, Polars or Arrow table. The result is of the same kind.
+    key
+        Columns that identify an answer within a world, such as `window`, or `id` of a ranking.
+    columns
+        Columns of values, whose joint distribution is returned; None: only the probability of the
+        answer.
+    n
+        Number of worlds; only needed if the frame has lost it, as a file does.
+
+    Returns
+    -------
+    One row per answer: the columns of `key`; with `columns` the uncertain tuple `alternatives`,
+    each value with the share of the worlds that have it, by value, otherwise `existence`, the share
+    of the worlds that have the answer; and `error`. In the other worlds there is no such answer: a
+    window without rows has no count.
+
+    With probability 99%, the true probability of the answer, and of a value up to any limit,
+    differs by at most `error`, sqrt(ln(200) / 2n): 0.05 for 1,000 worlds, 0.016 for 10,000.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For wrong arguments, for a stream, and if a world has several answers with the same `key`
+        (on Spark, when the query runs).
+
+    Notes
+    -----
+    A stream cannot be merged, since the worlds' answers may come at different times: write them
+    with a sink, and merge the table. The same error holds for answers that a stream has not yet
+    given in all worlds. Merged answers share tuples: operators refuse them.
+    References: Massart (1990), "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality".
+
+    Examples
+    --------
+    >>> drawn = sf.draw_worlds(uncertain, 100, source="readings", id="id")
+    >>> warmest = sf.top_k(
+    ...     drawn, 1, by="celsius", window=sf.Range("1 hour"), order="arrival", key="world"
+    ... )
+    >>> found = sf.merge_worlds(warmest.select("time", "row.id", "world"), key=["time", "id"])
+    >>> [(row.id, row.existence, round(row.error, 2)) for row in found.orderBy("id").collect()]
+    [(3, 0.96, 0.16), (4, 0.04, 0.16)]
+    """
+    frame = frame_of(df)
+    return _engine(frame).merged(frame, Merge.of(frame, key, columns, n))
+
+
+@public("sf.assume_independent(pairs)", "df")
+def assume_independent(df: Any) -> Any:
+    """Take rows that may share tuples as independent; the results of operators are approximations.
+
+    Parameters
+    ----------
+    df
+        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table: pairs of a
+        join, answers of a ranking or of overlapping windows. The result is of the same kind.
+
+    Returns
+    -------
+    The same rows, which operators accept. ``sf.explain`` and EXPLAIN show the assumption.
+
+    Raises
+    ------
+    ValueError
+        For rows that are not known to share tuples.
+
+    Notes
+    -----
+    The error of the results is unknown. A tuple that exists with probability 0.5 and is in three
+    pairs gives 0 or 3 pairs with probability 0.5 each; three independent pairs give 0, 1, 2 and 3
+    with 0.125, 0.375, 0.375 and 0.125. ``sf.draw_worlds`` gives the right answer with an error.
+
+    Examples
+    --------
+    >>> pairs = sf.self_join(
+    ...     uncertain, on="celsius", within=1.0, probability=0.4, window=sf.Rows(3), order="arrival"
+    ... )
+    >>> sf.assume_independent(pairs).count() == pairs.count()
+    True
+    """
+    frame = frame_of(df)
+    columns = [name for name in frame.columns if SHARED_KEY in frame.metadata(name)]
+    if not columns:
+        raise ValueError(
+            "assume_independent is for rows that may share tuples, such as pairs of a join, and no "
+            f"column of the {frame.noun} has this mark: leave the call out"
+        )
+    return _engine(frame).assumed_independent(frame, columns)
+
+
+def _engine(frame: Frame) -> Any:
+    """Return the module for frames of Spark, or for tables in memory."""
+    if in_memory(frame):
+        from sfumato.memory import rows as of_tables
+
+        return of_tables
+    from sfumato.spark import worlds as of_spark
+
+    return of_spark

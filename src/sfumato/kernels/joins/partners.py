@@ -1,0 +1,46 @@
+"""The probability that a tuple has no near partner, sample by sample."""
+
+import numpy as np
+
+from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.joins.match_probability import limit_of
+from sfumato.kernels.joins.tuple_store import padded
+from sfumato.kernels.laws.tuples import rounded_to_one
+from sfumato.kernels.signals import after_signals
+
+
+@lean
+def near_mass(tuples, u, k, v, criterion):
+    """Return the probability of the samples of slot v that are near sample k of slot u."""
+    blocks, d, limit, total = tuples.blocks, criterion.d, limit_of(tuples, u, v, criterion), 0.0
+    x, x_length = tuples.at[u] + k, padded(tuples.samples[u])
+    y, y_length = tuples.at[v], padded(tuples.samples[v])
+    for j in range(y, y + tuples.samples[v]):
+        if d == 1:
+            near = abs(blocks[x + x_length] - blocks[j + y_length]) <= limit
+        else:
+            squared = 0.0
+            for a in range(1, d + 1):
+                difference = blocks[x + a * x_length] - blocks[j + a * y_length]
+                squared += difference * difference
+            near = squared <= limit
+        total += blocks[j] if near else 0.0
+    return min(total, 1.0)
+
+
+@compiled_ieee
+def exclude_partners(tuples, slots, partners, places, alone, criterion):
+    """Multiply, for each pair of slots, the probabilities that no partner is near a sample.
+
+    slots, partners : int64[n]    places : int64[n], of the first sample of each of `slots` in
+    alone : float64[m], multiplied in the order of the pairs by Pr(the partner is not near)
+    Given the sample, partners are near independently. A mass that misses 1 by rounding only is 1.
+    Cost: O(samples of both * d) per pair.  Source: this project.
+    """
+    steps = np.int64(0)
+    for i in range(slots.size):
+        u, v = slots[i], partners[i]
+        steps = after_signals(steps + tuples.samples[u] * tuples.samples[v])
+        for k in range(tuples.samples[u]):
+            near = near_mass(tuples, u, k, v, criterion)
+            alone[places[i] + k] *= 1.0 - rounded_to_one(near, tuples.samples[v])

@@ -1,0 +1,76 @@
+"""Count windows of many groups whose tuples certainly exist, each with one value.
+
+A window then holds the w newest tuples, and every aggregate is a plain number. Blocks of w tuples
+start at multiples of w in the stream of a group. A window is a suffix of one block and a prefix of
+the next:
+
+    blocks of w = 4     |. . . .|. . . .|
+    a window                |. .|. .|        suffix of 2 tuples, prefix of 2
+
+Nothing is subtracted, so sums do not cancel. Blocks depend only on the index of a tuple in its
+group, so the answers do not depend on how arrivals are divided into calls, to the bit.
+Source: prefixes and suffixes of blocks, van Herk (1992).
+"""
+
+import numpy as np
+
+from sfumato.kernels.compile import compiled_ieee
+from sfumato.kernels.signals import after_signals
+from sfumato.kernels.windows.totals import added
+
+
+@compiled_ieee
+def slide_certain(groups, order, w, held, numbers):
+    """Write the window's size and the tuple's number in its group after each arrival.
+
+    order : int64[n], the arrivals of the groups one after another    held, numbers : int64[n]
+    Returns int64[g]: position in each group of the oldest tuple that is still held.
+    """
+    heads = np.empty(groups.first.size, np.int64)
+    for j in range(heads.size):
+        size = groups.begin[j + 1] - groups.begin[j]
+        first, end = groups.arrivals[j], groups.arrivals[j + 1]
+        number = groups.first[j] + size - (end - first)
+        for t in range(first, end):
+            number += 1
+            numbers[order[t]] = number
+            held[order[t]] = min(number, w)
+        heads[j] = max(size - w, 0)
+    return heads
+
+
+@compiled_ieee
+def certain_totals(groups, value, sign, order, w, totals, counts):
+    """Write the sum, maximum or minimum of a value in the window after each arrival.
+
+    value : float64[n], of each tuple; NaN for no value    sign : 0 sum, 1 maximum, -1 minimum
+    order : int64[arrivals], see `slide_certain`
+    totals : float64[arrivals], written; without a value 0 or NaN    counts : the number of values
+    O(1) per arrival and held tuple.
+    """
+    total, count = np.empty(w + 1), np.empty(w + 1, np.int64)  # of suffixes of the block before
+    none = 0.0 if sign == 0.0 else np.nan
+    total[w], count[w], steps = none, 0, np.int64(0)
+    for j in range(groups.first.size):
+        x = value[groups.begin[j] : groups.begin[j + 1]]
+        first = groups.arrivals[j]
+        arrived = x.size - (groups.arrivals[j + 1] - first)
+        steps = after_signals(steps + x.size)
+        newest, many, place, second = none, 0, groups.first[j] % w, False
+        for i in range(x.size):
+            if place == w:
+                place = 0
+            if place == 0:
+                newest, many, second = none, 0, i > 0
+                for k in range(min(w, i)):
+                    older, at = x[i - 1 - k], w - 1 - k
+                    total[at], count[at] = total[at + 1], count[at + 1]
+                    if older == older:
+                        total[at], count[at] = added(sign, total[at], older), count[at] + 1
+            if x[i] == x[i]:
+                newest, many = added(sign, newest, x[i]), many + 1
+            place += 1
+            if i >= arrived:
+                t = order[first + i - arrived]
+                totals[t] = added(sign, newest, total[place]) if second else newest
+                counts[t] = many + count[place] if second else many

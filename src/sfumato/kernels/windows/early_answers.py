@@ -1,0 +1,497 @@
+"""Early answers of time extents: partial aggregates by arrival, and intervals for the final ones.
+
+Rows come in the order of release, each with its scope's punctuation. The first row in order whose
+punctuation is at or beyond the next multiple of `early` is a tick. A tick emits a revision of each
+open extent whose rows have changed since its last revision. It includes the rows that arrived
+before the punctuation did, so it does not depend on how rows are divided into calls.
+
+The stage of a revision is the distance of the extent's end from the punctuation, in units of
+`early`. For each scope, stage and aggregate, two quantiles of the scores (final - predicted) / unit
+are tracked, and the interval is predicted + unit * quantile. The unit is the mean change of the
+group's final answer from one extent to the next. Predictions from c rows:
+
+    count    t = c + (1 - share) * usual    share : mean c / final count at this stage
+    sum      s * t / c                      usual : mean final count of the group
+    avg, min, max    the partial answer; the final minimum and maximum are beyond it
+
+The first scores of a stage give their range: with 2 / (1 - level) - 1 of them, each end is missed
+with probability (1 - level) / 2 if scores are exchangeable. From then on a quantile moves up when
+it is missed and down otherwise, in the ratio that keeps its long-run share of misses, whatever the
+scores do. The scores of one extent of several groups are sorted, so their order does not matter.
+
+Source: the quantile tracker, Angelopoulos, Candes & Tibshirani (2023), conformal PID control.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from sfumato.kernels.arrays import integers, stable_order, with_room
+from sfumato.kernels.compile import compiled, compiled_ieee, lean
+from sfumato.kernels.windows.extents import NO_EXTENT, NONE
+
+COUNT, SUM, AVG, MIN, MAX = range(5)
+PACE = 0.3  # of a quantile, in mean deviations of the scores per score
+LEAST_WEIGHT = 0.05  # least weight of a new number in a running mean
+FEWEST = 8  # final answers of a group from which its mean change is known
+LONGEST_GAP = 64  # extents without a row after which a group is new
+
+# Greatest punctuation of a row in order, and the two before it; its multiple of `early`; the first
+# entry that has changed.
+EARLY_SCOPE = integers("reached before earlier tick changed")
+# Scope; first open extent; extents completed, and the last one that was opened or completed.
+EARLY_GROUP = integers("scope first completed latest")
+# An open extent of a group, the next one, the next one changed in the scope; whether it is changed;
+# revisions so far, rows, first prediction.
+OPEN_EXTENT = integers("group extent following next_changed changed revision held prediction")
+# A prediction to be scored: its stage, rows at that time, and the next one of its entry.
+PREDICTION = integers("stage held following")
+EXTENT_POOL = integers("entries free_entry predictions free_prediction")
+REVISION = integers("group extent revision held punctuation")
+FINAL = integers("scope group extent punctuation")  # by scope, punctuation and extent
+CELLS = 4  # floats per entry and attribute: values, sum, minimum, maximum
+TRACK = 5  # floats per tracked score: number of scores, lower and upper quantile, mean, deviation
+USUALS = 2  # floats per group and aggregate: the last final answer, and its mean change
+
+
+class EarlyGrid(NamedTuple):
+    """Microseconds of an extent, of a slide and of a revision; number of stages; level."""
+
+    length: int
+    slide: int
+    early: int
+    stages: int
+    level: float
+
+
+class EarlyAggregates(NamedTuple):
+    """Predicted aggregates: int64[r], the first is the count of rows; attribute NONE: of rows."""
+
+    what: np.ndarray
+    attribute: np.ndarray
+
+
+class EarlyRows(NamedTuple):
+    """Rows in the order of release.
+
+    moves : whether a row is in order, so that its punctuation is that of the scope
+    arrives : whether a row counts here, at its arrival
+    """
+
+    group: np.ndarray
+    scope: np.ndarray
+    time: np.ndarray
+    punctuation: np.ndarray
+    moves: np.ndarray
+    arrives: np.ndarray
+    values: np.ndarray
+
+
+class EarlyState(NamedTuple):
+    """Open extents, their predictions, and what is known from completed ones.
+
+    cells : float64[entries * attributes * CELLS]
+    predicted : float64[predictions * r * 2], prediction and unit
+    usual : float64[groups * r * USUALS]
+    tracks : float64[scopes * stages * (r + 1) * TRACK], the last of the shares
+    """
+
+    pool: np.ndarray
+    scopes: np.ndarray
+    groups: np.ndarray
+    entries: np.ndarray
+    cells: np.ndarray
+    predictions: np.ndarray
+    predicted: np.ndarray
+    usual: np.ndarray
+    tracks: np.ndarray
+
+
+@lean
+def _drop_entry(e, s):
+    """Free an entry, which is in no list, and its predictions."""
+    pool, p = s.pool[0], s.entries[e].prediction
+    while p != NONE:
+        following = s.predictions[p].following
+        s.predictions[p].following, pool.free_prediction = pool.free_prediction, p
+        p = following
+    s.entries[e].group, s.entries[e].prediction = NONE, NONE
+    s.entries[e].following, pool.free_entry = pool.free_entry, e
+
+
+@lean
+def _find(g, extent, earlier, slide, s):
+    """Return a group's entry of an extent, or NONE. Frees entries that came to nothing: extents
+    that were complete two punctuations ago and had no row in the end."""
+    above, e = NONE, s.groups[g].first
+    while e != NONE:
+        entry, following = s.entries[e], s.entries[e].following
+        if entry.extent == extent:
+            return e
+        if entry.extent * slide - 1 <= earlier and entry.changed == 0:
+            if above == NONE:
+                s.groups[g].first = following
+            else:
+                s.entries[above].following = following
+            _drop_entry(e, s)
+        else:
+            above = e
+        e = following
+    return NONE
+
+
+@lean
+def _visit(g, extent, s):
+    """Note that a group has an extent. After a long gap nothing is known of the group."""
+    group, many = s.groups[g], s.usual.size // s.groups.size
+    if extent > group.latest + LONGEST_GAP:
+        group.completed = 0
+        s.usual[g * many : (g + 1) * many] = np.nan
+    group.latest = max(group.latest, extent)
+
+
+@compiled_ieee
+def _with_entry(g, extent, attributes, s):
+    """Return a new entry of a group, and the state with room for it."""
+    pool = s.pool[0]
+    e = pool.free_entry
+    if e == NONE:
+        e, pool.entries = pool.entries, pool.entries + 1
+        entries = with_room(s.entries, e + 1)
+        cells = with_room(s.cells, (e + 1) * attributes * CELLS)
+        s = EarlyState(
+            s.pool, s.scopes, s.groups, entries, cells, s.predictions, s.predicted, s.usual,
+            s.tracks,
+        )  # fmt: skip
+    else:
+        pool.free_entry = s.entries[e].following
+    _visit(g, extent, s)
+    entry = s.entries[e]
+    entry.group, entry.extent, entry.following = g, extent, s.groups[g].first
+    entry.next_changed, entry.changed, entry.revision, entry.held = NONE, 0, 0, 0
+    entry.prediction, s.groups[g].first = NONE, e
+    for a in range(attributes):
+        at = (e * attributes + a) * CELLS
+        s.cells[at], s.cells[at + 1] = 0.0, 0.0
+        s.cells[at + 2], s.cells[at + 3] = np.inf, -np.inf
+    return e, s
+
+
+@compiled_ieee
+def _with_prediction(e, stage, many, s):
+    """Return a new prediction of an entry, and the state with room for it."""
+    pool = s.pool[0]
+    p = pool.free_prediction
+    if p == NONE:
+        p, pool.predictions = pool.predictions, pool.predictions + 1
+        predictions = with_room(s.predictions, p + 1)
+        predicted = with_room(s.predicted, (p + 1) * many * 2)
+        s = EarlyState(
+            s.pool, s.scopes, s.groups, s.entries, s.cells, predictions, predicted, s.usual,
+            s.tracks,
+        )  # fmt: skip
+    else:
+        pool.free_prediction = s.predictions[p].following
+    of, entry = s.predictions[p], s.entries[e]
+    of.stage, of.held = stage, entry.held
+    of.following, entry.prediction = entry.prediction, p
+    return p, s
+
+
+@lean
+def _partial(what, attribute, e, attributes, s):
+    """Return the answer of an aggregate to the rows so far; NaN if it is NULL."""
+    if attribute == NONE:
+        return np.float64(s.entries[e].held)
+    at = (e * attributes + attribute) * CELLS
+    n = s.cells[at]
+    if what == COUNT:
+        return n
+    if n == 0:
+        return np.nan
+    if what == SUM:
+        return s.cells[at + 1]
+    if what == AVG:
+        return s.cells[at + 1] / n
+    return s.cells[at + 2] if what == MIN else s.cells[at + 3]
+
+
+@lean
+def _score(score, at, least, miss_low, miss_high, tracks):
+    """Move the quantiles of a score. least : number of scores whose range has the level"""
+    n = tracks[at] + 1
+    tracks[at] = n
+    weight = max(1 / n, LEAST_WEIGHT)
+    tracks[at + 3] += weight * (score - tracks[at + 3])
+    tracks[at + 4] += weight * (abs(score - tracks[at + 3]) - tracks[at + 4])
+    if n == 1:
+        tracks[at + 1] = tracks[at + 2] = score
+    elif n <= least:
+        tracks[at + 1], tracks[at + 2] = min(tracks[at + 1], score), max(tracks[at + 2], score)
+    else:  # in larger steps from afar
+        mean, deviation = tracks[at + 3], PACE * tracks[at + 4]
+        step = max(deviation, PACE / 2 * abs(tracks[at + 1] - mean))
+        tracks[at + 1] += step * (miss_low - (1.0 if score < tracks[at + 1] else 0.0))
+        step = max(deviation, PACE / 2 * abs(tracks[at + 2] - mean))
+        tracks[at + 2] += step * ((1.0 if score > tracks[at + 2] else 0.0) - miss_high)
+
+
+@lean
+def _interval(what, partial, predicted, unit, at, least, tracks):
+    """Return the interval of a final answer, NaN while it is not known."""
+    if tracks[at] < least or math.isnan(predicted) or math.isnan(unit):
+        return np.nan, np.nan
+    low, high = predicted + unit * tracks[at + 1], predicted + unit * tracks[at + 2]
+    if what == COUNT:
+        low = max(low, partial)
+        high = max(high, low)
+    elif what == MIN:
+        low, high = min(low, partial), partial
+    elif what == MAX:
+        low, high = partial, max(high, partial)
+    return low, max(low, high)
+
+
+@lean
+def _misses(what, level):
+    """Return the shares of scores below and above the tracked quantiles."""
+    miss = 1 - level
+    if what == MIN:
+        return miss, 0.0
+    if what == MAX:
+        return 0.0, miss
+    return miss / 2, miss / 2
+
+
+@lean
+def _move(scope, punctuation):
+    scope.earlier, scope.before, scope.reached = scope.before, scope.reached, punctuation
+
+
+@compiled_ieee
+def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
+    """Learn from one extent of all groups of a scope, and write their `revisions`."""
+    many, at = wanted.what.size, 0
+    least = math.ceil(2 / (1 - grid.level) - 1e-9) - 1
+    scores, keys = np.empty(0), np.empty(0, np.int64)
+    for f in range(begin, end):
+        final = finals[f]
+        g = final.group
+        above, e = NONE, s.groups[g].first
+        while e != NONE and s.entries[e].extent != final.extent:
+            above, e = e, s.entries[e].following
+        revisions[f] = 1
+        if e != NONE:
+            revisions[f] = s.entries[e].revision + 1
+            count = answers[f * many]
+            p = s.entries[e].prediction
+            while p != NONE:
+                of = s.predictions[p]
+                scores = with_room(scores, at + many + 1)
+                keys = with_room(keys, at + many + 1)
+                for r in range(many):
+                    place = (p * many + r) * 2
+                    score = (answers[f * many + r] - s.predicted[place]) / s.predicted[place + 1]
+                    if not math.isnan(score):
+                        scores[at], keys[at] = score, of.stage * (many + 1) + r
+                        at += 1
+                scores[at], keys[at] = of.held / count, of.stage * (many + 1) + many
+                at, p = at + 1, of.following
+            if above == NONE:
+                s.groups[g].first = s.entries[e].following
+            else:
+                s.entries[above].following = s.entries[e].following
+            if s.entries[e].changed == 0:
+                _drop_entry(e, s)
+            else:  # still in a list: freed by the next tick
+                s.entries[e].group = NONE
+    order = stable_order(scores[:at])
+    order = order[stable_order(keys[:at][order])]
+    scope = finals[begin].scope * grid.stages * (many + 1)
+    for i in order:
+        r = keys[i] % (many + 1)
+        low, high = _misses(wanted.what[r] if r < many else COUNT, grid.level)
+        _score(scores[i], (scope + keys[i]) * TRACK, least, low, high, s.tracks)
+    for f in range(begin, end):
+        group = s.groups[finals[f].group]
+        _visit(finals[f].group, finals[f].extent, s)
+        group.completed += 1
+        for r in range(many):
+            answer, place = answers[f * many + r], (finals[f].group * many + r) * USUALS
+            before = s.usual[place]
+            if math.isnan(answer):
+                continue
+            s.usual[place] = answer
+            if math.isnan(before):
+                continue
+            if r == 0:  # the mean count is kept instead of the last one
+                s.usual[place] = before + max(1 / group.completed, LEAST_WEIGHT) * (answer - before)
+            change, mean = abs(answer - before), s.usual[place + 1]
+            if math.isnan(mean):
+                mean = change
+            s.usual[place + 1] = mean + max(1 / group.completed, LEAST_WEIGHT) * (change - mean)
+
+
+@compiled_ieee
+def _revise(c, grid, wanted, attributes, s, out, figures, found):
+    """Emit revisions of the changed extents of a scope: (state, out, figures, their number)."""
+    many, scope = wanted.what.size, s.scopes[c]
+    width, n, e = 3 * (many + 1), 0, scope.changed
+    least = math.ceil(2 / (1 - grid.level) - 1e-9) - 1
+    changed = np.empty(16, np.int64)
+    while e != NONE:
+        following = s.entries[e].next_changed
+        s.entries[e].changed = 0
+        if s.entries[e].group == NONE:
+            _drop_entry(e, s)
+        elif s.entries[e].extent * grid.slide - 1 > scope.reached:
+            changed = with_room(changed, n + 1)
+            changed[n], n = e, n + 1
+        e = following
+    scope.changed = NONE
+    changed = changed[:n]
+    changed = changed[stable_order(s.entries.group[changed])]
+    changed = changed[stable_order(s.entries.extent[changed])]
+    out, figures = with_room(out, found + n), with_room(figures, (found + n) * width)
+    for e in changed:
+        entry = s.entries[e]
+        g, held = entry.group, np.float64(entry.held)
+        entry.revision += 1
+        of = out[found]
+        of.group, of.extent, of.revision = g, entry.extent, entry.revision
+        of.held, of.punctuation = entry.held, scope.reached
+        ahead = entry.extent * grid.slide - 1 - scope.reached
+        stage = min((ahead - 1) // grid.early, grid.stages - 1)
+        p, s = _with_prediction(e, stage, many, s)
+        tracks = (c * grid.stages + stage) * (many + 1)
+        share, usual, total = (
+            s.tracks[(tracks + many) * TRACK + 3],
+            s.usual[g * many * USUALS],
+            0.0,
+        )
+        if s.tracks[(tracks + many) * TRACK] == 0:
+            total = np.nan
+        elif math.isnan(usual):
+            total = held / share
+        else:
+            total = held + (1 - share) * usual
+        at = found * width
+        for r in range(many):
+            what, attribute = wanted.what[r], wanted.attribute[r]
+            partial = _partial(what, attribute, e, attributes, s)
+            predicted = partial
+            if what in (COUNT, SUM):
+                predicted = partial * total / held
+            unit = max(s.usual[(g * many + r) * USUALS + 1], 1e-9 * (1 + abs(predicted)))
+            if math.isnan(s.usual[(g * many + r) * USUALS + 1]) or s.groups[g].completed < FEWEST:
+                unit = np.nan
+            s.predicted[(p * many + r) * 2] = predicted
+            s.predicted[(p * many + r) * 2 + 1] = unit
+            low, high = _interval(
+                what, partial, predicted, unit, (tracks + r) * TRACK, least, s.tracks
+            )
+            figures[at + 3 * r], figures[at + 3 * r + 1], figures[at + 3 * r + 2] = (
+                partial, low, high,
+            )  # fmt: skip
+        at += 3 * many  # the completeness, from the interval of the count
+        figures[at] = min(held / total, 1.0)
+        figures[at + 1] = held / figures[found * width + 2]
+        figures[at + 2] = held / figures[found * width + 1]
+        found += 1
+    return s, out, figures, found
+
+
+@compiled_ieee
+def _complete_until(c, reached, f, finals, answers, grid, wanted, s, revisions):
+    """Learn from the extents of a scope that were completed up to a punctuation; return the place
+    of the next final answer."""
+    while f < finals.size and finals[f].scope == c and finals[f].punctuation <= reached:
+        end = f + 1
+        while (
+            end < finals.size and finals[end].scope == c and finals[end].extent == finals[f].extent
+        ):
+            end += 1
+        _complete(finals, answers, f, end, grid, wanted, s, revisions)
+        f = end
+    return f
+
+
+@compiled_ieee
+def advance(rows, finals, answers, grid, wanted, attributes, s):
+    """Process rows and the extents that they complete.
+
+    rows : EarlyRows, values float64[attributes, n] with NaN for NULL
+    finals : FINAL[f], by scope, punctuation and extent    answers : float64[f * r], NaN for NULL
+    Returns (state; int64[f], the number of each final answer's revision; REVISION[m], in order of
+    their rows; float64[m * (r + 1) * 3]: partial answer, low and high end of each aggregate, then
+    the completeness and its ends).
+    Cost: O(extents of a row) per row that arrives, O(r) per revision, O(r log) per final answer.
+    """
+    revisions, found = np.empty(finals.size, np.int64), 0
+    out, figures = np.empty(0, REVISION), np.empty(0)
+    place = np.full(s.scopes.size, finals.size)
+    for f in range(finals.size - 1, -1, -1):
+        place[finals[f].scope] = f
+    for i in range(rows.time.size):
+        c, g, t = rows.scope[i], rows.group[i], rows.time[i]
+        if rows.moves[i] and rows.punctuation[i] > s.scopes[c].reached:
+            place[c] = _complete_until(
+                c, s.scopes[c].reached, place[c], finals, answers, grid, wanted, s, revisions
+            )
+            _move(s.scopes[c], rows.punctuation[i])
+            tick = rows.punctuation[i] // grid.early
+            if tick > s.scopes[c].tick:
+                s.scopes[c].tick = tick
+                s, out, figures, found = _revise(
+                    c, grid, wanted, attributes, s, out, figures, found
+                )
+        if not rows.arrives[i]:
+            continue
+        first = t // grid.slide + 1
+        closed = max(s.scopes[c].reached, rows.punctuation[i])
+        if closed > NO_EXTENT:
+            first = max(first, (closed + 1) // grid.slide + 1)
+        for extent in range(first, (t + grid.length) // grid.slide + 1):
+            e = _find(g, extent, s.scopes[c].earlier, grid.slide, s)
+            if e == NONE:
+                e, s = _with_entry(g, extent, attributes, s)
+            entry = s.entries[e]
+            entry.held += 1
+            if entry.changed == 0:
+                entry.changed, entry.next_changed = 1, s.scopes[c].changed
+                s.scopes[c].changed = e
+            for a in range(attributes):
+                x, at = rows.values[a, i], (e * attributes + a) * CELLS
+                if not math.isnan(x):
+                    s.cells[at] += 1
+                    s.cells[at + 1] += x
+                    s.cells[at + 2] = min(s.cells[at + 2], x)
+                    s.cells[at + 3] = max(s.cells[at + 3], x)
+    f = 0
+    while f < finals.size:
+        c, end = finals[f].scope, f + 1
+        while end < finals.size and finals[end].scope == c:
+            end += 1
+        last = finals[end - 1].punctuation
+        _complete_until(c, last, place[c], finals, answers, grid, wanted, s, revisions)
+        if last > s.scopes[c].reached:
+            _move(s.scopes[c], last)
+            s.scopes[c].tick = last // grid.early
+        f = end
+    width = 3 * (wanted.what.size + 1)
+    return s, revisions, out[:found], figures[: found * width]
+
+
+@compiled
+def drop_groups(groups, s):
+    """Drop the open extents of groups."""
+    for g in groups:
+        e = s.groups[g].first
+        while e != NONE:
+            following = s.entries[e].following
+            if s.entries[e].changed == 0:
+                _drop_entry(e, s)
+            else:
+                s.entries[e].group = NONE
+            e = following

@@ -1,0 +1,106 @@
+"""Totals of certain values by pane: sums, counts, maxima and minima as plain numbers.
+
+Rows that certainly exist, each with one value, need no moments: a pane has one number per field,
+and two panes are merged field by field. Panes are merged in blocks as in `extents`.
+
+totals : float64[panes, TOTALS_PER_PANE, fields]: of the pane, of its block up to the pane, and of
+    its block from the pane on; the last two are derived
+signs : float64[fields], 0 for a sum, 1 for a maximum, -1 for a minimum (NaN: no value)
+"""
+
+import numpy as np
+
+from sfumato.kernels.arrays import first_at_least
+from sfumato.kernels.compile import compiled_ieee, lean
+
+OWN, PREFIX, SUFFIX = range(3)
+TOTALS_PER_PANE = 3
+NEW = -1  # state of a pane without totals
+
+
+@lean
+def added(sign, total, x):
+    """Return a total with the value x, or another total, added; NaN adds nothing."""
+    if sign == 0.0:
+        return total + x
+    if x != x or total != total:
+        return total if x != x else x
+    return max(total, x) if sign > 0.0 else min(total, x)
+
+
+@lean
+def _merge(signs, source, to):
+    for f in range(signs.size):
+        to[f] = added(signs[f], to[f], source[f])
+
+
+@lean
+def _copy(source, to):
+    for f in range(source.size):
+        to[f] = source[f]
+
+
+@compiled_ieee
+def add_rows(to, values, attributes, signs, panes, totals):
+    """Add rows to the totals of their panes.
+
+    to : int64[n], panes of the rows; negative: not added    values : float64[a, n], NaN: no value
+    attributes : int64[fields], whose values a field adds up; -1 - a: counts the values of a;
+        -1 - values.shape[0]: counts the rows
+    """
+    for i in range(to.size):
+        s = to[i]
+        if s < 0:
+            continue
+        own = totals[s, OWN]
+        if panes[s].state == NEW:
+            panes[s].state = 0
+            for f in range(signs.size):
+                own[f] = 0.0 if signs[f] == 0.0 else np.nan
+        for f in range(signs.size):
+            a = attributes[f]
+            if a >= 0:
+                x = values[a, i]
+                if x == x:
+                    own[f] = added(signs[f], own[f], x)
+            elif -1 - a == values.shape[0] or values[-1 - a, i] == values[-1 - a, i]:
+                own[f] += 1.0
+
+
+@lean
+def merge_prefix(i, slots, numbers, panes, totals, signs, width):
+    """Compute the totals of a block up to pane i of a group, once."""
+    s = slots[i]
+    if panes[s].state > 0:
+        return
+    panes[s].state = 1
+    _copy(totals[s, OWN], totals[s, PREFIX])
+    if i > 0 and numbers[i - 1] // width == numbers[i] // width:
+        _copy(totals[slots[i - 1], PREFIX], totals[s, PREFIX])
+        _merge(signs, totals[s, OWN], totals[s, PREFIX])
+
+
+@compiled_ieee
+def total_extent(extent, slots, numbers, late_slots, late_rows, grid, panes, totals, signs, out):
+    """Write the totals of an extent; merges as `extents._merge_extent`."""
+    low, high = extent.low, extent.high
+    start, middle = extent.number * grid.per_slide - grid.width, low
+    for f in range(signs.size):
+        out[f] = 0.0 if signs[f] == 0.0 else np.nan
+    if start % grid.width != 0:
+        middle = first_at_least(numbers, low, high, (start // grid.width + 1) * grid.width)
+        if middle > low and panes[slots[low]].state < 2:
+            for i in range(middle - 1, low - 1, -1):
+                s = slots[i]
+                if panes[s].state < 2:
+                    panes[s].state = 2
+                    _copy(totals[s, OWN], totals[s, SUFFIX])
+                    if i + 1 < middle:
+                        _merge(signs, totals[slots[i + 1], SUFFIX], totals[s, SUFFIX])
+    if middle > low:
+        _copy(totals[slots[low], SUFFIX], out)
+    if middle < high:
+        _merge(signs, totals[slots[high - 1], PREFIX], out)
+    for i in range(late_slots.size):
+        if late_slots[i] >= 0 and late_rows[i].first <= extent.number <= late_rows[i].last:
+            _merge(signs, totals[late_slots[i], OWN], out)

@@ -1,0 +1,204 @@
+"""Imputation of a stream: the last known values of its key, and the changes seen in the past.
+
+The missing value of an attribute is its last known one plus a change. Changes are imputed from the
+changes of a repository's past: those after a similar time, with similar changes of the attributes
+that are known, and from a similar value. Changes stay alike when levels drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from sfumato.kernels.imputation.feedback import correct_widths
+from sfumato.operators.arguments import whole
+from sfumato.operators.arrays import Bools, Floats, Ints, longer
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.earlier_values import EarlierValues
+from sfumato.operators.imputation.imputer import Imputed, Imputer
+from sfumato.operators.state.declared import Array, Part
+from sfumato.operators.state.stateful import Operator
+
+MOST_CHANGING = 15  # attributes; four columns each
+NEAREST = 4  # other attributes, those whose changes are most alike, that determine a change
+SAME_AGE = 0.5  # epsilon of the binary logarithm of ages
+NEAR, ROUGH, WIDE = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
+USUAL_RANGE = (0.05, 0.95)  # quantiles whose distance is the scale of changes and values
+TESTED_EVERY = 4  # every fourth row of a key tests the imputation of its known values
+
+
+def change_names(attributes: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of `change_columns`."""
+    kinds = ("change_", "age_", "earlier_")
+    return (*attributes, *(f"{kind}{name}" for kind in kinds for name in attributes))
+
+
+def change_columns(values: Floats, earlier: Floats, age: Floats) -> Floats:
+    """Return float64[n, 4 T]: changes twice, as dependents and as determinants, the binary
+    logarithm of their age, and the earlier values; NaN where unknown."""
+    changes = values - earlier
+    return np.column_stack([changes, changes, np.log2(1.0 + np.abs(age)), earlier])
+
+
+def past_changes(key: Ints, time: Floats, values: Floats) -> tuple[Floats, Bools]:
+    """Return the `change_columns` of rows in the order of time, without incomplete rows, and
+    bool[n]: which rows these are."""
+    earlier, age = EarlierValues(values.shape[1]).process(key, time, values)
+    rows = change_columns(values, earlier, age)
+    whole: Bools = np.logical_and.reduce(np.isfinite(rows), axis=1)
+    return rows[whole], whole
+
+
+def change_scaling(rows: Floats, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Return the scaling of changes: (0, span) by column; ages have the span 1."""
+    result = {}
+    for name, column in zip(names, rows.T, strict=True):
+        low, high = np.quantile(column, USUAL_RANGE)
+        span = (high - low) or (column.max() - column.min()) or 1.0
+        result[name] = 0.0, 1.0 if name in names[len(names) // 2 : 3 * len(names) // 4] else span
+    return result
+
+
+def change_dependencies(rows: Floats, attributes: Sequence[str]) -> list[Dependency]:
+    """Return the dependencies of each attribute's change: on its age and its earlier value, also
+    with the change of another attribute, and on its age and the changes of two or all of the
+    nearest others."""
+    many, found = len(attributes), []
+    ranks = np.argsort(np.argsort(rows[:, :many], axis=0, kind="stable"), axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        alike = np.abs(np.nan_to_num(np.atleast_2d(np.corrcoef(ranks, rowvar=False))))
+    for a, name in enumerate(attributes):
+        others = [b for b in np.argsort(-alike[a], kind="stable").tolist() if b != a][:NEAREST]
+        near = [f"change_{attributes[b]}" for b in others]
+        own = f"earlier_{name}"
+        sets = [[(own, NEAR)], *([(each, NEAR), (own, WIDE)] for each in near)]
+        sets += [[(each, ROUGH) for each in pair] for pair in combinations(near, 2)]
+        if len(near) > 2:
+            sets.append([(each, ROUGH) for each in near])
+        for each in sets:
+            found.append(Dependency(((f"age_{name}", SAME_AGE), *each), name, 1.0))
+    return found
+
+
+def level_dependencies(attributes: Sequence[str]) -> list[Dependency]:
+    """Return dependencies of each attribute on each other one."""
+    pairs = [(a, b) for b in attributes for a in attributes if a != b]
+    return [Dependency(((a, ROUGH),), b, 1.0) for a, b in pairs]
+
+
+@dataclass(frozen=True)
+class StreamImputerConfig:
+    """Config of `StreamImputer`. attributes : int >= 1."""
+
+    attributes: int
+
+    def __post_init__(self) -> None:
+        whole("attributes", self.attributes)
+
+
+class StreamImputer(Operator):
+    """Imputation of rows by the last known values of their key, corrected by known values.
+
+    attributes : int >= 1, number T of attributes
+
+    A row of which every missing attribute has an earlier value is imputed by changes, others by
+    their levels. Every fourth row of a key hides each of its known values in turn, and tests their
+    imputation by changes; distributions are widened where too many values were beyond their ranges
+    (`kernels.imputation.feedback`), for each key and attribute, and on each side.
+
+    State: 4 T + 1 numbers per key. Results do not depend on how rows are split into calls, nor on
+    snapshot and restore.
+    """
+
+    kind, version = "stream_imputer", 1
+    config: StreamImputerConfig
+    state = {
+        "known": Part(),
+        "low": Array(float, "keys", "attributes"),
+        "high": Array(float, "keys", "attributes"),
+        "rows": Array(int, "keys", low=0),
+    }
+
+    def __init__(self, attributes: int) -> None:
+        self.config = StreamImputerConfig(attributes)
+        self.attributes = attributes
+        self.known = EarlierValues(attributes)
+        self.low = np.zeros((0, attributes))
+        self.high = np.zeros((0, attributes))
+        self.rows = np.zeros(0, np.int64)
+
+    def process(
+        self, imputers: tuple[Imputer, Imputer], key: Ints, time: Floats, values: Floats
+    ) -> tuple[list[tuple[Ints, Imputer, Imputed]], tuple[int, int, int]]:
+        """Impute rows in the given order; return (places, imputer, result) of each kind of row, and
+        the numbers of values tested, of those within their ranges, and of rows widened.
+
+        imputers : of changes, with the columns `change_names`, and of levels
+        key : int64[n], codes    time : float64[n]    values : float64[n, T], NaN is missing
+        """
+        changes, levels = imputers
+        self._grow(int(key.max(initial=-1)) + 1)
+        earlier, age = self.known.process(key, time, values)
+        columns, missing = change_columns(values, earlier, age), np.isnan(values)
+        at_all = np.isfinite(earlier)
+        by_change = missing.any(axis=1) & (at_all | ~missing).all(axis=1)
+        number = self._numbers(key)
+        tests = np.isfinite(values) & at_all & (number % TESTED_EVERY == 0)[:, None]
+        row, asked = np.nonzero(np.column_stack([by_change, tests]))
+        asked -= 1  # of objects: -1, the row itself; else a hidden attribute
+        objects = columns[row]
+        targets = np.where(missing[row] & (asked < 0)[:, None], np.nan, 0.0)
+        targets[asked >= 0, asked[asked >= 0]] = np.nan
+        objects[:, : self.attributes] = targets
+        done = changes.impute(objects)
+        truth = columns[row, np.maximum(asked, 0)]
+        counts = correct_widths(
+            key[row], asked, truth, done.offsets, done.prob, done.values,
+            self.low, self.high,
+        )  # fmt: skip
+        kept = np.flatnonzero(asked < 0)
+        result = imputed_part(done, kept)
+        of = np.repeat(row[kept], np.diff(result.offsets))
+        result.values[:] = np.where(missing[of], earlier[of] + result.values, values[of])
+        others = np.flatnonzero(~by_change)
+        found = [(row[kept], changes, result), (others, levels, levels.impute(values[others]))]
+        return [part for part in found if len(part[0])], counts
+
+    def _numbers(self, key: Ints) -> Ints:
+        """Return the number of each row among the rows of its key, from 1, and count them."""
+        order = np.argsort(key, kind="stable")
+        first = np.searchsorted(key[order], key[order])
+        number = np.empty(len(key), np.int64)
+        number[order] = np.arange(len(key)) - first + 1
+        number += self.rows[key]
+        np.maximum.at(self.rows, key, number)
+        return number
+
+    def forget(self, keys: Ints) -> None:
+        """Delete what is known of these keys."""
+        self.known.forget(keys)
+        codes = keys[keys < len(self.rows)]
+        for name in ("low", "high", "rows"):
+            getattr(self, name)[codes] = 0
+
+    def _grow(self, keys: int) -> None:
+        if keys > len(self.rows):
+            wanted = max(keys, len(self.rows) * 3 // 2)
+            for name in ("low", "high", "rows"):
+                setattr(self, name, longer(getattr(self, name), wanted, 0))
+
+
+def imputed_part(of: Imputed, places: Ints) -> Imputed:
+    """Return the results of some objects."""
+    lengths = np.diff(of.offsets)[places]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    flat = np.repeat(of.offsets[places] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    rows: dict[str, Any] = {
+        name: getattr(of, name)[places]
+        for name in ("chosen", "reason", "donors", "spread", "beyond", "error", "joint")
+    }
+    return Imputed(offsets, of.prob[flat], of.values[flat], **rows)

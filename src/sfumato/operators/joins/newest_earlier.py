@@ -1,0 +1,155 @@
+"""The newest earlier row of another stream, which may be uncertain: as-of joins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from sfumato.kernels.laws.tuples import existences
+from sfumato.operators.arguments import share
+from sfumato.operators.arrays import Bools, Floats, Ints
+from sfumato.operators.state.columns import Columns
+from sfumato.operators.state.declared import Array, Declaration, Record, Value
+from sfumato.operators.state.stateful import Stateful
+
+SURE = -1000.0  # instead of log(0), the logarithm of the probability that a certain row is absent
+LOG_SLACK = 1.0  # rows are kept a little longer than needed, whatever their sums round to
+NO_ROW = -1  # number of a row that does not exist
+
+
+@dataclass(frozen=True)
+class EarlierRows(Columns):
+    """Rows that may be the newest of their key, in order of arrival.
+
+    number, key, time : int64[n], microseconds    existence : float64[n]
+    """
+
+    number: Ints
+    key: Ints
+    time: Ints
+    existence: Floats
+
+    layout: ClassVar[Mapping[str, Declaration]] = {
+        "number": Array(int, "rows", low=0),
+        "key": Array(int, "rows", low=0),
+        "time": Array(int, "rows"),
+        "existence": Array(float, "rows", low=0.0),
+    }
+
+
+class Candidates(NamedTuple):
+    """Candidates of rows, the newest first.
+
+    place : int64[k], of the row that asks    number : int64[k], of the candidate, or NO_ROW
+    probability : float64[k], Pr(the candidate is the newest earlier row that exists)
+    """
+
+    place: Ints
+    number: Ints
+    probability: Floats
+
+
+def existence_of(offsets: Ints, prob: Floats) -> Floats:
+    """Return float64[n]: the existences of rows, whose alternatives are lists end to end."""
+    found: Floats = existences(offsets, prob)
+    return found
+
+
+class NewestEarlier(Stateful):
+    """For each row that asks, the newest earlier row of its key, as a distribution.
+
+    within : int, largest age in microseconds; None: any    least : smallest probability of an
+        answer, in (0, 1]
+
+    Rows exist independently. The candidate j is the newest that exists with probability
+    Pr(j) * product of (1 - Pr(i)) over the newer rows i. None exists with the product over all.
+
+    Results do not depend on how rows are split into calls, nor on snapshot and restore.
+    State: the rows that are the newest with at least the probability `least`, per key; for certain
+    rows one. Guarantee: exact, up to rounding. Source: this project; possible worlds as in A.
+    """
+
+    state = {"held": Record(EarlierRows), "next": Value(low=0)}
+
+    def __init__(self, within: int | None, least: float) -> None:
+        self.within, self.least = within, share("probability", least)
+        self.held = EarlierRows.none()
+        self.next = 0
+
+    def process(self, asks: Bools, key: Ints, time: Ints, existence: Floats) -> Candidates:
+        """Return the candidates of the rows that ask; the other rows are candidates of later ones.
+
+        All arrays have one entry per row, in order; times of a key do not decrease.
+        """
+        given = np.flatnonzero(~asks)
+        number = self.next + np.arange(given.size)
+        self.next += given.size
+        fresh = EarlierRows(number, key[given], time[given], existence[given])
+        before = self.held.number.size + np.cumsum(~asks)
+        rows = EarlierRows.joined([self.held, fresh])
+        order = np.argsort(rows.key, kind="stable")
+        rows = rows.take(order)
+        size, places = order.size + 1, np.flatnonzero(asks)
+        newest = np.searchsorted(rows.key * size + order, key[places] * size + before[places]) - 1
+        found = self._candidates(rows, key[places], time[places], newest)
+        self._keep_possible(rows)
+        return found._replace(place=places[found.place])
+
+    def forget(self, keys: Ints) -> None:
+        """Delete the rows of these keys; their codes may be reused."""
+        over = np.isin(self.held.key, keys)
+        self.held = self.held.take(~over) if over.any() else self.held
+
+    def _candidates(self, rows: EarlierRows, key: Ints, time: Ints, newest: Ints) -> Candidates:
+        """Return the candidates of rows that ask. rows : by key    newest : places in `rows`"""
+        place, at, left = np.arange(key.size), newest, np.ones(key.size)
+        places, numbers, shares = [], [], []
+
+        def emit(some: Ints, number: Ints, probability: Floats) -> None:
+            likely = probability >= self.least
+            places.append(some[likely])
+            numbers.append(number[likely])
+            shares.append(probability[likely])
+
+        while place.size:
+            here = (at >= 0) & (np.append(rows.key, NO_ROW)[at] == key[place])
+            if self.within is not None and rows.time.size:
+                here &= time[place] - rows.time[at] <= self.within
+            emit(place[~here], np.full(int((~here).sum()), NO_ROW), left[~here])
+            place, at, left = place[here], at[here], left[here]
+            emit(place, rows.number[at], left * rows.existence[at])
+            left = left * (1.0 - rows.existence[at])
+            going_on = left >= self.least
+            place, at, left = place[going_on], at[going_on] - 1, left[going_on]
+        none = np.empty(0, np.int64)
+        all_places = np.concatenate([none, *places])
+        order = np.argsort(all_places, kind="stable")
+        return Candidates(
+            all_places[order],
+            np.concatenate([none, *numbers])[order],
+            np.concatenate([np.empty(0), *shares])[order],
+        )
+
+    def _keep_possible(self, rows: EarlierRows) -> None:
+        """Hold the rows, ordered by key, that may still be the newest of later rows."""
+        if not rows.key.size:
+            return
+        absent = np.log1p(-np.minimum(rows.existence, 1.0 - np.exp(-36.0)))
+        absent = np.where(rows.existence >= 1.0, SURE, absent)
+        newer = np.cumsum(absent[::-1])[::-1] - absent  # of all later rows, of any key
+        last = np.append(rows.key[1:] != rows.key[:-1], True)
+        ends = np.flatnonzero(last)
+        end = ends[np.searchsorted(ends, np.arange(rows.key.size))]
+        possible = newer - newer[end] >= np.log(self.least) - LOG_SLACK
+        kept = rows.take(possible)
+        self.held = kept.take(np.argsort(kept.number, kind="stable"))
+
+    def after_loading(self) -> None:
+        held = self.held
+        if (np.diff(held.number) <= 0).any() or (held.number >= self.next).any():
+            raise ValueError("the numbers of rows must ascend, up to the next one")
+        if not (held.existence <= 1.0).all():
+            raise ValueError("existences must be at most 1")

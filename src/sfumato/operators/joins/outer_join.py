@@ -1,0 +1,219 @@
+"""The similarity join that also emits the tuples without a partner."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sfumato.kernels.joins.match_probability import match_probabilities
+from sfumato.kernels.joins.partners import exclude_partners
+from sfumato.kernels.joins.tuple_store import Batch, held_slots
+from sfumato.kernels.laws.tuples import existences, reaches_all
+from sfumato.kernels.tolerances import SIFT_SLACK, UNDERFLOW
+from sfumato.operators.arguments import one_of
+from sfumato.operators.arrays import Bools, Floats, Ints, Records, spans
+from sfumato.operators.joins.answers import Answers, Unmatched
+from sfumato.operators.joins.similarity_join import SimilarityJoin, SimilarityJoinConfig
+from sfumato.operators.state.columns import Columns
+from sfumato.operators.state.declared import Array, Declaration, Offsets, Part, Record
+from sfumato.operators.state.stateful import Stateful
+
+INNER = "inner"  # no side is kept
+KEPT_SIDES = {"left": (0,), "right": (1,), "full": (0, 1)}
+HOWS = tuple(KEPT_SIDES)
+
+
+@dataclass(frozen=True)
+class LoneTuples(Columns, flat=("prob", "alone"), begins="offsets"):
+    """Tuples of one side that may have no partner, by ascending number.
+
+    number, key, time : int64[n]    over : bool[n], whether no tuple of the key can come any more
+    offsets : int64[n + 1], of the samples:    prob : float64[m]
+    alone : float64[m], Pr(no partner so far), given the sample
+    """
+
+    number: Ints
+    key: Ints
+    time: Ints
+    over: Bools
+    offsets: Ints
+    prob: Floats
+    alone: Floats
+
+    layout: ClassVar[Mapping[str, Declaration]] = {
+        "number": Array(int, "tuples", low=0),
+        "key": Array(int, "tuples", low=0),
+        "time": Array(int, "tuples"),
+        "over": Array(bool, "tuples"),
+        "offsets": Offsets("tuples", "samples"),
+        "prob": Array(float, "samples", low=0),
+        "alone": Array(float, "samples", low=0),
+    }
+
+    @property
+    def probability(self) -> Floats:
+        """Return Pr(the tuple exists and has no partner so far)."""
+        found: Floats = existences(self.offsets, self.prob * self.alone)
+        return found
+
+
+class LoneSide(Stateful):
+    """The tuples of one side that may have no partner. least : smallest probability of an answer"""
+
+    state = {"tuples": Record(LoneTuples)}
+
+    def __init__(self, least: float) -> None:
+        self.least = least
+        self.tuples = LoneTuples.none()
+
+    def add(self, fresh: LoneTuples) -> None:
+        self.tuples = LoneTuples.joined([self.tuples, fresh]) if len(fresh.number) else self.tuples
+
+    def places(self, number: Ints) -> tuple[Ints, Ints]:
+        """Return which of these numbers are held, and the places of their first samples."""
+        known = self.tuples.number
+        at = np.searchsorted(known, number)
+        held = np.flatnonzero(np.append(known, -1)[at] == number)
+        return held, self.tuples.offsets[at[held]]
+
+    def drop_paired(self) -> None:
+        """Drop tuples that cannot be answers, as their probabilities only decrease."""
+        wanted = reaches_all(self.tuples.probability, self.least)
+        if not wanted.all():
+            self.tuples = self.tuples.take(wanted)
+
+    def release(self, over: Bools) -> Unmatched:
+        """Remove some tuples, and return them as answers."""
+        found = self.tuples.take(over)
+        self.tuples = self.tuples.take(~over) if over.any() else self.tuples
+        prob = found.prob * found.alone
+        return Unmatched(found.number, found.probability, found.offsets, prob)
+
+    def after_loading(self) -> None:
+        number = self.tuples.number
+        if (np.diff(number) <= 0).any() or (self.tuples.alone > 1.0).any():
+            raise ValueError("numbers of tuples ascend, and probabilities are at most 1")
+
+
+@dataclass(frozen=True)
+class OuterJoinConfig(SimilarityJoinConfig):
+    """The arguments of `OuterJoin`."""
+
+    how: str = "left"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("how", self.how, HOWS)
+        if any(window.rows is not None or window.span is None for window in self.windows):
+            raise ValueError(
+                f'`how`="{self.how}" needs windows by time, sf.Range("10 minutes"), as a tuple may '
+                "leave a window by count in some worlds and not in others; got "
+                f"{list(self.windows)}"
+            )
+        if self.output != "append" or self.task.tasks != 1:
+            raise ValueError(
+                f'`how`="{self.how}" needs `output`="append" and one task; got output='
+                f'"{self.output}" and {self.task.tasks} tasks'
+            )
+
+
+class OuterJoin(SimilarityJoin):
+    """`SimilarityJoin` that also answers the tuples of one or both sides without a partner.
+
+    Arguments as for `SimilarityJoin`, with windows by time, output="append" and one task, and
+    how : "left", "right" or "full", the sides whose tuples are answered
+
+    A partner of u is a tuple that exists and is near u, and that was held opposite when u arrived,
+    or arrived while u was held. A tuple u is answered once no partner can come any more, iff
+        Pr(u exists, no partner) = sum over k of Pr(u_k) * product over v of (1 - Pr(v near u_k))
+    is at least `probability`; the product goes over all possible partners v in order of arrival.
+
+    Results do not depend on how arrivals are split into calls, nor on snapshot and restore, only on
+    when `release` is called. Guarantee: exact, up to rounding.
+    Cost: as for `SimilarityJoin` with a negligible probability, as every near pair counts.
+    Source: this project; pairs as in A, section 8.1.
+    """
+
+    kind, version = "outer_join", 1
+    config: OuterJoinConfig
+    state = {"lone_left": Part(), "lone_right": Part()}
+
+    def __init__(self, *given: Any, how: str = "left", **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.config = OuterJoinConfig(**vars(self.config), how=how)
+        self.kept = KEPT_SIDES[how]
+        self.lone_left, self.lone_right = self.lone = [
+            LoneSide(self.config.probability) for _ in range(2)
+        ]
+        self.wanted = self.criterion  # of an answer; candidates are all near pairs
+        self.criterion = self.criterion._replace(probability=UNDERFLOW, least=UNDERFLOW)
+
+    def live(self, side: int) -> Ints:
+        return np.union1d(super().live(side), self.lone[side].tuples.number)
+
+    def named_at_most(self, side: int) -> int:
+        return super().named_at_most(side) + len(self.lone[side].tuples.number)
+
+    def forget(self, keys: Ints) -> None:
+        super().forget(keys)
+        for side in self.lone:
+            side.tuples.over[np.isin(side.tuples.key, keys)] = True
+
+    def release(self, reached: int | None, end: bool = False) -> list[tuple[int, Unmatched]]:
+        """Remove the tuples that can have no more partners; return them by side.
+
+        reached : no later arrival has a time before this; None: unknown
+        end : no arrivals come any more
+        The newest time of a key counts as well.
+        """
+        found = []
+        for side in self.kept:
+            tuples = self.lone[side].tuples
+            passed = self.clock[tuples.key]
+            if reached is not None:
+                passed = np.maximum(passed, reached)
+            over = tuples.over | (tuples.time + self.store.span[side] <= passed) | end
+            found.append((side, self.lone[side].release(over)))
+        return found
+
+    def after_loading(self) -> None:
+        super().after_loading()
+        tuples, streams = self.store.tuples, self.streams
+        slots, code = held_slots(self.store.windows)
+        for side, lone in enumerate(self.lone):
+            of = slots[code % streams == side]
+            mine, (held, _) = lone.tuples, lone.places(tuples.number[of])
+            places = np.searchsorted(mine.number, tuples.number[of[held]])
+            if not np.array_equal(np.diff(mine.offsets)[places], tuples.samples[of[held]]):
+                raise ValueError("the numbers of samples of a tuple differ")
+            known = (mine.number < self.given[side]).all() and (mine.key < self.clock.size).all()
+            if not known or (mine.number.size and side not in self.kept):
+                raise ValueError("tuples without a partner must be known ones of a kept side")
+
+    def _answers(self, batch: Batch, found: Records) -> Answers:
+        tuples = self.store.tuples
+        arriving, held = batch.slots[found["arrival"]], found["held"].copy()
+        arrived_left = batch.code[found["arrival"]] % 2 == 0
+        for side in self.kept:
+            lone, fresh = self.lone[side], np.flatnonzero(batch.code % 2 == side)
+            lone.add(self._fresh(batch, fresh))
+            mine = arrived_left == (side == 0)
+            slots, partners = np.where(mine, arriving, held), np.where(mine, held, arriving)
+            here, places = lone.places(tuples.number[slots])
+            exclude_partners(
+                tuples, slots[here], partners[here], places, lone.tuples.alone, self.criterion
+            )
+            lone.drop_paired()
+        likely = found["total"] >= self.wanted.probability * (1.0 - 4.0 * SIFT_SLACK)
+        found = found[likely]
+        found["total"] = match_probabilities(tuples, arriving[likely], held[likely], self.wanted)
+        return super()._answers(batch, found[found["total"] >= 0.0])
+
+    def _fresh(self, batch: Batch, places: Ints) -> LoneTuples:
+        """Return arrivals as tuples without a partner so far."""
+        offsets, at = spans(batch.offsets[places], np.diff(batch.offsets)[places])
+        return LoneTuples(
+            batch.number[places], batch.code[places] // 2, batch.time[places],
+            np.zeros(places.size, np.bool_), offsets, batch.prob[at], np.ones(at.size),
+        )  # fmt: skip

@@ -1,0 +1,24 @@
+"""Possible worlds of tuples, drawn by their hashes."""
+
+import numpy as np
+
+from sfumato.kernels.laws.sampled_worlds import draw_all
+from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.row_hash import Hashes
+
+
+def draw_tuples(
+    offsets: Ints, prob: Floats, hashes: Hashes, worlds: int
+) -> tuple[Ints, Ints, Ints]:
+    """Return (tuple, world, place of the alternative) of each tuple in each world it exists in.
+
+    offsets : int64[n + 1] into prob : float64[m]    hashes : uint64[n], one per tuple
+    Ordered by tuple, then world. The same hash gives the same draws.
+    """
+    row, world, place = draw_all(
+        np.require(offsets, np.int64, ["C", "W"]),
+        np.require(prob, np.float64, ["C", "W"]),
+        np.require(hashes, np.uint64, ["C", "W"]),
+        worlds,
+    )
+    return row, world, place

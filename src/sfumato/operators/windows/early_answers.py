@@ -1,0 +1,297 @@
+"""Early answers of time extents, with intervals for the final answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.windows import early_answers
+from sfumato.kernels.windows.early_answers import (
+    AVG,
+    CELLS,
+    COUNT,
+    EARLY_GROUP,
+    EARLY_SCOPE,
+    EXTENT_POOL,
+    FINAL,
+    MAX,
+    MIN,
+    OPEN_EXTENT,
+    PREDICTION,
+    SUM,
+    TRACK,
+    USUALS,
+    EarlyAggregates,
+    EarlyGrid,
+    EarlyRows,
+    EarlyState,
+)
+from sfumato.kernels.windows.extents import NO_EXTENT, NONE
+from sfumato.operators.arguments import whole
+from sfumato.operators.arrays import Floats, Ints, longer
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.state.declared import Array
+from sfumato.operators.state.stateful import Operator
+from sfumato.operators.state.tuple_batch import codes
+from sfumato.operators.windows.extent_aggregate import Extents, as_numbers, with_codes
+
+EARLY_FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG, "min": MIN, "max": MAX}
+MOST_TICKS = 1_000  # in the length of an extent
+STAGES_BEHIND = 16  # stages beyond the length; a more distant end is in the last stage
+NEW_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), EARLY_SCOPE)
+SAVED_SCOPE = 4  # leading fields that are saved
+NEW_GROUP = np.array((NONE, NONE, 0, NO_EXTENT), EARLY_GROUP)
+SAVED_ENTRY = ["group", "extent", "changed", "revision", "held"]
+
+
+@dataclass(frozen=True)
+class Revisions:
+    """Early answers of open extents, m of them, in order of output.
+
+    start, end, group, held, punctuation : as for `Extents`; held are the rows so far
+    number : int64[m], the revision of its extent, from 1
+    figures : float64[m, r + 1, 3]: partial answer, low and high end of the final one, of each
+        aggregate; last the completeness and its ends; NaN where unknown
+    """
+
+    start: Ints
+    end: Ints
+    group: Ints
+    held: Ints
+    punctuation: Ints
+    number: Ints
+    figures: Floats
+
+    def __len__(self) -> int:
+        return self.end.size
+
+
+@dataclass(frozen=True)
+class EarlyConfig:
+    """Arguments of `EarlyAnswers`."""
+
+    length: int
+    slide: int
+    early: int
+    level: float
+    aggregates: tuple[Aggregate, ...]
+    attributes: int
+
+    def __post_init__(self) -> None:
+        check_early(whole("early", self.early), self.length)
+        check_level(self.level)
+
+
+def check_early(early: int, length: int) -> None:
+    """Raise ValueError for an interval of revisions that is out of range."""
+    if not 0 < early <= length or length > early * MOST_TICKS:
+        raise ValueError(
+            f"`early` must be at most the window's length, and at least a {MOST_TICKS:,}th of it; "
+            f"got {early:,} microseconds for a length of {length:,}"
+        )
+
+
+def check_level(level: Any) -> None:
+    """Raise ValueError for a level of intervals that is out of range."""
+    number = isinstance(level, int | float) and not isinstance(level, bool)
+    if not number or not 0.5 <= level <= 0.999:
+        raise ValueError(f"`level` must lie in [0.5, 0.999], for example 0.9; got {level!r}")
+
+
+class EarlyAnswers(Operator):
+    """Revisions of the extents of an `ExtentAggregate`, which gets the same rows.
+
+    length, slide, aggregates, attributes : as for `ExtentAggregate`; count, sum, avg, min and max
+        of certain rows
+    early : int > 0 microseconds: a revision per multiple that the punctuation of a scope passes
+    level : share of the intervals that are to contain the final answer
+
+    Revisions and intervals depend on the sequence of a scope's rows, and on nothing else.
+    Memory: 100 bytes per open extent and revision, 50 per group, and 40 per scope, stage and
+    aggregate.  Source: see `kernels.windows.early_answers`.
+    """
+
+    kind, version = "early_answers", 1
+    config: EarlyConfig
+    state = {
+        "scopes": Array(int, "scopes", SAVED_SCOPE, low=NO_EXTENT),
+        "groups": Array(int, "groups", 3, low=NO_EXTENT),
+        "entries": Array(int, "entries", len(SAVED_ENTRY), low=NO_EXTENT),
+        "cells": Array(float, "entries", "cells"),
+        "predictions": Array(int, "predictions", 3, low=0),
+        "predicted": Array(float, "predictions", "predicted"),
+        "usual": Array(float, "groups", "usual"),
+        "tracks": Array(float, "scopes", "tracks"),
+    }
+
+    def __init__(
+        self,
+        length: int,
+        slide: int,
+        early: int,
+        level: float,
+        aggregates: Sequence[Aggregate],
+        attributes: int,
+    ) -> None:
+        self.config = EarlyConfig(length, slide, early, level, tuple(aggregates), attributes)
+        what = [COUNT, *(EARLY_FUNCTIONS[of.function] for of in aggregates)]
+        of = [NONE, *(NONE if a.attribute is None else a.attribute for a in aggregates)]
+        self._wanted = EarlyAggregates(np.array(what), np.array(of))
+        stages = -(-length // early) + STAGES_BEHIND
+        self._grid = EarlyGrid(length, slide, early, stages, float(level))
+        many = len(what)
+        self._per_scope, self._per_group = stages * (many + 1) * TRACK, many * USUALS
+        self._s = EarlyState(
+            np.array([(0, NONE, 0, NONE)], EXTENT_POOL), np.empty(0, EARLY_SCOPE),
+            np.empty(0, EARLY_GROUP), np.empty(0, OPEN_EXTENT), np.empty(0),
+            np.empty(0, PREDICTION), np.empty(0), np.empty(0), np.empty(0),
+        )  # fmt: skip
+
+    def process(
+        self,
+        group: npt.ArrayLike,
+        scope: npt.ArrayLike,
+        time: npt.ArrayLike,
+        punctuation: npt.ArrayLike,
+        moves: npt.ArrayLike,
+        arrives: npt.ArrayLike,
+        values: npt.ArrayLike,
+        *,
+        complete: Extents,
+    ) -> tuple[Revisions, Ints]:
+        """Return the revisions at the next n rows, and the numbers of the complete extents.
+
+        group, scope, time, punctuation : int64[n], rows in the order of their release
+        moves : bool[n], whether a row is in order, so that its punctuation counts
+        arrives : bool[n], whether a row is one that has just arrived, to be counted here
+        values : float64[attributes, n], NaN for NULL
+        complete : the extents that these rows complete
+        """
+        s, many, n = self._s, len(self._wanted.what), np.asarray(time).size
+        group, scope = codes("group", group, n), codes("scope", scope, n)
+        time, punctuation = codes("time", time, n), codes("punctuation", punctuation, n)
+        moves, arrives = np.require(moves, bool, ["C", "W"]), np.require(arrives, bool, ["C", "W"])
+        values = np.require(values, float, ["C", "W"])
+        scopes, groups = with_codes(s.scopes, scope, NEW_SCOPE), s.groups
+        groups = with_codes(groups, np.append(group, complete.group), NEW_GROUP)
+        groups["scope"][group] = scope
+        self._s = s = s._replace(
+            scopes=scopes,
+            groups=groups,
+            usual=longer(s.usual, len(groups) * self._per_group, np.nan),
+            tracks=longer(s.tracks, len(scopes) * self._per_scope),
+        )
+        of = groups["scope"][complete.group]
+        order = np.lexsort((complete.end, complete.punctuation, of))
+        columns = of, complete.group, complete.end // self._grid.slide, complete.punctuation
+        finals = np.ascontiguousarray(np.stack(columns, axis=1)[order]).view(FINAL)[:, 0]
+        answers = np.stack([complete.held, *(result.mean for result in complete.results)], axis=1)
+        rows = EarlyRows(group, scope, time, punctuation, moves, arrives, values)
+        self._s, turns, out, figures = early_answers.advance(
+            rows, finals, answers[order].astype(float).ravel(), self._grid, self._wanted,
+            self.config.attributes, s,
+        )  # fmt: skip
+        numbers = np.empty(order.size, np.int64)
+        numbers[order] = turns
+        end = out["extent"] * self._grid.slide
+        figures = figures.reshape(len(out), many + 1, 3)[:, 1:]
+        group, held, punctuation, number = (
+            np.ascontiguousarray(out[name]) for name in ("group", "held", "punctuation", "revision")
+        )
+        start = end - self._grid.length
+        return Revisions(start, end, group, held, punctuation, number, figures), numbers
+
+    def idle_groups(self, groups: Ints) -> Ints:
+        """Return those of the groups that `forget` may delete without a change of any answer."""
+        known = self._s.groups[groups[groups < len(self._s.groups)]]
+        last = (known["latest"] + early_answers.LONGEST_GAP + 1) * self._grid.slide
+        fine = (known["first"] == NONE) & (last <= self._s.scopes["reached"][known["scope"]])
+        return groups[groups < len(self._s.groups)][fine]
+
+    def forget(self, groups: Ints, scopes: bool = False) -> None:
+        """Delete the state of groups, whose codes may be reused. scopes : and the scopes with the
+        same codes."""
+        groups = groups[groups < len(self._s.groups)]
+        early_answers.drop_groups(groups, self._s)
+        self._s.groups[groups] = NEW_GROUP
+        self._s.usual.reshape(-1, self._per_group)[groups] = np.nan
+        if scopes:
+            changed = self._s.scopes["changed"][groups]
+            self._s.tracks.reshape(-1, self._per_scope)[groups] = 0
+            self._s.scopes[groups] = NEW_SCOPE
+            self._s.scopes["changed"][groups] = changed  # entries to be freed by the next tick
+
+    def before_saving(self) -> None:
+        s, attributes, many = self._s, self.config.attributes, len(self._wanted.what)
+        used = int(s.pool[0]["entries"])
+        kept = np.flatnonzero(s.entries["group"][:used] != NONE)
+        self.entries = np.stack([s.entries[name][kept] for name in SAVED_ENTRY], axis=1)
+        cells = s.cells[: used * attributes * CELLS].reshape(used, attributes * CELLS)
+        self.cells = cells[kept]
+        found, owners = [], []
+        for number, first in enumerate(s.entries["prediction"][kept].tolist()):
+            p = first
+            while p != NONE:
+                found.append(p)
+                owners.append(number)
+                p = int(s.predictions[p]["following"])
+        places = np.array(found, np.int64)
+        columns = np.array(owners, np.int64), *(s.predictions[n][places] for n in ("stage", "held"))
+        self.predictions = np.stack(columns, axis=1)
+        self.predicted = s.predicted[: len(s.predicted) // (2 * many) * 2 * many].reshape(
+            -1, 2 * many
+        )[places]
+        self.scopes = as_numbers(s.scopes)[:, :SAVED_SCOPE]
+        self.groups = as_numbers(s.groups)[:, [0, 2, 3]]
+        self.usual = s.usual.reshape(len(s.groups), self._per_group)
+        self.tracks = s.tracks.reshape(len(s.scopes), self._per_scope)
+
+    def after_loading(self) -> None:
+        many, (group, extent, changed, revision, held) = len(self._wanted.what), self.entries.T
+        owner, stage, before = self.predictions.T
+        groups, n, m = self.groups, len(self.entries), len(self.predictions)
+        shapes = self.cells.shape[1], self.predicted.shape[1], self.usual.shape[1]
+        wanted = self.config.attributes * CELLS, 2 * many, self._per_group
+        if shapes != wanted or self.tracks.shape[1] != self._per_scope:
+            raise ValueError("its figures are not those of its aggregates")
+        if (groups[:, 0] >= len(self.scopes)).any() or (groups[:, :2] < [NONE, 0]).any():
+            raise ValueError("groups must be of known scopes, and count from 0")
+        known = not n or 0 <= group.min() <= group.max() < len(groups)
+        if not known or (groups[group, 0] < 0).any() or (revision < 0).any() or (held < 1).any():
+            raise ValueError("open extents must be of known groups, and hold a row")
+        twice = len(np.unique(np.stack([group, extent], axis=1), axis=0)) < n
+        if twice or not np.isin(changed, (0, 1)).all():
+            raise ValueError("an open extent must be there once")
+        if (owner >= n).any() or (stage >= self._grid.stages).any() or (before < 1).any():
+            raise ValueError("predictions must be of open extents and known stages")
+        scopes, all_groups = np.full(len(self.scopes), NEW_SCOPE), np.full(len(groups), NEW_GROUP)
+        as_numbers(scopes)[:, :SAVED_SCOPE] = self.scopes
+        as_numbers(all_groups)[:, [0, 2, 3]] = groups
+        entries, predictions = np.zeros(n, OPEN_EXTENT), np.zeros(m, PREDICTION)
+        for name, column in zip(SAVED_ENTRY, self.entries.T, strict=True):
+            entries[name] = column
+        entries["prediction"] = entries["next_changed"] = NONE
+        entries["following"] = _linked(all_groups["first"], group, np.arange(n))
+        of = groups[group, 0][changed == 1]
+        places = np.flatnonzero(changed)
+        entries["next_changed"][places] = _linked(scopes["changed"], of, places)
+        predictions["stage"], predictions["held"] = stage, before
+        predictions["following"] = _linked(entries["prediction"], owner, np.arange(m))
+        self._s = EarlyState(
+            np.array([(n, NONE, m, NONE)], EXTENT_POOL), scopes, all_groups, entries,
+            self.cells.ravel(), predictions, self.predicted.ravel(), self.usual.ravel(),
+            self.tracks.ravel(),
+        )  # fmt: skip
+
+
+def _linked(first: Ints, owner: Ints, places: Ints) -> Ints:
+    """Link `places` into one list per owner, from `first`; return the place after each."""
+    following = np.full(len(places), NONE)
+    for i, (of, place) in enumerate(zip(owner.tolist(), places.tolist(), strict=True)):
+        following[i] = first[of]
+        first[of] = place
+    return following

@@ -1,0 +1,345 @@
+"""The repository of an imputation over Arrow tables: settings, and the imputers built from it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.imputation.stream_imputer import (
+    change_dependencies,
+    change_names,
+    change_scaling,
+    level_dependencies,
+    past_changes,
+)
+from sfumato.operators.state.snapshot import Snapshot, pack, unpack
+from sfumato.tables.arrow import as_array, as_numbers, complete, numbers_of
+from sfumato.tables.keys import grouped_rows
+from sfumato.tables.reading.types import floats_of, is_text
+from sfumato.tables.reading.user_warnings import calls_from_user
+
+OF_REPOSITORY, OF_STREAM, VERSION = "imputers of a repository", "imputers of a stream", 1
+MAX_CACHED = 4  # prepared repositories cached per process
+FEWEST_ROWS = 19  # with fewer rows, a new value is outside their range with probability > 10%
+SECOND_US = 1e6  # microseconds per second
+MOST_OF_PAST = 10_000  # rows of a stream's past per imputer: a sample of more
+OF_TABLES = (
+    "names",
+    "key",
+    "least_rows",
+    "order",
+    "most_rows",
+)  # settings that an `Imputer` does not have
+Owners = Ints  # numbers of keys with a separate imputer, -1 for other keys
+
+
+class FewRowsWarning(UserWarning):
+    """A repository has too few complete rows for a 90% probability range."""
+
+
+@dataclass(frozen=True)
+class ImputationSettings:
+    """The arguments of an `Imputer` without the repository: plain values, for workers.
+
+    names : the columns read from the repository and the objects: attributes and determinants
+    key, least_rows : keys with at least this number of complete rows have a separate imputer
+    order : the order of a stream, which is imputed by changes; without one "", by values
+    most_rows : of an imputer; of more complete rows this number is drawn
+    """
+
+    names: tuple[str, ...]
+    attributes: tuple[str, ...]
+    dependencies: tuple[Dependency, ...]
+    joint: bool
+    max_alternatives: int | None
+    fallback: str
+    scaling: tuple[tuple[str, float, float], ...]
+    method: str
+    least_donors: int | None
+    key: tuple[str, ...] = ()
+    least_rows: int = 0
+    order: str = ""
+    most_rows: int | None = None
+
+    def make(self, repository: pa.Table) -> Repository:
+        """Return the imputers over a repository's complete rows. Raises ValueError without any.
+
+        repository : the columns `names`, `key`, and the order
+        """
+        if self.order:
+            return StreamRepository.of(self, repository)
+        return self.of_values(repository)
+
+    def of_values(self, repository: pa.Table) -> RepositoryImputer:
+        """Return the imputers of a repository without an order."""
+        categories = {}
+        for name in self.names:
+            column = repository.column(name)
+            if is_text(column.type):
+                categories[name] = sorted(pc.unique(column).drop_null().to_pylist())
+                codes = pa.array(codes_of(column, categories[name]), from_pandas=True)
+                place = repository.column_names.index(name)
+                repository = repository.set_column(place, name, codes)
+        for name in (name for name, *_ in self.scaling if name in categories):
+            raise ValueError(f"`scaling` names `{name}`, which is text: leave it out")
+        shared = self._imputer(
+            repository, {name: pair for name, *pair in self.scaling}, tuple(categories)
+        )
+        if not self.key:
+            return RepositoryImputer(shared, {}, categories)
+        rows = numbers_of(repository, self.names)
+        complete = repository.filter(pa.array(np.isfinite(rows).all(axis=1)))
+        code, first = grouped_rows(complete.select(self.key))
+        known = key_texts(complete.select(self.key).take(pa.array(first)))
+        counts = np.bincount(code, minlength=len(known))
+        own = {}
+        for key, number in sorted((t, i) for i, t in enumerate(known) if t is not None):
+            if counts[number] >= self.least_rows:
+                part = complete.filter(pa.array(code == number))
+                own[key] = self._imputer(part, shared.scaling, tuple(categories))
+        return RepositoryImputer(shared, own, categories)
+
+    def _imputer(
+        self, rows: pa.Table, scaling: Mapping[str, Sequence[float]], categories: tuple[str, ...]
+    ) -> Imputer:
+        columns = complete_columns(rows, self.names)
+        if not columns[self.names[0]].size:
+            raise ValueError(
+                f"`repository` must have at least one row with finite numbers in all of "
+                f"{', '.join(self.names)}; it has no such row among {rows.num_rows}"
+            )
+        known = columns[self.names[0]].size
+        if self.most_rows is not None and known > self.most_rows:
+            # The columns are sorted, so the draw does not depend on the order of rows.
+            drawn = np.random.default_rng(0).choice(known, self.most_rows, replace=False)
+            columns = {name: column[np.sort(drawn)] for name, column in columns.items()}
+        given = {name: value for name, value in vars(self).items() if name not in OF_TABLES}
+        pairs = {name: (shift, span) for name, (shift, span) in scaling.items()}
+        return Imputer(columns, **given | {"scaling": pairs, "categories": categories})
+
+
+def codes_of(column: pa.ChunkedArray | pa.Array, texts: Sequence[str]) -> Floats:
+    """Return float64[n]: the place of each text among `texts`; NaN for NULL and other texts."""
+    known = pa.array(texts, pa.string())
+    return floats_of(pc.index_in(as_array(column).cast(pa.string()), known).cast(pa.float64()))
+
+
+def key_texts(keys: pa.Table) -> list[str | None]:
+    """Return the key of each row as text; None where a part of it is NULL."""
+    rows = zip(*(column.to_pylist() for column in keys.columns), strict=True)
+    return [None if None in row else json.dumps([str(part) for part in row]) for row in rows]
+
+
+@dataclass(frozen=True, eq=False)
+class RepositoryImputer:
+    """The imputers of a repository.
+
+    shared : of all its rows    own : of the rows of a key, by the key's text, see `key_texts`
+    categories : the texts of the columns of text, in the order of their codes
+    """
+
+    shared: Imputer
+    own: dict[str, Imputer] = field(default_factory=dict)
+    categories: dict[str, list[str]] = field(default_factory=dict)
+
+    @cached_property
+    def _numbers(self) -> dict[str | None, int]:
+        return {key: number for number, key in enumerate(self.own)}
+
+    @cached_property
+    def _imputers(self) -> list[Imputer]:
+        return [*self.own.values(), self.shared]
+
+    def owners(self, keys: pa.Table) -> Owners:
+        """Return int64[n]: the number of each row's own imputer, -1 for the shared one."""
+        if not self.own or not keys.num_rows:
+            return np.full(keys.num_rows, -1)
+        code, first = grouped_rows(keys)
+        texts = key_texts(keys.take(pa.array(first)))
+        return np.array([self._numbers.get(text, -1) for text in texts], np.int64)[code]
+
+    def values_of(
+        self, columns: Sequence[pa.ChunkedArray | pa.Array]
+    ) -> tuple[Floats, dict[str, list[str]]]:
+        """Return float64[n, D] of the columns of objects, and the texts of the codes in it.
+
+        NaN is a missing value. The codes of an attribute's texts that the repository does not have
+        follow those that it has. Other columns are only determinants: a text with fewer rows in
+        the repository than donors are needed is missing.
+        """
+        found, texts = [], dict(self.categories)
+        for name, column in zip(self.shared.names, columns, strict=True):
+            if name not in texts:
+                found.append(floats_of(as_array(column).cast(pa.float64(), safe=False)))
+            elif name in self.shared.attributes:
+                new = set(pc.unique(as_array(column).drop_null()).to_pylist())
+                texts[name] = [*texts[name], *sorted(new.difference(texts[name]))]
+                found.append(codes_of(column, texts[name]))
+            else:
+                rows = np.bincount(self.shared.column(name).astype(np.int64))
+                codes = codes_of(column, texts[name])
+                enough = np.append(rows >= self.shared.least_donors, False)
+                place = np.nan_to_num(codes, nan=-1).astype(np.int64)
+                found.append(np.where(enough[place], codes, np.nan))
+        return np.ascontiguousarray(np.stack(found, axis=1)), texts
+
+    def of(self, owner: int) -> Imputer:
+        """Return the imputer with this number."""
+        return self._imputers[owner]
+
+    def to_bytes(self) -> bytes:
+        """Serialise the imputers for other processes."""
+        parts = [np.frombuffer(imputer.to_bytes(), np.uint8) for imputer in self._imputers]
+        arrays = {str(i): part for i, part in enumerate(parts)}
+        values = {"keys": [*self.own], "categories": self.categories}
+        return pack(OF_REPOSITORY, VERSION, Snapshot(values, arrays))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Restore the imputers of `to_bytes`. Raises SnapshotError for other bytes."""
+        saved = unpack(data, OF_REPOSITORY, VERSION)
+        imputers = []
+        for part in saved.arrays.values():
+            imputers.append(Imputer.from_bytes(part.tobytes()))
+            # As `Imputer.fingerprint` computes it.
+            imputers[-1].__dict__["fingerprint"] = zlib.crc32(part.tobytes())
+        *own, shared = imputers
+        by_key = dict(zip(saved.values["keys"], own, strict=True))
+        return cls(shared, by_key, saved.values["categories"])
+
+
+def complete_columns(table: pa.Table, names: Sequence[str]) -> dict[str, Floats]:
+    """Return the columns as float64, of the rows with finite numbers in all of them.
+
+    Sorted, so that the imputer is independent of the row order.  O(D N log N).
+    """
+    matrix = numbers_of(table, names)
+    matrix = matrix[np.isfinite(matrix).all(axis=1)]
+    matrix = matrix[np.lexsort(matrix.T[::-1])] + 0.0  # -0.0 becomes 0.0, since they sort equally
+    return {name: np.ascontiguousarray(matrix[:, a]) for a, name in enumerate(names)}
+
+
+@dataclass(frozen=True, eq=False)
+class StreamRepository:
+    """The imputers of a stream's past: of changes since the last value, and of values."""
+
+    changes: RepositoryImputer
+    levels: RepositoryImputer
+
+    @property
+    def shared(self) -> Imputer:
+        """The imputer of changes of all keys."""
+        return self.changes.shared
+
+    @classmethod
+    def of(cls, settings: ImputationSettings, past: pa.Table) -> StreamRepository:
+        """Return the imputers of a past: its attributes, order and key, with gaps, in any order.
+
+        Raises ValueError without a row that has all attributes, and earlier values of all.
+        """
+        names, key, order = settings.attributes, settings.key, settings.order
+        settings = replace(settings, order="", most_rows=MOST_OF_PAST)
+        past = past.filter(pa.array(complete(past, [order]) & known_keys(past, key)))
+        values, time = numbers_of(past, names), seconds_of(past.column(order))
+        by = np.lexsort((*values.T[::-1], time))
+        past, values, time = past.take(pa.array(by)), values[by], time[by]
+        code = grouped_rows(past.select(key))[0] if key else np.zeros(len(time), np.int64)
+        rows, whole = past_changes(code, time, values)
+        if not len(rows):
+            raise ValueError(
+                f"`repository` must have a row with finite numbers in all of {', '.join(names)}, "
+                "and with earlier values of them of the same key; it has no such row among "
+                f"{past.num_rows}"
+            )
+        columns = change_names(names)
+        scaling = change_scaling(rows, columns)
+        found = pa.table([*rows.T], names=[*columns])
+        for name in key:
+            found = found.append_column(name, past.column(name).filter(pa.array(whole)))
+        changes = replace(
+            settings,
+            names=columns,
+            dependencies=tuple(change_dependencies(rows, names)),
+            scaling=tuple((name, *pair) for name, pair in scaling.items()),
+        )
+        levels = replace(settings, names=names, dependencies=tuple(level_dependencies(names)))
+        return cls(changes.of_values(found), levels.of_values(past))
+
+    def to_bytes(self) -> bytes:
+        """Serialise the imputers for other processes."""
+        parts = {"changes": self.changes.to_bytes(), "levels": self.levels.to_bytes()}
+        arrays = {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
+        return pack(OF_STREAM, VERSION, Snapshot({}, arrays))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> StreamRepository:
+        """Restore the imputers of `to_bytes`. Raises SnapshotError for other bytes."""
+        saved = unpack(data, OF_STREAM, VERSION).arrays
+        parts = (saved[name].tobytes() for name in ("changes", "levels"))
+        return cls(*map(RepositoryImputer.from_bytes, parts))
+
+
+def seconds_of(order: pa.ChunkedArray) -> Floats:
+    """Return float64[n]: times in seconds, other numbers unchanged."""
+    numbers = as_numbers(order)
+    timed = pa.types.is_timestamp(order.type)
+    return numbers / SECOND_US if timed else numbers.astype(np.float64)
+
+
+def known_keys(rows: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """Return bool[n]: whether rows have all these columns."""
+    known = np.ones(rows.num_rows, np.bool_)
+    for name in names:
+        known &= rows.column(name).is_valid().to_numpy()
+    return known
+
+
+def has_few_rows(imputer: Imputer) -> bool:
+    """Return whether calibrated 90% ranges are extrapolated from too few rows."""
+    return imputer.method == "calibrated" and imputer.rows < FEWEST_ROWS
+
+
+def warn_of_few_rows(imputer: Imputer) -> None:
+    if not has_few_rows(imputer):
+        return
+    if imputer.rows == 1:
+        meaning = "its one row says nothing of how values vary, and is the only alternative"
+    else:
+        shown = (imputer.rows - 1) / (imputer.rows + 1)
+        meaning = f"these show ranges of at most {shown:.0%}, and wider ones are extrapolated"
+    warnings.warn(
+        f"`repository` has {imputer.rows} complete row{'s' * (imputer.rows > 1)}, and a calibrated "
+        f"range of probability 90% needs at least {FEWEST_ROWS}: {meaning}",
+        FewRowsWarning,
+        stacklevel=calls_from_user() + 1,
+    )
+
+
+Repository = RepositoryImputer | StreamRepository
+R = TypeVar("R", RepositoryImputer, StreamRepository)
+_CACHED: OrderedDict[tuple[int, int], Repository] = OrderedDict()
+
+
+def cached_imputer(data: bytes, kind: type[R]) -> R:
+    """Return the imputers of `to_bytes`, created once per process."""
+    name = (zlib.crc32(data), len(data))
+    imputer = _CACHED.get(name)
+    if imputer is None:
+        imputer = _CACHED[name] = kind.from_bytes(data)
+        while len(_CACHED) > MAX_CACHED:
+            _CACHED.popitem(last=False)
+    assert isinstance(imputer, kind)
+    return imputer

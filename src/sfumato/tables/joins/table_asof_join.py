@@ -1,0 +1,206 @@
+"""As-of joins over Arrow tables: the newest earlier row of the other side, and the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.operators.arguments import one_of, share
+from sfumato.operators.arrays import Floats, offsets_of
+from sfumato.operators.joins.newest_earlier import NO_ROW, Candidates, NewestEarlier, existence_of
+from sfumato.operators.joins.outer_join import INNER
+from sfumato.operators.state.config import CHANGEABLE
+from sfumato.operators.state.declared import Part
+from sfumato.tables.arrow import as_array
+from sfumato.tables.joins.metric import finite
+from sfumato.tables.joins.similarity_query import alignment_of
+from sfumato.tables.joins.table_join import AnswerTypes
+from sfumato.tables.joins.two_sides import SIDES, OrderedSides, TwoSides, TwoSidesConfig
+from sfumato.tables.operator import ROW
+from sfumato.tables.reading.frame import (
+    EXISTENCE,
+    MARKS,
+    Frame,
+    forget_after_of,
+    require_same_worlds,
+)
+from sfumato.tables.reading.job import Input, Job
+from sfumato.tables.reading.results import NUMBER, Output, marked, row_of, world_of
+from sfumato.tables.reading.rows import Cells, Probabilities, Reading, Rule, Ties, marks_of
+from sfumato.tables.reading.types import lengths_of
+from sfumato.tables.reading.user_warnings import PAIRS
+from sfumato.tables.row_store import RowStore
+from sfumato.windows import span_of
+
+KEEP_LEFT = "left"  # also rows without a match
+LEAST_CANDIDATE = 1e-9  # default of the smallest probability of an answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsofTableConfig(TwoSidesConfig):
+    """Settings of an as-of join over tables.
+
+    within, least : as for `NewestEarlier`    how : "left", or "inner": without rows without a match
+    uncertain : whether right rows exist with a probability
+    answers : the schema of the answers, see `AnswerTypes`
+    """
+
+    within: int | None = None
+    least: float
+    how: str = KEEP_LEFT
+    uncertain: bool = False
+    answers: bytes = field(default=b"", metadata=CHANGEABLE)
+
+    kind, version = "as-of join table", 1
+    first_side: ClassVar[int] = 1
+    counters: ClassVar[tuple[str, ...]] = (
+        "rows", "late", "unaligned", "pairs", "unmatched", "out_of_order",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        one_of("how", self.how, (KEEP_LEFT, INNER))
+        share("probability", self.least)
+
+    def typed(self, answers: Callable[[], pa.Schema]) -> AsofTableConfig:
+        return replace(self, answers=answers().serialize().to_pybytes())
+
+    def make(self) -> TableAsofJoin:
+        return TableAsofJoin(self)
+
+
+class TableAsofJoin(TwoSides):
+    """`NewestEarlier` over Arrow tables: left rows ask, simultaneous right rows are earlier."""
+
+    config: AsofTableConfig
+    state = {"operator": Part(), "right": Part()}
+
+    def __init__(self, config: AsofTableConfig) -> None:
+        super().__init__(config)
+        self.operator = NewestEarlier(config.within, config.least)
+        self.right = RowStore()
+        self.types = AnswerTypes.of(config.answers)
+
+    def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
+        rows = self.ordered(batch)
+        if rows is None:
+            return []
+        existence, left = np.ones(len(rows.order)), pa.nulls(0)
+        for side, table in zip(rows.present, rows.tables, strict=True):
+            places = rows.places_of(side)
+            if side == 0:
+                left = as_array(table.column(ROW).take(pa.array(places)))
+                continue
+            self.right.append(table.select([ROW]).take(pa.array(places)))
+            if self.config.uncertain:
+                existence[rows.side == 1] = _existence(table)[places]
+        time = rows.time.astype(np.int64)
+        found = self.operator.process(rows.side == 0, rows.code, time, existence)
+        output = self._table(rows, left, found)
+        self.forget_expired()
+        if self.right.crowded(len(self.operator.held.number)):
+            self.before_saving()
+        return output
+
+    def _table(self, rows: OrderedSides, left: pa.Array, found: Candidates) -> list[pa.Table]:
+        matched = found.number != NO_ROW
+        if self.config.how == INNER:
+            found, matched = Candidates(*(of[matched] for of in found)), matched[matched]
+        self.counts["pairs"] += int(matched.sum())
+        self.counts["unmatched"] += int((~matched).sum())
+        if not len(found.place):
+            return []
+        turn = np.cumsum(rows.side == 0) - 1  # the number of each row of the left side
+        known = None if self.right.empty is None else self.right.empty.schema
+        if matched.any():
+            given = as_array(self.right.take(found.number[matched]).column(ROW))
+            right = given.take(pa.array(np.cumsum(matched) - 1, mask=~matched))
+        else:
+            right = as_array(self.types.nulls(SIDES[1], len(found.place), 0, known)[0])
+        columns = {"left": left.take(pa.array(turn[found.place])), "right": right}
+        if self.config.uncertain:
+            columns["probability"] = pa.array(found.probability)
+        return [self.types.apply(pa.table(columns))]
+
+    def forget(self, codes: np.ndarray) -> None:
+        self.operator.forget(codes)
+
+    def before_saving(self) -> None:
+        self.right.keep(self.operator.held.number)
+
+    def after_loading(self) -> None:
+        super().after_loading()
+        held = self.operator.held.number
+        if not np.isin(held, self.right.numbers).all() or self.right.next != self.operator.next:
+            raise ValueError("rows are missing that may be the newest of their key")
+
+
+def _existence(table: pa.Table) -> Floats:
+    """Return the existences of rows with the probabilities of their alternatives."""
+    prob = as_array(table.column("prob"))
+    return existence_of(offsets_of(lengths_of(prob)), np.asarray(prob.flatten(), np.float64))
+
+
+def asof_join_job(
+    left: Frame,
+    right: Frame,
+    order: str,
+    key: str | Sequence[str] | None,
+    within: str | timedelta | None,
+    probability: float,
+    how: str,
+    idle_timeout: str | timedelta | None,
+    forget_after: str | timedelta | None,
+    name: str | None,
+) -> Job:
+    """Return the job of `asof_join`. Raises ValueError or TypeError for invalid arguments."""
+    frames, orders, keys = (left, right), [], []
+    require_same_worlds(frames)
+    for side, frame in zip(SIDES, frames, strict=True):
+        of = f" of the {side} {frame.noun}"
+        frame.require_late()
+        frame.require_tuples()
+        frame.require_described()
+        orders.append([frame.one(f"order{of}", order)])
+        keys.append(frame.keys(f"key{of}", key))
+        frame.require_time(f"order{of}", orders[-1][0])
+        frame.require_event_time(f"order{of}", orders[-1])
+    aligned = alignment_of(frames, orders, keys, idle_timeout, "an as-of join")
+    uncertain = right.uncertain or EXISTENCE in right.columns
+    right.require_independent("asof_join")
+    inputs, outputs = [], []
+    for number, frame in enumerate(frames):
+        exists = number == 1 and uncertain
+        existence = EXISTENCE if EXISTENCE in frame.columns else None
+        values: list[tuple[str, Cells]] = marks_of(MARKS) if aligned.get("aligned") else []
+        values += [("prob", Probabilities(existence))] if exists else []
+        rule = Rule(
+            probabilities=exists,
+            complete=("order0", *(f"key{i}" for i in range(len(keys[number])))),
+            timed=True,
+            unless_late=bool(aligned.get("aligned")),
+            max_alternatives=frame.max_alternatives,
+        )
+        passed, by = tuple(frame.columns), (tuple(orders[number]), tuple(keys[number]))
+        reading = Reading(passed, *by, tuple(values), rule, Ties(frame.tied))
+        inputs.append(Input(frame, reading))
+        outputs.append(Output(SIDES[number], (SIDES[number],), row_of(frame, frame.columns)))
+    outputs += world_of(left, "left")
+    if uncertain:
+        outputs.append(Output("probability", ("probability",), NUMBER))
+        outputs = marked(outputs, PAIRS)
+    config = AsofTableConfig(
+        keys=len(keys[0]),
+        within=None if within is None else span_of("within", within),
+        least=finite("probability", probability),
+        how=how,
+        uncertain=uncertain,
+        forget_after=forget_after_of(left, orders[0][0], keys[0], forget_after),
+        **aligned,
+    )
+    idle = None if config.idle_timeout is None else 1000 * config.idle_timeout
+    return Job("asof_join", "asof", name, inputs, config, outputs, idle)

@@ -1,0 +1,251 @@
+"""Possible worlds as rows: tuples drawn once per world, and answers counted over all worlds.
+
+Every operator computes certain answers within a world, so a chain of operators is right whatever
+its rows share. A draw is a function of the tuple's source and id, and of the world: no state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.operators.arguments import whole
+from sfumato.operators.arrays import offsets_of
+from sfumato.operators.laws.drawn_worlds import draw_tuples
+from sfumato.tables.arrow import as_array
+from sfumato.tables.keys import grouped_rows, positive_zeros
+from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, FILTERED, WORLDS, Frame
+from sfumato.tables.reading.results import NUMBER, Field, ListOf, Output, Struct, passed
+from sfumato.tables.reading.ties import ties_of
+from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
+from sfumato.tables.reading.user_warnings import MERGED, SHARED_KEY
+from sfumato.tables.reading.validity import Reasons, why_invalid
+
+WORLD, ERROR = "world", "error"
+MAX_WORLDS = 1_000_000
+ROWS_AT_ONCE = 1 << 17  # drawn rows per part
+CONFIDENCE = 0.99  # of the stated error
+
+
+def error_of(worlds: int) -> float:
+    """Return the error that no probability over this many worlds exceeds, at `CONFIDENCE`.
+
+    It bounds all values of a distribution function at once.
+    Source: Dvoretzky, Kiefer and Wolfowitz (1956), with Massart's constant (1990).
+    """
+    return math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * worlds))
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The checked arguments of `draw_worlds` over a frame.
+
+    source : tuples of the same source and id are the same tuple    ids : the columns of the id
+    passed : the columns that are kept    attributes : columns made of the alternatives
+    """
+
+    source: str
+    ids: tuple[str, ...]
+    worlds: int
+    passed: tuple[str, ...]
+    attributes: tuple[str, ...]
+    max_alternatives: int
+
+    @classmethod
+    def of(cls, frame: Frame, worlds: Any, source: Any, id_: Any) -> Draw:
+        """Return the arguments, checked. Raises ValueError or TypeError for wrong ones."""
+        if whole("n", worlds) > MAX_WORLDS:
+            raise ValueError(f"`n` must be at most {MAX_WORLDS:,} worlds; got {worlds}")
+        if not isinstance(source, str) or not source:
+            raise TypeError(
+                "`source` must name where the tuples come from, as text: tuples with the same "
+                f"source and id are drawn alike; got {source!r}"
+            )
+        ids = frame.keys("id", id_)
+        if not ids:
+            raise ValueError("`id` must name the column(s) that identify a tuple; got none")
+        frame.require_tuples()
+        frame.require_independent("draw_worlds")
+        if frame.worlds is not None:
+            raise ValueError(f"the {frame.noun} has the rows of drawn worlds already")
+        if frame.uncertain and frame.metadata(ALTERNATIVES).get(FILTERED) is not None:
+            raise ValueError(
+                "draw_worlds must come before sf.where and sf.prune, which remove alternatives: "
+                "filter the drawn rows instead, by the same condition"
+            )
+        kept = [name for name in frame.columns if name not in (ALTERNATIVES, EXISTENCE)]
+        for name in (*frame.attributes, WORLD):
+            same = frame.same_as(name)
+            if same is not None and same in kept:
+                raise ValueError(
+                    f"the {frame.noun} has a column `{same}`, and `{name}` becomes a column of "
+                    "the drawn rows: rename or drop it"
+                )
+        return cls(
+            source, tuple(ids), worlds, tuple(kept), tuple(frame.attributes), frame.max_alternatives
+        )
+
+    def outputs(self, frame: Frame) -> list[Output]:
+        """Return the columns of the drawn rows; their fixed names are c0, c1, ..."""
+        added = {ADDED_COLUMN: "true"}  # does not order simultaneous rows, alike in all worlds
+        found = passed(frame, self.passed)
+        for name in self.attributes:
+            found.append(Output(name, (f"c{len(found)}",), frame.attribute_type(name), added))
+        marked = {**added, WORLDS: str(self.worlds)}
+        return [*found, Output(WORLD, (f"c{len(found)}",), "int", marked)]
+
+    def why_invalid(self, table: pa.Table) -> Reasons:
+        """Return the reasons why rows cannot be drawn."""
+        reasons = why_invalid(table, None, max_alternatives=self.max_alternatives)
+        for name in self.ids:
+            missing = as_array(table.column(name)).is_null()
+            reasons.add(missing.to_numpy(zero_copy_only=False), "id is NULL")
+        return reasons
+
+    def parts(self, table: pa.Table) -> Iterator[pa.Table]:
+        """Return the drawn rows of valid rows, in parts: by row, then world."""
+        step = max(1, ROWS_AT_ONCE // self.worlds)
+        for begin in range(0, table.num_rows, step):
+            yield self._drawn(table.slice(begin, step))
+
+    def _drawn(self, table: pa.Table) -> pa.Table:
+        tuples = Tuples(table)
+        exists = EXISTENCE if EXISTENCE in table.column_names else None
+        prob = tuples.prob(exists).flatten().to_numpy(zero_copy_only=False)
+        offsets = offsets_of(tuples.lengths)
+        row, world, place = draw_tuples(offsets, prob, self._hashes(table), self.worlds)
+        columns = table.select(list(self.passed)).take(pa.array(row)).columns
+        places = pa.array(place)
+        columns += [tuples.fields[name].take(places) for name in self.attributes]
+        columns.append(pa.array(world, pa.int32()))
+        return pa.table(columns, [f"c{i}" for i in range(len(columns))])
+
+    def _hashes(self, table: pa.Table) -> np.ndarray:
+        """Return uint64[n]: a hash of source and id; whole numbers of any width are alike."""
+        columns = [pa.array([self.source] * table.num_rows, pa.string())]
+        for name in self.ids:
+            column = as_array(table.column(name))
+            columns.append(column.cast(pa.int64()) if pa.types.is_integer(column.type) else column)
+        named = pa.table(columns, [f"c{i}" for i in range(len(columns))])
+        return ties_of(named).to_numpy(zero_copy_only=False).view(np.uint64)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """The checked arguments of `merge_worlds` over a frame.
+
+    key : the columns of an answer    columns : of its values    world : numbers the worlds
+    """
+
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    world: str
+    worlds: int
+
+    @classmethod
+    def of(cls, frame: Frame, key: Any, columns: Any, worlds: Any) -> Merge:
+        """Return the arguments, checked. Raises ValueError or TypeError for wrong ones."""
+        if frame.streams:
+            raise ValueError(
+                "merge_worlds needs a static frame, since an answer is complete when it has come "
+                "in all worlds: write the answers of the stream to a table, and merge the table"
+            )
+        known = frame.worlds
+        if worlds is None and known is None:
+            raise ValueError(
+                "merge_worlds does not know the number of worlds: write n=1000, say, as in "
+                "sf.draw_worlds (a file, and some functions of pandas and Polars, lose it)"
+            )
+        world = frame.one("world", WORLD) if known is None else known[0]
+        number = whole("n", worlds) if known is None else known[1]
+        if worlds is not None and worlds != number:
+            raise ValueError(f"`n` must be {number}, the number of drawn worlds; got {worlds}")
+        keys = [name for name in frame.resolved("key", key) if name != world]
+        values = frame.resolved("columns", columns)
+        if "prob" in values:
+            raise ValueError("`columns` names `prob`, the probability of an alternative: rename it")
+        both = [name for name in values if name in (*keys, world)]
+        if both:
+            raise ValueError(f"`columns` must name values of answers, not {both[0]}")
+        for name in (*keys, *values):
+            if not frame.is_groupable(name):
+                raise TypeError(f"values of column `{name}`, {frame.shown(name)}, have no equality")
+        taken = [name for name in (ALTERNATIVES, EXISTENCE, ERROR) if name in keys]
+        if taken:
+            raise ValueError(f"`key` names `{taken[0]}`, a column of the result: rename it")
+        return cls(tuple(keys), tuple(values), world, number)
+
+    def outputs(self, frame: Frame) -> list[Output]:
+        """Return the columns of the result."""
+        shared = {SHARED_KEY: MERGED}
+        found = [Output(name, (name,), frame.type(name), frame.metadata(name)) for name in self.key]
+        if self.columns:
+            fields = (Field(name, frame.type(name)) for name in self.columns)
+            kind = ListOf(Struct((Field("prob", NUMBER), *fields)))
+            found.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, shared))
+        else:
+            found.append(Output(EXISTENCE, (EXISTENCE,), NUMBER, shared))
+        return [*found, Output(ERROR, (ERROR,), NUMBER)]
+
+    def merged(self, table: pa.Table) -> pa.Table:
+        """Return the answers over all worlds, by first row; alternatives by value."""
+        keys = positive_zeros(table.select(list(self.key)))
+        of, first = grouped_rows(keys)
+        first = first if table.num_rows else first[:0]
+        answers, world = first.size, as_array(table.column(self.world)).cast(pa.int64()).to_numpy()
+        if world.size and (world.min() < 0 or world.max() >= self.worlds):
+            raise ValueError(self.beyond)
+        if np.unique(of * self.worlds + world).size != of.size:
+            raise ValueError(self.several)
+        result = {name: keys.column(name).take(pa.array(first)) for name in self.key}
+        if self.columns:
+            values = positive_zeros(table.select(list(self.columns)))
+            code, one = grouped_rows(values)
+            distinct = values.take(pa.array(one))
+            rank = np.empty(one.size, np.int64)
+            rank[_sorted_places(distinct)] = np.arange(one.size)
+            pairs, count = np.unique(of * one.size + rank[code], return_counts=True)
+            places = np.argsort(rank)[pairs % max(one.size, 1)]
+            cells = [pa.array(count / self.worlds), *distinct.take(pa.array(places)).columns]
+            flat = pa.StructArray.from_arrays(map(as_array, cells), ["prob", *self.columns])
+            lengths = np.bincount(pairs // max(one.size, 1), minlength=answers)
+            offsets = pa.array(offsets_of(lengths), pa.int32())
+            result[ALTERNATIVES] = pa.ListArray.from_arrays(offsets, flat)
+        else:
+            result[EXISTENCE] = pa.array(np.bincount(of, minlength=answers) / self.worlds)
+        result[ERROR] = pa.array(np.full(answers, error_of(self.worlds)))
+        return pa.table(result)
+
+    @property
+    def beyond(self) -> str:
+        """Return the error about numbers that are not those of worlds."""
+        return f"`{self.world}` must number the {self.worlds} worlds, from 0"
+
+    @property
+    def several(self) -> str:
+        """Return the error about a world with several answers with the same `key`."""
+        return (
+            f"`key` must identify an answer within a world: a world has several with the same "
+            f"{', '.join(self.key) or 'values of no column'}; add the columns that differ"
+        )
+
+
+def _sorted_places(table: pa.Table) -> list[int]:
+    """Return the order of the rows by value: NULL first, NaN last."""
+    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return sorted(range(len(rows)), key=lambda i: _comparable(rows[i]))
+
+
+def _comparable(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return (0,)
+    if isinstance(value, dict):
+        return (1, [_comparable(of) for of in value.values()])
+    if isinstance(value, list | tuple):
+        return (1, [_comparable(of) for of in value])
+    return (2,) if value != value else (1, value)

@@ -1,0 +1,171 @@
+"""Early answers of extents over Arrow tables: revisions, and the final answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.operators.arrays import Floats, longer
+from sfumato.operators.laws.aggregate import Measured
+from sfumato.operators.state.declared import Part
+from sfumato.operators.windows.early_answers import EarlyAnswers, Revisions
+from sfumato.operators.windows.extent_aggregate import MAX_TIME_US, Extents
+from sfumato.tables.arrow import as_numbers, as_times
+from sfumato.tables.disorder.released import lateness_of, punctuations_of
+from sfumato.tables.reading.frame import EARLY
+from sfumato.tables.windows.table_extents import ExtentTableConfig, TableExtents
+from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
+
+COMPLETENESS_PARTS = ("share", "low", "high")  # of the completeness
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlyTableConfig(ExtentTableConfig):
+    """Settings of extents with early answers; early : microseconds, level : of the intervals."""
+
+    early: int
+    level: float
+
+    kind, version = "early_extents", 1
+    counters = (*ExtentTableConfig.counters, "revisions", "on_arrival")
+
+    def check(self) -> None:
+        super().check()
+        self.make()
+
+    def make(self) -> EarlyTableExtents:
+        return EarlyTableExtents(self)
+
+
+class EarlyTableExtents(TableExtents):
+    """`TableExtents` that also emits revisions of open extents.
+
+    With a scope, rows have a column `early`: true where a row is shown on its arrival, to be
+    counted in revisions only. Without one, rows come in order and serve both purposes. Answers also
+    have final, revision, completeness and interval.
+    """
+
+    config: EarlyTableConfig
+    state = {"early": Part()}
+
+    def __init__(self, config: EarlyTableConfig) -> None:
+        super().__init__(config)
+        grid = self.operator.length, self.operator.slide  # type: ignore[union-attr]
+        self.early = EarlyAnswers(
+            *grid, config.early, config.level, config.aggregates, config.attributes
+        )
+
+    def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
+        group = scope = self.codes(rows)
+        time = as_numbers(rows.column("order0"))
+        _, prob, values = alternatives_of(rows, self.config.attributes)
+        punctuation, late, shown = time - 1, None, np.ones(len(time), bool)
+        lasting = shown
+        if self.config.scope is not None:
+            scope = self._scope(rows) if self.config.shared else group
+            punctuation, late = punctuations_of(rows), lateness_of(rows)
+            shown = as_numbers(rows.column(EARLY)) != 0
+            lasting = ~shown
+            self.counts["on_arrival"] += int(shown.sum())
+        self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
+        self.seen[scope] = now
+        before = self.operator.counters["out_of_order"]
+        extents = self.operator.process(
+            group[lasting],
+            time[lasting],
+            None if late is None else punctuation[lasting],
+            None if late is None else late[lasting],
+            np.arange(int(lasting.sum()) + 1),
+            prob[lasting],
+            values[lasting],
+            scope=scope[lasting],
+        )
+        self.require_one_controller(self.operator.counters["out_of_order"] - before)
+        punctuation = np.minimum(punctuation, MAX_TIME_US)
+        moves = lasting if late is None else lasting & ~late
+        return self._both(extents, group, scope, time, punctuation, moves, shown, values.T)
+
+    def forget_expired(self) -> None:
+        """Forget keys without open extents and whose usual answers no longer matter."""
+        if not self.config.shared or len(self.index) < self._many:
+            return
+        codes = self.early.idle_groups(self.operator.idle_groups())
+        self.operator.forget(codes)
+        self.early.forget(codes)
+        self.index.forget(codes)
+        self._many = 2 * len(self.index) + len(codes) + 1024
+
+    def counters(self) -> dict[str, int]:
+        counts = super().counters()
+        return counts | {"rows": counts["rows"] - counts["on_arrival"]}
+
+    def _tables(self, extents: Extents) -> list[pa.Table]:
+        none, flags = np.empty(0, np.int64), np.empty(0, bool)
+        values = np.empty((self.config.attributes, 0))
+        return self._both(extents, none, none, none, none, flags, flags, values)
+
+    def _both(self, extents: Extents, *rows: Any) -> list[pa.Table]:
+        """Return the revisions at some rows, and the final answers that these complete.
+
+        They are ordered by their punctuation, which does not depend on cuts; revisions come first.
+        """
+        revisions, numbers = self.early.process(*rows, complete=extents)
+        self.counts["revisions"] += len(revisions)
+        held = extents.held.astype(float)
+        answers = [held, *(result.mean for result in extents.results)]
+        shares = np.ones(len(extents))
+        sure = np.stack([*answers[1:], shares], axis=1)[:, :, np.newaxis].repeat(3, axis=2)
+        revised = revisions.figures
+        tables = []
+        for of, number, figures in (
+            (revisions, revisions.number, revised),
+            (extents, numbers, sure),
+        ):
+            if not len(of):
+                continue
+            final = isinstance(of, Extents)
+            results = extents.results if final else _measured(revised[:, :-1, 0])
+            names = enumerate(self.config.key_names)
+            columns: dict[str, Any] = {name: self.index.take(of.group, i) for i, name in names}
+            columns |= self._times_of(of)
+            columns["late"] = pa.array(extents.late) if final else pa.nulls(len(of), pa.int64())
+            columns |= {
+                "final": pa.array(np.full(len(of), final)),
+                "revision": pa.array(number),
+                "completeness": _struct(figures[:, -1], COMPLETENESS_PARTS),
+                "interval": _intervals(figures[:, :-1]),
+                **self.config.result_columns(results),
+            }
+            tables.append(pa.table(columns))
+        if len(tables) < 2:
+            return tables
+        finals = np.arange(len(revisions) + len(extents)) >= len(revisions)
+        punctuation = np.append(revisions.punctuation, extents.punctuation)
+        end = np.append(revisions.end, extents.end)
+        return [pa.concat_tables(tables).take(pa.array(np.lexsort((end, finals, punctuation))))]
+
+    def _times_of(self, of: Extents | Revisions) -> dict[str, Any]:
+        kind = ARROW_TIMES[self.config.time]
+        start, end, punctuation = (as_times(t, kind) for t in (of.start, of.end, of.punctuation))
+        window = pa.StructArray.from_arrays([start, end], ["start", "end"])
+        return {"window": window, "held": pa.array(of.held), "punctuation": punctuation}
+
+
+def _measured(partial: Floats) -> list[Measured]:
+    """Return partial answers float64[m, r] as results."""
+    ones, none = np.ones(len(partial)), np.empty((len(partial), 0))
+    return [Measured(column, 0 * ones, ones, none, ones) for column in partial.T.copy()]
+
+
+def _struct(figures: Floats, names: tuple[str, ...]) -> pa.StructArray:
+    columns = [pa.array(column, mask=np.isnan(column)) for column in figures.T.copy()]
+    return pa.StructArray.from_arrays(columns, [*names])
+
+
+def _intervals(figures: Floats) -> pa.StructArray:
+    """Return the ends of the intervals of each result, float64[m, r, 3]."""
+    parts = [_struct(figures[:, i, 1:], ("low", "high")) for i in range(figures.shape[1])]
+    return pa.StructArray.from_arrays(parts, [f"result{i}" for i in range(len(parts))])

@@ -1,0 +1,288 @@
+"""Early answers of windows: against a loop over arrivals, and how often their intervals hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.tables.windows.table_early import EarlyTableConfig, EarlyTableExtents
+
+ASKED = {"n": "count(*)", "k": "count(x)", "s": "sum(x)", "a": "avg(x)", "lo": "min(x)",
+         "hi": "max(x)"}  # fmt: skip
+ADDED = ["final", "revision", "completeness", "interval"]
+
+
+def early(rows, length, slide, every, delay, key="key", asked=ASKED, **more):
+    ordered = sf.reorder(
+        rows, event_time="made", arrival="arrival", max_delay=f"{delay} us", early=True
+    )
+    window = sf.Range(f"{length} us", slide=f"{slide} us")
+    return sf.window_aggregate(
+        ordered, asked, window=window, order="made", key=key, early=f"{every} us", **more
+    )
+
+
+def final(rows, length, slide, delay):
+    ordered = sf.reorder(rows, event_time="made", arrival="arrival", max_delay=f"{delay} us")
+    window = sf.Range(f"{length} us", slide=f"{slide} us")
+    return sf.window_aggregate(ordered, ASKED, window=window, order="made", key="key")
+
+
+def by_loop(rows, length, slide, every, delay):
+    """All revisions: {(key, end): [(punctuation, values), ...]}."""
+    punctuation = reached = -(10**9)
+    held, open_, changed, found = [], {}, set(), {}
+
+    def reach(time):
+        nonlocal reached
+        ticks = time // every > reached // every
+        reached = time
+        if not ticks:
+            return
+        for key, end in sorted(changed):
+            if end - 1 > time:
+                x = [v for v in open_[key, end] if v == v]
+                some = (sum(x), sum(x) / len(x), min(x), max(x)) if x else (None,) * 4
+                values = len(open_[key, end]), len(x), *some
+                found.setdefault((key, end), []).append((time, values))
+        changed.clear()
+
+    for row in rows.itertuples():
+        for end in range(row.made // slide * slide + slide, row.made + length + 1, slide):
+            if end - length <= row.made < end and end - 1 > max(reached, punctuation):
+                open_.setdefault((row.key, end), []).append(row.x)
+                changed.add((row.key, end))
+        if row.made >= punctuation:  # a row of the punctuation's time waits for a later one
+            held.append((row.made + (row.made == punctuation), row.made))
+        punctuation = max(punctuation, row.made - delay)
+        if any(due <= punctuation for due, _ in held):
+            held = [one for one in held if one[0] > punctuation]
+            reach(punctuation)
+    if held and max(made for _, made in held) > reached:
+        reach(max(made for _, made in held))
+    return found
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12), st.integers(0, 5), st.booleans()),
+             min_size=1, max_size=15),  # rows without a guard against wrong clocks
+    st.sampled_from([(10, 10), (12, 5), (5, 7)]), st.integers(2, 5), st.integers(1, 9),
+)  # fmt: skip
+def test_revisions_are_those_of_a_loop_over_the_arrivals(steps, extent, every, delay):
+    made = np.cumsum([step for step, *_ in steps])
+    made = made - np.array([back for _, back, *_ in steps])
+    rows = pd.DataFrame({"made": made, "arrival": np.arange(len(steps))})
+    rows["x"] = [np.nan if x == 5 else float(x) for _, _, x, _ in steps]
+    rows["key"] = ["a" if one else "b" for *_, one in steps]
+    expected = by_loop(rows, *extent, every, delay)
+    answers = early(rows, *extent, every, delay)
+    revised = answers[~answers["final"]]
+    found: dict = {}
+    for row in revised.to_dict("records"):
+        values = tuple(None if row[name] != row[name] else row[name] for name in ASKED)
+        of = found.setdefault((row["key"], row["window"]["end"]), [])
+        assert row["revision"] == len(of) + 1
+        assert row["held"] == values[0]
+        of.append((row["punctuation"], values))
+    assert found == expected
+
+
+def trace(seed, n, keys=2):
+    rng = np.random.default_rng(seed)
+    made = np.sort(rng.integers(0, 100 * n, n))
+    arrival = made + rng.exponential(1500, n).astype(int)
+    rows = pd.DataFrame({"made": made, "arrival": arrival, "x": rng.normal(5, 2, n)})
+    rows["key"] = rng.choice([*"abcdef"[:keys]], n)
+    return rows.sort_values("arrival", kind="stable").reset_index(drop=True)
+
+
+def test_final_answers_are_those_without_early_answers():
+    rows = trace(1, 3000)
+    answers = early(rows, 4000, 2000, 1000, 3000)
+    of = ["key", "held"]
+    finals = answers[answers["final"]].drop(columns=ADDED)
+    expected = final(rows, 4000, 2000, 3000)
+    at = [finals["window"].map(lambda w: w["end"]), expected["window"].map(lambda w: w["end"])]
+    finals, expected = (
+        frame.assign(end=end).sort_values(["end", *of]).reset_index(drop=True)
+        for frame, end in zip((finals, expected), at, strict=True)
+    )
+    pd.testing.assert_frame_equal(finals, expected, check_dtype=False)
+
+
+def test_a_final_answer_comes_once_and_last_with_itself_as_its_interval():
+    answers = early(trace(2, 3000), 4000, 4000, 1000, 3000)
+    answers["end"] = answers["window"].map(lambda w: w["end"])
+    for _, of in answers.sort_values("revision").groupby(["key", "end"]):
+        assert of["revision"].tolist() == [*range(1, len(of) + 1)]
+        assert of["final"].tolist() == [False] * (len(of) - 1) + [True]
+        last = of.iloc[-1]
+        assert last["completeness"] == {"share": 1.0, "low": 1.0, "high": 1.0}
+        assert last["interval"]["a"] == {"low": last["a"], "high": last["a"]}
+        assert (of["held"].diff().dropna() >= 0).all()
+
+
+@pytest.fixture(scope="module")
+def revisions():
+    """Revisions of 1,000 extents, with their final answers."""
+    answers = early(trace(3, 60_000), 6000, 6000, 1000, 6000, asked=ASKED | {"n": "count(*)"})
+    answers["end"] = answers["window"].map(lambda w: w["end"])
+    finals = answers[answers["final"]].set_index(["key", "end"])[[*ASKED]]
+    return answers[~answers["final"]].join(finals, on=["key", "end"], rsuffix=" in the end")
+
+
+def ends_of(revisions, name):
+    low, high = (revisions["interval"].map(lambda of, e=e: of[name][e]) for e in ("low", "high"))
+    known = low.notna()
+    return low[known].astype(float), high[known].astype(float), revisions[known]
+
+
+@pytest.mark.parametrize("name", ["n", "s", "a"])
+def test_intervals_hold_the_final_answer_as_often_as_their_level_says(revisions, name):
+    low, high, of = ends_of(revisions, name)
+    last = of[f"{name} in the end"]
+    assert len(of) > 5000
+    assert 0.88 <= ((last >= low - 1e-9) & (last <= high + 1e-9)).mean() <= 0.92
+
+
+@pytest.mark.parametrize("name", ["lo", "hi"])
+def test_intervals_of_extremes_hold_the_final_one_at_least_that_often(revisions, name):
+    low, high, of = ends_of(revisions, name)
+    last = of[f"{name} in the end"]
+    assert ((last >= low) & (last <= high)).mean() >= 0.88
+    assert ((low if name == "hi" else high) == of[name]).all()
+
+
+@pytest.mark.parametrize("name", [*ASKED])
+def test_intervals_narrow_as_extents_fill(revisions, name):
+    low, high, of = ends_of(revisions, name)
+    share = of["completeness"].map(lambda c: c["share"])
+    widths = [(high - low)[(share > a) & (share <= a + 0.25)].mean() for a in (0, 0.25, 0.5, 0.75)]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_completeness_is_the_share_of_rows_that_have_come(revisions):
+    share = revisions["held"] / revisions["n in the end"]
+    known = revisions["completeness"].map(lambda c: c["low"]).notna()
+    of = revisions["completeness"][known]
+    said, low, high = (of.map(lambda c, e=e: c[e]).astype(float) for e in ("share", "low", "high"))
+    assert abs(said - share[known]).mean() < 0.1
+    assert 0.88 <= ((share[known] >= low - 1e-9) & (share[known] <= high + 1e-9)).mean() <= 0.92
+    assert (high <= 1).all()
+    assert (low <= high).all()
+
+
+def test_rows_in_order_need_no_controller():
+    rows = trace(4, 2000).sort_values("made", kind="stable")
+    window = sf.Range("5000 us")
+    answers = sf.window_aggregate(
+        rows, {"n": "count(*)"}, window=window, order="made", key="key", early="1000 us"
+    )
+    assert (~answers["final"]).sum() > 2 * answers["final"].sum()
+    finals = answers[answers["final"]]
+    assert finals["n"].sum() == len(rows)
+
+
+def test_rows_of_sources_are_counted_once_all_sources_have_come_so_far():
+    rows = trace(5, 4000)
+    rows["source"] = np.where(np.arange(len(rows)) % 3 == 0, "slow", "quick")
+    rows.loc[rows["source"] == "slow", "arrival"] += 20_000
+    rows = rows.sort_values("arrival", kind="stable")
+    given = {"event_time": "made", "arrival": "arrival", "max_delay": "4 ms", "source": "source"}
+    window = sf.Range("5 ms")
+    asked = {"window": window, "order": "made", "key": "key"}
+    answers = sf.window_aggregate(
+        sf.reorder(rows, **given, early=True), ASKED, early="1 ms", **asked
+    )
+    expected = sf.window_aggregate(sf.reorder(rows, **given), ASKED, **asked)
+    finals = answers[answers["final"]]
+    assert sorted(finals["s"].round(6)) == sorted(expected["s"].round(6))
+    assert (~answers["final"]).sum() > finals.shape[0]
+
+
+ROWS = trace(6, 50)
+ORDERED = {"event_time": "made", "arrival": "arrival", "max_delay": "9 us"}
+AT = {"window": sf.Range("9 us"), "order": "made"}
+COUNT = {"n": "count(*)"}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: sf.window_aggregate(sf.reorder(ROWS, **ORDERED), COUNT, **AT, early="3 us"),
+         "early=True"),
+        (lambda: sf.window_aggregate(sf.reorder(ROWS, **ORDERED, early=True), COUNT, **AT),
+         "each row twice"),
+        (lambda: sf.resample(sf.reorder(ROWS, **ORDERED, early=True), order="made", every="2 us"),
+         "leave `early` out of sf.reorder"),
+        (lambda: sf.split_late(sf.reorder(ROWS, **ORDERED, early=True)), "each row twice"),
+        (lambda: sf.reorder(ROWS, **ORDERED, early=True, key="key", forget_after=5),
+         "exclude each other"),
+        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, level=0.8), "`level` is of early answers"),
+        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="3 us", level=1.0), "0.5, 0.999"),
+        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="10 us"), "at most the window's"),
+        (lambda: sf.window_aggregate(ROWS, {"q": "quantile(x, 0.5)"}, **AT, early="3 us"),
+         "is quantile: compute it"),
+        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="3 us", missed=True), "`missed`"),
+        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="3 us", with_rows=True),
+         "`with_rows`"),
+        (lambda: sf.window_aggregate(ROWS, COUNT, window=sf.Session("3 us"), order="made",
+                                     early="3 us"), "fixed length"),
+        (lambda: sf.window_aggregate(ROWS.assign(existence=0.5), COUNT, **AT, early="3 us"),
+         "certain rows"),
+        (lambda: sf.window_aggregate(ROWS, {"revision": "count(*)"}, **AT, early="3 us"),
+         "a column of that name"),
+        (lambda: sf.reorder(ROWS.assign(early=1), **ORDERED, early=True), "has a column `early`"),
+    ],
+)  # fmt: skip
+def test_what_early_answers_cannot_be_is_refused(call, words):
+    with pytest.raises(ValueError, match=words.replace("[", r"\[")):
+        call()
+
+
+@pytest.mark.parametrize("wrong", [5, 1.5, ["3 us"]])
+def test_an_interval_without_a_unit_is_refused(wrong):
+    with pytest.raises(TypeError, match="`early`"):
+        sf.window_aggregate(ROWS, COUNT, **AT, early=wrong)
+
+
+def test_forgetting_silent_keys_changes_no_answer(monkeypatch):
+    config = EarlyTableConfig(
+        window=sf.Range("10 us"), keys=1, key_names=("key",), time="long", early=2, level=0.5,
+        results=(("n", "count", None, None), ("s", "sum", 0, None)), attributes=1,
+        kinds=("whole", "number"), scope=(),
+    )  # fmt: skip
+    rng, n = np.random.default_rng(8), 12_000
+    time = np.arange(n)
+    key = np.where(rng.random(n) < 0.5, time // 4, rng.integers(0, 5, n) - 5)
+    first, twice = np.tile([True, False], n), np.repeat(time, 2)  # on arrival, then in order
+    columns = {"key0": np.repeat(key, 2), "order0": twice, "__tie": np.arange(2 * n)}
+    columns |= {"arrival": twice, "late": first, "early": first, "punctuation": twice - 1 - first}
+    columns |= {"value0": as_lists(np.repeat(rng.integers(0, 9, n), 2))}
+    shown = pa.table(columns | {"prob": as_lists(np.ones(2 * n))})
+
+    def answers():
+        operator = config.make()
+        parts = [shown.slice(at, 500) for at in range(0, 2 * n, 500)]
+        found = [table for part in parts for table in operator.process([(0, part)], 0)]
+        return pa.concat_tables([*found, *operator.flush()]).to_pylist(), len(operator.index)
+
+    forgotten, few = answers()
+    monkeypatch.setattr(EarlyTableExtents, "forget_expired", lambda self: None)
+    kept, all_keys = answers()
+    assert few < all_keys - 500
+
+    def in_order(rows):
+        return sorted(rows, key=lambda row: (row["window"]["end"], row["key"], row["revision"]))
+
+    assert in_order(forgotten) == in_order(kept)
+
+
+def as_lists(values):
+    offsets = pa.array(np.arange(len(values) + 1), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.array(values.astype(float)))

@@ -1,0 +1,259 @@
+"""sf.impute with an order: changes since the last values, and correction by known values."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.operators.imputation.imputer import Imputer
+from sfumato.operators.imputation.stream_imputer import (
+    change_dependencies,
+    change_names,
+    level_dependencies,
+)
+from tests.seeds import examples
+
+ATTRIBUTES = ["x", "y"]
+KINDS = ("change_", "age_", "earlier_")
+
+
+def walk(random, n, gaps=0.2, keys=("a", "b"), scale=1.0) -> pd.DataFrame:
+    """Readings of devices: x walks, and y follows it."""
+    x = np.cumsum(random.normal(0, scale, n))
+    rows = pd.DataFrame({"x": x, "y": 2 * x + random.normal(0, 0.3 * scale, n)})
+    rows = rows.mask(random.random((n, 2)) < gaps)
+    return rows.assign(at=np.cumsum(random.integers(1, 4, n)), device=random.choice(keys, n))
+
+
+def with_history(rows) -> tuple[list[dict], list[dict]]:
+    """Each row with what was known before; and the complete ones of these as changes."""
+    known, found, complete = {}, [], []
+    for row in rows.to_dict("records"):
+        own = known.setdefault(row["device"], {})
+        history = {name: own.get(name, (math.nan, math.nan)) for name in ATTRIBUTES}
+        columns = {name: row[name] - history[name][0] for name in ATTRIBUTES}
+        columns |= {f"change_{name}": columns[name] for name in ATTRIBUTES}
+        for name in ATTRIBUTES:
+            age = abs(row["at"] - history[name][1])
+            columns[f"age_{name}"] = np.log2(1.0 + age)
+        columns |= {f"earlier_{name}": history[name][0] for name in ATTRIBUTES}
+        found.append(row | columns | {name: row[name] for name in ATTRIBUTES})
+        if all(math.isfinite(value) for value in columns.values()):
+            complete.append(columns)
+        own |= {name: (row[name], row["at"]) for name in ATTRIBUTES if math.isfinite(row[name])}
+    return found, complete
+
+
+def past_imputers(past) -> tuple[Imputer, Imputer]:
+    """The imputers of changes and of values, over the rows of a past in order."""
+    names = change_names(ATTRIBUTES)
+    rows = pd.DataFrame(with_history(past)[1])[list(names)]
+    scaling = {}
+    for name in names:
+        low, high = rows[name].quantile([0.05, 0.95])
+        span = (high - low) or (rows[name].max() - rows[name].min()) or 1.0
+        scaling[name] = 0.0, 1.0 if name.startswith("age_") else span
+    matrix = rows.to_numpy()
+    found = change_dependencies(matrix, ATTRIBUTES)
+    changes = Imputer(matrix, found, ATTRIBUTES, names=names, scaling=scaling)
+    levels = Imputer(
+        past[ATTRIBUTES].dropna().to_numpy(), level_dependencies(ATTRIBUTES), names=ATTRIBUTES
+    )
+    return changes, levels
+
+
+def quantile(values, prob, level):
+    order = np.argsort(values, kind="stable")
+    reached = np.flatnonzero(np.cumsum(prob[order]) >= level - 1e-12)
+    return values[order][reached[0] if len(reached) else -1]
+
+
+def widened(values, prob, widths):
+    """The values with both sides of the median wider, if they differ."""
+    if len(np.unique(values)) < 2:
+        return values
+    off = values - quantile(values, prob, 0.5)
+    return quantile(values, prob, 0.5) + off * np.where(off < 0, *np.exp(widths))
+
+
+def expected(past, rows):
+    """(alternatives of each row, numbers tested and covered), row by row."""
+    changes, levels = past_imputers(past)
+    widths, number, tested, covered, answers = {}, {}, 0, 0, []
+    for row in with_history(rows)[0]:
+        device = row["device"]
+        number[device] = number.get(device, 0) + 1
+        missing = [name for name in ATTRIBUTES if math.isnan(row[name])]
+        known = [name for name in ATTRIBUTES if math.isfinite(row[f"earlier_{name}"])]
+        history = [row[f"{kind}{name}"] for kind in KINDS for name in ATTRIBUTES]
+
+        def law_of(hidden, history=history):
+            targets = [math.nan if name in hidden else 0.0 for name in ATTRIBUTES]
+            done = changes.impute(np.array([[*targets, *history]]))
+            return done.values, done.prob
+
+        if missing and set(missing) <= set(known):
+            values, prob = law_of(missing)
+            for a, name in enumerate(ATTRIBUTES):
+                wide = widened(values[:, a], prob, widths.get((device, name), (0.0, 0.0)))
+                values[:, a] = row[f"earlier_{name}"] + wide if name in missing else row[name]
+        else:
+            done = levels.impute(np.array([[row[name] for name in ATTRIBUTES]]))
+            values, prob = done.values, done.prob
+        answers.append(np.column_stack([prob, values]))
+        for a, name in enumerate(ATTRIBUTES):
+            if name in missing or name not in known or number[device] % 4:
+                continue
+            values, prob = law_of([name])
+            below, above = widths.get((device, name), (0.0, 0.0))
+            wide = widened(values[:, a], prob, (below, above))
+            if len(np.unique(values[:, a])) < 2:
+                continue
+            under = row[f"change_{name}"] < quantile(wide, prob, 0.05)
+            over = row[f"change_{name}"] > quantile(wide, prob, 0.95)
+            tested, covered = tested + 1, covered + (not under and not over)
+            steps = (np.array([under, over]) - 0.05) * 0.1
+            widths[device, name] = tuple(np.clip(np.array([below, above]) + steps, -2, 6))
+    return answers, tested, covered
+
+
+def alternatives_of(found):
+    return [
+        np.array([[one["prob"], *(one[name] for name in ATTRIBUTES)] for one in row])
+        for row in found["alternatives"]
+    ]
+
+
+@examples(10)
+@given(st.integers(0, 2**20), st.integers(30, 60), st.integers(1, 40))
+def test_each_row_is_imputed_by_what_its_device_knew_before(seed, before, after):
+    random = np.random.default_rng(seed)
+    past, rows = walk(random, before), walk(random, after, gaps=0.3, scale=4.0)
+    found = sf.impute(rows, repository=past, attributes=ATTRIBUTES, order="at", key="device")
+    answers, tested, covered = expected(past, rows)
+    for own, right in zip(alternatives_of(found), answers, strict=True):
+        by = np.lexsort(own.T), np.lexsort(right.T)
+        assert np.allclose(own[by[0]], right[by[1]], rtol=1e-9, atol=1e-9)
+    counted = sf.ops.counters(found)["sfumato_impute_1"]
+    assert (counted["tested"], counted["covered"]) == (tested, covered)
+    assert counted["rows"] == counted["complete"] + counted["imputed"] == len(rows)
+
+
+def hidden_and_held(seed, scale, rows=3000):
+    """The share of hidden values within their range of 90%, after the stream has drifted."""
+    random = np.random.default_rng(seed)
+    past, true = walk(random, 600), walk(random, rows, gaps=0.0, scale=scale, keys=["a"])
+    hidden = random.random(rows) < 0.1
+    given = true.assign(x=true["x"].mask(hidden))
+    found = sf.impute(given, repository=past, attributes=ATTRIBUTES, order="at", key="device")
+    held = []
+    for place in np.flatnonzero(hidden[1:]) + 1:
+        law = alternatives_of(found.iloc[[place]])[0]
+        low, high = (quantile(law[:, 1], law[:, 0], level) for level in (0.05, 0.95))
+        held.append(low <= true["x"][place] <= high)
+    return np.mean(held), sf.ops.counters(found)["sfumato_impute_1"]
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0, 0.3])
+def test_ranges_hold_what_they_say_although_the_stream_has_drifted(scale):
+    share, counted = hidden_and_held(1, scale)
+    assert 0.84 < share < 0.97
+    assert counted["covered"] / counted["tested"] > 0.8
+    if scale > 1.0:
+        assert counted["widened"] > 0.9 * counted["imputed"]
+
+
+def test_without_correction_the_same_ranges_would_fail(monkeypatch):
+    from sfumato.operators.imputation import stream_imputer
+
+    def none(key, asked, truth, offsets, prob, values, low, high):
+        return 0, 0, 0
+
+    monkeypatch.setattr(stream_imputer, "correct_widths", none)
+    assert hidden_and_held(1, 5.0)[0] < 0.6
+
+
+def test_a_drift_is_warned_of():
+    random = np.random.default_rng(3)
+    past = walk(random, 200)
+    rows = pd.concat([walk(random, 12, gaps=0.0, scale=50.0, keys=[i]) for i in range(120)])
+    with pytest.warns(sf.errors.DriftWarning, match=r"of \d+ known values within their range"):
+        sf.impute(rows, repository=past, attributes=ATTRIBUTES, order="at", key="device")
+
+
+def test_rows_without_order_or_key_are_imputed_by_their_values_alone():
+    random = np.random.default_rng(0)
+    past, rows = walk(random, 80), walk(random, 8, gaps=0.0)
+    rows["device"] = rows["device"].astype(object)
+    rows.loc[3, "device"], rows.loc[3, "x"] = None, np.nan
+    found = sf.impute(rows, repository=past, attributes=ATTRIBUTES, order="at", key="device")
+    assert sf.ops.counters(found)["sfumato_impute_1"]["invalid"] == 1
+    alone = found[found["device"].isna()]
+    assert alone["imputed_by"].iloc[0].startswith("y -> x")
+
+
+def test_existence_weighs_the_alternatives_and_a_device_may_have_a_past_of_its_own():
+    random = np.random.default_rng(0)
+    past, rows = walk(random, 300, keys=["a", "a", "b"]), walk(random, 40)
+    rows["existence"] = 0.5
+    how = {"attributes": ATTRIBUTES, "order": "at", "key": "device", "least_rows": 90}
+    found = sf.impute(rows, repository=past, **how)
+    assert all(math.isclose(own[:, 0].sum(), 0.5) for own in alternatives_of(found))
+    shared = (rows[ATTRIBUTES].isna().any(axis=1) & (rows["device"] == "b")).sum()
+    assert sf.ops.counters(found)["sfumato_impute_1"]["shared"] == shared > 0
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"dependencies": "x -> y : 1 -> 1"}, "`dependencies` has no meaning with `order`"),
+        ({"scaling": {"x": (0, 1)}}, "`scaling` has no meaning with `order`"),
+        ({"method": "plain"}, "`method` has no meaning with `order`"),
+        ({"order": 3}, "`order` must be the name of one column"),
+        ({"order": "clock"}, "`order`: `clock` is .* and in the repository"),
+        ({"order": "device"}, "`order` must be another column"),
+        ({"order": "text"}, "`order` must be a timestamp or a number; `text` is"),
+        ({"order": None, "forget_after": 5}, "`dependencies` must hold at least one"),
+        ({"forget_after": -5}, "forget_after"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_refused(how, said):
+    random = np.random.default_rng(0)
+    past, rows = walk(random, 60).assign(clock=1.0), walk(random, 9)
+    rows["clock"], rows["text"], past["text"] = pd.to_datetime(rows["at"], unit="s"), "a", "a"
+    given = {"attributes": ATTRIBUTES, "order": "at", **how}
+    with pytest.raises((TypeError, ValueError), match=said):
+        sf.impute(rows, repository=past, key="device", **given)
+
+
+def test_a_past_without_earlier_values_is_refused():
+    random = np.random.default_rng(0)
+    past = walk(random, 20, gaps=0.0).assign(device=range(20))
+    with pytest.raises(ValueError, match="with earlier values of them of the same key"):
+        sf.impute(past, repository=past, attributes=ATTRIBUTES, order="at", key="device")
+
+
+def test_forget_after_needs_an_order():
+    rows = walk(np.random.default_rng(0), 60)
+    with pytest.raises(ValueError, match="`forget_after` has a meaning only with `order`"):
+        sf.impute(
+            rows, repository=rows, attributes="x", dependencies="y -> x : 1 -> 1", forget_after=5
+        )
+
+
+def test_of_a_long_past_some_rows_are_drawn_whatever_their_order(monkeypatch):
+    from sfumato.tables.imputation import repositories
+
+    monkeypatch.setattr(repositories, "MOST_OF_PAST", 60)
+    random = np.random.default_rng(0)
+    past, rows = walk(random, 300), walk(random, 20)
+    how = {"attributes": ATTRIBUTES, "order": "at", "key": "device"}
+    found = sf.impute(rows, repository=past, **how)
+    moved = sf.impute(rows, repository=past.sample(frac=1.0, random_state=1), **how)
+    assert str(list(found["alternatives"])) == str(list(moved["alternatives"]))
+    most = max(len(own) for own, row in zip(found["alternatives"], rows["x"], strict=True))
+    assert 1 < most < 1024

@@ -1,0 +1,140 @@
+"""Tuples without a partner against the possible worlds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from join_cases import arrivals_of
+from join_reference import as_changes
+from sfumato.operators.joins.outer_join import OuterJoin
+from sfumato.operators.joins.similarity_join import SimilarityJoin
+from sfumato.operators.state.snapshot import SnapshotError
+from sfumato.windows import JoinWindow, Range, Rows
+from worlds import worlds
+
+SPANS = (4, 7)  # of the left and the right window, in microseconds
+WINDOWS = [JoinWindow(span=f"{span} us") for span in SPANS]
+
+
+def met(u, v):
+    """Whether tuples (side, key, time), u before v, meet in a window of u's side."""
+    return u[0] != v[0] and u[1] == v[1] and v[2] - u[2] < SPANS[u[0]]
+
+
+def alone_by_worlds(about, tuples, u, within):
+    """Pr(tuple u exists, and no tuple that exists and met it is near)."""
+    others = [
+        tuples[v]
+        for v in range(len(tuples))
+        if (v < u and met(about[v], about[u])) or (v > u and met(about[u], about[v]))
+    ]
+    groups = [[(p, tuple(x)) for p, x in each] for each in others]
+    total = 0.0
+    for (p, mine), (chance, there) in product(tuples[u], worlds(groups)):
+        if all(np.linalg.norm(np.subtract(mine, x)) > within for x in there):
+            total += p * float(chance)
+    return total
+
+
+@st.composite
+def streams(draw):
+    """Few tuples of both sides and two keys, in order of time, and where they are cut."""
+    n, dimensions = draw(st.integers(1, 8)), draw(st.integers(1, 2))
+    time, about, tuples = 0, [], []
+    point = st.tuples(*[st.integers(0, 4).map(lambda x: x / 2)] * dimensions)
+    for _ in range(n):
+        time += draw(st.integers(0, 4))
+        about.append((draw(st.integers(0, 1)), draw(st.integers(0, 1)), time))
+        prob = draw(st.sampled_from([(1.0,), (0.5,), (0.25, 0.5), (0.5, 0.5), ()]))
+        tuples.append([(p, draw(point)) for p in prob])
+    return dimensions, about, tuples, draw(st.lists(st.integers(0, n), max_size=3))
+
+
+def run(operator, about, tuples, dimensions, cuts):
+    """(pairs, {(side, number): probability of a tuple without partner})."""
+    side, key, time = map(list, zip(*about, strict=True))
+    arrivals = arrivals_of(side, key, tuples, dimensions)
+    arrivals = replace(arrivals, time=np.array(time, np.int64))
+    pairs, alone, places = [], {}, [0, *sorted(cuts), len(about)]
+    for begin, end in pairwise(places):
+        found = as_changes(operator.process(arrivals.part(begin, end)))
+        pairs += [(a + begin, *rest) for a, *rest in found]
+        operator = OuterJoin.restore(operator.snapshot())
+        last = end == len(about)
+        for of, released in operator.release(None if last else time[end], last):
+            probs = np.add.reduceat(np.append(released.prob, 0.0), released.offsets[:-1])
+            assert released.probability == pytest.approx(probs, abs=1e-15)
+            alone |= {
+                (of, n): p
+                for n, p in zip(released.number.tolist(), released.probability, strict=True)
+            }
+    return pairs, alone
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full"])
+@given(streams(), st.sampled_from([0.05, 0.5, 1.0]))
+def test_tuples_without_partner_are_those_over_possible_worlds(how, case, probability):
+    dimensions, about, tuples, cuts = case
+    operator = OuterJoin(dimensions, 0.5, probability, WINDOWS, how=how)
+    pairs, alone = run(operator, about, tuples, dimensions, cuts)
+    inner = SimilarityJoin(dimensions, 0.5, probability, WINDOWS)
+    side, key, time = map(list, zip(*about, strict=True))
+    arrivals = replace(arrivals_of(side, key, tuples, dimensions), time=np.array(time, np.int64))
+    assert pairs == as_changes(inner.process(arrivals))
+    numbers, expected = [0, 0], {}
+    for u, (of, *_) in enumerate(about):
+        if of in operator.kept:
+            total = alone_by_worlds(about, tuples, u, 0.5)
+            if total >= probability:
+                expected[of, numbers[of]] = total
+        numbers[of] += 1
+    assert alone == pytest.approx(expected, abs=1e-12)
+
+
+def test_ten_tenths_near_are_certainly_a_partner():
+    operator = OuterJoin(1, 1.0, 1e-9, WINDOWS, how="full")
+    tuples = [[(1.0, (0.0,))], [(0.1, (x / 10,)) for x in range(10)]]
+    pairs, alone = run(operator, [(0, 0, 0), (1, 0, 1)], tuples, 1, [])
+    assert (len(pairs), alone) == (1, {})
+
+
+def test_a_tuple_is_answered_once_no_partner_can_come_and_not_before():
+    operator = OuterJoin(1, 1.0, 0.5, WINDOWS)
+    arrivals = replace(arrivals_of([0], [0], [[(1.0, (0.0,))]], 1), time=np.array([10]))
+    operator.process(arrivals)
+    assert operator.release(13)[0][1].number.size == 0
+    assert operator.release(14)[0][1].number.tolist() == [0]
+    assert operator.release(14, True)[0][1].number.size == 0
+
+
+@pytest.mark.parametrize(
+    ("window", "options"),
+    [
+        (Rows(3), {}),
+        (Rows(3, within="1 s"), {}),
+        (Range("1 s"), {"output": "changes"}),
+        (Range("1 s"), {"how": "outer"}),
+    ],
+)
+def test_wrong_arguments_are_refused(window, options):
+    with pytest.raises(ValueError, match="how"):
+        OuterJoin(1, 1.0, 0.5, window, **options)
+
+
+def test_another_number_of_samples_is_refused():
+    operator = OuterJoin(1, 1.0, 0.1, WINDOWS)
+    tuples = [[(0.5, (0.0,)), (0.5, (3.0,))], [(1.0, (9.0,))]]
+    arrivals = replace(arrivals_of([0, 1], [0, 0], tuples, 1), time=np.zeros(2, np.int64))
+    operator.process(arrivals)
+    lone = operator.lone_left.tuples
+    operator.lone_left.tuples = replace(
+        lone, offsets=np.array([0, 1]), prob=lone.prob[:1], alone=lone.alone[:1]
+    )
+    with pytest.raises(SnapshotError, match="samples"):
+        OuterJoin.restore(operator.snapshot())
