@@ -229,3 +229,27 @@ def test_wrong_arguments_are_named_before_anything_runs(call, arguments, message
 def test_the_right_arguments_are_accepted(name):
     call, right, _ = FUNCTIONS[name]
     assert call(**right).num_rows == 0
+
+
+def of_windows(*sides):
+    """An extent join by `k` of windows over two sides."""
+    windows = (
+        sf.window_aggregate(each, {"n": "count(*)"}, window=sf.Range("1 s"), order="ts", key="k")
+        for each in sides
+    )
+    return sf.extent_join(*windows, key="k")
+
+
+JOINS = {
+    "pairs": lambda one, two: sf.similarity_join(one, two, key="k", **PAIRS | {"order": "ts"}),
+    "as of": lambda one, two: sf.asof_join(one, two, order="ts", key="k"),
+    "extents": of_windows,
+}
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.int32(), pa.float64()])
+@pytest.mark.parametrize("join", JOINS)
+def test_keys_of_different_types_are_refused(join, kind):
+    one, two = (empty(ts=STAMP, k=of, x=pa.float64()) for of in (pa.int64(), kind))
+    with pytest.raises(TypeError, match=f"`k` as int64 and `k` as {kind}: convert one"):
+        JOINS[join](one, two)

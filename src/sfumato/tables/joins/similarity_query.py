@@ -29,6 +29,7 @@ from sfumato.tables.reading.frame import (
     forget_after_of,
     milliseconds_of,
     names,
+    require_same_keys,
     require_same_worlds,
 )
 from sfumato.tables.reading.results import (
@@ -265,6 +266,7 @@ class JoinQuery:
     ) -> JoinTableConfig:
         """Return the configuration of the join of two frames; a repository is read last."""
         common = self._common(sides[0])
+        require_same_keys([side.frame for side in sides], [side.keys for side in sides])
         needed = self.how != INNER and f'`how`="{self.how}"'
         common |= alignment_of(
             [side.frame for side in sides],

@@ -32,7 +32,13 @@ from sfumato.tables.joins.table_join import (
 from sfumato.tables.joins.two_sides import SIDES
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
-from sfumato.tables.reading.frame import Frame, check_keys, names, require_same_worlds
+from sfumato.tables.reading.frame import (
+    Frame,
+    check_keys,
+    names,
+    require_same_keys,
+    require_same_worlds,
+)
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import NUMBER, Field, Output, marked, pairs_of, row_of, world_of
 from sfumato.tables.reading.rows import Alternatives, Cells, Column, Reading
@@ -396,6 +402,7 @@ def extent_join_job(
         inputs.append(Input(frame, reading, light=True))
         outputs.append(Output(side, (side,), row_of(frame, frame.columns)))
         fields.append([Field(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes])
+    require_same_keys([left, right], keys)
     outputs += world_of(left, "left")
     if attributes:
         for title, kind in ((ALTERNATIVES, pairs_of(*fields)), ("probability", NUMBER)):

@@ -607,6 +607,19 @@ def forget_after_of(
     )
 
 
+def require_same_keys(frames: Sequence[Frame], keys: Sequence[Sequence[str]]) -> None:
+    """Raise TypeError for keys of two sides whose values cannot be compared."""
+    (left, right), sides = frames, zip(*keys, strict=True)
+    for one, other in sides:
+        kinds = left.kind(one), right.kind(other)
+        exact = kinds[0] in NUMBER_KINDS and left.shown(one) != right.shown(other)
+        if kinds[0] != kinds[1] or exact:
+            raise TypeError(
+                f"`key`: the sides have keys of different types, `{one}` as {left.shown(one)} and "
+                f"`{other}` as {right.shown(other)}: convert one of them"
+            )
+
+
 def require_same_worlds(frames: Sequence[Frame], how: str = "inner") -> None:
     """Raise ValueError for frames with different numbers of drawn worlds.
 
