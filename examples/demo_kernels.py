@@ -3,7 +3,7 @@
     python -m examples.demo_kernels [order] [join]
 
 `make demo` runs both, each in a process, while Spark is installed. So nothing here needs Spark.
-`sf.ops.warm_up` compiles the kernels of every estimator and join, several times as many.
+`sf.ops.warm_up` compiles the kernels of every estimator and join, several times the number.
 """
 
 import logging

@@ -235,7 +235,7 @@ def test_invalid_rows_are_left_out_and_counted():
 
 
 def test_the_merged_error_bounds_the_probabilities():
-    """Over 400 tuples, at most as many as the stated 1% (and 4 sd) are beyond the error."""
+    """At most the stated 1% of 400 tuples (and 4 sd) are beyond the error."""
     found = sf.merge_worlds(sf.draw_worlds(certain(400), 300, source="s", id="id"), key="id")
     beyond = np.abs(found.column("existence").to_numpy() - 0.3) > found.column("error")[0].as_py()
     assert beyond.sum() <= 4 + 4 * 2

@@ -94,7 +94,7 @@ def test_certain_rows_are_those_of_pandas(within):
                 "k": rng.integers(0, 5, 200),
                 name: np.arange(200),
             }
-        ).drop_duplicates(["ts", "k"])  # simultaneous rows of a key have an order of ours
+        ).drop_duplicates(["ts", "k"])  # pandas orders simultaneous rows of a key otherwise
         for name in ("a", "b")
     )
     found = sf.asof_join(left, right, order="ts", key="k", within=within)
