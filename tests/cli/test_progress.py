@@ -156,6 +156,8 @@ def test_late_rows_are_a_share_of_the_rows_of_the_operators_that_mark_them():
     }
     counters = {part(name): of for name, of in counts.items()}
     assert late_and_rows(counters) == (15, 150)
+    aside = {part("sfumato_reorder_a"): {"rows": 107, "late": 17, "invalid": 4, "duplicates": 3}}
+    assert late_and_rows(counters | aside) == (15, 150)
     assert counted(counters, "late") == 15
     without = {of: counts for of, counts in counters.items() if of.kind != "reorder"}
     assert late_and_rows(without) == (40, 8_999)

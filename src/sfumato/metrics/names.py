@@ -52,8 +52,8 @@ OPERATOR_GAUGES = {
     "reorder_punctuation_timestamp_seconds": "smallest punctuation of the keys that hold rows or "
     "just had some",
     "reorder_oldest_wait_seconds": "how long the row has waited that is held longest",
-    "late_share": "late rows over the rows that came into the operator, both without duplicates, "
-    "since the query started",
+    "late_share": "late rows over the rows that came into the operator, of `reorder` both "
+    "without duplicates and invalid rows, since the query started",
     "operator_keys": "keys known; after a restart a lower bound, until a micro-batch has rows of "
     "every bucket",
     "window_size": "tuples in the largest window of the newest micro-batch with answers: w'",

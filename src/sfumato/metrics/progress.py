@@ -70,12 +70,14 @@ class MicroBatch:
 class PartTotals:
     """Totals of a part of an operator since the query started.
 
-    counters : totals     added : totals of BATCH_COUNTERS     gauges : the newest values
+    kind : of the operator     counters : totals     added : totals of BATCH_COUNTERS
+    gauges : the newest values
     keys : lower bound of the number of known keys; exact if the run began without a checkpoint or a
         micro-batch had rows of every bucket; None for a part without keys
     waits : released rows per bin of waiting time     recent_waits : the same for recent rows
     """
 
+    kind: str = ""
     counters: dict[str, int] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, Any] = field(default_factory=dict)
@@ -101,11 +103,9 @@ class PartTotals:
 
     @property
     def late_share(self) -> float | None:
-        """Return the share of late rows among input rows, without duplicates; None without rows or
-        such a counter."""
-        again = self.counters.get("duplicates", 0)
-        rows = self.counters.get("rows", 0) - again
-        return (self.counters["late"] - again) / rows if rows and "late" in self.counters else None
+        """Return the share of late rows, see `late_of`; None without rows or such a counter."""
+        late, rows = late_of(self.kind, self.counters)
+        return late / rows if rows and "late" in self.counters else None
 
 
 @dataclass
@@ -142,7 +142,7 @@ class QueryProgress:
             self.rows_in += batch.rows_in
             self.rows_out += batch.rows_out
             for part, counters in batch.counters.items():
-                totals = self.operators.setdefault(part, PartTotals())
+                totals = self.operators.setdefault(part, PartTotals(part.kind))
                 totals.take(counters, batch.gauges.get(part, {}))
                 batch.held[part] = totals.counters.get("held", 0)
         return new
@@ -195,16 +195,26 @@ def counted(counters: Counters, counter: str) -> int:
 
 
 def late_and_rows(counters: Counters) -> tuple[int, int]:
-    """Return the late rows, and the rows of which they are a share, both without duplicates.
+    """Return the late rows, and the rows of which they are a share; see `late_of`.
 
     Both are taken from the reorders if there are any, else from the kind with most late rows.
     """
-    late, rows = _by_kind(counters, "late"), _by_kind(counters, "rows")
+    late = _by_kind(counters, "late")
     if not late:
         return 0, 0
     kind = REORDER if REORDER in late else max(late, key=late.__getitem__)
-    again = _by_kind(counters, "duplicates").get(kind, 0)
-    return late[kind] - again, rows.get(kind, 0) - again
+    names = "late", "rows", "duplicates", "invalid"
+    return late_of(kind, {name: _by_kind(counters, name).get(kind, 0) for name in names})
+
+
+def late_of(kind: str, counts: Mapping[str, int]) -> tuple[int, int]:
+    """Return the late rows of an operator, and the rows of which they are a share.
+
+    A reorder emits duplicates and invalid rows as late, too. They were not too late: both numbers
+    are without them.
+    """
+    aside = counts.get("duplicates", 0) + counts.get("invalid", 0) if kind == REORDER else 0
+    return counts.get("late", 0) - aside, counts.get("rows", 0) - aside
 
 
 def _by_kind(counters: Counters, counter: str) -> dict[str, int]:
