@@ -54,6 +54,7 @@ def view(
 
 def _query(query: QueryFigures, about: About, now: float, given: float | None) -> dict[str, Any]:
     newest, answers, operators = query.newest, about.answers(), query.operators.values()
+    late, of = late_and_rows(query.counters)
     return {
         "name": query.name,
         "active": query.active,
@@ -61,8 +62,8 @@ def _query(query: QueryFigures, about: About, now: float, given: float | None) -
         "batches": query.batches,
         "rows_in": query.rows_in,
         "rows_out": query.rows_out,
-        "late": query.total("late"),
-        "late_share": _share(*late_and_rows(query.counters)),
+        "late": late,
+        "late_share": _share(late, of),
         "target": about.target,
         "held": query.held,
         "lag": max(_seconds_of(operators, "lag"), default=None),
