@@ -15,7 +15,8 @@ JOIN = {"on": ["b", "c"], "within": 0.3, "probability": 0.3, "order": "id", "win
 def test_frames_that_are_uncertain_already_are_told_to_impute_first(spark):
     df = spark.createDataFrame([], SCHEMA)
     history = spark.createDataFrame([(1.0, 2.0, 3.0)], "a double, b double, c double")
-    how = {"repository": history, "dependencies": "a -> b : 0.1 -> 0.3", "attributes": "b"}
+    dependencies = ["a -> b : 0.1 -> 0.3", "a -> c : 0.1 -> 0.3"]
+    how = {"repository": history, "dependencies": dependencies, "attributes": ["b", "c"]}
     for column in ("existence", "alternatives"):
         with pytest.raises(ValueError, match=f"right frame has a column `{column}`"):
             sf.similarity_join(df, df.withColumn(column, df.a), **JOIN, impute=how)
