@@ -117,6 +117,9 @@ CASES = {
     "reorder sources": lambda sf, a, b: sf.reorder(
         a, **REORDERED, source="room", estimator="max", max_buffer=20
     ),
+    "reorder by sent punctuations": lambda sf, a, b: sf.reorder(
+        a, **REORDERED, key="room", punctuation="made"
+    ),
     "reorder unique rows": lambda sf, a, b: sf.reorder(
         a, **REORDERED, key="room", slack=4, unique=["made", "m"], max_behind="5 seconds"
     ),
@@ -129,6 +132,10 @@ CASES = {
     "days of a zone": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(sf.where(a, "x >= 0"), **REORDERED, slack=9), TOTALS,
         window=sf_.Range("1 week", slide="1 day", zone="Asia/Kolkata"), **AT,
+    ),
+    "averages over time": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(a, **REORDERED, slack=9), {"mean": "time_avg(x)", "sum": "integral(x)"},
+        window=RANGE, **AT,
     ),
     "sessions": lambda sf, a, b: sf.window_aggregate(
         a, {**TOTALS, "n": "first(x)"}, window=sf_.Session("2 seconds"), quantiles=[0.5],
@@ -335,6 +342,13 @@ VALUES = {
 CERTAIN_CASES = {
     "extents of certain rows": lambda sf, p: sf.window_aggregate(
         p, VALUES, window="9 seconds", order="at", key="room"
+    ),
+    "averages over time of certain rows": lambda sf, p: sf.window_aggregate(
+        p,
+        {"mean": "time_avg(x)", "rules": "sum(rule)", "area": "integral(x + rule)"},
+        window=sf_.Range("9 seconds", slide="3 seconds", empty=True),
+        order="at",
+        key="room",
     ),
     "resampled linearly": lambda sf, p: sf.resample(
         p, every="2 seconds", order="at", key="room", columns=["x", "rule"], fill="linear"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -44,6 +45,7 @@ RESULTS = {
     "attributes": 1,
 }
 PLAIN = {"kinds": ("number", "number")}
+OVER_TIME = (("mean", "time_avg", 0, None), ("area", "integral", 0, None))
 REPOSITORY = np.random.default_rng(0).random((60, 1)) + np.random.default_rng(1).random((60, 2))
 OF_A_STREAM = ImputationSettings(
     names=("x", "y"), attributes=("x", "y"), dependencies=(), joint=False, max_alternatives=20,
@@ -73,12 +75,14 @@ def rows(rng, n):
     lists = {"prob": pa.ListArray.from_arrays(offsets, pa.array(prob)),
              "value0": pa.ListArray.from_arrays(offsets, pa.array(x))}  # fmt: skip
     pairs = pa.StructArray.from_arrays([pa.array(prob), pa.array(x)], ["prob", "x"])
+    event = time - rng.integers(0, 30, n)
     table = pa.table(
         {
             "row": pa.StructArray.from_arrays([pa.array(np.arange(n)), names], ["id", "key"]),
             "key0": names,
             "order0": pa.array(time),
-            "event": pa.array(time - rng.integers(0, 30, n)),
+            "event": pa.array(event),
+            "promised": pa.array([t - 20 if t % 3 == 0 else None for t in event.tolist()]),
             "__tie": pa.array(np.arange(n)),
             **lists,
             "alternatives": pa.ListArray.from_arrays(offsets, pairs),
@@ -354,6 +358,12 @@ RELEASED = {
         lambda by_source: extents_of(40, 20, by_source=by_source, members=True, **ONE),
         OF_WINDOW, False,
     ),
+    "averages over time": (
+        lambda by_source: replace(
+            extents_of(40, 20, by_source=by_source, **ONE), results=OVER_TIME
+        ),
+        OF_WINDOW, False,
+    ),
     "sessions with members": (
         lambda by_source: sessions(by_source=by_source, members=True), OF_WINDOW, False,
     ),
@@ -427,6 +437,13 @@ TABLES = {
         ),
         WINDOW, certain_rows, gaps=LACKS_KEYS,
     ),
+    "averages over time": subject(
+        ExtentTableConfig(
+            window=Range("40 us", "20 us"), keys=1, key_names=("key",), results=OVER_TIME,
+            attributes=1,
+        ),
+        WINDOW, gaps=LACKS_KEYS,
+    ),
     "rows window that forgets": subject(
         RowWindowTableConfig(window=Rows(4, 0.9), keys=1, forget_after=20.0, **RESULTS), WINDOW,
         gaps=LACKS_KEYS,
@@ -462,6 +479,12 @@ TABLES = {
             control=DisorderControl(slack=4), keys=1, sources=1, expected_sources=3
         ),
         fed("event", "source0"),
+    ),
+    "reorder by sent punctuations": subject(
+        ReorderTableConfig(
+            control=DisorderControl(estimator="sent"), keys=1, sources=1, expected_sources=3
+        ),
+        fed("event", "source0", "promised"),
     ),
     "reorder of unique rows": subject(
         ReorderTableConfig(

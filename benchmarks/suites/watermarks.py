@@ -1,10 +1,10 @@
 """Windows whose rows depend on micro-batches: Spark's watermark against the same fixed delay here.
 
-20,000 readings, one per second, arrive after exponential delays with a mean of 20 seconds. Both
-sides count the rows of windows of 100 seconds, and wait for 30 seconds: `withWatermark` and
-`max_delay`. The stream is cut into micro-batches of several sizes. `differ` is the number of
-windows whose count is not that of the same query over the whole table in memory, where each row is
-compared with the rows before it.
+20,000 readings, one per second, arrive after exponential delays with a mean of 100 seconds. Both
+sides count the rows of windows of 100 seconds, and wait for 150 seconds: `withWatermark` and
+`max_delay`. The stream is cut into micro-batches of several sizes. `rows` is the number of rows in
+all windows. `differ` is the number of windows whose count is not that of sfumato over the whole
+table in memory, where each row is compared with the rows before it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import sfumato as sf
 from benchmarks.harness import Row
 from benchmarks.spark_streams import benchmark_session, fresh_folder, stream_of, write_files
 
-ROWS, SIZES = 20_000, (4_000, 10_000)
+ROWS, SIZES = 20_000, (200, 1_000, 5_000)
 QUICK = {"ROWS": 1_000, "SIZES": (250,)}
-WINDOW, DELAY = "100 seconds", "30 seconds"
+WINDOW, DELAY = "100 seconds", "150 seconds"
+MEAN = 100.0  # seconds, of the delays
 
 Counts = dict[int, int]
 
@@ -29,7 +30,7 @@ Counts = dict[int, int]
 def readings() -> pa.Table:
     """Readings in order of arrival."""
     made = np.arange(ROWS) * 1_000_000
-    arrival = made + (np.random.default_rng(7).exponential(20.0, ROWS) * 1e6).astype(np.int64)
+    arrival = made + (np.random.default_rng(7).exponential(MEAN, ROWS) * 1e6).astype(np.int64)
     order = np.argsort(arrival, kind="stable")
     kind = pa.timestamp("us", tz="UTC")
     times = {"made": made[order], "arrival": arrival[order]}

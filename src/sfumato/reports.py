@@ -37,8 +37,8 @@ def drift(counts: Mapping[str, int]) -> str | None:
         return None
     return (
         f"imputation held {covered:,} of {tested:,} known values within their range of 90%: the "
-        "stream has drifted away from its repository; ranges are widened, and a newer past makes "
-        "them narrower"
+        "stream has drifted away from its repository; ranges are widened; a newer repository "
+        "makes them narrower"
     )
 
 

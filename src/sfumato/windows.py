@@ -192,6 +192,14 @@ class Range:
         return slide < length
 
     @property
+    def has_gaps(self) -> bool:
+        """Return whether a tuple may be between two extents."""
+        if self.calendar_unit is None:
+            return self.slide_us > self.length_us
+        length, slide = self.calendar_units
+        return slide > length
+
+    @property
     def length_us(self) -> int:
         """Return `length` in microseconds. Raises ValueError for calendar units."""
         if self.calendar_unit is not None:

@@ -92,6 +92,33 @@ def test_a_new_process_reads_what_an_earlier_one_compiled_and_said(source):
 
 
 @pytest.mark.nightly
+def test_compiled_code_is_read_without_the_modules_that_only_compiling_needs(source):
+    (source / "tiny.py").write_text(
+        "import numpy as np\n"
+        "from sfumato.kernels.compile import compiled\n"
+        "@compiled\n"
+        "def total(n):\n"
+        "    if n < 0:\n"
+        "        raise ValueError('below 0')\n"
+        "    return np.full(n, 2).sum()\n"
+    )
+    code = (
+        "import sys\n"
+        "from sfumato.kernels.tiny import total\n"
+        "print(total(3), {'numba.np.arraymath', 'scipy.linalg'} & set(sys.modules) != set())\n"
+        "try:\n"
+        "    total(-1)\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    assert run(source, code).startswith("6 True\nbelow 0\n")
+    assert run(source, code) == "6 False\nbelow 0\n"
+    # Compiling another signature still works.
+    code += "import numpy as np; print(total(np.uint8(3)), len(total.signatures))"
+    assert run(source, code) == "6 False\nbelow 0\n6 2\n"
+
+
+@pytest.mark.nightly
 def test_an_edit_of_any_kernel_and_bounds_checks_have_a_folder_of_their_own(source):
     assert run(source)[:5] == "2 0 1"
     (source / "other.py").write_text("STEP = 3\n")

@@ -166,6 +166,37 @@ def test_intervals_narrow_as_extents_fill(revisions, name):
     assert widths == sorted(widths, reverse=True)
 
 
+def piles(rng, n):
+    """Delays of a link that stalls: what piled up comes at once."""
+    made = np.sort(rng.integers(0, 100 * n, n))
+    turn = np.repeat(rng.choice([500, 8000], n // 1000 + 1), 1000)[:n]
+    return made, np.ceil((made + rng.exponential(300, n)) / turn) * turn
+
+
+def less_and_less(rng, n):
+    made = np.sort(rng.integers(0, 100 * n, n))
+    return made, made + rng.exponential(6000, n) * 20 ** -np.linspace(0, 1, n)
+
+
+@pytest.mark.parametrize("delays", [piles, less_and_less])
+@pytest.mark.parametrize("keys", [1, 4])
+def test_intervals_hold_as_often_where_delays_change(delays, keys):
+    rng = np.random.default_rng(9)
+    made, arrival = delays(rng, 30_000)
+    rows = pd.DataFrame({"made": made, "arrival": arrival.astype(int)})
+    rows["x"], rows["key"] = rng.normal(5, 2, len(rows)), rng.integers(0, keys, len(rows))
+    rows = rows.sort_values("arrival", kind="stable")
+    answers = early(rows, 5000, 5000, 1000, 8000, asked={"n": "count(*)", "s": "sum(x)"})
+    answers["end"] = answers["window"].map(lambda w: w["end"])
+    finals = answers[answers["final"]].set_index(["key", "end"])[["n", "s"]]
+    revisions = answers[~answers["final"]].join(finals, on=["key", "end"], rsuffix=" in the end")
+    for name in ("n", "s"):
+        low, high, of = ends_of(revisions, name)
+        last = of[f"{name} in the end"]
+        assert len(of) > 1500
+        assert 0.88 <= ((last >= low - 1e-9) & (last <= high + 1e-9)).mean() <= 0.92
+
+
 def test_completeness_is_the_share_of_rows_that_have_come(revisions):
     share = revisions["held"] / revisions["n in the end"]
     known = revisions["completeness"].map(lambda c: c["low"]).notna()

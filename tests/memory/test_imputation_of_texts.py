@@ -142,9 +142,9 @@ def test_a_text_here_and_a_number_there_are_refused():
 
 def test_an_order_and_a_join_take_numbers_only():
     rows = trees(np.random.default_rng(0), 60).assign(at=range(60))
-    with pytest.raises(TypeError, match="column `kind` must be of numbers"):
+    with pytest.raises(TypeError, match="column `kind` must be numeric"):
         sf.impute(rows, repository=rows, attributes="kind", order="at")
-    with pytest.raises(TypeError, match="column `kind` must be of numbers"):
+    with pytest.raises(TypeError, match="column `kind` must be numeric"):
         sf.similarity_join(
             rows, rows, on="weight", within=1, probability=0.5, window=sf.Rows(3), order="at",
             impute={"repository": rows, "dependencies": RULES, "attributes": "weight"},

@@ -206,12 +206,12 @@ def test_texts_are_counted_and_no_number_is_made_of_them(rows, counts):
     numbers = [n if rows is NAMES else n["mean"] for n in found.column("n").to_pylist()]
     assert numbers == pytest.approx(counts)
     for function in ("first", "count_distinct", "sum", "avg", "min", "max", "boundary_sum"):
-        said = f"`aggregates\\['m'\\]`: `label` must be of numbers for {function}; it is string"
+        said = f"`aggregates\\['m'\\]`: `label` must be numeric for {function}; it is string"
         with pytest.raises(TypeError, match=said):
             sf.window_aggregate(rows, {"m": f"{function}(label)"}, **window)
     with pytest.raises(TypeError, match="for quantile; it is string"):
         sf.window_aggregate(rows, {"m": "quantile(label, 0.5)"}, **window)
-    with pytest.raises(TypeError, match="`by`: `label` must be of numbers; it is string"):
+    with pytest.raises(TypeError, match="`by`: `label` must be numeric; it is string"):
         sf.top_k(rows, 1, by="label", window=sf.Range("1 minute"), order="at")
 
 

@@ -38,6 +38,15 @@ def windows(window, readings=READINGS, attribute="x"):
     return found.append_column("at", ends)
 
 
+def averaged_over_time():
+    found = sf.window_aggregate(READINGS, {"mean": "time_avg(x)"}, window="2 s", order="at")
+    for column, struct, part in (("existence", "mean", "existence"), ("at", "window", "end")):
+        cells = found.column(struct).combine_chunks()
+        marked = cells.type.field(part).with_name(column)
+        found = found.append_column(marked, cells.field(part))
+    return found
+
+
 def ranked():
     found = sf.top_k(READINGS, 1, by="x", window=sf.Range("4 s", slide="2 s"), order="at")
     return found.rename_columns(
@@ -66,6 +75,7 @@ SHARING = {
         lambda: windows(sf.Range("4 s", slide="2 s")),
         "answers of overlapping windows",
     ),
+    "averages over time": (averaged_over_time, "averages over time"),
     "filtered pairs": (lambda: sf.where(pairs(), "left_x > 0.1"), "pairs of a join"),
     "reordered pairs": (
         lambda: sf.reorder(

@@ -182,7 +182,7 @@ FUNCTIONS = {
         [
             ({"attributes": []}, "at least one"),
             ({"attributes": ["c"]}, "did you mean|not in the frame"),
-            ({"attributes": "device"}, "must be of numbers"),
+            ({"attributes": "device"}, "must be numeric"),
             ({"attributes": "b"}, "`age_b` already"),
             ({"order": "device"}, "must be a timestamp or a number"),
             ({"order": ["time"]}, "name of one column"),
@@ -205,7 +205,7 @@ FUNCTIONS = {
             ({"key": "devise"}, "did you mean `device`"),
             ({"columns": "time"}, "other than `order`, `key`.* got time: leave it out"),
             ({"columns": "c"}, "not in the frame"),
-            ({"columns": "device", "fill": "mean"}, "must be of numbers"),
+            ({"columns": "device", "fill": "mean"}, "must be numeric"),
             ({"fill": "next"}, "`fill` must be .*; got 'next'"),
             ({"fill": None, "limit": "1 s"}, "fill=None fills none"),
             ({"forget_after": "1 day"}, "needs a `key`"),

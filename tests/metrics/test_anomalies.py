@@ -20,7 +20,7 @@ def test_shares_above_the_ordinary_are_told_with_their_operator():
         sfumato_reorder_a={"rows": 5_000, "late": 200},
         sfumato_join_pairs={"rows": 5_000, "unaligned": 5_000, "overflow": 20},
     )
-    assert late == "4.00% of the rows came late; the target is 1.00%"
+    assert late == "4.00% of the rows are late; the target is 1.00%"
     assert unaligned.startswith("join_pairs: 5,000 of 5,000 rows (100.0%) were joined without")
 
 

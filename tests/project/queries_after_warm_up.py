@@ -25,7 +25,7 @@ from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import PLAIN, Aggregate
+from sfumato.operators.laws.aggregate import HELD, TOTALLED, Aggregate
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -69,7 +69,7 @@ def windows() -> None:
         values[::5] = np.nan
         codes, offsets, time = np.arange(N) % 3, 2 * np.arange(N + 1), np.arange(N)
         prob = random.choice([0.25, 0.5], 2 * N)
-        plain = [Aggregate("count"), *(Aggregate(of, columns - 1) for of in PLAIN)]
+        plain = [Aggregate("count"), *(Aggregate(of, columns - 1) for of in TOTALLED)]
         for form in FORMS:
             certain = form(np.arange(N + 1)), form(np.ones(N)), form(values[:N])
             count = CountWindowAggregate(7, 0.9, plain, certain=True)
@@ -99,6 +99,12 @@ def windows() -> None:
                 extents = ExtentAggregate.restore(extents.snapshot())
                 extents.process(form(codes), form(time + N), None, None, *rows)
                 extents.flush()
+                held = [Aggregate(of, columns - 1) for of in HELD]
+                over_time = ExtentAggregate(10, 4, held, attributes=columns)
+                over_time.process(form(codes), form(time), None, None, *rows)
+                over_time = ExtentAggregate.restore(over_time.snapshot())
+                over_time.process(form(codes), form(time + N), None, None, *rows)
+                over_time.flush()
                 sessions = SessionAggregate(2, 9, asked, attributes=columns, **laws)
                 sessions.process(form(codes), form(time), None, None, *rows)
                 sessions = SessionAggregate.restore(sessions.snapshot())

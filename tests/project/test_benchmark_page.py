@@ -20,10 +20,15 @@ def test_the_page_in_docs_is_the_one_its_rows_make():
 
 
 @pytest.mark.parametrize(
-    ("page", "rows"), [("scaling", "growth"), ("static-frames", "static_frames")]
+    ("page", "rows"),
+    [
+        ("scaling", "alone/growth"),
+        ("static-frames", "alone/static_frames"),
+        ("concepts/watermarks", "watermarks"),
+    ],
 )
 def test_the_table_of_a_page_is_the_one_its_rows_make(page, rows):
-    found = json.loads((ROOT / "docs" / "benchmarks" / "alone" / f"{rows}.json").read_text())
+    found = json.loads((ROOT / "docs" / "benchmarks" / f"{rows}.json").read_text())
     parts = (ROOT / "docs" / f"{page}.md").read_text().split(MARK)
     assert parts[1].strip() == table(found)
 

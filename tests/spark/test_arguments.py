@@ -157,15 +157,15 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
         ),
         (
             lambda d, w: sf.window_aggregate(d, {"m": "avg(k)"}, **w),
-            TypeError, "`aggregates['m']`: `k` must be of numbers",
+            TypeError, "`aggregates['m']`: `k` must be numeric",
         ),
         (
             lambda d, w: sf.window_aggregate(d, {"m": "avg(v)"}, existence="k", **w),
-            TypeError, "`existence`: column `k` must be of numbers",
+            TypeError, "`existence`: column `k` must be numeric",
         ),
         (
             lambda d, w: sf.similarity_join(d, d, on="k", within=1, probability=0.5, **w),
-            TypeError, "column `k` must be of numbers",
+            TypeError, "column `k` must be numeric",
         ),
         (
             lambda d, w: sf.impute(

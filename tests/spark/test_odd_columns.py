@@ -128,7 +128,7 @@ def labels(spark):
 
 def test_measures_of_texts_say_so(labels):
     for measure in (sf.expected("label"), sf.stddev("label"), sf.quantile("label", 0.5)):
-        with pytest.raises(Exception, match="the attribute `label` must be of numbers"):
+        with pytest.raises(Exception, match="the attribute `label` must be numeric"):
             labels["uncertain"].select(measure).collect()
 
 

@@ -44,12 +44,13 @@ def tables(spark):
         spark.catalog.dropTempView(name)
 
 
-def imputed(tables, name):
+def imputed(tables, name, **how):
     return sf.impute(
         tables[name],
         repository=tables["repository"],
         dependencies=[text.strip().strip("'") for text in BY.split("',")],
         attributes=["temperature", "light"],
+        **how,
     )
 
 
@@ -61,6 +62,16 @@ def test_a_table_is_imputed_as_by_the_function(spark, tables):
     out = sql(spark, f"SELECT * FROM s {IMPUTE}")
     assert out.columns == imputed(tables, "s").columns
     assert rows_of(out) == rows_of(imputed(tables, "s"))
+
+
+def test_a_repository_per_key_is_asked_for_by_words(spark, tables):
+    out = sql(spark, f"SELECT * FROM s {IMPUTE} [KEY room LEAST_ROWS 5]")
+    expected = imputed(tables, "s", key="room", least_rows=5)
+    assert rows_of(out) == rows_of(expected)
+    assert rows_of(out) != rows_of(imputed(tables, "s"))
+    clause = f"{IMPUTE} [KEY room] SIMILARITY JOIN u b {IMPUTE} [KEY room] ON (temperature, light)"
+    with pytest.raises(SqlError, match=r"of a join has no `?key"):
+        sql(spark, f"SELECT * FROM s a [ROWS 10] {clause} WITHIN 0.2 PROBABILITY 0.4")
 
 
 def test_imputed_attributes_are_filtered_and_measured_like_any_uncertain_ones(spark, tables):
@@ -247,7 +258,7 @@ def test_earlier_values_are_determinants_of_what_is_imputed_and_joined(tables):
     ("bracket", "word", "reason"),
     [
         ("EARLIER lihgt", "lihgt", "no column lihgt"),
-        ("EARLIER room", "EARLIER room", "must be of numbers"),
+        ("EARLIER room", "EARLIER room", "must be numeric"),
         ("EARLIER light ORDER room", "ORDER room", "ORDER must be a timestamp or a number"),
         ("EARLIER light FORGET 1 day", "1 day", "FORGET needs a KEY"),
     ],

@@ -106,7 +106,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         (
             f"SELECT * FROM s [SPAN 5 s MAX_TUPLES 9] SIMILARITY JOIN r {NEAR}",
             "MAX_TUPLES 9",
-            "is of a window of ROWS",
+            "belongs to a window of ROWS",
         ),
         (
             "SELECT * FROM s [ROWS 5] SIMILARITY JOIN r ON (x) WITHIN (1, 2) PROBABILITY 1",
@@ -190,7 +190,7 @@ def test_explain_says_what_a_join_will_do(tables):
         "500 existing ones with confidence 95%",
         "≥ 500) ≥ 0.75 = min(0.95, 1 - 0.25); at existence 1: 500, 0.9: about ",
         "strategy     index",
-        "one per side, in one task (an arrival is reckoned at 11 us in one, 10.5 us each in 2;",
+        "one per side, in one task (an arrival is estimated at 11 us in one, 10.5 us each in 2;",
         "exact: a pair is emitted if and only if it reaches its probability; a tuple",
     ):
         assert words in told, words
@@ -202,7 +202,7 @@ def test_tasks_share_a_join(tables):
     shared = sf.sql(tables, f"{query} TASKS 3").collect()
     assert sorted(shared) == sorted(sf.sql(tables, query).collect())
     large = explain(tables, query.replace("500", "100000"))
-    assert "in 8 tasks (an arrival is reckoned at 210 us in one, 35 us each in 8; TASKS" in large
+    assert "in 8 tasks (an arrival is estimated at 210 us in one, 35 us each in 8; TASKS" in large
 
 
 def test_explain_says_whether_the_pace_of_two_streams_matters(tables):

@@ -404,6 +404,24 @@ def test_rows_of_one_time_are_all_in_their_extent(tables):
     spark.catalog.dropTempView("tied")
 
 
+def test_averages_over_time_carry_the_newest_value_into_each_window(tables):
+    of = "FROM Sensors [RANGE 45 s SLIDE 15 s WATTR ts] GROUP BY vehID"
+    text = f"SELECT vehID, window.end AS e, TIME_AVG(speed) AS m, INTEGRAL(speed) AS i {of}"
+    got = {
+        (r["vehID"], stamp(r["e"])): (r["m"], r["i"]) for r in sql(tables["spark"], text).collect()
+    }
+    assert len(got) > 60
+    for (car, end), (mean, integral) in got.items():
+        readings = [(stamp(ts), speed) for vehicle, speed, ts in tables["cars"] if vehicle == car]
+        held = [
+            [speed for time, speed in readings if time <= second][-1:]
+            for second in np.arange(end - 45, end)
+        ]
+        known = [speed for speeds in held for speed in speeds]
+        assert (mean, integral) == pytest.approx((np.mean(known), sum(known)))
+    assert "the newest earlier value of each group" in explain(tables["spark"], text)
+
+
 def test_errors_of_aggregates_name_what_the_user_wrote(tables):
     window = "FROM u [RANGE 1 hour WATTR ts]"
     for call, reason in (
@@ -416,3 +434,82 @@ def test_errors_of_aggregates_name_what_the_user_wrote(tables):
     with pytest.raises(Exception, match=r"avg\(x\)") as raised:
         sql(tables["spark"], f"SELECT COUNT(*) {window} HAVING AVG(x) = array(1)")
     assert "aggregate0" not in str(raised.value)
+
+
+EARLY = "SELECT {} FROM Disordered [RANGE 300 s SLIDE 100 s WATTR ts SLACK 8 EARLY 50 SECONDS{}] "
+
+
+@pytest.mark.parametrize(("word", "level"), [("", None), (" LEVEL 80%", 0.8)])
+def test_early_answers_from_sql_are_those_of_the_function(tables, word, level):
+    spark = tables["spark"]
+    wanted = "vehID, window, final, revision, completeness, interval, count(*), avg(speed)"
+    answers = sql(spark, EARLY.format(wanted, word) + "GROUP BY vehID")
+    ordered = sf.reorder(
+        spark.table("Disordered"), event_time="ts", arrival="arrival", slack=8, early=True
+    )
+    calls = {"count(*)": "count(*)", "avg(speed)": "avg(speed)"}
+    window = sf.Range("300 seconds", slide="100 seconds")
+    expected = sf.window_aggregate(
+        ordered, calls, window=window, order="ts", key="vehID", early="50 seconds", level=level
+    ).select("vehID", "window", "final", "revision", "completeness", "interval", "count(*)",
+             "avg(speed)")  # fmt: skip
+    assert sorted(map(repr, answers.collect())) == sorted(map(repr, expected.collect()))
+    assert {row.final for row in answers.collect()} == {True, False}
+    low = sql(
+        spark, EARLY.format("interval.`count(*)`.low AS low, COUNT(*)", word) + "GROUP BY vehID"
+    )
+    assert low.columns == ["low", "COUNT(*)"]
+
+
+def test_rows_in_order_answer_early_without_a_controller(tables):
+    spark = tables["spark"]
+    text = "SELECT final, COUNT(*) AS n FROM Sensors [RANGE 300 s WATTR ts EARLY 100 s]"
+    answers = sql(spark, f"{text} GROUP BY vehID").collect()
+    assert sum(row.n for row in answers if row.final) == len(tables["cars"])
+    assert any(not row.final for row in answers)
+
+
+def test_explain_says_that_a_window_answers_early(tables):
+    spark = tables["spark"]
+    plan = explain(spark, EARLY.format("AVG(speed)", " LEVEL 80%"))
+    assert "revisions of open extents, whenever the punctuation passes 50 s" in plan
+    assert "at level 80%" in plan
+    assert "early       each row also on its arrival, for the early answers" in plan
+    assert "at level 90%" in explain(spark, EARLY.format("AVG(speed)", ""))
+    plain_plan = explain(spark, EARLY.format("AVG(speed)", "").replace("EARLY 50 SECONDS", ""))
+    assert "early" not in plain_plan
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("SELECT vehID FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY",
+         "EARLY is of aggregates over a RANGE"),
+        ("SELECT vehID FROM Sensors [WATTR ts SLACK 3 EARLY 9 s]", "EARLY",
+         "EARLY is of aggregates over a RANGE"),
+        ("SELECT TOP 3 vehID FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s] RANK BY speed", "EARLY",
+         "EARLY is of aggregates over a RANGE"),
+        ("SELECT a.vehID FROM Sensors [RANGE 30 s WATTR ts EARLY 9 s] a JOIN Sensors "
+         "[RANGE 30 s WATTR ts] b ON a.vehID = b.vehID", "EARLY",
+         "EARLY is of aggregates over a RANGE"),
+        ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts LEVEL 80%]", "LEVEL",
+         "LEVEL is of early answers"),
+        ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 9]", "",
+         "EARLY has no unit of time"),
+        ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 301 s]", "EARLY",
+         "EARLY must be at most"),
+        ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s LEVEL 100%]", "LEVEL",
+         "LEVEL must lie in"),
+        ("SELECT speed, AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY",
+         "EARLY answers are of extents"),
+        ("SELECT PERCENTILE(speed, 0.5) FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY",
+         "is quantile: compute it"),
+        ("SELECT AVG(x) FROM u [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY", "certain rows"),
+        ("SELECT AVG(speed) FROM Disordered [RANGE 300 s WATTR ts SLACK 3 KEY vehID FORGET 1 day "
+         "EARLY 9 s]", "", "exclude each other"),
+    ],
+)  # fmt: skip
+def test_what_early_cannot_be_is_refused_where_it_stands(tables, text, place, words):
+    found = error(tables["spark"], text)
+    assert words in str(found)
+    assert place in str(found)

@@ -170,7 +170,7 @@ def samples(
     sds = list(sd) if several and isinstance(sd, list | tuple) else [sd] * len(means)
     if not len(names) == len(means) == len(sds):
         raise ValueError(
-            "`mean`, `sd` and `attributes` must be of one length; "
+            "`mean`, `sd` and `attributes` must have the same length; "
             f"got {len(means)}, {len(sds)} and {len(names)}"
         )
     engine = _engine(mean)
@@ -516,7 +516,7 @@ def _check_attribute(call: str, attribute: object) -> None:
 
 
 def _shown(given: object) -> str:
-    """Return a value for an error, and the type of what would fill a page."""
+    """Return a value for an error, or its type if the value may be long."""
     plain = given is None or isinstance(given, str | int | float)
     return f"{given!r:.80}" if plain else type(given).__name__
 

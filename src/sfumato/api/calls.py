@@ -20,7 +20,6 @@ from sfumato.memory.frame import ArrowFrame, like
 from sfumato.memory.run import run_in_memory
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.job import Job
-from sfumato.tables.windows.table_early import EarlyTableConfig
 from sfumato.windows import Delta
 
 # The name of a column as text, or a Column of Spark; the `public` decorator makes it text.
@@ -29,7 +28,7 @@ ColumnNames: TypeAlias = Any  # one, or a list of them
 
 COLUMN_ARGUMENTS = (
     "event_time", "arrival", "key", "source", "unique", "order", "existence", "exclusive", "group",
-    "on", "attributes", "columns", "dependents", "measurements", "id",
+    "on", "attributes", "columns", "dependents", "measurements", "id", "punctuation",
 )  # fmt: skip
 PUBLIC: dict[str, Callable[..., Any]] = {}
 """The public functions of frames by name; `frames` of each names its arguments that are frames."""
@@ -194,7 +193,7 @@ def refuse_shown_early(frame: Frame, function: str) -> None:
 
 def run(job: Job) -> Any:
     """Return the answers of an operator: a frame of Spark, or an Arrow table."""
-    if not isinstance(job.config, EarlyTableConfig):
+    if not job.config.reads_shown_early:
         for one in job.inputs:
             refuse_shown_early(one.frame, job.function)
     if in_memory(job.inputs[0].frame):

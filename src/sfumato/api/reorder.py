@@ -29,6 +29,7 @@ def reorder(
     drop_ratio: float | None = None,
     slack: int | None = None,
     max_delay: str | timedelta | None = None,
+    punctuation: ColumnName | None = None,
     estimator: str | None = None,
     max_buffer: int | None = None,
     max_ahead: str | timedelta | None = None,
@@ -60,6 +61,9 @@ def reorder(
         Share of rows that may arrive too late to be ordered, in (0, 0.5].
     slack, max_delay
         Instead of `drop_ratio`: a number of rows to buffer, or a fixed time to wait ("5 minutes").
+    punctuation
+        Instead of these: a column of times that the sources send. No row that comes later is of an
+        earlier time; NULL says nothing. A row that breaks this promise is late.
     estimator
         With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
     max_buffer
@@ -106,7 +110,7 @@ def reorder(
     waits |= {"max_buffer": max_buffer, "max_delay": max_delay}
     waits |= {"max_ahead": max_ahead, "max_behind": max_behind}
     limits = expected_sources, idle_timeout, forget_after
-    return run(reorder_job(frame_of(df), *columns, waits, *limits, name, early))
+    return run(reorder_job(frame_of(df), *columns, waits, *limits, name, early, punctuation))
 
 
 @public("sf.split_late(reordered)", "df")

@@ -49,8 +49,9 @@ def window_aggregate(
         whole stream. The result is of the same kind.
     aggregates
         Result name to text: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)", "first(x)",
-        "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)", "var(x)" or
-        "boundary_sum(x)". x is an expression over attributes and certain columns.
+        "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)", "var(x)",
+        "boundary_sum(x)", or for Range "time_avg(x)", "integral(x)", see the notes. x is an
+        expression over attributes and certain columns.
     window
         sf.Rows, sf.Range (or its length, "5 minutes"), sf.Session or sf.Delta.
     order

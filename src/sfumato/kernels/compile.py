@@ -27,6 +27,8 @@ from typing import Any, NamedTuple
 
 from numba import config, njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.environment import Environment
+from numba.core.runtime import rtsys
 
 from sfumato.kernels import compile_store
 
@@ -78,6 +80,22 @@ class _KernelLocator(_CacheLocator):
 class _KernelCacheImpl(CompileResultCacheImpl):
     _locator_classes = (_KernelLocator,)
 
+    def reduce(self, cres: Any) -> Any:
+        *code, environments = super().reduce(cres)
+        return (*code, tuple(map(_without_module, environments)))
+
+
+def _without_module(environment: Any) -> Any:
+    """Copy the constants of a called function, which reads no globals once it is compiled.
+
+    Reading the original would import the function's module. `numba.np.arraymath` alone, which
+    holds `sum`, imports SciPy and takes as long as NumPy and pandas together.
+    """
+    copy = Environment({"__name__": "numba"})
+    copy.env_name = environment.env_name
+    copy.consts[:] = environment.consts
+    return copy
+
 
 class _KernelCache(FunctionCache):
     """Numba's cache of one function, with counts; tolerates damaged files and full disks."""
@@ -92,7 +110,10 @@ class _KernelCache(FunctionCache):
         if compile_store.folder() is None:
             return None
         try:
-            found = super().load_overload(sig, target_context)
+            # Numba's own `load_overload` also imports all that compiling needs, SciPy included:
+            # more than all other imports take. Compiled code needs the memory allocator only.
+            rtsys.initialize(target_context)
+            found = self._load_overload(sig, target_context)
             # Two concurrent processes may have used one name for the data of two signatures.
             if found is not None and tuple(found.signature.args) != tuple(sig):
                 found = None
@@ -107,8 +128,8 @@ class _KernelCache(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         if not _compiled_here and compile_store.mark("compiling"):
             logging.getLogger("sfumato").warning(
-                "sfumato compiles what this query needs for this machine, once: seconds, at most "
-                "some minutes. `sfumato warm-up`, or sf.ops.warm_up(), does it ahead for all."
+                "sfumato compiles what this query needs, once per machine: this takes seconds to "
+                "minutes. `sfumato warm-up` or sf.ops.warm_up() compiles everything ahead of time."
             )
         _compiled_here.append(self._name)
         if compile_store.folder() is None:
@@ -123,8 +144,8 @@ class _KernelCache(FunctionCache):
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     if "<locals>" in function.__qualname__:
         raise TypeError(
-            f"{function.__qualname__}: a compiled function must stand at the top of a module, "
-            "because the text of its file says which compiled one on disk is its own"
+            f"{function.__qualname__}: a compiled function must be at the top level of a "
+            "module, because the text of its file identifies the compiled function on disk"
         )
     dispatcher: Any = njit(nogil=True, **{**_DEFAULTS, **options})(function)
     if not config.DISABLE_JIT:  # otherwise it is the Python function

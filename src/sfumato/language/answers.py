@@ -8,7 +8,7 @@ are read, and the queries grouped, before any table is resolved.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import chain, pairwise
@@ -21,7 +21,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.api.top_k import semantics_of, top_k
 from sfumato.api.window_aggregate import aggregated, parse_aggregates, quantile_name
 from sfumato.duration import spelled
-from sfumato.language.constructs import FORGET, NAMED, Options, duration_of
+from sfumato.language.constructs import (
+    EARLY,
+    FORGET,
+    LEVEL,
+    NAMED,
+    Options,
+    duration_of,
+    refuse_early,
+)
 from sfumato.language.parse import Word
 from sfumato.language.steps import (
     Lines,
@@ -79,6 +87,7 @@ from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.figures import Timetable, timetables
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import steps_of
+from sfumato.tables.windows.window_query import DEFAULT_LEVEL, EARLY_COLUMNS
 from sfumato.windows import Delta, Range, Rows
 
 
@@ -89,8 +98,10 @@ class WindowedBlock:
         self.block, self.source, self.text = block, source, block.text
         self.clauses = {clause.word: clause for clause in block.clauses}
         self.handled: list[Node] = []
-        # FORGET and NAMED from the table's bracket.
-        self.given = Options(source.of_operator, source.node, self.text, words=(FORGET, NAMED))
+        # Words of the table's bracket that are of its operator.
+        words = (FORGET, NAMED, EARLY, LEVEL)
+        self.given = Options(source.of_operator, source.node, self.text, words=words)
+        self.early = self.given.get(EARLY.word)
         self.calling = self.given  # the words marked by errors
 
     def covers(self, place: int) -> bool:
@@ -130,8 +141,10 @@ class WindowedBlock:
 
 MOST = 64  # default number of values of DISTRIBUTION(x)
 MOST_VALUES = 1_000_000  # values of a distribution; merging would change a probability
+HELD_CALLS = ("time_avg", "integral")
 CALLS = {
     **{name: name for name in ("count", "sum", "avg", "min", "max", "boundary_sum")},
+    **{name: name for name in HELD_CALLS},
     "mean": "avg",
     "percentile": "quantile",
     **dict.fromkeys(("first", "first_value"), "first"),
@@ -371,6 +384,10 @@ class Aggregation(WindowedBlock):
         assert window is not None
         members = isinstance(window, Range) and self._selects_rows()
         rows = SparkFrame(source.frame.df)
+        if members and self.early is not None:
+            reason = "EARLY answers are of extents: rows of an extent cannot be selected"
+            expected = ("the columns of GROUP BY", "window", "held", *EARLY_COLUMNS, "aggregates")
+            raise at(self.text, self.early, reason, *expected)
         if members and rows.is_uncertain_time(source.order[0]):
             reason = f"{source.order[0]} is an uncertain event time: a row may be in several "
             reason += "extents, and only answers of extents can be selected"
@@ -391,7 +408,7 @@ class Aggregation(WindowedBlock):
         clauses = self.block.clauses
         asked = Node(min(c.start for c in clauses), max(c.end for c in clauses))
         lines = [
-            *_window_lines(window, tuple(self.names), members),
+            *_window_lines(window, tuple(self.names), members, how),
             ("existence", existence_said(source.frame)),
             ("order", ", ".join(source.order)),
             ("groups", per_key(self.grouped)),
@@ -410,6 +427,7 @@ class Aggregation(WindowedBlock):
         """Return whether a selected column belongs to a row, not to an extent and its group."""
         frame = self.source.frame
         of_extents = {"window", "held", "punctuation", "late", *map(str.lower, self.grouped)}
+        of_extents |= {*EARLY_COLUMNS} if self.early is not None else set()
         columns = [*frame.df.columns, *frame.attributes]
         lists = [clause.items for clause in self.block.clauses if clause.word in HAVE_CALLS]
         named = (
@@ -425,14 +443,19 @@ class Aggregation(WindowedBlock):
         )
 
 
-def _window_lines(window: Window, aggregates: tuple[str, ...], members: bool) -> Lines:
+def _window_lines(
+    window: Window, aggregates: tuple[str, ...], members: bool, how: Mapping[str, Any]
+) -> Lines:
     if isinstance(window, Range):
         length, slide = span(window.length_us), span(window.slide_us)
         several = math.ceil(window.length_us / window.slide_us)
         stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
+        if any(text.partition("(")[0] in HELD_CALLS for text in aggregates):
+            stored += "; the newest earlier value of each group, which holds until the next one"
         return [
             ("window", f"extents of {length} every {slide}{', with its rows' * members}"),
             ("answers", "each extent once, when the punctuation has passed it"),
+            ("early", _early_line(how.get("early"), how.get("level"))),
             ("state", f"the tuples of {length} and the buffer; {stored}"),
         ]
     answers = ("answers", "one for each tuple that arrives")
@@ -457,6 +480,14 @@ def _window_lines(window: Window, aggregates: tuple[str, ...], members: bool) ->
         answers,
         ("state", f"with 10 alternatives and {tuples}: w' × {each} bytes{total} per group"),
     ]
+
+
+def _early_line(early: timedelta | None, level: float | None) -> str:
+    if early is None:
+        return ""
+    revisions = f"revisions of open extents, whenever the punctuation passes {span(early)}"
+    at_level = percent(DEFAULT_LEVEL if level is None else level)
+    return f"{revisions}, with intervals for the final answer at level {at_level}"
 
 
 def _without_spelling(call: str) -> str:
@@ -684,6 +715,7 @@ class Ranking(WindowedBlock):
     def __init__(self, block: Block, source: Source, wish: Asked) -> None:
         super().__init__(block, source)
         self.wish = wish
+        refuse_early(source.of_operator, self.text)
         self.handled += [*wish.clauses, span_of(wish.top)]
         self.place = wish.clauses[0] if wish.clauses else source.node
         options, words = (*source.of_operator, *wish.given.options), (FORGET, NAMED, *RANK_WORDS)

@@ -27,6 +27,7 @@ from sfumato.api.earlier_values import earlier_values
 from sfumato.api.imputation import Dependency, Imputation
 from sfumato.api.impute import impute, impute_frame
 from sfumato.api.reorder import reorder
+from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import MICROSECONDS, SHORT, microseconds
 from sfumato.language import syntax
 from sfumato.language.parse import Word
@@ -90,6 +91,7 @@ COLUMN_SHAPES = {
     "key": "names",
     "source": "names",
     "unique": "names",
+    "punctuation": "name",
     "order": "names",
 }
 """Arguments that name one column ("name") or several ("names")."""
@@ -118,7 +120,8 @@ def _word(parameter: Parameter) -> Word:
 
 T = TypeVar("T")
 FORGET, NAMED = words_of(reorder, "forget_after", "name")
-OF_OPERATORS = (FORGET.word, NAMED.word)
+EARLY, LEVEL = words_of(window_aggregate, "early", "level")
+OF_OPERATORS = (FORGET.word, NAMED.word, EARLY.word, LEVEL.word)
 """Words of a bracket that do not belong to its window."""
 BOUND = words_of(Rows, "max_tuples")[0]
 ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read together with the window
@@ -287,7 +290,7 @@ def duration_of(word: str, measure: Measure, text: str, words: Sequence[str] = (
 
 # ---- constructs in brackets ----------------------------------------------------------------------
 
-WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "estimator", "max_buffer"}
+WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "punctuation", "estimator", "max_buffer"}
 """Arguments that limit the delay; without any of them no rows are buffered."""
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; without any of them rows are assumed to be in order."""
@@ -318,16 +321,26 @@ class TableOptions(Options):
         return names_in(self.columns("ORDER", "arrival"))
 
 
+def refuse_early(options: Sequence[Option], text: str) -> None:
+    """Raise SqlError for EARLY or LEVEL of a window without aggregates."""
+    for option in options:
+        if option.word in (EARLY.word, LEVEL.word):
+            reason = f"{option.word} is of aggregates over a RANGE"
+            raise at(text, option, reason, "SELECT AVG(x)")
+
+
 class TimeOptions(TableOptions):
     """`sf.reorder`, and with RANGE, `sf.Range` over its rows."""
 
     words = (
         *words_of(Range, "length", "slide"),
         *words_of(reorder, "event_time", "arrival", "key", "source", "slack", "drop_ratio"),
-        *words_of(reorder, "max_delay"),
+        *words_of(reorder, "max_delay", "punctuation"),
         Word("MAX", "", "estimator", constant="max"),
         *words_of(reorder, "estimator", "max_buffer", "max_ahead", "max_behind", "unique"),
         *words_of(reorder, "idle_timeout", "forget_after", "name"),
+        EARLY,
+        LEVEL,
     )
     kind = "time"
 
@@ -337,16 +350,23 @@ class TimeOptions(TableOptions):
         A controller without slack would hold rows of one event time until a later row arrives.
         """
         frame, extent = self.table, self._extent()
+        if not answered or extent is None:
+            refuse_early(self.options, self.text)
+        if (level := self.get(LEVEL.word)) is not None and self.get(EARLY.word) is None:
+            raise at(self.text, level, "LEVEL is of early answers", "EARLY 10 SECONDS")
         if self._uncertain_time() is not None:
             self._check_uncertain(extent, answered)
             return frame
         of_answers = answered and self.get("KEY") is None  # no controllers per key
-        arguments = self.arguments("RANGE", "SLIDE", *([FORGET.word] if of_answers else []))
+        others = ("RANGE", "SLIDE", EARLY.word, LEVEL.word)
+        arguments = self.arguments(*others, *([FORGET.word] if of_answers else []))
         controlled = bool(CONTROL_WORDS & arguments.keys())
         if answered and extent is not None and not controlled:
             return frame
         if not WAIT_WORDS & arguments.keys():
             arguments["slack"] = 0
+        if self.get(EARLY.word) is not None:
+            arguments["early"] = True
         name = arguments.pop("name", None)
         known, asked = frame.ordered, repr(sorted(arguments.items()))
         if asked not in known:  # windows over one table share its controller and name
@@ -441,7 +461,7 @@ class RowsOptions(TableOptions):
     def window(self) -> tuple[Window | None, list[str]]:
         length = self.get("SPAN")
         if length is not None:
-            reason = "SPAN is of the windows of a SIMILARITY JOIN; an aggregate or a ranking over "
+            reason = "SPAN belongs to a SIMILARITY JOIN; an aggregate or a ranking over "
             raise at(self.text, length, reason + "time has extents", "[RANGE duration]")
         return self.call(lambda: Rows(**self.arguments(*OF_OPERATORS))), self.ordered()
 
@@ -458,12 +478,12 @@ class RowsOptions(TableOptions):
     def join_window(self) -> JoinWindow:
         """Return the window of one side of a join."""
         if (slide := self.get("SLIDE")) is not None:
-            reason = "SLIDE is of aggregates; the window of a join moves with every tuple: leave it"
-            raise at(self.text, slide, f"{reason} out")
+            reason = "SLIDE belongs to aggregates; the window of a join moves with every tuple: "
+            raise at(self.text, slide, f"{reason}leave it out")
         if self.get("ROWS") is None:
             for word in ("CONFIDENCE", BOUND.word):
                 if (option := self.get(word)) is not None:
-                    raise at(self.text, option, f"{word} is of a window of ROWS", "ROWS n")
+                    raise at(self.text, option, f"{word} belongs to a window of ROWS", "ROWS n")
         else:  # also checks the bound
             self.call(lambda: Rows(**self.arguments(*OF_OPERATORS, "SPAN")))
         return self.call(lambda: JoinWindow(**self.arguments(*OF_OPERATORS)))
@@ -558,7 +578,9 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
     if bounds:
         rows, per = min(bounds), " per key" if key else ""
         state = f"at most {rows} rows{per}, about {size(rows * each)} at {each} bytes per row"
-    lines = argument_lines({"event_time": None, "arrival": None} | known | given)
+    if given.get("early"):
+        known["early"] = "each row also on its arrival, for the early answers"
+    lines = argument_lines({"event_time": None, "arrival": None} | given | known)
     if extent is not None:
         lines.append(("extents", f"RANGE {span(extent.length_us)} SLIDE {span(extent.slide_us)}"))
     return [
@@ -576,7 +598,7 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
 IMPUTE_WORDS = (
     *words_of(impute, "joint", "max_alternatives", "fallback"),
     Word("SCALING", "name number number", "scaling", repeated=True),
-    *words_of(impute, "method", "least_donors", "name"),
+    *words_of(impute, "method", "least_donors", "key", "least_rows", "name"),
 )
 
 

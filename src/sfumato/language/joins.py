@@ -18,6 +18,7 @@ from sfumato.language.constructs import (
     agreed,
     bracket_of,
     read_imputation,
+    refuse_early,
     words_of,
 )
 from sfumato.language.parse import Word
@@ -197,12 +198,14 @@ def _keys(join: Similarity, sides: Sides, names: Sequence[str], text: str) -> li
         for name in pair:
             if len(name.parts) != 2 or name.parts[0].lower() not in aliases:
                 wanted = [f"{alias}.{name.parts[-1]}" for alias in names]
-                raise at(text, name, f"{name} must say whose column it is", *wanted)
+                raise at(text, name, f"{name} must name the table of its column", *wanted)
             side = aliases.index(name.parts[0].lower())
             known = sides[side][1].df.columns
             columns[side] = column(name, known, names[side], text, qualified=True)
         if len(columns) < 2:
-            raise at(text, pair[1], "a key equates a column of one side with the other's")
+            raise at(
+                text, pair[1], "a key must equate a column of one side with a column of the other"
+            )
         if columns[0] != columns[1]:
             reason = "a key has one name on both sides: rename one column in a subquery"
             raise at(text, pair[1], reason)
@@ -297,6 +300,7 @@ def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str |
     given = bracket_of(relation, block.text, frame)
     if given is None:
         return frame, None, None
+    refuse_early(given.options, block.text)
     ordered = given.rows(answered=True)
     window, order = given.window()
     assert isinstance(window, Range)
@@ -454,8 +458,8 @@ def _tasks(
         return f"{asked} tasks that share the work" if asked and asked > 1 else "one task"
     tasks, alone, others, shared = sharing
     return (
-        f"{'one task' if tasks == 1 else f'{tasks} tasks'} (an arrival is reckoned at {alone:.3g} "
-        f"us in one, {shared:.3g} us each in {others}; TASKS says otherwise)"
+        f"{'one task' if tasks == 1 else f'{tasks} tasks'} (an arrival is estimated at {alone:.3g} "
+        f"us in one, {shared:.3g} us each in {others}; TASKS overrides this)"
     )
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from sfumato.limits import alternatives_bound_in_memory
 from sfumato.tables.arrow import as_array
-from sfumato.tables.reading.expressions import Expression, parse_expression
+from sfumato.tables.reading.expressions import ColumnRef, Expression, parse_expression
 from sfumato.tables.reading.extents import spread_over_extents, tumbling
 from sfumato.tables.reading.frame import Computation, Expressions, Frame
 from sfumato.tables.reading.results import relabelled
@@ -289,9 +289,9 @@ class ArrowExpressions(Expressions):
 
     def _parsed(self, argument: str | None, text: str) -> Expression:
         """Parse an expression. argument : its name in errors; None for a plain name"""
-        plain = argument is None or text in (*self.frame.attributes, *self.frame.columns)
-        quoted = "`" + text.replace("`", "``") + "`"
-        return parse_expression(argument or "window.on", quoted if plain else text)
+        if argument is None or text in (*self.frame.attributes, *self.frame.columns):
+            return ColumnRef((text,))  # the parser is not even loaded
+        return parse_expression(argument, text)
 
     def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
         """Return the values of an expression; None if reading them will raise."""

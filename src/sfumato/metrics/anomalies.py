@@ -23,7 +23,7 @@ OUT_OF_ARRIVAL_ORDER = (
 SET_ASIDE = {
     "invalid": "were skipped as invalid",
     "undecodable": "could not be decoded",
-    "out_of_order": "came after later ones of an earlier micro-batch: reorder them first",
+    "out_of_order": "arrived after later rows of an earlier micro-batch: reorder them first",
     "unaligned": "were joined without punctuations, so answers depend on reading speed: reorder "
     "both streams",
     "future": "have an implausibly late event time: is a clock wrong?",
@@ -43,7 +43,7 @@ def anomalies(counters: Counters, target: float | None) -> Iterator[str]:
     """Yield messages about unusual totals of a query. target : the intended share of late rows"""
     late, rows = late_and_rows(counters)
     if target is not None and rows >= MIN_ROWS and late > 1.5 * target * rows:
-        yield f"{late / rows:.2%} of the rows came late; the target is {target:.2%}"
+        yield f"{late / rows:.2%} of the rows are late; the target is {target:.2%}"
     for part, counts in counters.items():
         name = part.metric.removeprefix("sfumato_")
         drifted = drift(counts)

@@ -51,7 +51,7 @@ OPERATOR_GAUGES = {
     "reorder_oldest_timestamp_seconds": "smallest event time that is held",
     "reorder_punctuation_timestamp_seconds": "smallest punctuation of the keys that hold rows or "
     "just had some",
-    "reorder_oldest_wait_seconds": "how long the row has waited that is held longest",
+    "reorder_oldest_wait_seconds": "waiting time of the row that has been held longest",
     "late_share": "late rows over the rows that came into the operator, of `reorder` both "
     "without duplicates and invalid rows, since the query started",
     "operator_keys": "keys known; after a restart a lower bound, until a micro-batch has rows of "

@@ -328,7 +328,7 @@ def _converted(column: pa.ChunkedArray, field: pa.Field, path: str) -> pa.Chunke
 
 
 def _as_times(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return text as timestamps, with or without zone, if all of it is; else unchanged."""
+    """Convert text to timestamps, with or without a zone, if all values are timestamps."""
     for unit, zone in (("us", None), ("ns", None), ("us", "UTC"), ("ns", "UTC")):
         with suppress(pa.ArrowInvalid):
             return pc.cast(text, pa.timestamp(unit, tz=zone))

@@ -86,8 +86,8 @@ def _require_stateless(query: StreamingQuery) -> None:
         if any(of.operatorName.startswith(OPERATOR) for of in progress.stateOperators):
             raise ValueError(
                 "`start` must make the frame itself, from `spark.readStream` on: the query has an "
-                "operator of sfumato that was made before, and what it holds was not emitted. Make "
-                "the frame in `start`, and begin with a new checkpoint folder"
+                "operator of sfumato that was made outside `start`, so the rows that it holds were "
+                "not emitted. Make the frame in `start`, and begin with a new checkpoint folder"
             )
 
 

@@ -28,9 +28,18 @@ def arrival_order(columns: Sequence[np.ndarray], ties: Sequence[np.ndarray] = ()
     """Return int64[n]: the permutation that sorts rows by `columns`, most important first.
 
     columns : at least one array of n numbers    ties : order rows with equal `columns`
-    The sort is stable. Cost: O(n), plus sorting runs (with equal first columns) out of order.
+    The sort is stable. Cost: O(n), plus sorting runs (with equal first columns) out of order. A
+    first column that is out of order is sorted on its own, in O(n) if it consists of sorted pieces.
     """
-    by = [*columns, *ties]
+    by, first = [*columns, *ties], columns[0]
+    if (first[1:] >= first[:-1]).all():
+        return _order(by)
+    placed = np.argsort(first, kind="stable")
+    return placed[_order([column[placed] for column in by])]
+
+
+def _order(by: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the permutation that sorts rows, by sorting only runs that are out of order."""
     order, wrong, run = np.arange(len(by[0])), np.zeros(max(len(by[0]) - 1, 0), bool), None
     equal = ~wrong  # equal to the previous row in the columns so far
     for column in by:

@@ -68,6 +68,7 @@ class TableConfig(ABC):
     kind: ClassVar[str]
     version: ClassVar[int] = 1
     first_side: ClassVar[int] = 0
+    reads_shown_early: ClassVar[bool] = False  # rows that a controller also shows on arrival
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "out_of_order")
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         "keys": ("long", "sum(keys)"),

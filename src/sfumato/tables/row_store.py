@@ -112,7 +112,7 @@ class RowStore(Stateful):
                 index[found] = base + np.arange(len(found))
             base += parts[-1].num_rows
         if (index < 0).any():
-            raise KeyError("a row is wanted that was forgotten or never stored")
+            raise KeyError("a requested row was forgotten or never stored")
         if len(parts) < 2:
             return taken(parts[0], index) if parts else self.empty
         return taken(pa.concat_tables(parts).combine_chunks(), index)

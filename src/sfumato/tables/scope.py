@@ -123,4 +123,4 @@ class Scopes(Stateful):
         if self.keys and len(self.since) != self.index.size:
             raise ValueError("every scope is known by its keys")
         if (self.since[self.index.free] > BEGINNING).any():
-            raise ValueError("no row can have come of a scope that is over")
+            raise ValueError("a scope that has ended must have no rows")

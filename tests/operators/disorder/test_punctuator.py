@@ -303,7 +303,7 @@ def test_errors_name_the_parameter_and_what_to_do(control, error, words):
     [
         ([1.5], [2], TypeError, "`event_time` must be int64 microseconds"),
         ([1], [2.0], TypeError, "`arrival` must be int64 microseconds"),
-        ([1, 2], [2], ValueError, "one length; got 2 and 1"),
+        ([1, 2], [2], ValueError, "same length; got 2 and 1"),
         ([[1]], [2], ValueError, "one-dimensional"),
         (np.array(["NaT"], "datetime64[us]"), [2], ValueError, "NaT"),
     ],
@@ -325,3 +325,14 @@ def test_extreme_times_do_not_overflow():
     for control in CONTROLS.values():
         punctuation = Punctuator(**control).extend(extreme, np.sort(extreme))
         assert (punctuation[1:] >= punctuation[:-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("control", "sent"),
+    [({"estimator": "sent"}, [5]), ({"estimator": "sent"}, []), ({"slack": 1}, [5, 6])],
+)
+def test_sent_punctuations_are_one_per_row_and_only_where_expected(control, sent):
+    times = np.array([1, 2])
+    with pytest.raises(ValueError, match="`sent` must hold"):
+        Punctuator(**control).extend(times, times, np.array(sent, np.int64))
+    assert Punctuator(estimator="sent").extend(times, times, np.array([5, 4])).tolist() == [5, 5]

@@ -49,8 +49,8 @@ def test_determinants_have_no_order_and_knowledge_is_not_compared():
         ("A -> C : 1", 10, "`->` after an epsilon"),
         ("A -> C : 1 ->", 13, "expected an epsilon"),
         ("A -> C : 1 -> 2 rest", 16, "the end"),
-        ("A -> A : 1 -> 2", 0, "must stand once"),
-        ("A,A -> B : 1,1 -> 2", 0, "must stand once"),
+        ("A -> A : 1 -> 2", 0, "must appear once"),
+        ("A,A -> B : 1,1 -> 2", 0, "must appear once"),
         ("`A -> B : 1 -> 2", 0, "name of an attribute"),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_wrong_text_is_told_with_its_place(text, position, expected):
 
 
 def test_two_dependencies_in_a_text_are_marked_where_the_second_begins():
-    with pytest.raises(DependencyError, match=r"\(several are a list of texts\)") as caught:
+    with pytest.raises(DependencyError, match=r"\(give several as a list of texts\)") as caught:
         Dependency.parse("A -> B : 1 -> 2\nB -> C : 1 -> 2")
     *_, text, mark = str(caught.value).splitlines()
     assert text[mark.index("^") :] == "B -> C : 1 -> 2"

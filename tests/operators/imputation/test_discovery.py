@@ -98,6 +98,12 @@ def test_a_search_that_finds_something_for_all_is_silent(recwarn):
     assert not recwarn.list
 
 
+def test_a_dependency_is_shown_without_numpys_types():
+    found = discover_dependencies(related())
+    assert found
+    assert "np." not in repr(found)
+
+
 def test_a_sample_is_drawn_by_its_seed():
     repository = related(500)
     one = discover_dependencies(repository, sample=100, seed=1)

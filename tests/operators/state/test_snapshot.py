@@ -58,5 +58,5 @@ def test_another_kind_or_version_is_named_in_the_error():
 
 
 def test_objects_cannot_be_saved():
-    with pytest.raises(TypeError, match="array `names` must be of numbers or bools; got object"):
+    with pytest.raises(TypeError, match="array `names` must be numeric or boolean; got object"):
         pack("window", 1, Snapshot(arrays={"names": np.array([{}], dtype=object)}))

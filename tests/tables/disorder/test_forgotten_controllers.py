@@ -128,5 +128,5 @@ def test_a_peak_of_keys_leaves_little_behind(control):
 
 
 def test_sources_are_not_forgotten():
-    with pytest.raises(ValueError, match="not for `source`"):
+    with pytest.raises(ValueError, match="combined with `source`"):
         ReorderTableConfig(control=CONTROLS["slack"], keys=1, sources=1, forget_after=1.0)

@@ -67,7 +67,7 @@ def test_the_source_that_holds_the_oldest_row_back_is_named():
     operator.process([(0, rows([100, 200], ["fast", "fast"]))], now=0)
     shown = operator.gauges()
     assert (shown["oldest"], shown["slowest"]) == (
-        100, "a source that is expected and has not spoken",
+        100, "an expected source that has sent no rows",
     )  # fmt: skip
     operator.process([(0, rows([90, 300], ["slow", "fast"], arrival=9))], now=0)
     assert held(operator) == {"oldest": 90, "punctuation": 80, "lag": 220, "slowest": "slow"}

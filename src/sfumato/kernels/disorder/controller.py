@@ -14,6 +14,7 @@ from sfumato.kernels.disorder.state import (
     FULL,
     NO_TIME,
     NORMAL,
+    SENT,
     SLACK,
     UNSEEN,
 )
@@ -217,8 +218,9 @@ def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
 
 
 @compiled
-def arrive(tau, t, control, key, counts, area, held, ring):
-    """Process a row; return whether it is late, and the first and end number of expelled rows."""
+def arrive(tau, t, sent, control, key, counts, area, held, ring):
+    """Process a row that carries the punctuation `sent`; return whether it is late, and the first
+    and end number of expelled rows."""
     if t < key.clock:
         counts.out_of_order += 1
         t = key.clock
@@ -226,7 +228,9 @@ def arrive(tau, t, control, key, counts, area, held, ring):
     key.count += 1
     late = count_late(tau, t, control, key, counts)
     first = NO_ROW
-    if not control.guard:
+    if control.estimator == SENT:
+        wanted = sent
+    elif not control.guard:
         wanted = feed(tau, t, control, key, area, ring)
     else:
         if key.guarded == 0:
@@ -306,7 +310,9 @@ def begin_pending(t, control, key, held, numbers, found):
 
 
 @compiled
-def punctuate(event_time, arrival, groups, which, ids, control, states, counts, memory, usage):
+def punctuate(
+    event_time, arrival, sent, groups, which, ids, control, states, counts, memory, usage
+):
     """Compute the punctuation of the row's controller at each arrival, and which rows are late.
 
     A row is late if its event time is below its controller's punctuation (or floor) when it
@@ -314,6 +320,7 @@ def punctuate(event_time, arrival, groups, which, ids, control, states, counts, 
     `max_behind` are late too, and change no controller.
     event_time, arrival : int64[n] microseconds, within +-2**58, in order of arrival; if arrival
     decreases, the clock stands still and the row counts as out of order
+    sent : int64[n] microseconds, punctuations that the rows carry (SENT), NO_TIME: none; else empty
     groups : (order int64[n], the rows by controller; starts int64[groups + 1])
     which : int64[groups], their places in states, CONTROLLER[]    ids : `RowIds`, `kept` is updated
     control : `state.Control`
@@ -345,8 +352,9 @@ def punctuate(event_time, arrival, groups, which, ids, control, states, counts, 
             counts.duplicates += duplicate[i]
             one, until = NO_ROW, 0
             if not late[i]:
+                carried = sent[i] if sent.size > 0 else NO_TIME
                 late[i], one, until = arrive(
-                    tau, arrival[i], control, key, counts, area, held, ring
+                    tau, arrival[i], carried, control, key, counts, area, held, ring
                 )
                 times[1, i] = reached(key)
             if slot >= 0 and not duplicate[i]:

@@ -13,7 +13,7 @@ from sfumato.kernels.arrays import integers, reals
 
 NO_TIME = np.iinfo(np.int64).min  # no punctuation is known
 END_OF_TIME = np.iinfo(np.int64).max
-SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL = range(7)  # estimators
+SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL, SENT = range(8)  # estimators
 RECENT = 64  # delays remembered by the guard
 MEASURES = 4  # measures of lateness in the conformal estimator
 UNBOUNDED = 1 << 60  # microseconds, beyond any difference of times
@@ -22,8 +22,8 @@ UNBOUNDED = 1 << 60  # microseconds, beyond any difference of times
 class Control(NamedTuple):
     """Settings of the estimation of punctuations, shared by all controllers.
 
-    estimator : SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, or FULL: the punctuation moves
-        only when the buffer is full
+    estimator : SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL: the punctuation moves only
+        when the buffer is full, or SENT: the rows carry it
     drop_ratio : float64 in (0, 0.5], wanted share of late rows (NORMAL, CONFORMAL; others: 0.01)
     slack : int64, rows of the sort buffer (SLACK)
     deviations : float64, the square of the drop ratio's normal quantile (NORMAL)

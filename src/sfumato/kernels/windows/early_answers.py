@@ -6,9 +6,9 @@ open extent whose rows have changed since its last revision. It includes the row
 before the punctuation did, so it does not depend on how rows are divided into calls.
 
 The stage of a revision is the distance of the extent's end from the punctuation, in units of
-`early`. For each scope, stage and aggregate, two quantiles of the scores (final - predicted) / unit
-are tracked, and the interval is predicted + unit * quantile. The unit is the mean change of the
-group's final answer from one extent to the next. Predictions from c rows:
+`early`; the last stages are octaves. For each scope, stage and aggregate, two quantiles of the
+scores (final - predicted) / unit are tracked. The unit is the mean change of the group's final
+answer from one extent to the next. Predictions from c rows:
 
     count    t = c + (1 - share) * usual    share : mean c / final count at this stage
     sum      s * t / c                      usual : mean final count of the group
@@ -19,7 +19,17 @@ with probability (1 - level) / 2 if scores are exchangeable. From then on a quan
 it is missed and down otherwise, in the ratio that keeps its long-run share of misses, whatever the
 scores do. The scores of one extent of several groups are sorted, so their order does not matter.
 
-Source: the quantile tracker, Angelopoulos, Candes & Tibshirani (2023), conformal PID control.
+A quantile is known late: by the time a final answer corrects it, intervals of the next extents have
+been emitted. So each interval is kept as it was emitted, and the excess of its misses over those
+that its level allows is summed, per stage and over all stages. Both sums move the ends:
+
+    end = predicted + unit * (quantile +- deviation * (STAGE_GAIN * excess + TOTAL_GAIN * total))
+
+The excess of a stage counts the share of missed groups of an extent, so that many groups that miss
+together do not move an end further than one.
+
+Source: the quantile tracker and the error integrator of conformal PID control, Angelopoulos, Candes
+& Tibshirani (2023).
 """
 
 import math
@@ -32,8 +42,11 @@ from sfumato.kernels.compile import compiled, compiled_ieee, lean
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
 
 COUNT, SUM, AVG, MIN, MAX = range(5)
+UNKNOWN, WITHIN, BELOW, ABOVE = range(4)  # places of a final answer and its interval
 PACE = 0.3  # of a quantile, in mean deviations of the scores per score
 LEAST_WEIGHT = 0.05  # least weight of a new number in a running mean
+STAGE_GAIN, TOTAL_GAIN = 0.1, 0.05  # mean deviations per excess miss of a stage, of all stages
+MOST_MOVED = 3.0  # mean deviations by which excess misses move an end
 FEWEST = 8  # final answers of a group from which its mean change is known
 LONGEST_GAP = 64  # extents without a row after which a group is new
 
@@ -51,16 +64,20 @@ EXTENT_POOL = integers("entries free_entry predictions free_prediction")
 REVISION = integers("group extent revision held punctuation")
 FINAL = integers("scope group extent punctuation")  # by scope, punctuation and extent
 CELLS = 4  # floats per entry and attribute: values, sum, minimum, maximum
-TRACK = 5  # floats per tracked score: number of scores, lower and upper quantile, mean, deviation
+# Floats per tracked score: number of scores, lower and upper quantile, mean, mean deviation, excess
+# of misses below and above.
+TRACK = 7
+PREDICTED = 4  # floats per prediction and aggregate: prediction, unit, low and high end
 USUALS = 2  # floats per group and aggregate: the last final answer, and its mean change
 
 
 class EarlyGrid(NamedTuple):
-    """Microseconds of an extent, of a slide and of a revision; number of stages; level."""
+    """Microseconds of an extent, a slide and a revision; stages of `early`, all stages; level."""
 
     length: int
     slide: int
     early: int
+    linear: int
     stages: int
     level: float
 
@@ -92,9 +109,10 @@ class EarlyState(NamedTuple):
     """Open extents, their predictions, and what is known from completed ones.
 
     cells : float64[entries * attributes * CELLS]
-    predicted : float64[predictions * r * 2], prediction and unit
+    predicted : float64[predictions * r * PREDICTED]
     usual : float64[groups * r * USUALS]
-    tracks : float64[scopes * stages * (r + 1) * TRACK], the last of the shares
+    tracks : float64[scopes * (stages + 1) * (r + 1) * TRACK], the last of the shares, and the last
+        stage of the excess over all stages
     """
 
     pool: np.ndarray
@@ -186,7 +204,7 @@ def _with_prediction(e, stage, many, s):
     if p == NONE:
         p, pool.predictions = pool.predictions, pool.predictions + 1
         predictions = with_room(s.predictions, p + 1)
-        predicted = with_room(s.predicted, (p + 1) * many * 2)
+        predicted = with_room(s.predicted, (p + 1) * many * PREDICTED)
         s = EarlyState(
             s.pool, s.scopes, s.groups, s.entries, s.cells, predictions, predicted, s.usual,
             s.tracks,
@@ -238,11 +256,20 @@ def _score(score, at, least, miss_low, miss_high, tracks):
 
 
 @lean
-def _interval(what, partial, predicted, unit, at, least, tracks):
+def _moved(at, total, side, tracks):
+    """Return by how much the excess of misses moves an end. total : place of the excess over all
+    stages    side : 0 below, 1 above"""
+    moved = STAGE_GAIN * tracks[at + 5 + side] + TOTAL_GAIN * tracks[total + 5 + side]
+    return tracks[at + 4] * min(max(moved, -MOST_MOVED), MOST_MOVED)
+
+
+@lean
+def _interval(what, partial, predicted, unit, at, total, least, tracks):
     """Return the interval of a final answer, NaN while it is not known."""
     if tracks[at] < least or math.isnan(predicted) or math.isnan(unit):
         return np.nan, np.nan
-    low, high = predicted + unit * tracks[at + 1], predicted + unit * tracks[at + 2]
+    low = predicted + unit * (tracks[at + 1] - _moved(at, total, 0, tracks))
+    high = predicted + unit * (tracks[at + 2] + _moved(at, total, 1, tracks))
     if what == COUNT:
         low = max(low, partial)
         high = max(high, low)
@@ -265,6 +292,27 @@ def _misses(what, level):
 
 
 @lean
+def _side(answer, low, high):
+    """Return on which side an interval misses a final answer."""
+    if math.isnan(low):
+        return UNKNOWN
+    slack = 1e-9 * (1 + abs(answer))  # sums are rounded in another order
+    if answer < low - slack:
+        return BELOW
+    return ABOVE if answer > high + slack else WITHIN
+
+
+@lean
+def _stage(ahead, grid):
+    """Return the stage of an extent whose end is `ahead` microseconds after the punctuation."""
+    stage = (ahead - 1) // grid.early
+    octave, last = grid.linear, 2 * grid.linear
+    while stage >= last and octave < grid.stages - 1:
+        octave, last = octave + 1, 2 * last
+    return octave if stage >= grid.linear else stage
+
+
+@lean
 def _move(scope, punctuation):
     scope.earlier, scope.before, scope.reached = scope.before, scope.reached, punctuation
 
@@ -274,7 +322,7 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
     """Learn from one extent of all groups of a scope, and write their `revisions`."""
     many, at = wanted.what.size, 0
     least = math.ceil(2 / (1 - grid.level) - 1e-9) - 1
-    scores, keys = np.empty(0), np.empty(0, np.int64)
+    scores, keys, sides = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
     for f in range(begin, end):
         final = finals[f]
         g = final.group
@@ -290,13 +338,16 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
                 of = s.predictions[p]
                 scores = with_room(scores, at + many + 1)
                 keys = with_room(keys, at + many + 1)
+                sides = with_room(sides, at + many + 1)
                 for r in range(many):
-                    place = (p * many + r) * 2
-                    score = (answers[f * many + r] - s.predicted[place]) / s.predicted[place + 1]
+                    place, answer = (p * many + r) * PREDICTED, answers[f * many + r]
+                    score = (answer - s.predicted[place]) / s.predicted[place + 1]
                     if not math.isnan(score):
                         scores[at], keys[at] = score, of.stage * (many + 1) + r
+                        sides[at] = _side(answer, s.predicted[place + 2], s.predicted[place + 3])
                         at += 1
                 scores[at], keys[at] = of.held / count, of.stage * (many + 1) + many
+                sides[at] = UNKNOWN
                 at, p = at + 1, of.following
             if above == NONE:
                 s.groups[g].first = s.entries[e].following
@@ -308,11 +359,24 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
                 s.entries[e].group = NONE
     order = stable_order(scores[:at])
     order = order[stable_order(keys[:at][order])]
-    scope = finals[begin].scope * grid.stages * (many + 1)
-    for i in order:
-        r = keys[i] % (many + 1)
+    scope = finals[begin].scope * (grid.stages + 1) * (many + 1)
+    i = 0
+    while i < at:
+        key, known, below, above = keys[order[i]], 0, 0, 0
+        r = key % (many + 1)
         low, high = _misses(wanted.what[r] if r < many else COUNT, grid.level)
-        _score(scores[i], (scope + keys[i]) * TRACK, least, low, high, s.tracks)
+        place, total = (scope + key) * TRACK, (scope + grid.stages * (many + 1) + r) * TRACK
+        while i < at and keys[order[i]] == key:
+            side = sides[order[i]]
+            known += side != UNKNOWN
+            below += side == BELOW
+            above += side == ABOVE
+            _score(scores[order[i]], place, least, low, high, s.tracks)
+            i += 1
+        if known > 0:
+            for one in (place, total):
+                s.tracks[one + 5] += below / known - low
+                s.tracks[one + 6] += above / known - high
     for f in range(begin, end):
         group = s.groups[finals[f].group]
         _visit(finals[f].group, finals[f].extent, s)
@@ -362,9 +426,10 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
         of.group, of.extent, of.revision = g, entry.extent, entry.revision
         of.held, of.punctuation = entry.held, scope.reached
         ahead = entry.extent * grid.slide - 1 - scope.reached
-        stage = min((ahead - 1) // grid.early, grid.stages - 1)
+        stage = _stage(ahead, grid)
         p, s = _with_prediction(e, stage, many, s)
-        tracks = (c * grid.stages + stage) * (many + 1)
+        tracks = (c * (grid.stages + 1) + stage) * (many + 1)
+        totals = (c * (grid.stages + 1) + grid.stages) * (many + 1)
         share, usual, total = (
             s.tracks[(tracks + many) * TRACK + 3],
             s.usual[g * many * USUALS],
@@ -386,11 +451,13 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
             unit = max(s.usual[(g * many + r) * USUALS + 1], 1e-9 * (1 + abs(predicted)))
             if math.isnan(s.usual[(g * many + r) * USUALS + 1]) or s.groups[g].completed < FEWEST:
                 unit = np.nan
-            s.predicted[(p * many + r) * 2] = predicted
-            s.predicted[(p * many + r) * 2 + 1] = unit
             low, high = _interval(
-                what, partial, predicted, unit, (tracks + r) * TRACK, least, s.tracks
-            )
+                what, partial, predicted, unit, (tracks + r) * TRACK, (totals + r) * TRACK, least,
+                s.tracks,
+            )  # fmt: skip
+            place = (p * many + r) * PREDICTED
+            s.predicted[place], s.predicted[place + 1] = predicted, unit
+            s.predicted[place + 2], s.predicted[place + 3] = low, high
             figures[at + 3 * r], figures[at + 3 * r + 1], figures[at + 3 * r + 2] = (
                 partial, low, high,
             )  # fmt: skip

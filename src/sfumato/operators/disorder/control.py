@@ -8,6 +8,7 @@ import numpy as np
 from sfumato.kernels.disorder import state
 
 ESTIMATORS = ("conformal", "normal", "max")
+SENT = "sent"  # instead of an estimator: the rows carry the punctuation
 WAIT_OPTIONS = {"drop_ratio": "DRATIO", "slack": "SLACK", "max_delay": "MAX_DELAY"}
 USUAL = 0.01  # drop ratio of the guard if none is given
 
@@ -31,7 +32,7 @@ class DisorderControl:
         for name, value in [*vars(self).items()]:
             if isinstance(value, np.generic):  # plain numbers, for snapshots
                 object.__setattr__(self, name, value.item())
-        if self.estimator not in (None, *ESTIMATORS):
+        if self.estimator not in (None, SENT, *ESTIMATORS):
             raise ValueError(
                 f"`estimator` must be one of {', '.join(ESTIMATORS)}; got {self.estimator!r}"
             )
@@ -58,7 +59,7 @@ class DisorderControl:
                 f"got {' and '.join(f'{n}={getattr(self, n)}' for n in given)}: give one of them"
             )
         full = self.max_buffer is not None and self.estimator is None
-        if not given and self.estimator != "max" and not full:
+        if not given and self.estimator not in ("max", SENT) and not full:
             raise ValueError(
                 "one of `drop_ratio` (DRATIO), `slack` (SLACK), `max_delay`, `max_buffer` (BSIZE) "
                 "or estimator='max' (MAX) is needed; got none"
@@ -81,10 +82,10 @@ class DisorderControl:
         ratio = self.drop_ratio
         if ratio is None:
             return
-        if self.estimator == "max":
+        if self.estimator in ("max", SENT):
             raise ValueError(
-                f"estimator='max' (MAX) cannot be steered by a drop ratio; got drop_ratio={ratio}: "
-                "leave it out, or take estimator='normal' or 'conformal'"
+                f"estimator={self.estimator!r} cannot be steered by a drop ratio; got "
+                f"drop_ratio={ratio}: leave it out, or take estimator='normal' or 'conformal'"
             )
         if isinstance(ratio, bool) or not isinstance(ratio, (int, float)):
             raise TypeError(f"`drop_ratio` (DRATIO) must be a number; got {type(ratio).__name__}")
@@ -101,6 +102,8 @@ class DisorderControl:
             estimator = state.SLACK
         elif self.max_delay is not None:
             estimator = state.FIXED
+        elif self.estimator == SENT:
+            estimator = state.SENT
         elif self.estimator == "max":
             estimator = state.AVERAGED if self.averaged else state.LARGEST
         elif self.drop_ratio is None:
@@ -114,7 +117,7 @@ class DisorderControl:
             deviations=NormalDist().inv_cdf(ratio) ** 2,
             floor=self.rounding == "floor",
             max_delay=int(self.max_delay or 0),
-            guard=bool(self.guard),
+            guard=bool(self.guard) and self.estimator != SENT,
             max_buffer=int(self.max_buffer or 0),
             max_ahead=state.UNBOUNDED if self.max_ahead is None else self.max_ahead,
             max_behind=state.UNBOUNDED if self.max_behind is None else self.max_behind,

@@ -20,6 +20,7 @@ from sfumato.kernels.disorder.state import (
 )
 from sfumato.operators.arrays import Bools, Ints, longer, spans
 from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.disorder.rows import NO_CODES
 from sfumato.operators.state.declared import Array, Declaration, Value
 from sfumato.operators.state.stateful import Stateful
 
@@ -125,13 +126,26 @@ class Controllers(Stateful):
         event_time: Ints,
         arrival: Ints,
         ids: RowIds = NO_IDS,
+        sent: Ints = NO_CODES,
     ) -> Judged:
-        """Process further rows. groups : result of `grouped` for the codes, which must exist."""
+        """Process further rows.
+
+        groups : result of `grouped` for the codes, which must exist
+        sent : int64[n], the punctuations that rows carry (estimator "sent"); else empty
+        Raises ValueError if `sent` is missing, superfluous or of another length.
+        """
+        carried = len(event_time) if self._kernel.estimator == state.SENT else 0
+        sent = np.ascontiguousarray(sent, np.int64)
+        if sent.shape != (carried,):
+            raise ValueError(
+                f"`sent` must hold {carried} punctuations, one per row with estimator='sent' and "
+                f"none without it; got an array of shape {sent.shape}"
+            )
         order, starts, which = groups
         slots = self._slots(which)
         self.rows += len(order)
         self._memory, times, late, duplicate, number, *expelled = punctuate(
-            event_time, arrival, (order, starts), slots, ids,
+            event_time, arrival, sent, (order, starts), slots, ids,
             self._kernel, self._states, self._counts[0], self._memory, self._usage,
         )  # fmt: skip
         found = list(zip(*(of.tolist() for of in expelled), strict=True))

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.operators.arrays import grouped
+from sfumato.operators.arrays import Ints, grouped
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.rows import checked
+from sfumato.operators.disorder.rows import NO_CODES, checked
 from sfumato.operators.state.declared import Declaration, Part
 from sfumato.operators.state.stateful import Operator
 
@@ -27,8 +27,8 @@ class Punctuator(Operator):
     max_delay
         Instead of both: microseconds that the punctuation stays below the newest event time
     estimator
-        "conformal", "normal", or "max": the largest delay seen (MAX), which needs no `drop_ratio`,
-        `slack` or `max_delay`
+        "conformal", "normal", "max": the largest delay seen (MAX), or "sent": the rows carry their
+        punctuations. The last two need no `drop_ratio`, `slack` or `max_delay`
     max_buffer
         BSIZE, most rows held; overrides the estimator. Without other options, rows are held until
         the buffer is full
@@ -90,24 +90,27 @@ class Punctuator(Operator):
         self.controllers = Controllers(self.config)
         self.controllers.grow(1)
 
-    def extend(self, event_time: np.ndarray, arrival: np.ndarray) -> np.ndarray:
+    def extend(
+        self, event_time: np.ndarray, arrival: np.ndarray, sent: Ints = NO_CODES
+    ) -> np.ndarray:
         """Return the punctuation after each of the next arrivals, continuing from earlier calls.
 
         event_time, arrival : int64[n] microseconds (or datetime64), in order of arrival; a row
             with a smaller arrival than its predecessor is processed and counted as out of order
+        sent : with estimator "sent", int64[n] microseconds, the int64 minimum for none
         Returns int64[n] microseconds, the int64 minimum while no punctuation is known.
         Raises TypeError or ValueError for other dtypes, shapes or lengths.
         Cost: O(log slack) or O(1) amortised per row (millions of rows per second).
         """
-        return self.extend_with_late(event_time, arrival)[0]
+        return self.extend_with_late(event_time, arrival, sent)[0]
 
     def extend_with_late(
-        self, event_time: np.ndarray, arrival: np.ndarray
+        self, event_time: np.ndarray, arrival: np.ndarray, sent: Ints = NO_CODES
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (punctuation int64[n], late bool[n]); see `extend`."""
         event_time, arrival = checked(event_time, arrival, [])
         one = grouped(np.zeros_like(event_time))
-        judged = self.controllers.extend(one, event_time, arrival)
+        judged = self.controllers.extend(one, event_time, arrival, sent=sent)
         return judged.after, judged.late
 
     @property

@@ -79,6 +79,7 @@ class Reorder(Operator):
         arrival: np.ndarray,
         sources: np.ndarray | None = None,
         ids: RowIds = NO_IDS,
+        sent: Ints = NO_CODES,
     ) -> Released:
         """Return the rows emitted at the next n arrivals.
 
@@ -87,6 +88,8 @@ class Reorder(Operator):
         sources : int64[n] >= 0, with `by_source` the dense code of the row's source, which belongs
             to one key forever
         ids : of rows, whose slots belong to one source (or key) each
+        sent : int64[n] microseconds, with estimator "sent" the punctuation that each row carries,
+            the int64 minimum for none
         Sources of a call count from its beginning. Raises TypeError or ValueError for other
         dtypes, different lengths and negative codes.
         Cost: one microsecond per source present, plus O(log) per row and per held row of the keys
@@ -106,7 +109,7 @@ class Reorder(Operator):
             self.controllers.advance(begun, self.sources.level[self.sources.key_of[begun]])
             counting = self.controllers.punctuation_of(self.sources.members(present)[0])
         before, after, late, duplicate, of_source, expelled = self.controllers.extend(
-            by_source, event_time, arrival, ids
+            by_source, event_time, arrival, ids, sent
         )
         self.duplicates, self.before = self.arrived + np.flatnonzero(duplicate), before
         waits_for_ties = self.config.by_source or self.config.control.max_buffer is None

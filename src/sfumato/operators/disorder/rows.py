@@ -149,7 +149,8 @@ def checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> li
     out = [_microseconds("event_time", event_time), _microseconds("arrival", arrival)]
     if len(out[0]) != len(out[1]):
         raise ValueError(
-            f"`event_time` and `arrival` must have one length; got {len(out[0])} and {len(out[1])}"
+            "`event_time` and `arrival` must have the same length; "
+            f"got {len(out[0])} and {len(out[1])}"
         )
     for name, values in zip(("keys", "sources"), codes, strict=False):
         array = np.asarray(values)
@@ -168,7 +169,7 @@ def _microseconds(name: str, values: np.ndarray) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype.kind == "M":
         if np.isnat(array).any():
-            raise ValueError(f"`{name}` must not miss a time; got NaT: leave such rows out")
+            raise ValueError(f"`{name}` must have a time in each row; got NaT: leave such rows out")
         array = array.astype("datetime64[us]").astype(np.int64)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(

@@ -76,7 +76,7 @@ class Dependency:
         names = [name for name, _ in pairs] + [_name(self.dependent)]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
-            raise ValueError(f"an attribute must stand once in a dependency; {repeated} repeat")
+            raise ValueError(f"an attribute must appear once in a dependency; {repeated} repeat")
         object.__setattr__(self, "determinants", pairs)
         object.__setattr__(self, "epsilon", _bound(self.dependent, self.epsilon))
 
@@ -146,7 +146,7 @@ class _DependencyReader:
         self._mark("->", "`,` or `->` after an epsilon")
         epsilon = self._number_here()
         if self.text[self.at :].strip():
-            expected = "expected the end of the dependency (several are a list of texts)"
+            expected = "expected the end of the dependency (give several as a list of texts)"
             raise self._error(expected, self._skip())
         try:
             return Dependency(tuple(zip(names, bounds, strict=True)), dependent, epsilon)

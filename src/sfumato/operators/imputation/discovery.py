@@ -178,7 +178,7 @@ def _candidates(
             tuple((name, epsilon) for name in determinants),
             dependent,
             bound,
-            confidence=np.count_nonzero(near <= bound) / near.size,
+            confidence=int(np.count_nonzero(near <= bound)) / near.size,
             support=support,
             spread=float(near.max()),
         )

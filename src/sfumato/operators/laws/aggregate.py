@@ -10,7 +10,8 @@ LISTED = (  # computed only from distributions, without moments of sums
     "quantile", "stddev", "var", "first", "last", "count_distinct",
 )  # fmt: skip
 TOTALLED = ("count", "sum", "avg", "min", "max")  # computed from totals if all rows are certain
-FUNCTIONS = ("count", "sum", "avg", "min", "max", *LISTED, "boundary_sum")
+HELD = ("time_avg", "integral")  # of values that hold until the next one; over extents only
+FUNCTIONS = ("count", "sum", "avg", "min", "max", *LISTED, "boundary_sum", *HELD)
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Aggregate:
     """One aggregate over the tuples of a window.
 
     function : "count", "sum", "avg", "min", "max", "quantile", "stddev", "var", "first", "last",
-        "count_distinct" or "boundary_sum"
+        "count_distinct", "boundary_sum", "time_avg" or "integral"
     attribute : number of the attribute, from 0; None only for "count": count(*)
     argument : the share q in [0, 1] of "quantile", None for the others
 
@@ -28,7 +29,9 @@ class Aggregate:
     it. var is the sample variance (squares divided by N - 1) and stddev its root; both are
     undefined for fewer than two values. first and last are the oldest and the newest value, in the
     order of the tuples. count_distinct is the number of different values. boundary_sum is certain:
-    the sum of the tuples' mean values, each conditional on its existence.
+    the sum of the tuples' mean values, each conditional on its existence. For time_avg and
+    integral a value holds from its time to the time of the next one, also across the start of a
+    window; both are undefined before the first value. integral is in values times seconds.
     Raises ValueError or TypeError for anything else.  Source: A, section 7.3; the model.
     """
 

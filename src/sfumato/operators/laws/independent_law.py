@@ -15,7 +15,7 @@ from sfumato.kernels.laws.statistics import (
 )
 from sfumato.kernels.laws.tuples import AttributeTuples, lift
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT
-from sfumato.operators.laws.aggregate import LISTED, Aggregate, Floats, Ints, Measured
+from sfumato.operators.laws.aggregate import HELD, LISTED, Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import (
     OF_VALUES,
     STATISTICS,
@@ -157,9 +157,12 @@ class LawfulResults:
                 self._laws[r] = []
 
 
-def checked_aggregates(aggregates: Sequence[Aggregate], attributes: int | None) -> int:
+def checked_aggregates(
+    aggregates: Sequence[Aggregate], attributes: int | None, held: bool = False
+) -> int:
     """Return the number of attributes that `aggregates` need, or `attributes` if given.
 
+    held : whether the functions in HELD are computed
     Raises TypeError for objects other than `Aggregate`, ValueError for too few attributes.
     """
     if not aggregates:
@@ -167,6 +170,8 @@ def checked_aggregates(aggregates: Sequence[Aggregate], attributes: int | None) 
     for aggregate in aggregates:
         if not isinstance(aggregate, Aggregate):
             raise TypeError(f"`aggregates` must hold Aggregate(...); got {aggregate!r}")
+        if aggregate.function in HELD and not held:
+            raise ValueError(f"{aggregate.function} needs extents of time; got another window")
     needed = max(-1 if a.attribute is None else a.attribute for a in aggregates) + 1
     if attributes is None:
         return needed

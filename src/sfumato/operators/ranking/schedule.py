@@ -179,7 +179,7 @@ class Schedule(Stateful):
         possible = self.clock >= self.origin and self.queries.keys() <= self._planned.keys()
         times = self.origin, self.clock, 0 if self._switch is None else operator.index(self._switch)
         if not possible or any(abs(time) > MAX_TIME for time in times):
-            raise ValueError(f"a schedule cannot have come to {course}")
+            raise ValueError(f"a schedule cannot have reached {course}")
 
     def _runs(self, end: int | None) -> Iterator[Due]:
         """Yield runs of this timetable after the clock and before `end` that answer any query."""

@@ -49,7 +49,7 @@ def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
     for name, array in snapshot.arrays.items():
         contiguous = np.asarray(array, order="C")
         if contiguous.dtype.kind not in ALLOWED_KINDS:
-            raise TypeError(f"array `{name}` must be of numbers or bools; got {contiguous.dtype}")
+            raise TypeError(f"array `{name}` must be numeric or boolean; got {contiguous.dtype}")
         little = contiguous.astype(contiguous.dtype.newbyteorder("<"), copy=False)
         about = {"dtype": little.dtype.str, "shape": array.shape}
         places[name] = {"offset": offset, "length": little.nbytes, **about}
@@ -136,7 +136,7 @@ def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memor
         arrays[name] = part.view(dtype).reshape(shape).astype(dtype.newbyteorder("="))
         offset += size + -size % 8
     if offset != len(body):
-        raise ValueError("there are bytes after its parts")
+        raise ValueError("it has extra bytes at its end")
     if type(values) is not dict:
         raise ValueError("its values are not an object")
     return Snapshot(values, arrays)

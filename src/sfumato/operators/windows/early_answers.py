@@ -21,6 +21,7 @@ from sfumato.kernels.windows.early_answers import (
     MAX,
     MIN,
     OPEN_EXTENT,
+    PREDICTED,
     PREDICTION,
     SUM,
     TRACK,
@@ -41,7 +42,8 @@ from sfumato.operators.windows.extent_aggregate import Extents, as_numbers, with
 
 EARLY_FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG, "min": MIN, "max": MAX}
 MOST_TICKS = 1_000  # in the length of an extent
-STAGES_BEHIND = 16  # stages beyond the length; a more distant end is in the last stage
+STAGES_BEHIND = 16  # stages beyond the length
+OCTAVES = 16  # stages after these, each of which reaches twice as far as the one before
 NEW_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), EARLY_SCOPE)
 SAVED_SCOPE = 4  # leading fields that are saved
 NEW_GROUP = np.array((NONE, NONE, 0, NO_EXTENT), EARLY_GROUP)
@@ -111,11 +113,11 @@ class EarlyAnswers(Operator):
     level : share of the intervals that are to contain the final answer
 
     Revisions and intervals depend on the sequence of a scope's rows, and on nothing else.
-    Memory: 100 bytes per open extent and revision, 50 per group, and 40 per scope, stage and
+    Memory: 120 bytes per open extent and revision, 50 per group, and 56 per scope, stage and
     aggregate.  Source: see `kernels.windows.early_answers`.
     """
 
-    kind, version = "early_answers", 1
+    kind, version = "early_answers", 2
     config: EarlyConfig
     state = {
         "scopes": Array(int, "scopes", SAVED_SCOPE, low=NO_EXTENT),
@@ -141,10 +143,11 @@ class EarlyAnswers(Operator):
         what = [COUNT, *(EARLY_FUNCTIONS[of.function] for of in aggregates)]
         of = [NONE, *(NONE if a.attribute is None else a.attribute for a in aggregates)]
         self._wanted = EarlyAggregates(np.array(what), np.array(of))
-        stages = -(-length // early) + STAGES_BEHIND
-        self._grid = EarlyGrid(length, slide, early, stages, float(level))
+        linear = -(-length // early) + STAGES_BEHIND
+        stages = linear + OCTAVES
+        self._grid = EarlyGrid(length, slide, early, linear, stages, float(level))
         many = len(what)
-        self._per_scope, self._per_group = stages * (many + 1) * TRACK, many * USUALS
+        self._per_scope, self._per_group = (stages + 1) * (many + 1) * TRACK, many * USUALS
         self._s = EarlyState(
             np.array([(0, NONE, 0, NONE)], EXTENT_POOL), np.empty(0, EARLY_SCOPE),
             np.empty(0, EARLY_GROUP), np.empty(0, OPEN_EXTENT), np.empty(0),
@@ -242,9 +245,9 @@ class EarlyAnswers(Operator):
         places = np.array(found, np.int64)
         columns = np.array(owners, np.int64), *(s.predictions[n][places] for n in ("stage", "held"))
         self.predictions = np.stack(columns, axis=1)
-        self.predicted = s.predicted[: len(s.predicted) // (2 * many) * 2 * many].reshape(
-            -1, 2 * many
-        )[places]
+        width = PREDICTED * many
+        whole_rows = s.predicted[: len(s.predicted) // width * width]
+        self.predicted = whole_rows.reshape(-1, width)[places]
         self.scopes = as_numbers(s.scopes)[:, :SAVED_SCOPE]
         self.groups = as_numbers(s.groups)[:, [0, 2, 3]]
         self.usual = s.usual.reshape(len(s.groups), self._per_group)
@@ -255,7 +258,7 @@ class EarlyAnswers(Operator):
         owner, stage, before = self.predictions.T
         groups, n, m = self.groups, len(self.entries), len(self.predictions)
         shapes = self.cells.shape[1], self.predicted.shape[1], self.usual.shape[1]
-        wanted = self.config.attributes * CELLS, 2 * many, self._per_group
+        wanted = self.config.attributes * CELLS, PREDICTED * many, self._per_group
         if shapes != wanted or self.tracks.shape[1] != self._per_scope:
             raise ValueError("its figures are not those of its aggregates")
         if (groups[:, 0] >= len(self.scopes)).any() or (groups[:, :2] < [NONE, 0]).any():

@@ -1,6 +1,6 @@
 """Aggregates over time extents of uncertain tuples, driven by punctuations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +38,11 @@ from sfumato.operators.arrays import (
     sorted_by,
     spans,
 )
-from sfumato.operators.laws.aggregate import TOTALLED, Aggregate, Measured
+from sfumato.operators.laws.aggregate import HELD, TOTALLED, Aggregate, Measured
 from sfumato.operators.laws.finite_laws import OF_VALUES, LawOptions, plain_result
 from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
 from sfumato.operators.laws.moment_channels import EXTREMES, Channels
-from sfumato.operators.state.declared import Array, Record, Value
+from sfumato.operators.state.declared import Array, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import (
     GroupedBatch,
@@ -52,6 +52,7 @@ from sfumato.operators.state.tuple_batch import (
     checked_alternatives,
     codes,
 )
+from sfumato.operators.windows.held_readings import HeldReadings
 
 MAX_TIME_US = 2**60  # event times lie within this, so that their sums fit in int64
 EXTENT_COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
@@ -105,11 +106,23 @@ class ExtentConfig:
 
     def __post_init__(self) -> None:
         check_extents(whole("length", self.length), whole("slide", self.slide))
+        if any(of.function in HELD for of in self.aggregates):
+            if self.slide > self.length:
+                raise ValueError(
+                    "`slide` must be at most `length` for values that hold until the next one; got "
+                    f"{self.slide} and {self.length}"
+                )
+            if self.options.laws:
+                raise ValueError(
+                    "time_avg and integral have a mean and a standard deviation only: leave out "
+                    "`quantiles` and `distribution`"
+                )
 
     @property
     def plain(self) -> bool:
         """Return whether extents need only the totals of their panes, and no tuples."""
-        plain = all(of.function in TOTALLED for of in self.aggregates) and not self.options.laws
+        totalled = (*TOTALLED, *HELD)
+        plain = all(of.function in totalled for of in self.aggregates) and not self.options.laws
         return self.certain and plain and not self.members
 
 
@@ -124,6 +137,7 @@ class ExtentAggregate(Operator):
     attributes : columns of `values` (None: the number that the aggregates need)
     certain : every tuple exists with one value: for counts, sums, averages, minima and maxima only
         the totals of panes are stored, and no tuples
+    clock : returns the microseconds of event times, for averages over time; None: they are these
     options : quantiles, distribution, seed, samples, see `LawOptions`
 
     Rows belong to a group (rows that are aggregated together) and a scope (rows that share
@@ -137,6 +151,8 @@ class ExtentAggregate(Operator):
       and ends after that punctuation; it came too late for the others. It does not show progress. A
       row without the flag is in every extent that contains it and is not complete.
     - `late` of an extent: the rows of its group so far that it contains but that came too late.
+    - For time_avg and integral, a value holds until the next one of its group. At the start of an
+      extent, the newest earlier value holds that was not too late for all extents with its time.
     - Counted but not stored: `late`, rows that came too late for every extent; `outside`, rows
       between extents (slide > length); `absent`, rows without alternatives, whose time counts.
     - An on-time row below an earlier punctuation, or with a decreasing punctuation, shows that the
@@ -152,7 +168,7 @@ class ExtentAggregate(Operator):
     Source: C, section 6; A, 8.1.
     """
 
-    kind, version = "extent_aggregate", 6
+    kind, version = "extent_aggregate", 7
     spread = ("options",)
     config: ExtentConfig
     state = {
@@ -164,6 +180,7 @@ class ExtentAggregate(Operator):
         "late_rows": Array(int, "late rows", SAVED, **WITHIN),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
+        "readings": Part(),
     }
 
     def __init__(
@@ -177,23 +194,26 @@ class ExtentAggregate(Operator):
         members: bool = False,
         attributes: int | None = None,
         certain: bool = False,
+        clock: Callable[[Ints], Ints] | None = None,
         **options: Any,
     ) -> None:
-        self.attributes = checked_aggregates(aggregates, attributes)
+        self.attributes = checked_aggregates(aggregates, attributes, held=True)
         self.aggregates, self.options = list(aggregates), LawOptions(**options)
         self.config = ExtentConfig(
             length, slide, tuple(aggregates), empty, most_empty, members, self.attributes, certain,
             self.options,
         )  # fmt: skip
         self._plain = self.config.plain
-        self._fields = _fields_of(aggregates, self.attributes) if self._plain else []
+        self.readings, self._clock = HeldReadings(aggregates), clock or (lambda times: times)
+        self._pooled = [of for of in aggregates if of.function not in HELD]  # from panes and tuples
+        self._fields = _fields_of(self._pooled, self.attributes) if self._plain else []
         self._signs = np.array([sign for sign, _ in self._fields])
         self._totals = np.empty((0, totals.TOTALS_PER_PANE, len(self._fields)))
         self.length, self.slide, self.empty, self.members = length, slide, empty, members
         self._most = most_empty if empty else -1
-        self._listing = members or any(self.options.law_wanted(of) for of in aggregates)
+        self._listing = members or any(self.options.law_wanted(of) for of in self._pooled)
         self._ordered = any(of.function in OF_VALUES for of in aggregates)
-        self._channels = channels = Channels([] if self._plain else self.aggregates)
+        self._channels = channels = Channels([] if self._plain else self._pooled)
         self._measures = measures_of(channels)
         whole, part = divmod(length, slide)
         panes = (2, 2 * whole + 1, slide - part) if part else (1, whole, 0)
@@ -258,6 +278,8 @@ class ExtentAggregate(Operator):
         kinds = np.bincount(self.verdicts, minlength=extents.ABSENT + 1)
         self.counts += [*kinds[extents.LATE :], excluded, 0]
         numbers = np.arange(n) + self.next
+        if self.readings:
+            self.readings.add(rows, index, numbers, late_rows[:late_count], prob, table)
         self._store(rows, index, numbers, late_rows[:late_count], prob, table)
         self.next += n
         return self._complete(closings[:found])
@@ -265,10 +287,11 @@ class ExtentAggregate(Operator):
     def idle_groups(self) -> Ints:
         """Return groups without tuples that an extent may still need, for `forget`.
 
-        The result is empty if empty extents are emitted.  O(groups).
+        The result is empty if empty extents are emitted, or values hold until the next one.
+        O(groups).
         """
         known = np.flatnonzero(self._groups["scope"] >= 0)
-        if self.empty:
+        if self.empty or self.readings:
             return known[:0]
         of = self._groups[known]
         known = known[of["reach"] <= self._scopes["closed"][of["scope"]]]
@@ -284,6 +307,7 @@ class ExtentAggregate(Operator):
         complete = self.idle(groups)
         self._late_rows = self._late_rows[~np.isin(self._late_rows["group"], groups)]
         self._groups[groups], self._scopes[groups] = NO_GROUP, NO_SCOPE
+        self.readings.forget(groups)
         return complete
 
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
@@ -328,6 +352,8 @@ class ExtentAggregate(Operator):
 
     def before_saving(self) -> None:
         self._compact()
+        if self.readings:
+            self.readings.fold(self._bounds(), always=True)
         pool, tuples = self._tuples.pool[0], self._tuples
         n, m = pool["tuples"], pool["alternatives"]
         marks = {name: tuples.at[name][:n] for name in ("index", "group", "time", "number")}
@@ -351,6 +377,7 @@ class ExtentAggregate(Operator):
         self._groups = groups = np.full(len(self.groups), NO_GROUP)
         as_numbers(self._scopes)[:, :SAVED] = self.scopes
         as_numbers(groups)[:, :SAVED] = self.groups
+        self.readings.check(len(groups), MAX_TIME_US)
         held, late_rows = self.held, np.full(len(self.late_rows), NO_LATE_ROW)
         as_numbers(late_rows)[:, :SAVED] = self.late_rows
         _check_codes(held.group, held.number, held.time)
@@ -511,8 +538,8 @@ class ExtentAggregate(Operator):
         if self._plain:
             measured = self._plain_results(answers.reshape(m, len(self._fields))[order])
         else:
-            moments = answers.reshape(m, len(self.aggregates), 3).transpose(1, 2, 0)
-            results = LawfulResults(self.aggregates, self.options, moments)
+            moments = answers.reshape(m, len(self._pooled), 3).transpose(1, 2, 0)
+            results = LawfulResults(self._pooled, self.options, moments)
             if results.lawful:
                 for x in range(m):
                     results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
@@ -525,6 +552,8 @@ class ExtentAggregate(Operator):
             self._late_rows = self._late_rows[self._late_rows["group"] != NONE]
         found = _taken(found, order)
         end = found["number"] * self.slide
+        if self.readings:
+            measured = self._with_held(measured, found, end)
         complete = Extents(
             end - self.length, end, found["group"].copy(), found["held"].copy(),
             closings["at"][found["closing"]], found["late"].copy(), measured,
@@ -532,13 +561,31 @@ class ExtentAggregate(Operator):
         )  # fmt: skip
         if not closings.size:
             self._nothing = complete
+        elif self.readings:
+            self.readings.fold(self._bounds())
         return complete
+
+    def _with_held(self, measured: list[Measured], found: Records, end: Ints) -> list[Measured]:
+        """Return the results of all aggregates, given those from panes and tuples."""
+        held = iter(self.readings.measured(found, end - self.length, end, self._clock))
+        others = iter(measured)
+        return [
+            self.options.measured(next(held), None) if of.function in HELD else next(others)
+            for of in self.aggregates
+        ]
+
+    def _bounds(self) -> Ints:
+        """Return the start of the first extent of each group that is not complete."""
+        if not len(self._scopes):
+            return np.full(len(self._groups), NO_EXTENT)
+        closed = self._scopes["closed"][self._groups["scope"]]
+        return np.where(closed == NO_EXTENT, NO_EXTENT, (closed + 1) * self.slide - self.length)
 
     def _plain_results(self, found: Floats) -> list[Measured]:
         """Return the results of extents from their totals, float64[m, fields]."""
         of = {field: found[:, i] for i, field in enumerate(self._fields)}
         results = []
-        for aggregate in self.aggregates:
+        for aggregate in self._pooled:
             a = self.attributes if aggregate.attribute is None else aggregate.attribute
             count = of.get((0.0, -1 - a), found[:, 0])
             total = of.get((EXTREMES.get(aggregate.function, 0.0), a), count)

@@ -276,7 +276,7 @@ def _number(alternative: Column, attribute: str) -> Column:
     """Return an attribute of an alternative; raises an error for text, which Spark would cast."""
     value = alternative[attribute]
     refused = F.raise_error(
-        f"the attribute `{attribute}` must be of numbers; it is string: its expected value, "
+        f"the attribute `{attribute}` must be numeric; it is string: its expected value, "
         "deviation and quantiles are not defined"
     )
     return F.when(F.typeof(value).startswith("string"), refused).otherwise(value)

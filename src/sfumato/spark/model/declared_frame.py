@@ -119,10 +119,10 @@ def require_known(frame: Any) -> None:
         if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
             raise
         raise ValueError(
-            "`df` is the stream of a table that is not there yet, over which Spark takes no "
-            "operator with state: read the table as it is, spark.read.table(...), for a "
-            "materialized view; or read the files that the table has as a stream, "
-            "spark.readStream.schema(...).parquet(folder), and end with a union with nothing of "
+            "`df` is the stream of a table that does not exist yet, and Spark accepts no "
+            "operator with state over it. For a materialized view, read the table as it is, "
+            "spark.read.table(...). For a stream, read the files of the table, "
+            "spark.readStream.schema(...).parquet(folder), and end with a union with no rows of "
             "the table's stream, as docs/running.md shows under Declarative pipelines"
         ) from error
 

@@ -494,13 +494,13 @@ def _why_not_fused(
     if how.idle_timeout is not None:
         return "the later one has a separate time to wait for rows"
     if set(key) != set(bucket_key(before.inputs[0])):
-        return "rows meet by another key"
+        return "rows are joined by another key"
     if reading.tie is not None:
         order = [before.origin(name) for name in reading.order]
         if order != [*(before.order or ())] or (before.late and LATE not in dict(reading.values)):
-            return "rows come in another order"
+            return "rows arrive in another order"
     if one.computed:
-        return "the later one reads what only Spark computes of its answers"
+        return "the later one reads an expression of its answers that only Spark computes"
     return ""
 
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from sfumato.duration import microseconds
-from sfumato.operators.disorder.control import DisorderControl
-from sfumato.tables.disorder.table_reorder import EVENT, ReorderTableConfig
+from sfumato.operators.disorder.control import SENT, WAIT_OPTIONS, DisorderControl
+from sfumato.tables.disorder.table_reorder import EVENT, PROMISED, ReorderTableConfig
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
@@ -43,6 +43,7 @@ def reorder_job(
     forget_after: str | timedelta | float | None,
     name: str | None,
     early: bool = False,
+    punctuation: str | None = None,
 ) -> Job:
     """Return the job of `reorder`. Raises ValueError or TypeError for invalid arguments.
 
@@ -72,6 +73,13 @@ def reorder_job(
             )
     frame.require_time("event_time", event)
     frame.require_time("arrival", arrived)
+    promised = None
+    if punctuation is not None:
+        promised = frame.one("punctuation", punctuation)
+        frame.require_time("punctuation", promised)
+        waits = _sent(waits)
+    elif waits["estimator"] == SENT:
+        raise ValueError("estimator='sent' needs `punctuation`: say which column has it")
     durations = {
         name: microseconds(name, waits[name])
         for name in ("max_delay", "max_ahead", "max_behind")
@@ -91,6 +99,7 @@ def reorder_job(
     values: list[tuple[str, Cells]] = [(EVENT, Column(event))]
     values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
     values += [(f"id{i}", Column(column)) for i, column in enumerate(ids)]
+    values += [(PROMISED, Column(promised))] if promised is not None else []
     reading = Reading(kept, (arrived,), tuple(keys), tuple(values), tie=Ties(frame.tied))
     outputs = []
     for column in passed(frame, kept, ROW):
@@ -117,6 +126,17 @@ def reorder_job(
         order=[event],
         late=True,
     )
+
+
+def _sent(waits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `DisorderControl` where rows carry their punctuations."""
+    for name in (*WAIT_OPTIONS, "estimator"):
+        if waits[name] is not None:
+            raise ValueError(
+                f"`punctuation` and `{name}` exclude each other: the punctuation is either sent or "
+                "estimated; leave one of them out"
+            )
+    return {**waits, "estimator": SENT}
 
 
 def require_marked(frame: Frame) -> None:

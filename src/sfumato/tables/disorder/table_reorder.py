@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.kernels.disorder.state import NO_TIME
 from sfumato.operators.arrays import Ints, longer
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.reorder import Reorder
@@ -25,6 +26,7 @@ from sfumato.tables.reading.frame import EARLY
 from sfumato.tables.row_store import RowStore
 
 EVENT = "event"
+PROMISED = "promised"
 # The sum of each bin, as text, since some Spark clients do not accept a list as a metric; in one
 # aggregate, since Spark plans every aggregate again for each micro-batch.
 ADD = "(a, b) -> zip_with(a, b, (x, y) -> x + y)"
@@ -66,8 +68,9 @@ class ReorderTableConfig(TableConfig):
     def __post_init__(self) -> None:
         if self.forget_after is not None and self.sources:
             raise ValueError(
-                "`forget_after` is not for `source`: whether a key is over would depend "
-                "on how fast its sources are read; leave it out, or reorder each source by `key`"
+                "`forget_after` cannot be combined with `source`: whether a key has ended would "
+                "depend on how fast its sources are read; leave it out, or reorder each source by "
+                "`key`"
             )
 
     def arrival(self, side: int = 0) -> Arrival:
@@ -84,7 +87,8 @@ class ReorderTableConfig(TableConfig):
 class TableReorder(TableOperator):
     """`Reorder` over Arrow tables, for the keys of one bucket.
 
-    Rows also have the columns `event` (event time), source0.. and id0..; order0 is their arrival.
+    Rows also have the columns `event` (event time), source0.., id0.. and, where rows carry it,
+    `promised` (punctuation); order0 is their arrival.
     Answers have `row`, `late`, `punctuation` (with the event time's type) and `duplicate`.
 
     seen : int64[sources], processing time of each source's (or key's) newest row, in ms
@@ -153,7 +157,7 @@ class TableReorder(TableOperator):
         fresh, ids = self.ids.read(rows, sources) if self.config.unique else (None, NO_IDS)
         by_source = sources if self.config.sources else None
         first = self.operator.arrived
-        out = self.operator.process(keys, event, arrival, by_source, ids)
+        out = self.operator.process(keys, event, arrival, by_source, ids, _sent(rows))
         if fresh is not None:
             self.ids.add(fresh, ids, first, self.operator.controllers)
         staying, duplicates = self.operator.stayed, self.operator.duplicates
@@ -167,7 +171,7 @@ class TableReorder(TableOperator):
             out = out.take(np.argsort(turn[out.key], kind="stable"))
         fresh_rows = rows.select([ROW, EVENT])
         shown = self._shown(fresh_rows, first, duplicates) if self.config.early else []
-        return shown + self._emit(out, fresh_rows, staying, duplicates)
+        return self._emit(out, fresh_rows, staying, duplicates) + shown  # the order of release
 
     def _shown(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
         """Return rows as they are shown on their arrival: flagged late, as they are in no order."""
@@ -241,7 +245,7 @@ class TableReorder(TableOperator):
         if source is None:
             return None
         if source == AWAITED:
-            return "a source that is expected and has not spoken"
+            return "an expected source that has sent no rows"
         columns = range(self.config.keys, self.config.keys + self.config.sources)
         codes = np.array([source])
         return ", ".join(str(self.source_index.take(codes, i)[0].as_py()) for i in columns)
@@ -256,12 +260,20 @@ class TableReorder(TableOperator):
         if len(self.seen) != sources or len(self.source_index) not in (0, sources):
             raise ValueError("the numbers of its sources and controllers differ")
         if self.ids.seen.source.max(initial=-1) >= sources:
-            raise ValueError("its ids are of sources that it does not know")
+            raise ValueError("it has ids of unknown sources")
         if len(self.since) > (self.index.size or 1):
-            raise ValueError("it cannot know when keys began that it does not know")
+            raise ValueError("it has start times of unknown keys")
         held = np.array_equal(self.rows.numbers, self.operator.waiting.number)
         if not held or self.rows.next != self.operator.arrived:
             raise ValueError("its rows are not those held")
+
+
+def _sent(rows: pa.Table) -> Ints:
+    """Return the punctuations that rows carry, NO_TIME for none; empty without the column."""
+    if PROMISED not in rows.column_names:
+        return NO_CODES
+    promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), NO_TIME).to_numpy()
+    return np.minimum(promised, FARTHEST)
 
 
 def _marked(

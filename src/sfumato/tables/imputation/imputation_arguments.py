@@ -182,5 +182,5 @@ def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
         if frame.kind(name) not in KEY_KINDS:
             raise TypeError(
                 f"`{argument}`: a key of a repository must be text, a whole number, a date or a "
-                f"truth value; `{name}` is {frame.shown(name)}: cast it before"
+                f"truth value; `{name}` is {frame.shown(name)}: cast it first"
             )

@@ -115,8 +115,8 @@ class JoinSide:
         for name in self.points:
             if self.frame.attribute_kind(name) not in (*NUMBER_KINDS, "truth", "timestamp"):
                 raise TypeError(
-                    f"`{argument}`: attribute `{name}` must be of numbers; it is "
-                    f"{self.frame.attribute_shown(name)}: cast it before"
+                    f"`{argument}`: attribute `{name}` must be numeric; it is "
+                    f"{self.frame.attribute_shown(name)}: cast it first"
                 )
 
     def _require_plain(self, called: str) -> None:
@@ -216,7 +216,7 @@ class JoinQuery:
                 )
         if self.strategy != "auto":
             raise ValueError(
-                "`strategy` has no meaning with `impute`, whose join is its own; got "
+                "`strategy` has no meaning with `impute`, which has a separate join; got "
                 f"{self.strategy!r}"
             )
         if self.distance.name != "euclidean":

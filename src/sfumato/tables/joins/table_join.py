@@ -175,7 +175,7 @@ class TableJoin(TwoSides):
         super().after_loading()
         for number, store in enumerate(self.stores):
             if not np.isin(self.operator.live(number), store.numbers).all():
-                raise ValueError("rows are missing of tuples that are held")
+                raise ValueError("rows of held tuples are missing")
             if store.next != self.operator.given[number]:
                 raise ValueError("rows and tuples are numbered differently")
         if len(self.operator.current):

@@ -120,7 +120,7 @@ class ChainConfig:
     counts: bool = True
 
     kind = "chain"
-    version = 11
+    version = 12
 
     @property
     def checked(self) -> list[str]:

@@ -96,8 +96,8 @@ def parse_expression(argument: str, text: str) -> Expression:
         raise ValueError(
             f"`{argument}`: without Spark an expression is made of columns, attributes, their "
             "fields (m.mean), numbers, 'texts', + - * /, comparisons, AND, OR, NOT, BETWEEN, "
-            f"IS NULL and parentheses; got {shown!r}: compute anything else in a column of its "
-            "own before"
+            f"IS NULL and parentheses; got {shown!r}: compute anything else in a separate "
+            "column first"
         ) from None
 
 
@@ -312,7 +312,7 @@ def _alike(left: Operand, right: Operand, expression: Operation) -> list[Operand
         if other and isinstance(side, Number) and re.fullmatch(r"[\d.]*\.[\d.]*", side.text):
             raise TypeError(
                 f"`{expression}`: a whole number and one with a point make a decimal number in "
-                "Spark: cast the column to double before, or write the number without a point"
+                "Spark: cast the column to double first, or write the number without a point"
             )
     if expression.sign != "/" and (all(whole) or all(kind == pa.float32() for kind in kinds)):
         return [left, right]

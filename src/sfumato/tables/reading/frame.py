@@ -399,7 +399,7 @@ class Frame(ABC):
         for name in self.resolved(argument, list(names)):
             if self.kind(name) not in NUMBER_KINDS:
                 raise TypeError(
-                    f"`{argument}`: column `{name}` must be of numbers; it is {self.shown(name)}"
+                    f"`{argument}`: column `{name}` must be numeric; it is {self.shown(name)}"
                 )
             if self.has_more_digits(name):
                 warn_of_digits(f"`{argument}`", name, self.shown(name))
@@ -565,9 +565,9 @@ def _names_an_attribute(argument: str, name: str) -> str:
     )
     if argument.startswith("order"):
         return found + (
-            "which rows are the newest would be another matter in each possible world. An "
-            "uncertain event time is for window_aggregate over sf.Range; else order by a column "
-            "made of it, as its earliest or its expected value"
+            "which rows are the newest would differ between possible worlds. An uncertain event "
+            "time is for window_aggregate over sf.Range; otherwise, order by a column computed "
+            "from it, such as its earliest or its expected value"
         )
     return found + f"make one of it, as with expected({name!r})"
 

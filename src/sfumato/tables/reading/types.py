@@ -99,7 +99,7 @@ def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
         whole = array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
         return pc.divide(whole.cast(pa.float64(), safe=False), 1e6)
     if not pa.types.is_decimal(kind):
-        raise TypeError(f"{what} must be of numbers; it is {kind}: cast it before")
+        raise TypeError(f"{what} must be numeric; it is {kind}: cast it first")
     if kind.precision <= EXACT_DIGITS and 0 <= kind.scale <= EXACT_DIGITS:
         # Both numbers are exact as doubles, so their quotient is the nearest double.
         numbers = unscaled(array) / 10.0**kind.scale

@@ -14,6 +14,7 @@ ASSUMED_KEY = "sfumato.assumed"  # the user takes such rows as independent
 PAIRS = "pairs of a join"
 RANKED = "answers of a ranking"
 WINDOWS = "answers of overlapping windows"
+AVERAGES = "averages over time"
 UNCERTAIN_TIMES = "answers of windows over uncertain times"
 RESAMPLED = "points of a resampling"
 MERGED = "answers merged over worlds"

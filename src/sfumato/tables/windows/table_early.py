@@ -29,7 +29,8 @@ class EarlyTableConfig(ExtentTableConfig):
     early: int
     level: float
 
-    kind, version = "early_extents", 1
+    kind, version = "early_extents", 2
+    reads_shown_early = True
     counters = (*ExtentTableConfig.counters, "revisions", "on_arrival")
 
     def check(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,6 @@ from sfumato.operators.laws.independent_law import checked_aggregates
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.windows.calendar import FIRST_US, LAST_US, Calendar
 from sfumato.operators.windows.extent_aggregate import MAX_TIME_US, ExtentAggregate, Extents
-from sfumato.operators.windows.session_aggregate import SessionAggregate
 from sfumato.tables.arrow import UNKNOWN, as_numbers, as_times, fields_of
 from sfumato.tables.disorder.released import (
     ReleasedOperator,
@@ -31,6 +30,9 @@ from sfumato.tables.windows.table_windows import (
     alternatives_of,
 )
 from sfumato.windows import Range, Session
+
+if TYPE_CHECKING:
+    from sfumato.operators.windows.session_aggregate import SessionAggregate
 
 REASONS = np.array(["", "", "late", "outside", "absent"])  # of a verdict's rows to be in no extent
 FIRST_MONDAY = 4  # days after 1970-01-01
@@ -55,7 +57,7 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     time: str = "long"
     key_names: tuple[str, ...] = ()
 
-    kind, version = "extents", 8
+    kind, version = "extents", 9
     counters = (*WindowTableConfig.counters, "skipped")
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
             object.__setattr__(self, "forget_after", None)
 
     def check(self) -> None:
-        checked_aggregates(self.aggregates, self.attributes)
+        checked_aggregates(self.aggregates, self.attributes, held=isinstance(self.window, Range))
         LawOptions(**self.options)
 
     def make(self) -> TableExtents:
@@ -97,11 +99,13 @@ class TableExtents(ReleasedOperator):
         common |= {"members": config.members, "attributes": config.attributes}
         self.operator: ExtentAggregate | SessionAggregate
         if isinstance(window, Session):
+            from sfumato.operators.windows.session_aggregate import SessionAggregate
+
             bounds = window.gap_us, window.max_length_us
             self.operator = SessionAggregate(*bounds, config.aggregates, **common)
         else:
             self.calendar, lengths = _grid_of(window)
-            common |= {"empty": window.empty, "certain": bool(config.kinds)}
+            common |= {"empty": window.empty, "certain": bool(config.kinds), "clock": self._times}
             self.operator = ExtentAggregate(*lengths, config.aggregates, **common)
         self.rows = RowStore()  # rows of members, by the operator's numbers; if missed, their type
 

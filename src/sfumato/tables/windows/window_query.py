@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
-from sfumato.operators.laws.aggregate import FUNCTIONS
-from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS, check_early, check_level
+from sfumato.operators.laws.aggregate import FUNCTIONS, HELD
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
@@ -46,13 +45,13 @@ from sfumato.tables.reading.rows import (
 )
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import (
+    AVERAGES,
     UNCERTAIN_TIMES,
     WINDOWS,
     warn_of_copies,
     warn_of_digits,
 )
 from sfumato.tables.scope import check_order, scope_of
-from sfumato.tables.windows.table_early import EarlyTableConfig
 from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig, quantile_name
 from sfumato.windows import Delta, Range, Rows, Session, span_of
@@ -206,6 +205,7 @@ class WindowQuery:
             self._check_early()
         elif self.level is not None:
             raise ValueError('`level` is of early answers: add early="10 seconds", or leave it out')
+        self._check_held()
         self._check_results(with_rows=False)
         frame.require_independent(self.called, self.existence_column)
         if self.timed and frame.duplicates is not None and frame.remembered < self._longest:
@@ -244,7 +244,7 @@ class WindowQuery:
             return w if kind is None else replace(w, expression=f"({text}) = ({text})")
         if kind is not None:
             raise TypeError(
-                f"{argument}: `{w.expression}` must be of numbers{of}; it is {kind}: cast it before"
+                f"{argument}: `{w.expression}` must be numeric{of}; it is {kind}: cast it first"
             )
         digits = self.frame.expressions.more_digits(w.expression)
         if digits is not None:
@@ -287,6 +287,12 @@ class WindowQuery:
 
     def _check_early(self) -> None:
         """Raise ValueError or TypeError where early answers are not known."""
+        from sfumato.operators.windows.early_answers import (
+            EARLY_FUNCTIONS,
+            check_early,
+            check_level,
+        )
+
         if not isinstance(self.window, Range) or self.window.calendar_unit is not None:
             raise ValueError(
                 '`early` is for windows of a fixed length: write window=sf.Range("1 minute"); got '
@@ -309,9 +315,34 @@ class WindowQuery:
         check_level(DEFAULT_LEVEL if self.level is None else self.level)
         if self.controlled and self.frame.shown_early is None:
             raise ValueError(
-                f"`early` needs rows on their arrival, and {self.frame.prefix}reorder holds them "
-                f"back: write {self.frame.prefix}reorder(..., early=True) before"
+                f"`early` needs rows at their arrival, and {self.frame.prefix}reorder buffers "
+                f"them: write {self.frame.prefix}reorder(..., early=True) upstream"
             )
+
+    @property
+    def _holds(self) -> list[AggregateSpec]:
+        """Return the aggregates of values that hold until the next one."""
+        return [w for w in self.wanted if w.function in HELD]
+
+    def _check_held(self) -> None:
+        """Raise ValueError where values that hold until the next one are not known."""
+        for w in self._holds:
+            entry = f"`aggregates[{w.name!r}]`: {w.function}"
+            if not isinstance(self.window, Range):
+                raise ValueError(
+                    f'{entry} is for sf.Range: write window=sf.Range("1 minute"); got '
+                    f"{self.window!r}"
+                )
+            if self.window.has_gaps:
+                raise ValueError(
+                    f"{entry} needs windows without gaps between them: write a `slide` of at most "
+                    f"`length`; got {self.window!r}"
+                )
+            if self.by_extent:
+                raise ValueError(
+                    f"{entry} needs certain event times, and `order` is uncertain: draw possible "
+                    "worlds with sf.draw_worlds, whose times are certain"
+                )
 
     def _check_results(self, with_rows: bool) -> None:
         """Raise ValueError for a result with the name of another column of the answers."""
@@ -504,6 +535,8 @@ class WindowQuery:
         apart = self.timed and not (isinstance(self.window, Range) and self.window.overlaps)
         if self.by_extent:
             return UNCERTAIN_TIMES
+        if apart and self._holds:
+            return AVERAGES
         return None if apart else WINDOWS
 
     def _plain(self, w: AggregateSpec) -> tuple[str, Any, Any]:
@@ -550,6 +583,13 @@ class WindowQuery:
         plain = self.certain and not structs
         if plain:
             self._refuse_uncertain(quantiles)
+        self._refuse_laws_of_held(quantiles)
+        shared = self.scope is not None and len(self.scope) < len(self.keys)
+        if forget_after is not None and shared and self._holds:
+            raise ValueError(
+                "`forget_after` with time_avg or integral needs a controller per key: write the "
+                f"key {self.keys} in {self.frame.prefix}reorder too, or leave `forget_after` out"
+            )
         if with_rows and not self.timed:
             raise ValueError(
                 "`with_rows` gives the rows of windows of time: write window=sf.Range(...) or "
@@ -581,7 +621,12 @@ class WindowQuery:
             level = DEFAULT_LEVEL if self.level is None else self.level
             common |= {"early": span_of("early", self.early), "level": float(level)}
         if isinstance(window, TIMED):
-            return (ExtentTableConfig if self.early is None else EarlyTableConfig)(
+            config_class: type[ExtentTableConfig] = ExtentTableConfig
+            if self.early is not None:
+                from sfumato.tables.windows.table_early import EarlyTableConfig
+
+                config_class = EarlyTableConfig
+            return config_class(
                 window=window,
                 scope=self.scope,
                 members=with_rows,
@@ -595,6 +640,17 @@ class WindowQuery:
         return RowWindowTableConfig(
             window=window, on_attribute=on, controlled=self.marks_late, **common
         )
+
+    def _refuse_laws_of_held(self, quantiles: Sequence[float]) -> None:
+        """Raise ValueError for distributions of functions that have only moments."""
+        held = self._holds
+        if held and (len(quantiles) or self.distribution is not None):
+            argument = "quantiles" if len(quantiles) else "distribution"
+            raise ValueError(
+                f"`{argument}`: {held[0].function} has an exact mean and standard deviation, but "
+                f"no distribution: leave `{argument}` out, or draw possible worlds with "
+                "sf.draw_worlds, compute it in each, and collect them with sf.merge_worlds"
+            )
 
     def _refuse_uncertain(self, quantiles: Sequence[float]) -> None:
         """Raise ValueError for arguments that apply only to uncertain results."""

@@ -1,0 +1,162 @@
+"""Integrals over time of values that hold until the next reading of their series.
+
+The readings of a series are independent, and each may exist or not. At any time the value of the
+series is that of the newest existing reading at or before it; before the first one it is undefined.
+With the first existing reading given, the value V that holds and the integral I up to a reading
+follow a recurrence over the readings, in which a reading with existence e, mean m and variance s
+replaces V:
+
+    I <- I + dt V               var I + 2 dt cov(V, I) + dt^2 var V,   cov(V, I) + dt var V
+    V <- the reading or V       mean e m + (1 - e) mean V,             (1 - e) cov(V, I),
+                                var  e s + (1 - e) var V + e (1 - e) (m - mean V)^2
+
+So mean and variance are exact, without differences of large numbers. The results given each first
+reading are mixed by its probability.
+
+marks : int64[4, n], series, time, number and `first` of each reading, ordered by the first three;
+    windows below `first` do not contain the reading
+values : float64[3, n], existence in (0, 1], mean and variance given existence
+Source: original.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sfumato.kernels.arrays import first_at_least
+from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.signals import after_signals
+
+SERIES, TIME, NUMBER, FIRST = range(4)
+EXISTENCE, MEAN, VARIANCE = range(3)
+NEGLIGIBLE = 1e-20  # probability that all readings so far are missing; later ones are never first
+SECOND_US = 1e6  # microseconds per second
+
+
+class TimeWindows(NamedTuple):
+    """m windows, ordered by series and number: the window holds start <= time < end.
+
+    begin, until : int64[m], start and end in microseconds; other times may be in another unit of
+        the same order, such as the positions of a calendar
+    averaged : bool[m], average over the time with a value, instead of the integral in seconds
+    """
+
+    series: np.ndarray
+    number: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    begin: np.ndarray
+    until: np.ndarray
+    averaged: np.ndarray
+
+
+@lean
+def _replaced(values, i, mean, variance):
+    """Return mean and variance of a value after reading i, which exists with its probability."""
+    e, m = values[EXISTENCE, i], values[MEAN, i]
+    if e == 1.0:
+        return m, values[VARIANCE, i]
+    rest, step = 1.0 - e, m - mean
+    return e * m + rest * mean, e * values[VARIANCE, i] + rest * variance + e * rest * step * step
+
+
+@lean
+def _carried(values, i, existence, mean, variance):
+    """Return existence, mean and variance of the newest value after reading i."""
+    e = values[EXISTENCE, i]
+    if e == 1.0 or existence == 0.0:
+        return e, values[MEAN, i], values[VARIANCE, i]
+    total = min(1.0, e + (1.0 - e) * existence)
+    share = e / total
+    step = values[MEAN, i] - mean
+    rest = 1.0 - share
+    variance = share * values[VARIANCE, i] + rest * variance + share * rest * step * step
+    return total, mean + share * step, variance
+
+
+@lean
+def _integral(values, clock, readings, begin, until, mean, variance):
+    """Return mean and variance of the integral from `begin`, where a value with this mean and
+    variance holds; readings : int64[], the later ones."""
+    total, spread, shared, time = 0.0, 0.0, 0.0, begin
+    for k in range(readings.size + 1):
+        at = clock[readings[k]] if k < readings.size else until
+        dt = float(at - time)
+        total += dt * mean
+        spread += dt * (2.0 * shared + dt * variance)
+        shared += dt * variance
+        time = at
+        if k < readings.size:
+            i = readings[k]
+            mean, variance = _replaced(values, i, mean, variance)
+            shared *= 1.0 - values[EXISTENCE, i]
+    return total, spread
+
+
+@compiled_ieee
+def time_weighted(windows, marks, values, clock):
+    """Return float64[m, 3]: mean and standard deviation of each window's result given that it is
+    defined (NaN if never), and the probability that it is.
+
+    clock : int64[n], microseconds of the readings
+    O(n) per series and O(k) per window of k readings; O(k^2) while all readings may be missing.
+    """
+    results = np.empty((windows.series.size, 3))
+    series, time, n, steps = marks[SERIES], marks[TIME], marks.shape[1], np.int64(0)
+    last, at, high, existence, mean, variance = -1, 0, 0, 0.0, 0.0, 0.0
+    for w in range(windows.series.size):
+        if windows.series[w] != last:
+            last, existence = windows.series[w], 0.0
+            at = first_at_least(series, 0, n, last)
+            high = first_at_least(series, at, n, last + 1)
+        while at < high and time[at] < windows.start[w]:
+            existence, mean, variance = _carried(values, at, existence, mean, variance)
+            at += 1
+        stop = first_at_least(time, at, high, windows.end[w])
+        readings, found = np.empty(stop - at, np.int64), 0
+        for i in range(at, stop):
+            if marks[FIRST, i] <= windows.number[w]:
+                readings[found] = i
+                found += 1
+        none, weight, centre, spread = 1.0, 0.0, 0.0, 0.0
+        for k in range(-1, found):  # k is the first existing reading; -1: one before the window
+            i = readings[k] if k >= 0 else -1
+            e = values[EXISTENCE, i] if k >= 0 else existence
+            if e == 0.0:
+                continue
+            begin = clock[i] if k >= 0 else windows.begin[w]
+            m, v = (values[MEAN, i], values[VARIANCE, i]) if k >= 0 else (mean, variance)
+            steps = after_signals(steps + found - k)
+            m, v = _integral(values, clock, readings[k + 1 : found], begin, windows.until[w], m, v)
+            scale = float(windows.until[w] - begin) if windows.averaged[w] else SECOND_US
+            m, v, p = m / scale, v / (scale * scale), none * e
+            weight += p
+            step, share = m - centre, p / weight
+            centre += share * step
+            spread += p * (v + (1.0 - share) * step * step)
+            none *= 1.0 - e
+            if none <= NEGLIGIBLE:
+                break
+        results[w, 0] = centre if weight > 0.0 else np.nan
+        results[w, 1] = np.sqrt(spread / weight)
+        results[w, 2] = min(1.0, weight) if none > NEGLIGIBLE else 1.0
+    return results
+
+
+@compiled_ieee
+def fold(bound, marks, values):
+    """Combine the readings of each series before its bound into one, in place.
+
+    bound : int64[n], the bound of each reading's series: no later window starts before it
+    Returns bool[n], the readings to keep. A window that starts at or after the bound has the same
+    result, to the bit.
+    """
+    kept = np.ones(bound.size, np.bool_)
+    for i in range(1, bound.size):
+        before = i - 1
+        if marks[SERIES, before] == marks[SERIES, i] and marks[TIME, i] < bound[i]:
+            kept[before] = False
+            values[EXISTENCE, i], values[MEAN, i], values[VARIANCE, i] = _carried(
+                values, i, values[EXISTENCE, before], values[MEAN, before], values[VARIANCE, before]
+            )
+    return kept

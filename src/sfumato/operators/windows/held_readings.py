@@ -1,0 +1,138 @@
+"""Readings whose values hold until the next one, for aggregates weighted by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from sfumato.kernels.laws.tuples import lift
+from sfumato.kernels.windows import time_weighted
+from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
+from sfumato.kernels.windows.time_weighted import (
+    EXISTENCE,
+    FIRST,
+    MEAN,
+    SERIES,
+    TIME,
+    VARIANCE,
+    TimeWindows,
+)
+from sfumato.operators.arrays import Floats, Ints, Records, sorted_by
+from sfumato.operators.laws.aggregate import HELD, LARGEST, Aggregate
+from sfumato.operators.laws.finite_laws import Moments
+from sfumato.operators.state.declared import Array
+from sfumato.operators.state.stateful import Stateful
+
+LEAST_FOLDED = 1024  # minimum number of readings before some are folded
+
+
+class HeldReadings(Stateful):
+    """Readings of the groups of an `ExtentAggregate`, as far as later extents need them.
+
+    aggregates : those of the operator; only the ones in HELD are computed
+
+    A series is a group and an attribute. Readings before the first extent that may still be
+    complete are folded into one per series, which has the value that holds at its start.
+    Memory: 56 bytes per reading. Cost: a sort of the readings when extents are complete.
+    """
+
+    state = {"marks": Array(int, 4, "readings"), "values": Array(float, 3, "readings")}
+
+    def __init__(self, aggregates: Sequence[Aggregate]) -> None:
+        self.wanted = [of for of in aggregates if of.function in HELD]
+        self._attributes = sorted({of.attribute or 0 for of in self.wanted})
+        self.marks: Ints = np.empty((4, 0), np.int64)
+        self.values: Floats = np.empty((3, 0))
+        self._new: list[tuple[Ints, Floats]] = []
+        self._folded = 0  # readings after the last folding
+
+    def __bool__(self) -> bool:
+        return bool(self.wanted)
+
+    def add(
+        self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
+        values: Floats,
+    ) -> None:  # fmt: skip
+        """Add the rows with an index; late_rows : their late rows, tuples by place among them."""
+        stored, joined = np.flatnonzero(index != NONE), late_rows["tuple"] != NONE
+        first = np.full(stored.size, NO_EXTENT)
+        first[late_rows["tuple"][joined]] = late_rows["first"][joined]
+        series = rows.group[stored] * len(self._attributes)
+        moments = np.empty((3, rows.time.size))
+        for i, attribute in enumerate(self._attributes):
+            lift(rows.offsets, prob, values[attribute], moments)
+            marks = np.stack([series + i, rows.time[stored], numbers[stored], first])
+            there = moments[EXISTENCE, stored] > 0.0
+            self._new.append((marks[:, there], moments[:, stored[there]]))
+
+    def measured(
+        self, found: Records, start: Ints, end: Ints, clock: Callable[[Ints], Ints]
+    ) -> list[Moments]:
+        """Return the results of extents, for each wanted aggregate.
+
+        found : EXTENT[m]    start, end : int64[m]    clock : microseconds of times
+        """
+        self._sort()
+        order = sorted_by([found["group"], found["number"]])
+        group, number, start, end = (
+            found["group"][order],
+            found["number"][order],
+            start[order],
+            end[order],
+        )
+        begin, until, times, results = clock(start), clock(end), clock(self.marks[TIME]), []
+        for of in self.wanted:
+            series = group * len(self._attributes) + self._attributes.index(of.attribute or 0)
+            averaged = np.full(order.size, of.function == "time_avg")
+            windows = TimeWindows(series, number, start, end, begin, until, averaged)
+            moments = np.empty((order.size, 3))
+            moments[order] = time_weighted.time_weighted(windows, self.marks, self.values, times)
+            results.append((moments[:, 0], moments[:, 1], moments[:, 2]))
+        return results
+
+    def fold(self, bound: Ints, always: bool = False) -> None:
+        """Fold the readings before the bounds int64[groups], if these may be many."""
+        many = self.marks.shape[1] + sum(marks.shape[1] for marks, _ in self._new)
+        if not (always or many > 2 * self._folded + LEAST_FOLDED):
+            return
+        self._sort()
+        self.values = self.values.copy()
+        of = self.marks[SERIES] // max(len(self._attributes), 1)
+        kept = time_weighted.fold(bound[of], self.marks, self.values)
+        self._keep(kept)
+        self._folded = self.marks.shape[1]
+
+    def forget(self, groups: Ints) -> None:
+        """Delete the readings of these groups."""
+        if self:
+            self._sort()
+            of = self.marks[SERIES] // len(self._attributes)
+            self._keep(~np.isin(of, groups))
+
+    def check(self, groups: int, latest: int) -> None:
+        """Raise ValueError for restored readings that cannot be; latest : bound of their times."""
+        many = groups * len(self._attributes)
+        series, time, values = self.marks[SERIES], self.marks[TIME], self.values
+        fine = ((series >= 0) & (series < many) & (abs(time) <= latest)).all()
+        fine &= ((values[EXISTENCE] > 0.0) & (values[EXISTENCE] <= 1.0)).all()
+        fine &= ((abs(values[MEAN]) <= LARGEST) & (values[VARIANCE] >= 0.0)).all()
+        if not fine:
+            raise ValueError("held readings must be of known groups, with possible values")
+        self._new, self._folded = [(self.marks, self.values)], series.size
+        self.marks, self.values = self.marks[:, :0], self.values[:, :0]
+
+    def _keep(self, kept: np.ndarray) -> None:
+        self.marks = np.ascontiguousarray(self.marks[:, kept])
+        self.values = np.ascontiguousarray(self.values[:, kept])
+
+    def _sort(self) -> None:
+        """Merge the new readings into the others."""
+        if not self._new:
+            return
+        marks = np.concatenate([self.marks, *(marks for marks, _ in self._new)], axis=1)
+        values = np.concatenate([self.values, *(values for _, values in self._new)], axis=1)
+        order = sorted_by(list(marks[:FIRST]))
+        self.marks = np.ascontiguousarray(marks[:, order])
+        self.values = np.ascontiguousarray(values[:, order])
+        self._new = []

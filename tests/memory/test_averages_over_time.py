@@ -1,0 +1,141 @@
+"""Averages and integrals over time: plain references, and the arguments that are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from seeds import examples
+
+ASKED = {"mean": "time_avg(x)", "area": "integral(x)", "n": "count(*)"}
+AT = {"order": "ts", "key": "sensor"}
+SECONDS = st.integers(0, 100)
+READING = st.tuples(SECONDS, st.sampled_from("ab"), st.sampled_from([None, -2.0, 0.5, 3.0, 7.25]))
+
+
+def frame(readings):
+    seconds, sensors, values = zip(*sorted(readings, key=lambda r: r[0]), strict=True)
+    ts = pd.to_datetime(list(seconds), unit="s", utc=True)
+    return pd.DataFrame({"ts": ts, "sensor": sensors, "x": pd.array(values, "Float64")})
+
+
+def reference(rows, window, start, end):
+    """(mean, integral) of one sensor's window, second by second: values hold from their second."""
+    known = rows.dropna(subset="x").groupby("ts")["x"].last()
+    seconds = pd.date_range(start, end, freq="s", inclusive="left")
+    held = known.reindex(known.index.union(seconds)).ffill().reindex(seconds).dropna()
+    return (float(held.mean()), float(held.sum())) if len(held) else (None, None)
+
+
+@examples(60)
+@given(
+    st.lists(READING, min_size=1, max_size=25),
+    st.sampled_from([(10, 10), (10, 5), (25, 10), (60, 60)]),
+    st.booleans(),
+)
+def test_every_window_is_that_of_pandas_second_by_second(readings, lengths, empty):
+    rows, (length, slide) = frame(readings), lengths
+    window = sf.Range(f"{length} seconds", slide=f"{slide} seconds", empty=empty)
+    found = sf.window_aggregate(rows, ASKED, window=window, **AT)
+    assert len(found)
+    for answer in found.itertuples():
+        of = rows[rows["sensor"] == answer.sensor]
+        mean, area = reference(of, window, answer.window["start"], answer.window["end"])
+        for got, want in ((answer.mean, mean), (answer.area, area)):
+            assert pd.isna(got) if want is None else got == pytest.approx(want, abs=1e-9)
+    certain = rows.assign(existence=1.0)
+    structs = sf.window_aggregate(certain, ASKED, window=window, **AT)
+    for name in ("mean", "area"):
+        means = pd.Series([one["mean"] for one in structs[name]], dtype=float)
+        pd.testing.assert_series_equal(means, found[name].astype(float), check_names=False)
+        assert all(one["stddev"] in (0.0, None) or np.isnan(one["stddev"]) for one in structs[name])
+
+
+def test_a_constant_value_is_its_own_mean_and_days_have_their_hours():
+    ts = pd.to_datetime(["2024-03-29T12:00Z", "2024-03-30T12:00Z", "2024-03-31T12:00Z"])
+    rows = pd.DataFrame({"ts": ts, "sensor": "a", "x": 20.1})
+    day = sf.Range("1 day", zone="Europe/Berlin")
+    found = sf.window_aggregate(rows, ASKED, window=day, **AT)
+    np.testing.assert_allclose(found["mean"], 20.1, rtol=1e-15)
+    hours = found["area"] / 20.1 / 3600
+    np.testing.assert_allclose(hours, [11, 24, 23])  # clocks went forward on the 31st
+
+
+def test_independent_errors_combine_exactly():
+    ts = pd.to_datetime([0, 30, 40], unit="s", utc=True)
+    rows = pd.DataFrame({"ts": ts, "sensor": "a", "x": [5.0, 7.0, 1.0], "sd": [2.0, 3.0, 1.0]})
+    alternatives = [
+        [{"prob": 0.5, "x": x - sd}, {"prob": 0.5, "x": x + sd}]
+        for x, sd in zip(rows["x"], rows["sd"], strict=True)
+    ]
+    uncertain = rows.drop(columns=["x", "sd"]).assign(alternatives=alternatives)
+    found = sf.window_aggregate(uncertain, ASKED, window="1 minute", **AT)
+    means = found["mean"][0]
+    assert means["mean"] == pytest.approx((30 * 5 + 10 * 7 + 20 * 1) / 60)
+    assert means["stddev"] == pytest.approx(np.sqrt((30 * 2) ** 2 + (10 * 3) ** 2 + 20**2) / 60)
+    assert means["existence"] == 1.0
+
+
+def test_a_reading_that_may_not_exist_leaves_the_earlier_value():
+    ts = pd.to_datetime([0, 15], unit="s", utc=True)
+    rows = pd.DataFrame({"ts": ts, "sensor": "a", "x": [4.0, 8.0], "existence": [1.0, 0.25]})
+    found = sf.window_aggregate(rows, ASKED, window="20 seconds", **AT)
+    for name, unit in (("mean", 1), ("area", 20)):
+        assert found[name][0]["mean"] == pytest.approx(unit * (0.75 * 4 + 0.25 * 5))
+        assert found[name][0]["stddev"] == pytest.approx(unit * np.sqrt(0.25 * 0.75))
+
+
+def test_late_rows_count_in_the_windows_that_are_open():
+    seconds, arrival = [0, 10, 5, 21, 12, 40, 1, 65], range(8)
+    rows = pd.DataFrame(
+        {
+            "ts": pd.to_datetime(seconds, unit="s", utc=True),
+            "arrival": pd.to_datetime(list(arrival), unit="s", utc=True),
+            "sensor": "a",
+            "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
+        }
+    )
+    late = sf.reorder(rows, event_time="ts", arrival="arrival", key="sensor", slack=0)
+    assert late["late"].sum() == 3
+    found = sf.window_aggregate(late, ASKED, window="20 seconds", **AT)
+    # 12 s comes after 21 s completed the window of 0 to 20 s; 5 s came before; 1 s came too late.
+    areas = [1 * 5 + 3 * 5 + 2 * 10, 2 * 1 + 4 * 19, 6 * 20, 6 * 5 + 8 * 15]
+    assert found["area"].tolist() == areas
+
+
+REFUSED = [
+    ({"window": sf.Rows(3)}, "time_avg is for sf.Range"),
+    ({"window": sf.Session("1 minute")}, "time_avg is for sf.Range"),
+    ({"window": sf.Delta(1.0, on="x")}, "time_avg is for sf.Range"),
+    ({"window": sf.Range("1 s", slide="2 s")}, "windows without gaps"),
+    ({"early": "1 second"}, "`early` is for count, sum"),
+    ({"existence": "p", "distribution": 3}, "`distribution`: time_avg has an exact mean"),
+    ({"existence": "p", "quantiles": [0.5]}, "sf.draw_worlds"),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), REFUSED)
+def test_what_is_not_known_is_refused(changed, message):
+    rows = frame([(0, "a", 1.0), (1, "a", 2.0)]).assign(p=0.5)
+    right = {"window": "1 minute", **AT}
+    sf.window_aggregate(rows, {"m": "time_avg(x)"}, **right)
+    with pytest.raises(ValueError, match=message):
+        sf.window_aggregate(rows, {"m": "time_avg(x)"}, **(right | changed))
+
+
+def test_uncertain_times_and_shared_punctuations_are_refused():
+    alternatives = [[{"prob": 0.5, "t": 0, "x": 1.0}, {"prob": 0.5, "t": 5, "x": 2.0}]]
+    rows = pd.DataFrame({"alternatives": alternatives})
+    with pytest.raises(ValueError, match="certain event times"):
+        sf.window_aggregate(rows, {"m": "integral(x)"}, window="10 us", order="t")
+    ordered = sf.reorder(
+        frame([(0, "a", 1.0)]).assign(seen=0), event_time="ts", arrival="seen", slack=1
+    )
+    with pytest.raises(ValueError, match="`forget_after` with time_avg or integral needs"):
+        sf.window_aggregate(
+            ordered, {"m": "integral(x)"}, window="1 minute", forget_after="1 day", **AT
+        )

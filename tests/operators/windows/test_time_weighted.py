@@ -1,0 +1,130 @@
+"""Averages and integrals over time against possible worlds."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from extents import Simulation, facts, in_parts, process, stream
+from seeds import seeds
+from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.windows.extent_aggregate import ExtentAggregate
+from sfumato.operators.windows.session_aggregate import SessionAggregate
+from window_cases import random_tuples
+from worlds import worlds
+
+ASKED = [Aggregate("time_avg", 0), Aggregate("count"), Aggregate("integral", 1)]
+SECOND = 10**6
+
+
+def integral_of(readings, start, end):
+    """(integral, time covered) of a step function; readings : [(time, value)] in order."""
+    total, covered = Fraction(0), 0
+    for i, (time, value) in enumerate(readings):
+        until = readings[i + 1][0] if i + 1 < len(readings) else end
+        length = max(min(until, end) - max(time, start), 0)
+        total, covered = total + Fraction(value) * length, covered + length
+    return total, covered
+
+
+def expected(tuples, times, attribute, start, end, averaged):
+    """(mean, stddev, existence) over all worlds; tuples : in the order of time."""
+    groups = [
+        [(p, (t, v[attribute])) for p, v in tuple_] for t, tuple_ in zip(times, tuples, strict=True)
+    ]
+    law = []
+    for p, there in worlds(groups):
+        readings = [(t, v) for t, v in there if v is not None]
+        total, covered = integral_of(readings, start, end)
+        if covered:
+            law.append((p, total / covered if averaged else total / SECOND))
+    weight = sum((p for p, _ in law), Fraction(0))
+    if not weight:
+        return math.nan, math.nan, 0.0
+    mean = sum(p * x for p, x in law) / weight
+    variance = sum(p * (x - mean) ** 2 for p, x in law) / weight
+    return float(mean), math.sqrt(variance), float(weight)
+
+
+def check_all(parts, tuples, times, groups, first, length, slide):
+    """Hold every extent to the definition; first : the first extent of each row, None: of none."""
+    seen = 0
+    for part in parts:
+        for m in range(len(part)):
+            start, end, group = int(part.start[m]), int(part.end[m]), int(part.group[m])
+            used = [
+                i for i in range(len(tuples))
+                if groups[i] == group and first[i] is not None and first[i] * slide <= end
+                and times[i] < end
+            ]  # fmt: skip
+            used.sort(key=lambda i: times[i])  # stable: rows of one time are in order of arrival
+            for of, attribute in ((0, 0), (2, 1)):
+                measured = part.results[of]
+                want = expected(
+                    [tuples[i] for i in used], [times[i] for i in used], attribute, start, end,
+                    averaged=of == 0,
+                )  # fmt: skip
+                got = measured.mean[m], measured.stddev[m], measured.existence[m]
+                scale = (end - start) / SECOND if of else 1
+                np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9 * scale, err_msg=str(m))
+                seen += 1
+    return seen
+
+
+def first_extents(data, length, slide):
+    """The first extent that each row may be in, as the simulation finds it; None: too late."""
+    group, scope, time, punctuation, late = data
+    scopes = {int(c): Simulation(length, slide) for c in np.unique(scope)}
+    newest, found = dict.fromkeys(scopes, -(10**9)), []
+    for i in range(len(time)):
+        c = int(scope[i])
+        one = scopes[c]
+        newest[c] = max(newest[c], int(time[i]) - 1)
+        p = newest[c] if punctuation is None else int(punctuation[i])
+        held = len(one.held)
+        one.row(int(group[i]), int(time[i]), p, late is not None and bool(late[i]), i, True)
+        found.append(min(one.held[-1][2]) if len(one.held) > held else None)
+    return found
+
+
+@pytest.mark.parametrize("empty", [False, True])
+@pytest.mark.parametrize("seed", seeds(6, 2))
+def test_results_are_those_of_the_possible_worlds_in_any_cut(seed, empty):
+    rng, seen = np.random.default_rng(seed), 0
+    for _ in range(12):
+        slide = int(rng.integers(3, 12))
+        length = slide + int(rng.choice([0, 0, slide, 5]))
+        ordered = bool(rng.random() < 0.4)
+        data = stream(rng, int(rng.integers(1, 16)), 4, ordered)
+        tuples = random_tuples(rng, len(data[0]), attributes=2)
+        options = {"empty": empty, "attributes": 2}
+        window = ExtentAggregate(length, slide, ASKED, **options)
+        _, parts = in_parts(window, rng, data, tuples)
+        whole = ExtentAggregate(length, slide, ASKED, **options)
+        once = [process(whole, data, tuples, 0, len(tuples)), whole.flush()]
+        assert sorted(facts(parts)) == sorted(facts(once))
+        for of in range(3):
+            cut, uncut = (
+                sorted(
+                    (int(p.group[m]), int(p.end[m]), p.results[of].mean[m].tobytes(),
+                     p.results[of].stddev[m].tobytes(), p.results[of].existence[m].tobytes())
+                    for p in some for m in range(len(p))
+                )
+                for some in (parts, once)
+            )  # fmt: skip
+            assert cut == uncut  # to the bit
+        first = first_extents(data, length, slide)
+        seen += check_all(once, tuples, data[2].tolist(), data[0], first, length, slide)
+    assert seen > 50
+
+
+def test_only_extents_without_gaps_and_moments_are_computed():
+    with pytest.raises(ValueError, match="integral needs extents of time"):
+        SessionAggregate(3, None, [Aggregate("integral", 0)])
+    with pytest.raises(ValueError, match="`slide` must be at most `length`"):
+        ExtentAggregate(3, 4, [Aggregate("integral", 0)])
+    with pytest.raises(ValueError, match="leave out `quantiles`"):
+        ExtentAggregate(4, 4, [Aggregate("time_avg", 0)], quantiles=(0.5,))

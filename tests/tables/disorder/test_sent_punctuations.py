@@ -1,0 +1,91 @@
+"""Punctuations that rows carry: what is late, and when rows leave, by the plain definition."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from seeds import examples
+
+TIMES = {"event_time": "made", "arrival": "came", "punctuation": "promise"}
+
+
+@st.composite
+def streams(draw):
+    """Rows of two devices, each with an event time and often a punctuation, in order of arrival."""
+    n = draw(st.integers(0, 25))
+    times = st.integers(0, 12)
+    return pd.DataFrame(
+        {
+            "id": range(n),
+            "device": [draw(st.sampled_from("ab")) for _ in range(n)],
+            "made": pd.array([draw(times) for _ in range(n)], "Int64"),
+            "came": range(n),
+            "promise": pd.array([draw(st.none() | times) for _ in range(n)], "Int64"),
+        }
+    )
+
+
+def definition(rows: pd.DataFrame) -> tuple[set[int], list[int]]:
+    """(ids of the late rows, ids of the others in the order in which they leave) of one device."""
+    promised, late, held, out = float("-inf"), set(), [], []
+    for row in rows.itertuples():
+        if row.made < promised:
+            late.add(row.id)
+        else:  # a row of the promised time follows those of its time that have left
+            held.append((row.made + (row.made == promised), row.made, row.id))
+        if not pd.isna(row.promise):
+            promised = max(promised, row.promise)
+        gone = sorted(each for each in held if each[0] <= promised)
+        held = [each for each in held if each not in gone]
+        out += [number for _, _, number in sorted(gone, key=lambda each: each[1:])]
+    return late, out + [number for _, _, number in sorted(held, key=lambda each: each[1:])]
+
+
+@given(streams())
+@examples(60)
+def test_rows_leave_as_promised(rows):
+    answer = sf.reorder(rows, key="device", **TIMES)
+    for device in "ab":
+        own = answer[answer["device"] == device]
+        late, out = definition(rows[rows["device"] == device])
+        assert set(own["id"][own["late"]]) == late
+        assert list(own["id"][~own["late"]]) == out
+
+
+def test_the_slowest_source_holds_back_the_others():
+    rows = pd.DataFrame(
+        [(0, "a", 10, 0, 30), (1, "b", 20, 1, 15), (2, "a", 40, 2, 50), (3, "b", 25, 3, 45)],
+        columns=["id", "device", "made", "came", "promise"],
+    )
+    answer = sf.reorder(rows, source="device", expected_sources=2, **TIMES)
+    assert list(answer["id"]) == [0, 1, 3, 2]
+    assert list(answer["punctuation"][:3]) == [15, 30, 30]
+    assert not answer["late"].any()
+
+
+def test_a_broken_promise_is_late_and_the_end_of_time_is_a_promise():
+    promises = pd.array([9, 25, None, 2**63 - 1], "Int64")
+    rows = pd.DataFrame({"made": [10, 30, 20, 40], "came": range(4), "promise": promises})
+    answer = sf.reorder(rows, **TIMES)
+    assert list(answer["made"]) == [10, 20, 30, 40]
+    assert list(answer["late"]) == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"slack": 3}, "`punctuation` and `slack` exclude each other"),
+        ({"estimator": "max"}, "`punctuation` and `estimator` exclude each other"),
+        ({"punctuation": "device"}, "`punctuation` must be a timestamp or whole microseconds"),
+        ({"punctuation": "promised"}, "did you mean `promise`"),
+        ({"punctuation": None, "estimator": "sent"}, "needs `punctuation`"),
+    ],
+)
+def test_wrong_arguments(given, message):
+    rows = pd.DataFrame({"device": ["a"], "made": [1], "came": [1], "promise": [1]})
+    with pytest.raises((ValueError, TypeError), match=message):
+        sf.reorder(rows, **{**TIMES, **given})
