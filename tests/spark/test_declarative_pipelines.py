@@ -146,7 +146,7 @@ def test_a_pipeline_over_its_own_tables_run_twice_equals_static_frames(spark, tm
         said = pipeline_folder.run(tmp_path, *LASTING, *QUICK, "--refresh", ",".join(RUN))
         assert "Run is COMPLETED" in said
         if first == 0:
-            assert "refused: `df` is the stream of a table that is not there yet" in said
+            assert "refused: `df` is the stream of a table that does not exist yet" in said
             (tmp_path / "transformations" / "every.py").unlink()
         rows = spark.read.schema(COLUMNS).parquet(str(source))
         all_in_order = values(in_order_of(rows))
