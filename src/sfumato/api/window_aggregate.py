@@ -12,6 +12,8 @@ from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, publ
 from sfumato.limits import why_not_placed
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.windows.table_windows import quantile_name as quantile_name
+from sfumato.tables.windows.window_query import DEFAULT_LEVEL as DEFAULT_LEVEL
+from sfumato.tables.windows.window_query import EARLY_COLUMNS as EARLY_COLUMNS
 from sfumato.tables.windows.window_query import TIMED, WindowQuery, extents_per_row
 from sfumato.tables.windows.window_query import parse_aggregates as parse_aggregates
 from sfumato.windows import Delta, Range, Rows, Session, window_of

@@ -19,7 +19,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.api.top_k import semantics_of, top_k
-from sfumato.api.window_aggregate import aggregated, parse_aggregates, quantile_name
+from sfumato.api.window_aggregate import (
+    DEFAULT_LEVEL,
+    EARLY_COLUMNS,
+    aggregated,
+    parse_aggregates,
+    quantile_name,
+)
 from sfumato.duration import spelled
 from sfumato.language.constructs import (
     EARLY,
@@ -87,7 +93,6 @@ from sfumato.spark.model.alternatives import total_probability
 from sfumato.spark.model.figures import Timetable, timetables
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import steps_of
-from sfumato.tables.windows.window_query import DEFAULT_LEVEL, EARLY_COLUMNS
 from sfumato.windows import Delta, Range, Rows
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.kernels.disorder.state import NO_TIME
 from sfumato.operators.arrays import Ints, longer
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.reorder import Reorder
@@ -269,10 +268,10 @@ class TableReorder(TableOperator):
 
 
 def _sent(rows: pa.Table) -> Ints:
-    """Return the punctuations that rows carry, NO_TIME for none; empty without the column."""
+    """Return the punctuations that rows carry, UNKNOWN for none; empty without the column."""
     if PROMISED not in rows.column_names:
         return NO_CODES
-    promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), NO_TIME).to_numpy()
+    promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), UNKNOWN).to_numpy()
     return np.minimum(promised, FARTHEST)
 
 
