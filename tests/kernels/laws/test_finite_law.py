@@ -6,6 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
@@ -86,3 +87,11 @@ def test_a_quantile_is_the_first_value_that_reaches_its_share():
     got = all_quantiles(np.array([0, 3, 3]), prob, value, shares)
     assert got[0].tolist() == [1, 1, 2, 2, 5, 5]
     assert np.isnan(got[1]).all()
+
+
+@pytest.mark.parametrize("last", [np.inf, np.nan])
+def test_outcomes_that_are_no_numbers_are_merged_like_others(last):
+    for values in ([last] * 9, [1.0] * 3 + [last] * 6, [-np.inf] * 4 + [last] * 5):
+        prob, value, _ = bounded(np.full(9, 0.1), np.array(values), 3)
+        assert len(value) == 3
+        np.testing.assert_allclose(prob.sum(), 0.9)

@@ -180,7 +180,7 @@ def test_idle_and_flush_survive_a_snapshot(control):
         ([0.5, 1.5], [1, 2], TypeError, "`keys` must be int64 codes"),
         ([0], [1, 2], TypeError, "one per row"),
         ([-1, 0], [1, 2], ValueError, "codes 0, 1, 2"),
-        ([0, 0], [1, 2, 3], ValueError, "one length"),
+        ([0, 0], [1, 2, 3], ValueError, "the same length"),
     ],
 )
 def test_bad_batches_are_refused_whole(keys, event, error, words):
