@@ -306,5 +306,5 @@ def test_a_function_within_a_function_is_refused():
     def inner(x):
         return x
 
-    with pytest.raises(TypeError, match="at the top of a module"):
+    with pytest.raises(TypeError, match="at the top level of a module"):
         compiled(inner)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Ints, longer
-from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.disorder.control import SENT, DisorderControl
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, Released
 from sfumato.operators.disorder.statistics import AWAITED, BINS, BufferStatistics, bins
@@ -156,7 +156,7 @@ class TableReorder(TableOperator):
         fresh, ids = self.ids.read(rows, sources) if self.config.unique else (None, NO_IDS)
         by_source = sources if self.config.sources else None
         first = self.operator.arrived
-        out = self.operator.process(keys, event, arrival, by_source, ids, _sent(rows))
+        out = self.operator.process(keys, event, arrival, by_source, ids, self._sent(rows))
         if fresh is not None:
             self.ids.add(fresh, ids, first, self.operator.controllers)
         staying, duplicates = self.operator.stayed, self.operator.duplicates
@@ -171,6 +171,13 @@ class TableReorder(TableOperator):
         fresh_rows = rows.select([ROW, EVENT])
         shown = self._shown(fresh_rows, first, duplicates) if self.config.early else []
         return self._emit(out, fresh_rows, staying, duplicates) + shown  # the order of release
+
+    def _sent(self, rows: pa.Table) -> Ints:
+        """Return the punctuations that rows carry, UNKNOWN for none; empty if estimated."""
+        if self.config.control.estimator != SENT:
+            return NO_CODES
+        promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), UNKNOWN).to_numpy()
+        return np.minimum(promised, FARTHEST)
 
     def _shown(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
         """Return rows as they are shown on their arrival: flagged late, as they are in no order."""
@@ -265,14 +272,6 @@ class TableReorder(TableOperator):
         held = np.array_equal(self.rows.numbers, self.operator.waiting.number)
         if not held or self.rows.next != self.operator.arrived:
             raise ValueError("its rows are not those held")
-
-
-def _sent(rows: pa.Table) -> Ints:
-    """Return the punctuations that rows carry, UNKNOWN for none; empty without the column."""
-    if PROMISED not in rows.column_names:
-        return NO_CODES
-    promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), UNKNOWN).to_numpy()
-    return np.minimum(promised, FARTHEST)
 
 
 def _marked(
