@@ -182,6 +182,15 @@ def test_explain_says_what_reorder_will_do(tables):
         assert words in told, words
 
 
+def test_explain_shows_the_estimator_and_the_punctuation_that_were_given(tables):
+    told = explain(tables, "SELECT id FROM s [WATTR ts DRATIO 1% ESTIMATOR NORMAL]")
+    assert "estimator   normal" in told
+    assert "if gaps and delays are as assumed" in told
+    told = explain(tables, "SELECT id FROM s [WATTR ts PUNCTUATION ts]")
+    assert "punctuation  ts" in told
+    assert "estimator" not in told
+
+
 def test_explain_says_what_a_join_will_do(tables):
     told = explain(tables, f"SELECT a.id FROM s a [ROWS 500] {JOIN} USING INDEX")
     for words in (

@@ -568,6 +568,7 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
     """Return the lines of a reordering for EXPLAIN. each : bytes per row"""
     ratio, key = given.get("drop_ratio"), given.get("key")
     known = {"estimator": ESTIMATOR} if ratio is not None else {}
+    shown = dict(given)
     late = "the share of late rows is measured, not bounded"
     if ratio is not None and "max_buffer" not in given:
         conformal = given.get("estimator", ESTIMATOR) == "conformal"
@@ -579,8 +580,8 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
         rows, per = min(bounds), " per key" if key else ""
         state = f"at most {rows} rows{per}, about {size(rows * each)} at {each} bytes per row"
     if given.get("early"):
-        known["early"] = "each row also on its arrival, for the early answers"
-    lines = argument_lines({"event_time": None, "arrival": None} | given | known)
+        shown["early"] = "each row also on its arrival, for the early answers"
+    lines = argument_lines({"event_time": None, "arrival": None} | known | shown)
     if extent is not None:
         lines.append(("extents", f"RANGE {span(extent.length_us)} SLIDE {span(extent.slide_us)}"))
     return [

@@ -11,6 +11,7 @@ OUTPUTS = ("append", "changes")
 # and of such a sum where single-precision values are rescaled.
 EXCESS = 1e-9
 ROUNDED = 1e-6
+LARGEST = 1e140  # larger absolute values are rejected: sums of their squares would overflow
 NO_LIMIT = 2**62  # above every count
 
 

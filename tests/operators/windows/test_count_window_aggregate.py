@@ -269,7 +269,8 @@ def test_no_rows_give_no_answers():
         ({"prob": [1.1]}, "`prob`"),
         ({"prob": [NULL]}, "`prob`"),
         ({"values": [[]]}, "`values`"),
-        ({"values": [[math.inf]]}, "`values`"),
+        ({"values": [[math.inf]]}, "`values` must be within"),
+        ({"values": [[-1e141]]}, "`values` must be within"),
         ({"offsets": [0, 2], "prob": [0.6, 0.6], "values": [[1.0], [2.0]]}, "`prob`"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from seeds import examples
+from sfumato.operators.disorder.reorder import Reorder
 
 TIMES = {"event_time": "made", "arrival": "came", "punctuation": "promise"}
 
@@ -72,6 +74,30 @@ def test_a_broken_promise_is_late_and_the_end_of_time_is_a_promise():
     rows = pd.DataFrame({"made": [10, 30, 20, 40], "came": range(4), "promise": promises})
     answer = sf.reorder(rows, **TIMES)
     assert list(answer["made"]) == [10, 20, 30, 40]
+    assert list(answer["late"]) == [False, True, False, False]
+
+
+def test_a_batch_with_too_few_punctuations_is_refused_whole():
+    reorder = Reorder(estimator="sent", by_source=True)
+    two = np.array([1, 2])
+    reorder.process(two * 0, two, two, two, sent=two)
+    before = reorder.snapshot()
+    with pytest.raises(ValueError, match="`sent` must hold 2 punctuations"):
+        reorder.process(two * 0, two, two, two + 2, sent=two[:1])
+    assert reorder.snapshot() == before
+
+
+@pytest.mark.parametrize("kind", ["s", "ms", "us", "ns", "us, UTC", None])
+def test_punctuations_of_every_kind_of_time(kind):
+    seconds = pd.DataFrame({"made": [10, 30, 20, 40], "promise": [9, 25, 0, 40]})
+    rows = seconds * 1_000_000
+    if kind is not None:
+        zone = "UTC" if "UTC" in kind else None
+        for name in rows:
+            times = pd.to_datetime(rows[name], unit="us").dt.tz_localize(zone)
+            rows[name] = times.astype(f"datetime64[{kind}]")
+    answer = sf.reorder(rows.assign(id=range(4), came=range(4)), **TIMES)
+    assert list(answer["id"]) == [0, 2, 1, 3]
     assert list(answer["late"]) == [False, True, False, False]
 
 

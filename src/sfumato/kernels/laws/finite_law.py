@@ -22,7 +22,7 @@ class Laws(NamedTuple):
 
 
 SPLIT = 2.0**17 + 1.0  # rounds to 36 binary digits
-LARGEST = np.finfo(np.float64).max
+DEAREST = np.finfo(np.float64).max  # the cost of neighbours whose distance is no number
 
 
 @compiled
@@ -54,15 +54,15 @@ def law_moments(prob, value):
 def _cost(prob, value, i, j):
     """Return the cost of merging outcomes i and j, rounded to 36 digits so that ties stay ties.
 
-    It is half of probability times distance to the mean. No overflow. Where a value is infinite (a
-    variance of huge numbers) or NaN the cost is the largest number, below that of no neighbour.
+    It is half of probability times distance to the mean. No overflow. An infinite or NaN
+    distance costs the largest number, so it is still below the infinite cost of no neighbour.
     """
     gap = 0.5 * value[j] - 0.5 * value[i]
     cost = prob[i] * (prob[j] / (prob[i] + prob[j])) * gap
     wide = cost * SPLIT
     if np.isfinite(wide):
         return wide - (wide - cost)
-    return cost if cost < LARGEST else LARGEST
+    return cost if cost < DEAREST else DEAREST
 
 
 @compiled

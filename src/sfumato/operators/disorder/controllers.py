@@ -130,17 +130,8 @@ class Controllers(Stateful):
     ) -> Judged:
         """Process further rows.
 
-        groups : result of `grouped` for the codes, which must exist
-        sent : int64[n], the punctuations that rows carry (estimator "sent"); else empty
-        Raises ValueError if `sent` is missing, superfluous or of another length.
+        groups : result of `grouped` for the codes, which must exist    sent : see `checked_sent`
         """
-        carried = len(event_time) if self._kernel.estimator == state.SENT else 0
-        sent = np.ascontiguousarray(sent, np.int64)
-        if sent.shape != (carried,):
-            raise ValueError(
-                f"`sent` must hold {carried} punctuations, one per row with estimator='sent' and "
-                f"none without it; got an array of shape {sent.shape}"
-            )
         order, starts, which = groups
         slots = self._slots(which)
         self.rows += len(order)
@@ -150,6 +141,20 @@ class Controllers(Stateful):
         )  # fmt: skip
         found = list(zip(*(of.tolist() for of in expelled), strict=True))
         return Judged(times[0], times[1], late, duplicate, number, found)
+
+    def checked_sent(self, sent: Ints, rows: int) -> Ints:
+        """Return the punctuations that rows carry, int64[rows]; empty if they are estimated.
+
+        Raises ValueError if they are missing, superfluous or of another number.
+        """
+        wanted = rows if self._kernel.estimator == state.SENT else 0
+        array = np.ascontiguousarray(sent, np.int64)
+        if array.shape != (wanted,):
+            raise ValueError(
+                f"`sent` must hold {wanted} punctuations, one per row with estimator='sent' and "
+                f"none without it; got an array of shape {array.shape}"
+            )
+        return array
 
     def advance(self, codes: Ints, times: Ints) -> None:
         """Record that rows up to `times` were released; from now on earlier rows are late."""

@@ -109,6 +109,7 @@ class Punctuator(Operator):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (punctuation int64[n], late bool[n]); see `extend`."""
         event_time, arrival = checked(event_time, arrival, [])
+        sent = self.controllers.checked_sent(sent, len(event_time))
         one = grouped(np.zeros_like(event_time))
         judged = self.controllers.extend(one, event_time, arrival, sent=sent)
         return judged.after, judged.late

@@ -99,6 +99,7 @@ class Reorder(Operator):
         event_time, arrival, *codes = checked(event_time, arrival, codes)
         if (len(codes) == 2) != self.config.by_source:
             raise ValueError("`sources` must be given with by_source=True, and only then")
+        sent = self.controllers.checked_sent(sent, len(event_time))
         order, starts, present = by_key = grouped(codes[0])
         by_source, counting = by_key, NO_CODES
         self.controllers.grow(int(codes[-1].max(initial=-1)) + 1)

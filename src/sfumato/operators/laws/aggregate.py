@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 
-LARGEST = 1e140  # larger absolute values are rejected: sums of their squares would overflow
 LISTED = (  # computed only from distributions, without moments of sums
     "quantile", "stddev", "var", "first", "last", "count_distinct",
 )  # fmt: skip

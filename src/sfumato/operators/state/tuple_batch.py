@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arguments import EXCESS
+from sfumato.operators.arguments import EXCESS, LARGEST
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
@@ -66,8 +66,8 @@ def checked_alternatives(
 ) -> tuple[Ints, Floats, Floats]:
     """Return (offsets, prob, values as float64[attributes, m]) of n tuples, as kernels take them.
 
-    Raises TypeError for another dtype, ValueError for inconsistent lengths and probabilities
-    outside (0, 1].
+    Raises TypeError for another dtype, ValueError for inconsistent lengths, probabilities outside
+    (0, 1] and values beyond +-LARGEST.
     """
     offsets = codes("offsets", offsets, n + 1)
     prob = np.require(prob, np.float64, ["C", "W"])
@@ -85,6 +85,8 @@ def checked_alternatives(
         raise ValueError(
             "`prob` must hold probabilities in (0, 1]: reject or repair other tuples first"
         )
+    if (np.abs(table) > LARGEST).any():
+        raise ValueError(f"`values` must be within +-{LARGEST:g}, or NaN for no value")
     return offsets, prob, np.require(table.T[:attributes], np.float64, ["C", "W"])
 
 
@@ -101,8 +103,8 @@ def check_held(offsets: Ints, prob: Floats, values: Floats) -> None:
     sums = np.add.reduceat(prob, offsets[:-1]) if prob.size else prob
     if not ((prob > 0.0).all() and (sums <= 1.0 + 2 * EXCESS).all()):
         raise ValueError("alternatives held must be probable, all of a tuple at most certain")
-    if np.isinf(values).any():
-        raise ValueError("values held must be finite, or NaN for no value")
+    if (np.abs(values) > LARGEST).any():
+        raise ValueError(f"values held must be within +-{LARGEST:g}, or NaN for no value")
 
 
 def codes(name: str, values: npt.ArrayLike, n: int) -> Ints:

@@ -18,8 +18,9 @@ from sfumato.kernels.windows.time_weighted import (
     VARIANCE,
     TimeWindows,
 )
+from sfumato.operators.arguments import LARGEST
 from sfumato.operators.arrays import Floats, Ints, Records, sorted_by
-from sfumato.operators.laws.aggregate import HELD, LARGEST, Aggregate
+from sfumato.operators.laws.aggregate import HELD, Aggregate
 from sfumato.operators.laws.finite_laws import Moments
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful

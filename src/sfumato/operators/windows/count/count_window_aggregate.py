@@ -356,8 +356,6 @@ class CountWindowAggregate(Operator):
             raise ValueError("`prob` of a tuple's alternatives must add up to at most 1")
         if self._plain:
             check_certain(code.size, prob)
-        if np.isinf(table).any():
-            raise ValueError("`values` must be finite, or NaN for no value; got an infinite one")
         return code, PackedTuples(offsets, np.minimum(prob, 1.0), table)
 
 
