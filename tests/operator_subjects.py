@@ -29,7 +29,7 @@ ASKED = [
 STATISTICS = [
     Aggregate(function, 0) for function in ("stddev", "var", "first", "last", "count_distinct")
 ]
-HELD = [Aggregate("time_avg", 0), Aggregate("count"), Aggregate("integral", 0)]
+OVER_TIME = [Aggregate("time_avg", 0), Aggregate("count"), Aggregate("integral", 0)]
 LAW = {"quantiles": (0.1, 0.9), "distribution": 3, "seed": 5, "samples": 20}
 PLAIN = [Aggregate("count"), *(Aggregate(of, 0) for of in ("count", "sum", "avg", "min", "max"))]
 ONE_KEY = {"keys_in_any_order": "it has no keys: one for each is the caller's"}
@@ -197,11 +197,11 @@ SUBJECTS = {
         lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
     ),
     "averages over time": Subject(
-        lambda: ExtentAggregate(50, 20, HELD), tuples, feed_extents,
+        lambda: ExtentAggregate(50, 20, OVER_TIME), tuples, feed_extents,
         lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
     ),
     "averages over time of certain tuples": Subject(
-        lambda: ExtentAggregate(50, 50, [HELD[2], *PLAIN], empty=True, certain=True),
+        lambda: ExtentAggregate(50, 50, [OVER_TIME[2], *PLAIN], empty=True, certain=True),
         certain_tuples, feed_extents, lambda operator: extents_of(operator.flush()),
         lambda operator: operator.counters,
     ),

@@ -25,7 +25,7 @@ from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import HELD, TOTALLED, Aggregate
+from sfumato.operators.laws.aggregate import OVER_TIME, TOTALLED, Aggregate
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -99,8 +99,8 @@ def windows() -> None:
                 extents = ExtentAggregate.restore(extents.snapshot())
                 extents.process(form(codes), form(time + N), None, None, *rows)
                 extents.flush()
-                held = [Aggregate(of, columns - 1) for of in HELD]
-                over_time = ExtentAggregate(10, 4, held, attributes=columns)
+                means = [Aggregate(of, columns - 1) for of in OVER_TIME]
+                over_time = ExtentAggregate(10, 4, means, attributes=columns)
                 over_time.process(form(codes), form(time), None, None, *rows)
                 over_time = ExtentAggregate.restore(over_time.snapshot())
                 over_time.process(form(codes), form(time + N), None, None, *rows)

@@ -62,8 +62,8 @@ def reorder(
     slack, max_delay
         Instead of `drop_ratio`: a number of rows to buffer, or a fixed time to wait ("5 minutes").
     punctuation
-        Instead of these: a column of times that the sources send. No row that comes later is of an
-        earlier time; NULL says nothing. A row that breaks this promise is late.
+        Instead of these: a column of times that the sources send, each a promise that no later row
+        has an earlier event time. NULL promises nothing. A row that breaks a promise is late.
     estimator
         With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
     max_buffer

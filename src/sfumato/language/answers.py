@@ -146,10 +146,10 @@ class WindowedBlock:
 
 MOST = 64  # default number of values of DISTRIBUTION(x)
 MOST_VALUES = 1_000_000  # values of a distribution; merging would change a probability
-HELD_CALLS = ("time_avg", "integral")
+OVER_TIME = ("time_avg", "integral")
 CALLS = {
     **{name: name for name in ("count", "sum", "avg", "min", "max", "boundary_sum")},
-    **{name: name for name in HELD_CALLS},
+    **{name: name for name in OVER_TIME},
     "mean": "avg",
     "percentile": "quantile",
     **dict.fromkeys(("first", "first_value"), "first"),
@@ -455,7 +455,7 @@ def _window_lines(
         length, slide = span(window.length_us), span(window.slide_us)
         several = math.ceil(window.length_us / window.slide_us)
         stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
-        if any(text.partition("(")[0] in HELD_CALLS for text in aggregates):
+        if any(text.partition("(")[0] in OVER_TIME for text in aggregates):
             stored += "; the newest earlier value of each group, which holds until the next one"
         return [
             ("window", f"extents of {length} every {slide}{', with its rows' * members}"),

@@ -26,7 +26,7 @@ from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import FUNCTIONS, HELD, TOTALLED, Aggregate
+from sfumato.operators.laws.aggregate import FUNCTIONS, OVER_TIME, TOTALLED, Aggregate
 from sfumato.operators.laws.drawn_worlds import draw_tuples
 from sfumato.operators.laws.poisson_binomial import COUNT_METHODS, PoissonBinomial
 from sfumato.operators.ranking import top_k
@@ -70,7 +70,7 @@ def plain_aggregates() -> list[Aggregate]:
 
 
 def some_aggregates() -> list[Aggregate]:
-    known = [f for f in FUNCTIONS if f not in HELD]
+    known = [f for f in FUNCTIONS if f not in OVER_TIME]
     of_values = [Aggregate(f, 0, 0.5 if f == "quantile" else None) for f in known]
     return [Aggregate("count"), *of_values]
 
@@ -144,8 +144,8 @@ def time_windows() -> None:
             extents = ExtentAggregate.restore(extents.snapshot())
             sessions.process(group, time, None, None, *arrivals)
         extents.flush(), sessions.flush()
-    held = ExtentAggregate(30, 7, [Aggregate(f, 0) for f in HELD])
-    restarted(held, group, np.arange(WARM_UP_ROWS), None, None, *arrivals)
+    over_time = ExtentAggregate(30, 7, [Aggregate(f, 0) for f in OVER_TIME])
+    restarted(over_time, group, np.arange(WARM_UP_ROWS), None, None, *arrivals)
     plain = ExtentAggregate(30, 7, plain_aggregates(), certain=True)
     group, *arrivals = certain_rows()
     plain.process(group, np.arange(WARM_UP_ROWS), None, None, *arrivals)

@@ -9,8 +9,8 @@ LISTED = (  # computed only from distributions, without moments of sums
     "quantile", "stddev", "var", "first", "last", "count_distinct",
 )  # fmt: skip
 TOTALLED = ("count", "sum", "avg", "min", "max")  # computed from totals if all rows are certain
-HELD = ("time_avg", "integral")  # of values that hold until the next one; over extents only
-FUNCTIONS = ("count", "sum", "avg", "min", "max", *LISTED, "boundary_sum", *HELD)
+OVER_TIME = ("time_avg", "integral")  # of values that hold until the next one; over extents only
+FUNCTIONS = ("count", "sum", "avg", "min", "max", *LISTED, "boundary_sum", *OVER_TIME)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sfumato.kernels.laws.statistics import (
 )
 from sfumato.kernels.laws.tuples import AttributeTuples, lift
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT
-from sfumato.operators.laws.aggregate import HELD, LISTED, Aggregate, Floats, Ints, Measured
+from sfumato.operators.laws.aggregate import LISTED, OVER_TIME, Aggregate, Floats, Ints, Measured
 from sfumato.operators.laws.finite_laws import (
     OF_VALUES,
     STATISTICS,
@@ -158,11 +158,11 @@ class LawfulResults:
 
 
 def checked_aggregates(
-    aggregates: Sequence[Aggregate], attributes: int | None, held: bool = False
+    aggregates: Sequence[Aggregate], attributes: int | None, over_time: bool = False
 ) -> int:
     """Return the number of attributes that `aggregates` need, or `attributes` if given.
 
-    held : whether the functions in HELD are computed
+    over_time : whether the functions in OVER_TIME are computed
     Raises TypeError for objects other than `Aggregate`, ValueError for too few attributes.
     """
     if not aggregates:
@@ -170,7 +170,7 @@ def checked_aggregates(
     for aggregate in aggregates:
         if not isinstance(aggregate, Aggregate):
             raise TypeError(f"`aggregates` must hold Aggregate(...); got {aggregate!r}")
-        if aggregate.function in HELD and not held:
+        if aggregate.function in OVER_TIME and not over_time:
             raise ValueError(f"{aggregate.function} needs extents of time; got another window")
     needed = max(-1 if a.attribute is None else a.attribute for a in aggregates) + 1
     if attributes is None:

@@ -38,7 +38,7 @@ from sfumato.operators.arrays import (
     sorted_by,
     spans,
 )
-from sfumato.operators.laws.aggregate import HELD, TOTALLED, Aggregate, Measured
+from sfumato.operators.laws.aggregate import OVER_TIME, TOTALLED, Aggregate, Measured
 from sfumato.operators.laws.finite_laws import OF_VALUES, LawOptions, plain_result
 from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
 from sfumato.operators.laws.moment_channels import EXTREMES, Channels
@@ -52,7 +52,7 @@ from sfumato.operators.state.tuple_batch import (
     checked_alternatives,
     codes,
 )
-from sfumato.operators.windows.held_readings import HeldReadings
+from sfumato.operators.windows.step_readings import StepReadings
 
 MAX_TIME_US = 2**60  # event times lie within this, so that their sums fit in int64
 EXTENT_COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
@@ -106,7 +106,7 @@ class ExtentConfig:
 
     def __post_init__(self) -> None:
         check_extents(whole("length", self.length), whole("slide", self.slide))
-        if any(of.function in HELD for of in self.aggregates):
+        if any(of.function in OVER_TIME for of in self.aggregates):
             if self.slide > self.length:
                 raise ValueError(
                     "`slide` must be at most `length` for values that hold until the next one; got "
@@ -121,7 +121,7 @@ class ExtentConfig:
     @property
     def plain(self) -> bool:
         """Return whether extents need only the totals of their panes, and no tuples."""
-        totalled = (*TOTALLED, *HELD)
+        totalled = (*TOTALLED, *OVER_TIME)
         plain = all(of.function in totalled for of in self.aggregates) and not self.options.laws
         return self.certain and plain and not self.members
 
@@ -197,15 +197,17 @@ class ExtentAggregate(Operator):
         clock: Callable[[Ints], Ints] | None = None,
         **options: Any,
     ) -> None:
-        self.attributes = checked_aggregates(aggregates, attributes, held=True)
+        self.attributes = checked_aggregates(aggregates, attributes, over_time=True)
         self.aggregates, self.options = list(aggregates), LawOptions(**options)
         self.config = ExtentConfig(
             length, slide, tuple(aggregates), empty, most_empty, members, self.attributes, certain,
             self.options,
         )  # fmt: skip
         self._plain = self.config.plain
-        self.readings, self._clock = HeldReadings(aggregates), clock or (lambda times: times)
-        self._pooled = [of for of in aggregates if of.function not in HELD]  # from panes and tuples
+        self.readings, self._clock = StepReadings(aggregates), clock or (lambda times: times)
+        self._pooled = [
+            of for of in aggregates if of.function not in OVER_TIME
+        ]  # from panes and tuples
         self._fields = _fields_of(self._pooled, self.attributes) if self._plain else []
         self._signs = np.array([sign for sign, _ in self._fields])
         self._totals = np.empty((0, totals.TOTALS_PER_PANE, len(self._fields)))
@@ -553,7 +555,7 @@ class ExtentAggregate(Operator):
         found = _taken(found, order)
         end = found["number"] * self.slide
         if self.readings:
-            measured = self._with_held(measured, found, end)
+            measured = self._with_results_over_time(measured, found, end)
         complete = Extents(
             end - self.length, end, found["group"].copy(), found["held"].copy(),
             closings["at"][found["closing"]], found["late"].copy(), measured,
@@ -565,12 +567,14 @@ class ExtentAggregate(Operator):
             self.readings.fold(self._bounds())
         return complete
 
-    def _with_held(self, measured: list[Measured], found: Records, end: Ints) -> list[Measured]:
+    def _with_results_over_time(
+        self, measured: list[Measured], found: Records, end: Ints
+    ) -> list[Measured]:
         """Return the results of all aggregates, given those from panes and tuples."""
-        held = iter(self.readings.measured(found, end - self.length, end, self._clock))
+        results = iter(self.readings.measured(found, end - self.length, end, self._clock))
         others = iter(measured)
         return [
-            self.options.measured(next(held), None) if of.function in HELD else next(others)
+            self.options.measured(next(results), None) if of.function in OVER_TIME else next(others)
             for of in self.aggregates
         ]
 

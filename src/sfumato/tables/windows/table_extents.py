@@ -65,7 +65,9 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
             object.__setattr__(self, "forget_after", None)
 
     def check(self) -> None:
-        checked_aggregates(self.aggregates, self.attributes, held=isinstance(self.window, Range))
+        checked_aggregates(
+            self.aggregates, self.attributes, over_time=isinstance(self.window, Range)
+        )
         LawOptions(**self.options)
 
     def make(self) -> TableExtents:

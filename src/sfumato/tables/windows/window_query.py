@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
-from sfumato.operators.laws.aggregate import FUNCTIONS, HELD
+from sfumato.operators.laws.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
@@ -205,7 +205,7 @@ class WindowQuery:
             self._check_early()
         elif self.level is not None:
             raise ValueError('`level` is of early answers: add early="10 seconds", or leave it out')
-        self._check_held()
+        self._check_over_time()
         self._check_results(with_rows=False)
         frame.require_independent(self.called, self.existence_column)
         if self.timed and frame.duplicates is not None and frame.remembered < self._longest:
@@ -320,13 +320,13 @@ class WindowQuery:
             )
 
     @property
-    def _holds(self) -> list[AggregateSpec]:
+    def _over_time(self) -> list[AggregateSpec]:
         """Return the aggregates of values that hold until the next one."""
-        return [w for w in self.wanted if w.function in HELD]
+        return [w for w in self.wanted if w.function in OVER_TIME]
 
-    def _check_held(self) -> None:
+    def _check_over_time(self) -> None:
         """Raise ValueError where values that hold until the next one are not known."""
-        for w in self._holds:
+        for w in self._over_time:
             entry = f"`aggregates[{w.name!r}]`: {w.function}"
             if not isinstance(self.window, Range):
                 raise ValueError(
@@ -535,7 +535,7 @@ class WindowQuery:
         apart = self.timed and not (isinstance(self.window, Range) and self.window.overlaps)
         if self.by_extent:
             return UNCERTAIN_TIMES
-        if apart and self._holds:
+        if apart and self._over_time:
             return AVERAGES
         return None if apart else WINDOWS
 
@@ -583,9 +583,9 @@ class WindowQuery:
         plain = self.certain and not structs
         if plain:
             self._refuse_uncertain(quantiles)
-        self._refuse_laws_of_held(quantiles)
+        self._refuse_laws_over_time(quantiles)
         shared = self.scope is not None and len(self.scope) < len(self.keys)
-        if forget_after is not None and shared and self._holds:
+        if forget_after is not None and shared and self._over_time:
             raise ValueError(
                 "`forget_after` with time_avg or integral needs a controller per key: write the "
                 f"key {self.keys} in {self.frame.prefix}reorder too, or leave `forget_after` out"
@@ -641,13 +641,13 @@ class WindowQuery:
             window=window, on_attribute=on, controlled=self.marks_late, **common
         )
 
-    def _refuse_laws_of_held(self, quantiles: Sequence[float]) -> None:
+    def _refuse_laws_over_time(self, quantiles: Sequence[float]) -> None:
         """Raise ValueError for distributions of functions that have only moments."""
-        held = self._holds
-        if held and (len(quantiles) or self.distribution is not None):
+        of = self._over_time
+        if of and (len(quantiles) or self.distribution is not None):
             argument = "quantiles" if len(quantiles) else "distribution"
             raise ValueError(
-                f"`{argument}`: {held[0].function} has an exact mean and standard deviation, but "
+                f"`{argument}`: {of[0].function} has an exact mean and standard deviation, but "
                 f"no distribution: leave `{argument}` out, or draw possible worlds with "
                 "sf.draw_worlds, compute it in each, and collect them with sf.merge_worlds"
             )

@@ -20,7 +20,7 @@ from sfumato.kernels.windows.time_weighted import (
 )
 from sfumato.operators.arguments import LARGEST
 from sfumato.operators.arrays import Floats, Ints, Records, sorted_by
-from sfumato.operators.laws.aggregate import HELD, Aggregate
+from sfumato.operators.laws.aggregate import OVER_TIME, Aggregate
 from sfumato.operators.laws.finite_laws import Moments
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
@@ -28,10 +28,10 @@ from sfumato.operators.state.stateful import Stateful
 LEAST_FOLDED = 1024  # minimum number of readings before some are folded
 
 
-class HeldReadings(Stateful):
+class StepReadings(Stateful):
     """Readings of the groups of an `ExtentAggregate`, as far as later extents need them.
 
-    aggregates : those of the operator; only the ones in HELD are computed
+    aggregates : those of the operator; only the ones in OVER_TIME are computed
 
     A series is a group and an attribute. Readings before the first extent that may still be
     complete are folded into one per series, which has the value that holds at its start.
@@ -41,7 +41,7 @@ class HeldReadings(Stateful):
     state = {"marks": Array(int, 4, "readings"), "values": Array(float, 3, "readings")}
 
     def __init__(self, aggregates: Sequence[Aggregate]) -> None:
-        self.wanted = [of for of in aggregates if of.function in HELD]
+        self.wanted = [of for of in aggregates if of.function in OVER_TIME]
         self._attributes = sorted({of.attribute or 0 for of in self.wanted})
         self.marks: Ints = np.empty((4, 0), np.int64)
         self.values: Floats = np.empty((3, 0))
@@ -119,7 +119,7 @@ class HeldReadings(Stateful):
         fine &= ((values[EXISTENCE] > 0.0) & (values[EXISTENCE] <= 1.0)).all()
         fine &= ((abs(values[MEAN]) <= LARGEST) & (values[VARIANCE] >= 0.0)).all()
         if not fine:
-            raise ValueError("held readings must be of known groups, with possible values")
+            raise ValueError("readings over time must be of known groups, with possible values")
         self._new, self._folded = [(self.marks, self.values)], series.size
         self.marks, self.values = self.marks[:, :0], self.values[:, :0]
 
