@@ -22,7 +22,7 @@ class Laws(NamedTuple):
 
 
 SPLIT = 2.0**17 + 1.0  # rounds to 36 binary digits
-DEAREST = np.finfo(np.float64).max  # the cost of neighbours whose distance is no number
+DEAREST = np.finfo(np.float64).max  # cost of neighbours whose distance is infinite or NaN
 
 
 @compiled

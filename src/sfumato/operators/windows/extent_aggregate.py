@@ -205,9 +205,8 @@ class ExtentAggregate(Operator):
         )  # fmt: skip
         self._plain = self.config.plain
         self.readings, self._clock = StepReadings(aggregates), clock or (lambda times: times)
-        self._pooled = [
-            of for of in aggregates if of.function not in OVER_TIME
-        ]  # from panes and tuples
+        # From panes and tuples; the others are computed from readings.
+        self._pooled = [of for of in aggregates if of.function not in OVER_TIME]
         self._fields = _fields_of(self._pooled, self.attributes) if self._plain else []
         self._signs = np.array([sign for sign, _ in self._fields])
         self._totals = np.empty((0, totals.TOTALS_PER_PANE, len(self._fields)))
@@ -555,7 +554,7 @@ class ExtentAggregate(Operator):
         found = _taken(found, order)
         end = found["number"] * self.slide
         if self.readings:
-            measured = self._with_results_over_time(measured, found, end)
+            measured = self._with_over_time(measured, found, end)
         complete = Extents(
             end - self.length, end, found["group"].copy(), found["held"].copy(),
             closings["at"][found["closing"]], found["late"].copy(), measured,
@@ -567,7 +566,7 @@ class ExtentAggregate(Operator):
             self.readings.fold(self._bounds())
         return complete
 
-    def _with_results_over_time(
+    def _with_over_time(
         self, measured: list[Measured], found: Records, end: Ints
     ) -> list[Measured]:
         """Return the results of all aggregates, given those from panes and tuples."""

@@ -65,9 +65,8 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
             object.__setattr__(self, "forget_after", None)
 
     def check(self) -> None:
-        checked_aggregates(
-            self.aggregates, self.attributes, over_time=isinstance(self.window, Range)
-        )
+        of_extents = isinstance(self.window, Range)
+        checked_aggregates(self.aggregates, self.attributes, over_time=of_extents)
         LawOptions(**self.options)
 
     def make(self) -> TableExtents:
