@@ -23,6 +23,11 @@ def frame(readings):
     return pd.DataFrame({"ts": ts, "sensor": sensors, "x": pd.array(values, "Float64")})
 
 
+def in_order(found):
+    starts = [window["start"] for window in found["window"]]
+    return found.assign(start=starts).sort_values(["sensor", "start"], ignore_index=True)
+
+
 def reference(rows, window, start, end):
     """(mean, integral) of one sensor's window, second by second: values hold from their second."""
     known = rows.dropna(subset="x").groupby("ts")["x"].last()
@@ -33,7 +38,7 @@ def reference(rows, window, start, end):
 
 @examples(60)
 @given(
-    st.lists(READING, min_size=1, max_size=25),
+    st.lists(READING, min_size=1, max_size=25, unique_by=lambda reading: reading[:2]),
     st.sampled_from([(10, 10), (10, 5), (25, 10), (60, 60)]),
     st.booleans(),
 )
@@ -48,11 +53,20 @@ def test_every_window_is_that_of_pandas_second_by_second(readings, lengths, empt
         for got, want in ((answer.mean, mean), (answer.area, area)):
             assert pd.isna(got) if want is None else got == pytest.approx(want, abs=1e-9)
     certain = rows.assign(existence=1.0)
-    structs = sf.window_aggregate(certain, ASKED, window=window, **AT)
+    structs = in_order(sf.window_aggregate(certain, ASKED, window=window, **AT))
+    found = in_order(found)
     for name in ("mean", "area"):
         means = pd.Series([one["mean"] for one in structs[name]], dtype=float)
         pd.testing.assert_series_equal(means, found[name].astype(float), check_names=False)
         assert all(one["stddev"] in (0.0, None) or np.isnan(one["stddev"]) for one in structs[name])
+
+
+@examples(20)
+@given(st.lists(st.sampled_from([-2.0, 0.5, 3.0, 7.25]), min_size=1, max_size=5))
+def test_of_rows_with_the_same_time_the_last_one_holds(values):
+    rows = frame([(0, "a", x) for x in values])
+    found = sf.window_aggregate(rows, ASKED | {"newest": "last(x)"}, window="20 seconds", **AT)
+    assert found["mean"].tolist() == found["newest"].tolist()
 
 
 def test_a_constant_value_is_its_own_mean_and_days_have_their_hours():
