@@ -22,8 +22,8 @@ SUITES = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
 HEAD = """# Benchmarks
 
 Written by `python -m benchmarks --out docs/benchmarks --page docs/benchmarks.md` from the rows
-beside it, which `python -m benchmarks --out docs/benchmarks [SUITE]` measures: no number is
-typed. A ratio is the peer's time over ours, in one run, unless its line says otherwise;
+beside it, which `python -m benchmarks --out docs/benchmarks [SUITE]` measures.
+A ratio is the peer's time over ours, in one run, unless its line says otherwise;
 [speed](speed.md) says what that means. On two cores of a machine shared with others single runs
 vary by a fifth.
 """

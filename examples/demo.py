@@ -28,6 +28,7 @@ from experiments.disorder.waiting import Waiting, fixed_watermark, least_slack, 
 from sfumato.cli.configure import NoJavaError
 from sfumato.cli.main import Cores, Verbose, failed
 from sfumato.cli.output import Log
+from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.cli.pipeline.model import PipelineError, Sink
 from sfumato.cli.run import RunView, follow, serve_run
 from sfumato.cli.session import command_session
@@ -66,7 +67,7 @@ def main(
     verbose: Verbose = False,
 ) -> None:
     """Late flights put in order, and frost at two airports: real streams through Spark."""
-    console = Console()
+    console = RedactingConsole()
     with TemporaryDirectory(prefix="sfumato-demo-") as folder:
         prepared = prepare(Path(folder), rows)
         try:

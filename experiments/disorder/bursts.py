@@ -34,7 +34,8 @@ def judge_burst(measured: pd.DataFrame) -> Verdict:
             name: float(part[name].iloc[-1] / part[name][0]) for name in ("waiting", "buffer")
         }
     said = (
-        "With 10 early tuples 60 s later than usual waiting time and buffer grow by these factors: "
+        "With 10 early tuples 60 s later than usual, waiting time and buffer grow by these "
+        "factors: "
     ) + "; ".join(
         f"{name} {of['waiting']:.2f} and {of['buffer']:.2f}" for name, of in growth.items()
     )

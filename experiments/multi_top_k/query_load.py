@@ -62,7 +62,7 @@ class RealMachine:
     wall: bool
     busy: float = field(default=0.0, init=False)  # seconds of the clock, within runs
     processor: float = field(default=0.0, init=False)  # seconds of the processor, within runs
-    _skipped: float = field(default=0.0, init=False)  # seconds of waiting that were passed over
+    _skipped: float = field(default=0.0, init=False)  # skipped seconds of waiting
     _began: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:

@@ -163,8 +163,9 @@ def judge(column: str, measured: pd.DataFrame) -> Verdict:
         met=abs(poisson - 0.47) < 0.1 and not refuted,
         refuted=refuted,
         because="Both normal laws are as good as reported. Poisson's law, summed without overflow, "
-        "is worse but far better than reported: only tuples near a window's end feel it. Equation "
-        "(14) term by term in 64-bit floats overflows beyond some 170 terms; the join then misses "
+        "is worse but far better than reported: it affects only tuples near a window's end. "
+        "Equation (14) term by term in 64-bit floats overflows beyond some 170 terms; the join "
+        "then misses "
         f"nearly everything (recall {large.recall.mean():.2f} for w >= 300), which gives an F1 "
         f"score of {printed.f1.mean():.2f} on average for w > 80 and may be what the paper shows.",
     )

@@ -130,7 +130,7 @@ def _ranking(measured: pd.DataFrame, table: pd.DataFrame, where: str, at: pd.Ser
 def _why(measured: pd.DataFrame) -> str:
     return (
         f"With this noise {measured.overlapping.mean():.0%} of the pairs of tuples have regions "
-        "within the distance, so that Index-Match spares little, and "
+        "within the distance, so Index-Match saves little, and "
         f"{measured.near.mean():.0%} of the pairs of samples are near: Sort-Match visits these one "
         "by one through a tree, nested loops visit all of them in the order of memory."
     )

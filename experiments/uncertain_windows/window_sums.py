@@ -60,17 +60,16 @@ def judge_sums(measured: pd.DataFrame) -> Verdict:
     said = (
         f"The mean change of a run at w = 200 is {most('change', 200):,.0f}% in the middle of the "
         f"runs and up to {most('most', 200):,.0f}%; at w = 1,000 {most('change', 1_000):,.0f}% and "
-        f"up to {most('most', 1_000):,.0f}%. Such means are ruled by the moments at which the "
-        f"regular sum passes zero; the change at the median arrival is "
+        f"up to {most('most', 1_000):,.0f}%. Such means depend mostly on the moments at "
+        f"which the regular sum crosses zero; the change at the median arrival is "
         f"{most('median', 200):.0f}% and {most('median', 1_000):.0f}%."
     )
     return verdict(
         said,
         met=most("most", 200) >= 900 and most("change", 200) > 3 * most("change", 1_000),
         refuted=most("most", 200) < 100,
-        because="The claim's kind is there, less for larger windows, but not its size: how large "
-        "such a mean becomes hangs on how near to zero the regular sum of a run happens to come, "
-        "and so on the streams drawn.",
+        because="As claimed, the change is smaller for larger windows, but its size differs: it "
+        "depends on how close to zero the regular sum of a run comes, and so on the streams drawn.",
         allowing="Some run of 900% or more, and a third of that or less at 1,000, counts as it.",
     )
 

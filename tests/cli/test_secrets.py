@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.cli.output import Log
 from sfumato.cli.pipeline.environment import (
+    FILE_WIDTH,
     Environment,
     RedactingConsole,
     hide,
@@ -143,6 +144,14 @@ def test_tables_and_groups_hide_before_lines_are_cut(environment):
     console.print(Group(Text(f"title {SECRET}", style="bold"), table))
     console.print(f"a long sentence with {escape(SECRET.lower())}")
     hidden_in_full(console.file.getvalue())
+
+
+def test_output_without_a_terminal_has_the_width_of_a_log(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert RedactingConsole(file=io.StringIO()).width == FILE_WIDTH
+    assert RedactingConsole(file=io.StringIO(), width=70).width == 70
+    monkeypatch.setenv("COLUMNS", "90")
+    assert RedactingConsole(file=io.StringIO()).width == 90
 
 
 @pytest.mark.parametrize("machines", [False, True])

@@ -71,16 +71,13 @@ class Log:
                 metrics=batch.metrics,
             )
             return
-        counts = ", ".join(f"{batch.total(c):,} {c.replace('_', ' ')}" for c in SHOWN_COUNTERS)
-        self._line(
-            f"{batch.started} {sink}: micro-batch {batch.number}, {batch.rows_in:,} rows in, "
-            f"{batch.rows_out:,} out, {counts}, {batch.seconds:.3g} s"
-            + "".join(
-                f"; {in_words(part, batch.held[part], shown)}"
-                for part, shown in batch.gauges.items()
-                if part.kind == REORDER
-            )
-        )
+        counts = {c.replace("_", " "): batch.total(c) for c in SHOWN_COUNTERS}
+        parts = [f"micro-batch {batch.number}", f"{batch.rows_in:,} rows in"]
+        parts += [f"{batch.rows_out:,} out", *(f"{n:,} {c}" for c, n in counts.items() if n)]
+        self._line(f"{batch.started} {sink}: {', '.join(parts)}, {batch.seconds:.3g} s")
+        for part, shown in batch.gauges.items():
+            if part.kind == REORDER:
+                self._line(f"    {in_words(part, batch.held[part], shown)}")
 
     def table(self, sink: str, what: str, columns: Sequence[str], rows: Sequence[Any]) -> None:
         """Print rows of a sink."""

@@ -27,6 +27,7 @@ from sfumato.cli.configure import children_print_to
 
 MIN_SECRET = 4  # characters; shorter secrets would match everywhere
 MIN_CUT = 8  # characters; the shortest prefix of a secret hidden where text is truncated
+FILE_WIDTH = 120  # columns of output where no terminal has its own width
 MAX_LAYERS = 6  # nested encodings that are decoded
 SHORTENED = re.compile(r"\.\.\.|…|\Z")
 ENCODED = re.compile(
@@ -183,9 +184,17 @@ class Environment:
 
 
 class RedactingConsole(Console):
-    """A console that never prints a value of its environment."""
+    """A console that never prints a value of its environment.
+
+    It is as wide as the terminal, `width` or $COLUMNS; if none is given, tables still fit a log.
+    """
 
     environment: Environment | None = None
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if not (self.is_terminal or "width" in options or "COLUMNS" in os.environ):
+            self.width = FILE_WIDTH
 
     def print(self, *objects: Any, **how: Any) -> None:
         super().print(*map(self.hidden, objects), **how)
