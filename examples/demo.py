@@ -166,12 +166,13 @@ def readings(hours: DataFrame) -> DataFrame:
     """Hours with their readings as alternatives; NULL where a reading is missing."""
     names = ["temp", "pressure"]
     uncertain = sf.samples(names, [TEMP_ERROR, PRESSURE_ERROR], SAMPLES, attributes=names)
-    return hours.select("origin", "time_hour", uncertain.alias("alternatives"))
+    return hours.withColumn("alternatives", uncertain).drop(*names)
 
 
 def similar_frost(hours: DataFrame) -> DataFrame:
     """Freezing hours at one airport that are like one of the newest freezing hours at the other."""
-    frost = sf.where(sf.split_invalid(readings(hours))[0], f"temp <= {FREEZING}")
+    ordered = sf.reorder(hours, event_time="time_hour", arrival="time_hour", slack=0)
+    frost = sf.where(sf.split_invalid(readings(ordered))[0], f"temp <= {FREEZING}")
     left, right = (frost.where(f"origin = '{airport}'") for airport in AIRPORTS)
     return sf.similarity_join(
         left,
@@ -274,8 +275,7 @@ def tell_weather(
         f"was still among the newest {WINDOW.rows} that froze. The hours kept for an airport "
         f"include {WINDOW.rows} that really froze with at least {WINDOW.confidence:.0%} "
         f"confidence, though no one knows which did. {rejected:,} hours have no reading and "
-        f"were set aside, not guessed{_absent(data)}. (Rows in: each hour is read for either "
-        "airport.)"
+        f"were set aside, not guessed{_absent(data)}."
     )
 
 
