@@ -153,6 +153,10 @@ CASES = {
     "extents of unique rows": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(a, **REORDERED, slack=9, unique="made"), TOTALS, window=RANGE, **AT
     ),
+    "extents of corrected rows": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(a, **REORDERED, slack=4), TOTALS, window=RANGE, order="made",
+        unique="room", version="id",
+    ),
     "members of extents": lambda sf, a, b: sf.window_aggregate(
         a, {"n": "count(*)"}, window=RANGE, with_rows=True, order="made"
     ),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from window_cases import arrays
 
 COUNT = [Aggregate("count")]
@@ -18,6 +19,8 @@ class Simulation:
         self.length, self.slide = length, slide
         self.held, self.missed, self.seen, self.done = [], [], [], -(10**6)
         self.late, self.outside, self.absent = 0, 0, 0
+        self.newest = None
+        self.versions, self.corrected, self.outdated = {}, 0, 0
 
     def extents_of(self, time):
         """Numbers of the extents, counted by their end / slide, that hold a time."""
@@ -27,7 +30,7 @@ class Simulation:
             if j * self.slide - self.length <= time < j * self.slide
         ]  # fmt: skip
 
-    def row(self, group, time, punctuation, late, i, exists):
+    def row(self, group, time, punctuation, late, i, exists, own=None, version=0):
         found, after = [], self.done
         if late:  # it is in the extents that end after its own punctuation
             after = max(self.done, (punctuation + 1) // self.slide)
@@ -40,6 +43,22 @@ class Simulation:
             found += self.close(min(time, max(punctuation, before) + 1), max(punctuation, before))
             after = self.done
         of = self.extents_of(time)
+        if own is not None:
+            newest, since, until = self.versions.get(own, (0, after, -(10**9)))
+            if until > self.done:
+                if version <= newest:
+                    self.outdated += 1
+                    return found
+                after = max(after, since)
+            else:
+                until = -(10**9)
+            if any(j > after for j in of):
+                until = max(until, *of)
+            self.versions[own] = version, after, until
+            for k, (g, other, extents, whose) in enumerate(self.held):
+                if whose == own and any(j > after for j in extents):
+                    self.held[k] = g, other, [j for j in extents if j <= after], own
+                    self.corrected += 1
         taking = [j for j in of if j > after]
         if not of:
             self.outside += 1
@@ -48,7 +67,8 @@ class Simulation:
         elif not exists:
             self.absent += 1
         else:
-            self.held.append((group, i, taking))
+            self.held.append((group, i, taking, own))
+            self.newest = time if self.newest is None else max(self.newest, time)
         if exists or not taking:
             self.missed += [(group, j) for j in of if self.done < j <= after]
         return found
@@ -56,12 +76,12 @@ class Simulation:
     def close(self, bound, punctuation):
         """Complete all extents that end at or before a bound, at a punctuation."""
         found = []
-        for j in sorted({j for _, _, taking in self.held for j in taking}):
+        for j in sorted({j for _, _, taking, _ in self.held for j in taking}):
             end = j * self.slide
             if not self.done < j or end > bound:
                 continue
-            for group in sorted({g for g, _, taking in self.held if j in taking}):
-                rows = [i for g, i, taking in self.held if g == group and j in taking]
+            for group in sorted({g for g, _, taking, _ in self.held if j in taking}):
+                rows = [i for g, i, taking, _ in self.held if g == group and j in taking]
                 late = self.missed.count((group, j))
                 found.append((end, group, rows, punctuation, late))
         self.done = max(self.done, bound // self.slide)
@@ -71,8 +91,8 @@ class Simulation:
         """All extents that hold a row."""
         before = max(self.seen, default=-(10**9))
         found = self.close(before + 1, before)
-        if self.held:
-            last = max(j for _, _, taking in self.held for j in taking) * self.slide
+        if self.newest is not None:
+            last = (self.newest + self.length) // self.slide * self.slide
             if last > self.done * self.slide:
                 found += self.close(last, max(before, last - 1))
         return found
@@ -106,8 +126,11 @@ def stream(rng, n, groups, ordered, spread=60, start=-40):
     return group, scope, time, None if ordered else punctuation, None if ordered else late
 
 
-def simulated(length, slide, data, exists, finish=True):
-    """Extents in order of completion, then, at the end, those still open by (end, group)."""
+def simulated(length, slide, data, exists, finish=True, versions=None):
+    """Extents in order of completion, then, at the end, those still open by (end, group).
+
+    versions : (id or -1, version) of each row
+    """
     group, scope, time, punctuation, late = data
     scopes = {int(c): Simulation(length, slide) for c in np.unique(scope)}
     newest = dict.fromkeys(scopes, -(10**9))
@@ -117,32 +140,40 @@ def simulated(length, slide, data, exists, finish=True):
         newest[c] = max(newest[c], int(time[i]) - 1)
         p = newest[c] if punctuation is None else int(punctuation[i])
         flag = late is not None and bool(late[i])
-        found += scopes[c].row(int(group[i]), int(time[i]), p, flag, i, bool(exists[i]))
+        own, version = (-1, 0) if versions is None else (int(of[i]) for of in versions)
+        own = None if own < 0 else own
+        found += scopes[c].row(
+            int(group[i]), int(time[i]), p, flag, i, bool(exists[i]), own, version
+        )
     if finish:
         rest = [entry for c in scopes for entry in scopes[c].end()]
         found += sorted(rest, key=lambda entry: entry[:2])
     return found, scopes
 
 
-def process(window, data, tuples, low, high, attributes=2):
+def process(window, data, tuples, low, high, attributes=2, versions=None):
     group, scope, time, punctuation, late = data
     cut = slice(low, high)
-    return window.process(
+    if versions is not None:
+        process_rows = partial(window.process_versions, *(of[cut] for of in versions))
+    else:
+        process_rows = window.process
+    return process_rows(
         group[cut], time[cut], None if punctuation is None else punctuation[cut],
         None if late is None else late[cut], *arrays(tuples[cut], attributes),
         scope=scope[cut],
     )  # fmt: skip
 
 
-def in_parts(window, rng, data, tuples, crash=True):
+def in_parts(window, rng, data, tuples, crash=True, versions=None):
     """All extents, rows cut at random, saved and restored in between, flushed at the end."""
     parts, done = [], 0
     while done < len(tuples):
         end = min(done + int(rng.choice([0, 1, 2, 5, 40])), len(tuples))
-        parts.append(process(window, data, tuples, done, end))
+        parts.append(process(window, data, tuples, done, end, versions=versions))
         done = end
         if crash and rng.random() < 0.3:
-            window = ExtentAggregate.restore(window.snapshot())
+            window = type(window).restore(window.snapshot())
     return window, [*parts, window.flush()]
 
 

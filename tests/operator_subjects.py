@@ -20,6 +20,7 @@ from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregat
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
+from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
 from sfumato.windows import JoinWindow, Rows
 
 ASKED = [
@@ -82,6 +83,16 @@ def extents_of(found):
 def feed_extents(operator, rows, places):
     arguments = rows["key"][places], rows["time"][places], None, None
     return extents_of(operator.process(*arguments, *chosen(rows, places)))
+
+
+def feed_corrected(operator, rows, places):
+    """Rows of a few ids per key, whose versions mostly rise."""
+    key, time, number = rows["key"][places], rows["time"][places], np.asarray(places)
+    found = operator.process_versions(
+        key * 4 + number % 4, number + number % 3 * 9, key, time, None, None,
+        *chosen(rows, places), scope=key,
+    )  # fmt: skip
+    return extents_of(found)
 
 
 def certain_tuples(rng, n, keys=3):
@@ -219,6 +230,10 @@ SUBJECTS = {
     ),
     "extents": Subject(
         lambda: ExtentAggregate(50, 20, ASKED, **LAW), tuples, feed_extents,
+        lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
+    ),
+    "corrected extents": Subject(
+        lambda: VersionedExtentAggregate(50, 20, ASKED, **LAW), tuples, feed_corrected,
         lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
     ),
     "tuples held": Subject(

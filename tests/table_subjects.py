@@ -36,6 +36,7 @@ from sfumato.tables.reading.rows import Column, Probabilities, Reading, Rule, Ti
 from sfumato.tables.windows.table_early import EarlyTableConfig
 from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.tables.windows.table_resample import ResampleTableConfig
+from sfumato.tables.windows.table_versions import VersionedTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig
 from sfumato.windows import Delta, JoinWindow, Range, Rows, Session
 
@@ -308,7 +309,19 @@ def early_of(by_source, **more):
 
 def released_feed(name, columns, sides=False):
     """How the operator of a name in RELEASED gets rows downstream of a controller."""
+    if "corrected" in name:
+        return corrected
     return resampled(*MARKS) if name == "resample" else fed(*columns, *MARKS, sides=sides)
+
+
+def corrected(operator, rows, places):
+    """Rows of a few ids, some NULL, whose versions mostly rise."""
+    table = rows["table"]
+    number = table.column("__tie").to_numpy()
+    ids = pa.array(number % 4, mask=number % 7 == 0)
+    table = table.set_column(table.column_names.index("id0"), "id0", ids)
+    table = table.append_column("version", pa.array(number + number % 3 * 9))
+    return fed(*OF_WINDOW, "id0", "version", *MARKS)(operator, rows | {"table": table}, places)
 
 
 def sessions(max_length=None, **more):
@@ -356,6 +369,12 @@ RELEASED = {
     "extents": (lambda by_source: extents_of(40, 20, by_source=by_source, **ONE), OF_WINDOW, False),
     "extents with members": (
         lambda by_source: extents_of(40, 20, by_source=by_source, members=True, **ONE),
+        OF_WINDOW, False,
+    ),
+    "corrected extents with members": (
+        lambda by_source: VersionedTableConfig(
+            **vars(extents_of(40, 20, by_source=by_source, members=True, **ONE)), unique=1
+        ),
         OF_WINDOW, False,
     ),
     "averages over time": (

@@ -116,7 +116,25 @@ FUNCTIONS = {
             ({"with_rows": True}, "sf.Range"),
             ({"distribution": 0}, "distribution"),
             ({"existence": "id"}, "carry their own"),
+            ({"unique": "id"}, "`unique` needs `version`.*sf.reorder"),
+            ({"version": "id"}, "`version` needs `unique`"),
+            ({"unique": "k", "version": "id"}, "`version` is for windows of fixed extents"),
             ({"aggregates": {"m": "median(x)"}}, r"got 'median': write quantile\(x, 0.5\)"),
+        ],
+    ),
+    "window_aggregate of corrected rows": (
+        lambda **of: sf.window_aggregate(SPEEDS, **of),
+        {
+            "aggregates": {"n": "count(*)"}, "window": sf.Range("1 minute"), "order": "ts",
+            "unique": ["id"], "version": "ts",
+        },
+        [
+            ({"unique": "idd"}, "`unique` names a column `idd`"),
+            ({"version": "speeed"}, "`version` names a column `speeed`"),
+            ({"version": "speed"}, "integers or timestamps; `speed` is double"),
+            ({"window": sf.Session("1 minute")}, "fixed extents"),
+            ({"early": "10 seconds"}, "`early` and `version` exclude each other"),
+            ({"aggregates": {"a": "time_avg(speed)"}}, "time_avg cannot follow corrections"),
         ],
     ),
     "window_aggregate of certain rows": (

@@ -32,6 +32,7 @@ from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregat
 from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS, EarlyAnswers
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
+from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
 from sfumato.windows import JoinWindow
 
 N = 60
@@ -105,6 +106,20 @@ def windows() -> None:
                 over_time = ExtentAggregate.restore(over_time.snapshot())
                 over_time.process(form(codes), form(time + N), None, None, *rows)
                 over_time.flush()
+                versioned = VersionedExtentAggregate(10, 4, asked, attributes=columns, **laws)
+                for number in (np.arange(N), np.arange(N) + N):
+                    versioned.process_versions(
+                        form(codes),
+                        form(number),
+                        form(codes),
+                        form(number),
+                        None,
+                        None,
+                        *rows,
+                        scope=form(codes),
+                    )
+                    versioned = VersionedExtentAggregate.restore(versioned.snapshot())
+                versioned.flush()
                 sessions = SessionAggregate(2, 9, asked, attributes=columns, **laws)
                 sessions.process(form(codes), form(time), None, None, *rows)
                 sessions = SessionAggregate.restore(sessions.snapshot())

@@ -513,3 +513,40 @@ def test_what_early_cannot_be_is_refused_where_it_stands(tables, text, place, wo
     found = error(tables["spark"], text)
     assert words in str(found)
     assert place in str(found)
+
+
+CORRECTED = (
+    "SELECT {} FROM Disordered [RANGE 300 s WATTR ts SLACK 8 UNIQUE vehID VERSION {}] "
+    "GROUP BY vehID"
+)  # fmt: skip
+
+
+def test_unique_with_a_version_corrects_rows_in_windows_as_the_function_does(tables):
+    spark = tables["spark"]
+    answers = sql(spark, CORRECTED.format("vehID, window, COUNT(*) AS n, AVG(speed) AS v", "ts"))
+    ordered = sf.reorder(spark.table("Disordered"), event_time="ts", arrival="arrival", slack=8)
+    expected = sf.window_aggregate(
+        ordered, {"n": "count(*)", "v": "avg(speed)"}, window=sf.Range("300 seconds"), order="ts",
+        key="vehID", unique="vehID", version="ts",
+    ).select("vehID", "window", "n", "v")  # fmt: skip
+    assert sorted(map(repr, answers.collect())) == sorted(map(repr, expected.collect()))
+    assert {row.n for row in answers.collect()} == {1}
+    plan = explain(spark, CORRECTED.format("COUNT(*)", "ts"))
+    assert "of the rows with one vehID, the largest ts" in plan
+    assert "unique" not in plan
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (CORRECTED.format("COUNT(*)", "speed"), "VERSION must be a column of integers"),
+        (CORRECTED.format("COUNT(*)", "nothing"), "has no column nothing"),
+        (CORRECTED.format("COUNT(*)", "ts").replace("UNIQUE vehID ", ""), "VERSION needs UNIQUE"),
+        ("SELECT vehID FROM Disordered [WATTR ts SLACK 8 UNIQUE vehID VERSION ts]",
+         "VERSION is of aggregates over a RANGE"),
+    ],
+)  # fmt: skip
+def test_a_version_that_cannot_be_is_refused_where_it_stands(tables, text, words):
+    found = error(tables["spark"], text)
+    assert words in str(found)
+    assert "VERSION" in str(found)

@@ -37,6 +37,8 @@ def window_aggregate(
     missed: bool = False,
     early: str | timedelta | None = None,
     level: float | None = None,
+    unique: ColumnNames | None = None,
+    version: ColumnName | None = None,
     seed: int = 0,
     samples: int = 1000,
     forget_after: str | timedelta | float | None = None,
@@ -52,8 +54,7 @@ def window_aggregate(
     aggregates
         Result name to text: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)", "first(x)",
         "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)", "var(x)",
-        "boundary_sum(x)", or for Range "time_avg(x)", "integral(x)", see the notes. x is an
-        expression over attributes and certain columns.
+        "boundary_sum(x)", for Range "time_avg(x)", "integral(x)"; x is an expression (notes).
     window
         sf.Rows, sf.Range (or its length, "5 minutes"), sf.Session or sf.Delta.
     order
@@ -66,14 +67,16 @@ def window_aggregate(
         Column with the probability of each row of a frame without alternatives.
     quantiles
         Shares; each result gets their quantiles as fields q05, q50, ...
-    with_rows
-        Range and Session: return every row of an extent, with the results of the extent.
-    missed
-        Range and Session: also return each row that is in no extent, see `split_missed`.
+    with_rows, missed
+        Range and Session: return every row of an extent, with the results of the extent; or also
+        return each row that is in no extent, see `split_missed`.
     early, level
         Range over certain rows: also emit revisions of open extents, at multiples of `early`
         ("10 seconds") of the punctuation, with intervals for the final answers at `level` (0.9).
         For count, sum, avg, min and max; rows of sf.reorder need its ``early=True``.
+    unique, version
+        Range: of the rows of a key with the same values of `unique`, an extent has the one with the
+        largest `version` (an integer or a timestamp) that arrived before the extent was complete.
     seed, samples
         Of results that are sampled because they have too many possible values.
     forget_after
@@ -85,9 +88,9 @@ def window_aggregate(
     -------
     Rows and Delta: a row per input row that is not late, with its certain columns, `held` and the
     results. Range and Session: a row per extent and key, with the key columns, `window`, `held`,
-    `punctuation`, `late` and the results, with `early` also `final`, `revision`, `completeness`
-    and `interval`. A result is a plain value over certain rows, and a
-    struct of `mean`, `stddev`, `existence` and what is requested over uncertain rows.
+    `punctuation`, `late` and the results, with `early` also `final`, `revision`, `completeness` and
+    `interval`. A result is a plain value over certain rows, and a struct of `mean`, `stddev`,
+    `existence` and what is requested over uncertain rows.
 
     Raises
     ------
@@ -96,8 +99,7 @@ def window_aggregate(
 
     Notes
     -----
-    Cost: one shuffle by key. State: the tuples held.
-    More: docs/reference/notes/window_aggregate.md
+    Cost: one shuffle by key. State: the tuples held. More: docs/reference/notes/window_aggregate.md
     References: Dallachiesa et al. (2015), sections 4, 7.3, 8.1; Kim et al. (2006), section 6.
 
     Examples
@@ -109,6 +111,7 @@ def window_aggregate(
     """
     laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
     laws |= {"early": early, "level": level, "with_rows": with_rows, "missed": missed}
+    laws |= {"unique": unique, "version": version}
     laws |= {"forget_after": forget_after, "name": name}
     return aggregated(df, aggregates, window, order, key, existence, distribution, **laws)
 
@@ -126,8 +129,9 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     -------
     The results without the column `missed`, and the missed rows with the columns that they had
     before, and `reason`: "late" (too late for each of their extents), "outside" (between two
-    extents), "invalid" (skipped; `sf.split_invalid` says why) or "absent" (they exist with
-    probability 0). Each input row is in an extent or among the missed rows.
+    extents), "invalid" (skipped; `sf.split_invalid` says why), "absent" (they exist with
+    probability 0) or "outdated" (with `version`, not newer than the known version). Each input row
+    is in an extent or among the missed rows, or a newer version replaced it.
 
     Raises
     ------
@@ -172,6 +176,8 @@ def aggregated(
     missed: bool = False,
     early: str | timedelta | None = None,
     level: float | None = None,
+    unique: str | Sequence[str] | None = None,
+    version: str | None = None,
     name: str | None = None,
     **laws: Any,
 ) -> Any:
@@ -194,7 +200,10 @@ def aggregated(
         frame, order, window = own.by_extent(str(meant), window)
     uncertain = placed is not None
     asked = (parse_aggregates(aggregates), window, order, key, existence, distribution)
-    query = WindowQuery(frame, *asked, by_extent=uncertain, missed=missed, early=early, level=level)
+    query = WindowQuery(
+        frame, *asked, by_extent=uncertain, missed=missed, early=early, level=level, unique=unique,
+        version=version,
+    )  # fmt: skip
     settings = query.settings(with_rows, **laws)
     found = run(
         Job(
@@ -217,6 +226,8 @@ def window_input(query: WindowQuery, with_rows: bool = False, placed: Range | No
     `placed` is the window whose extents are meant, where the rows are those of `by_extent`.
     """
     why = "" if placed is None else why_not_placed(extents_per_row(placed))
-    about = {"values": query.expressions}
+    about: dict[str, Any] = {"values": query.expressions}
+    if query.version is not None:
+        about |= {"unique": query.ids, "version": query.version}
     reading = query.reading(with_rows, why)
     return Input(query.frame, reading, about, query.computed, bucket=query.scope)

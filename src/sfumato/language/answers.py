@@ -32,9 +32,11 @@ from sfumato.language.constructs import (
     FORGET,
     LEVEL,
     NAMED,
+    UNIQUE,
+    VERSION,
     Options,
     duration_of,
-    refuse_early,
+    refuse_of_aggregates,
 )
 from sfumato.language.parse import Word
 from sfumato.language.steps import (
@@ -42,6 +44,7 @@ from sfumato.language.steps import (
     Step,
     argument_lines,
     held,
+    names_in,
     newest,
     one_line,
     per_key,
@@ -104,8 +107,9 @@ class WindowedBlock:
         self.clauses = {clause.word: clause for clause in block.clauses}
         self.handled: list[Node] = []
         # Words of the table's bracket that are of its operator.
-        words = (FORGET, NAMED, EARLY, LEVEL)
-        self.given = Options(source.of_operator, source.node, self.text, words=words)
+        words = (FORGET, NAMED, EARLY, LEVEL, UNIQUE, VERSION)
+        where = (source.node, self.text, "the stream", source.frame)
+        self.given = Options(source.of_operator, *where, words=words)
         self.early = self.given.get(EARLY.word)
         self.calling = self.given  # the words marked by errors
 
@@ -461,6 +465,7 @@ def _window_lines(
             ("window", f"extents of {length} every {slide}{', with its rows' * members}"),
             ("answers", "each extent once, when the punctuation has passed it"),
             ("early", _early_line(how.get("early"), how.get("level"))),
+            ("versions", _versions_line(how.get("unique"), how.get("version"))),
             ("state", f"the tuples of {length} and the buffer; {stored}"),
         ]
     answers = ("answers", "one for each tuple that arrives")
@@ -493,6 +498,13 @@ def _early_line(early: timedelta | None, level: float | None) -> str:
     revisions = f"revisions of open extents, whenever the punctuation passes {span(early)}"
     at_level = percent(DEFAULT_LEVEL if level is None else level)
     return f"{revisions}, with intervals for the final answer at level {at_level}"
+
+
+def _versions_line(unique: str | list[str] | None, version: str | None) -> str:
+    if version is None:
+        return ""
+    ids = ", ".join(names_in(unique))
+    return f"of the rows with one {ids}, the largest {version} before the extent is complete"
 
 
 def _without_spelling(call: str) -> str:
@@ -720,7 +732,7 @@ class Ranking(WindowedBlock):
     def __init__(self, block: Block, source: Source, wish: Asked) -> None:
         super().__init__(block, source)
         self.wish = wish
-        refuse_early(source.of_operator, self.text)
+        refuse_of_aggregates(source.of_operator, self.text)
         self.handled += [*wish.clauses, span_of(wish.top)]
         self.place = wish.clauses[0] if wish.clauses else source.node
         options, words = (*source.of_operator, *wish.given.options), (FORGET, NAMED, *RANK_WORDS)

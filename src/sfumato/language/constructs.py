@@ -91,6 +91,7 @@ COLUMN_SHAPES = {
     "key": "names",
     "source": "names",
     "unique": "names",
+    "version": "name",
     "punctuation": "name",
     "order": "names",
 }
@@ -121,7 +122,9 @@ def _word(parameter: Parameter) -> Word:
 T = TypeVar("T")
 FORGET, NAMED = words_of(reorder, "forget_after", "name")
 EARLY, LEVEL = words_of(window_aggregate, "early", "level")
-OF_OPERATORS = (FORGET.word, NAMED.word, EARLY.word, LEVEL.word)
+UNIQUE, VERSION = words_of(window_aggregate, "unique", "version")
+OF_AGGREGATES = (EARLY.word, LEVEL.word, VERSION.word)
+OF_OPERATORS = (FORGET.word, NAMED.word, *OF_AGGREGATES)
 """Words of a bracket that do not belong to its window."""
 BOUND = words_of(Rows, "max_tuples")[0]
 ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read together with the window
@@ -321,10 +324,20 @@ class TableOptions(Options):
         return names_in(self.columns("ORDER", "arrival"))
 
 
-def refuse_early(options: Sequence[Option], text: str) -> None:
-    """Raise SqlError for EARLY or LEVEL of a window without aggregates."""
+def of_operator(options: Sequence[Option]) -> tuple[Option, ...]:
+    """Return the options of a bracket that belong to the operator over its window.
+
+    UNIQUE names duplicates, which the controller drops, or with VERSION rows that are corrected.
+    """
+    versioned = any(option.word == VERSION.word for option in options)
+    words = (*OF_OPERATORS, UNIQUE.word) if versioned else OF_OPERATORS
+    return tuple(option for option in options if option.word in words)
+
+
+def refuse_of_aggregates(options: Sequence[Option], text: str) -> None:
+    """Raise SqlError for EARLY, LEVEL or VERSION of a window without aggregates."""
     for option in options:
-        if option.word in (EARLY.word, LEVEL.word):
+        if option.word in OF_AGGREGATES:
             reason = f"{option.word} is of aggregates over a RANGE"
             raise at(text, option, reason, "SELECT AVG(x)")
 
@@ -341,6 +354,7 @@ class TimeOptions(TableOptions):
         *words_of(reorder, "idle_timeout", "forget_after", "name"),
         EARLY,
         LEVEL,
+        VERSION,
     )
     kind = "time"
 
@@ -351,14 +365,15 @@ class TimeOptions(TableOptions):
         """
         frame, extent = self.table, self._extent()
         if not answered or extent is None:
-            refuse_early(self.options, self.text)
+            refuse_of_aggregates(self.options, self.text)
         if (level := self.get(LEVEL.word)) is not None and self.get(EARLY.word) is None:
             raise at(self.text, level, "LEVEL is of early answers", "EARLY 10 SECONDS")
         if self._uncertain_time() is not None:
             self._check_uncertain(extent, answered)
             return frame
         of_answers = answered and self.get("KEY") is None  # no controllers per key
-        others = ("RANGE", "SLIDE", EARLY.word, LEVEL.word)
+        others = ["RANGE", "SLIDE", *OF_AGGREGATES]
+        others += [UNIQUE.word] if self.get(VERSION.word) is not None else []
         arguments = self.arguments(*others, *([FORGET.word] if of_answers else []))
         controlled = bool(CONTROL_WORDS & arguments.keys())
         if answered and extent is not None and not controlled:

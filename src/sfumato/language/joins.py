@@ -18,7 +18,7 @@ from sfumato.language.constructs import (
     agreed,
     bracket_of,
     read_imputation,
-    refuse_early,
+    refuse_of_aggregates,
     words_of,
 )
 from sfumato.language.parse import Word
@@ -300,7 +300,7 @@ def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str |
     given = bracket_of(relation, block.text, frame)
     if given is None:
         return frame, None, None
-    refuse_early(given.options, block.text)
+    refuse_of_aggregates(given.options, block.text)
     ordered = given.rows(answered=True)
     window, order = given.window()
     assert isinstance(window, Range)

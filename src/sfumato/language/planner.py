@@ -27,11 +27,11 @@ from sfumato.language.constructs import (
     BRACKET_WORDS,
     BRACKETS,
     IMPUTE_WORDS,
-    OF_OPERATORS,
     TableFunctions,
     bracket_of,
     function_of,
     imputed_frame,
+    of_operator,
     tables_read,
 )
 from sfumato.language.joins import JOIN_WORDS, joined_tables
@@ -359,7 +359,7 @@ def _table(block: Block, relation: Relation, answered: bool) -> Source | None:
         given.frame = frame
         source.window, source.order = given.window()
         if given.kind and (answered or given.kind != "time"):
-            source.of_operator = tuple(o for o in given.options if o.word in OF_OPERATORS)
+            source.of_operator = of_operator(given.options)
     return source
 
 

@@ -84,7 +84,7 @@ class Source:
     aliases : the qualifiers of its columns; a join has two, and `sides` gives the side of each
     window, order : for an aggregate or a ranking over the frame: the window and its order columns
     node : the node marked by errors
-    of_operator : FORGET, NAMED, EARLY and LEVEL from its bracket, for the operator over the window
+    of_operator : options of its bracket that are of the operator over the window, as FORGET
     extra : columns added for this query only, which a star does not include
     changed : whether it differs from the table and must be replaced in the text
     """

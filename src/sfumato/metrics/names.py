@@ -80,6 +80,8 @@ COUNTER_TEXTS = {
     "out_of_order": "rows whose order is before that of an earlier micro-batch",
     "outside": "rows, on time or late, between two extents",
     "skipped": "extents without a row that are not in the answers, in gaps of over a million",
+    "corrections": "rows that a newer version replaced in an open extent",
+    "outdated": "rows that were not newer than the known version of their id",
     "revisions": "early answers of windows",
     "on_arrival": "rows counted in early answers, as they arrived",
     "overflow": "tuples evicted by the limit on the tuples of a window",

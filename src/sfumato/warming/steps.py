@@ -41,6 +41,7 @@ from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS, EarlyAnswer
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
+from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
 from sfumato.windows import JoinWindow
 
 WARM_UP_ROWS = 80  # enough for sliding windows, and for sums too large to be exact
@@ -150,6 +151,11 @@ def time_windows() -> None:
     group, *arrivals = certain_rows()
     plain.process(group, np.arange(WARM_UP_ROWS), None, None, *arrivals)
     plain.flush()
+    group, *arrivals = some_rows()
+    numbers = np.arange(WARM_UP_ROWS)
+    versioned = VersionedExtentAggregate(30, 7, some_aggregates())
+    versioned.process_versions(group, numbers, group, numbers, None, None, *arrivals, scope=group)
+    versioned.flush()
     early_windows()
 
 

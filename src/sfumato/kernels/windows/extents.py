@@ -51,8 +51,9 @@ NO_EXTENT = -(2**61)  # a punctuation or extent number below all; its double fit
 NONE = -1  # no tuple, pane, group or alternative
 
 # Verdicts on rows: in all extents that contain it; only in the later ones of these; in none because
-# it was late; because no extent contains it; because it has no alternatives.
-TAKEN, JOINED, LATE, OUTSIDE, ABSENT = range(5)
+# it was late; because no extent contains it; because it has no alternatives; because a version that
+# is at least as new arrived before.
+TAKEN, JOINED, LATE, OUTSIDE, ABSENT, OUTDATED = range(6)
 
 # Punctuation and the previous one, last extent completed, time of the newest row taken; first of
 # its non-empty groups.
@@ -70,6 +71,11 @@ TUPLE = integers("index group time number begin end following pane alive")
 # The group's previous pane, or the next free place; its first and last tuple; 1 if complete, 2 if
 # its partial includes the rest of its block.
 PANE = integers("number previous first last state")
+# The newest version of an id, the first extent that may have it, and its row: group, number (NONE:
+# in no extent) and last extent. The id matters until the extent `until` is complete.
+ID = integers("group version since number last until")
+# The row that a newer version replaces (NONE: none), and the last extent that still includes it.
+REPLACED = integers("number last")
 POOL = integers("free panes tuples alternatives dead")  # first free pane; numbers in use
 EXTENT = integers("group number closing held late low high")
 
@@ -87,6 +93,20 @@ class ReleasedRows(NamedTuple):
     offsets: np.ndarray
     punctuation: np.ndarray
     late: np.ndarray
+
+
+class Versions(NamedTuple):
+    """Ids and versions of rows; all arrays are empty if rows have none.
+
+    id : int64[n], codes, NONE for a row without an id    version, number : int64[n]
+    ids : ID[], updated    replaced : REPLACED[n], written
+    """
+
+    id: np.ndarray
+    version: np.ndarray
+    number: np.ndarray
+    ids: np.ndarray
+    replaced: np.ndarray
 
 
 class PaneGrid(NamedTuple):
@@ -187,20 +207,36 @@ def _note_late(late_rows, found, g, first, last, of):
     return found + 1
 
 
+@lean
+def _take_version(versions, i, g, first, last, verdict, closed):
+    """Make row i, which is in extents from `first` to `last`, the newest version of its id."""
+    newest, replaced = versions.ids[versions.id[i]], versions.replaced[i]
+    until = last if verdict in (TAKEN, JOINED, ABSENT) else NO_EXTENT
+    replaced.number = NONE
+    if newest.until > closed:
+        until = max(until, newest.until)
+        if newest.number != NONE and newest.last >= first:
+            replaced.number, replaced.last = newest.number, first - 1
+    newest.group, newest.version, newest.since = g, versions.version[i], first
+    newest.number = versions.number[i] if verdict in (TAKEN, JOINED) else NONE
+    newest.last, newest.until = last, until
+
+
 @compiled
-def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows):
+def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows, versions):
     """Judge rows in order and record the extents that they complete.  O(n).
 
     scopes : SCOPE[], groups : GROUP[], updated    index : int64[n], written: for each stored row
         its index in its group, which restarts at 0 when all extents of earlier rows are complete,
         so that an empty group behaves like a new one; NONE for others
-    verdicts : int8[n], written: TAKEN to ABSENT
+    verdicts : int8[n], written: TAKEN to OUTDATED
     closings : CLOSING[2 n], late_rows : LATE_ROW[2 n], written; tuples by their place among the
-        rows stored in this call
+        rows stored in this call. With versions, all stored rows are among the late rows
     Returns the numbers of rows that a punctuation had excluded, of closings, and of late rows.
     """
     length, slide, ordered = grid.length, grid.slide, rows.punctuation.size == 0
     excluded, found, late_count, stored = 0, 0, 0, 0
+    versioned = versions.id.size > 0
     for i in range(rows.time.size):
         g, c, time = rows.group[i], rows.scope[i], rows.time[i]
         scope, group, j = scopes[c], groups[g], time // slide
@@ -222,6 +258,14 @@ def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows):
             done = min(j, last_complete(scope.punctuation, slide))
             found = _close(scopes, c, done, scope.punctuation, closings, found)
             first = scope.closed + 1
+        has_id = versioned and versions.id[i] != NONE
+        if has_id:
+            newest = versions.ids[versions.id[i]]
+            if newest.until > scope.closed:
+                if versions.version[i] <= newest.version:
+                    verdicts[i] = OUTDATED
+                    continue
+                first = max(first, newest.since)  # an extent has one version of each id
         missed_from, missed_to = max(j, scope.closed) + 1, min(first - 1, last)
         if last <= j:
             verdict = OUTSIDE
@@ -237,10 +281,13 @@ def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows):
             index[i], group.arrived = group.arrived, group.arrived + 1
             group.reach = max(group.reach, last)
             _list_group(scopes, groups, g)
-            if verdict == JOINED:
-                late_count = _note_late(late_rows, late_count, g, first, last, stored)
+            if verdict == JOINED or versioned:
+                begin = max(first, j + 1)
+                late_count = _note_late(late_rows, late_count, g, begin, last, stored)
             stored += 1
         verdicts[i] = verdict
+        if has_id:
+            _take_version(versions, i, g, first, last, verdict, scope.closed)
         if verdict in (JOINED, LATE):
             before = late_count
             late_count = _note_late(late_rows, late_count, g, missed_from, missed_to, NONE)
@@ -424,6 +471,13 @@ def _drop(s, panes, tuples):
 
 
 @compiled
+def drop_rows(gone, panes, tuples):
+    """Free the panes int64[] of late rows that no further extent includes, and their tuples."""
+    for s in gone:
+        _drop(s, panes, tuples)
+
+
+@compiled
 def _list_extents(group, closings, numbers, late_rows, grid, most, found, extents):
     """List a group's complete extents: (`extents`, grown if needed; their number; skipped extents).
 
@@ -464,7 +518,9 @@ def _list_extents(group, closings, numbers, late_rows, grid, most, found, extent
 
 
 @lean
-def _merge_extent(extent, slots, numbers, late_slots, late_rows, grid, panes, partials, total):
+def _merge_extent(
+    extent, slots, numbers, late_slots, late_rows, grid, panes, partials, lifted, total
+):  # fmt: skip
     """Merge the partials of an extent's panes and late tuples into set 0 of `total`."""
     low, high, own = extent.low, extent.high, partials.own
     start, middle = extent.number * grid.per_slide - grid.width, low
@@ -483,7 +539,10 @@ def _merge_extent(extent, slots, numbers, late_slots, late_rows, grid, panes, pa
         merge_set(partials.prefix, slots[high - 1], total, 0)
     for i in range(late_slots.size):
         if late_slots[i] != NONE and late_rows[i].first <= extent.number <= late_rows[i].last:
-            merge_set(own, late_slots[i], total, 0)
+            if lifted.shape[2] > 0:
+                add_tuple(lifted, late_rows[i].tuple, total, 0)
+            else:
+                merge_set(own, late_slots[i], total, 0)
 
 
 @compiled_ieee
@@ -610,13 +669,14 @@ def _list_tuples(extent, slots, late_rows, panes, at, members, listed):
 
 @compiled_ieee
 def complete(
-    closings, scopes, groups, late_rows, panes, tuples, partials, totals, signs, grid, measures,
-    most, listing,
+    closings, scopes, groups, late_rows, panes, tuples, partials, lifted, totals, signs, grid,
+    measures, most, listing,
 ):  # fmt: skip
     """List and measure the complete extents, and drop what further extents do not need.
 
     closings : CLOSING[], by scope, then ascending    late_rows : LATE_ROW[], by group; group NONE
         is written to rows that further extents do not need
+    lifted : float64[channels, 3, tuples], see `lift`, if late rows have no partials; else empty
     most : longest gap of extents without a tuple that is listed; -1: none is
     listing : bool, list the tuples of extents
     totals, signs : see `totals`; with fields, extents have these instead of moments
@@ -671,8 +731,9 @@ def complete(
                     extent.held = np.int64(out[0])
                     continue
                 _merge_extent(
-                    extent, slots, numbers, late_slots, own_late, grid, panes, partials, total
-                )
+                    extent, slots, numbers, late_slots, own_late, grid, panes, partials, lifted,
+                    total,
+                )  # fmt: skip
                 extent.held = np.int64(total.sums[0, -1].tuples)
                 steps = after_signals(steps + 64 + own_late.size)
                 for r in range(many):

@@ -12,11 +12,13 @@ from sfumato.kernels.windows import extents, totals
 from sfumato.kernels.windows.extents import (
     CLOSING,
     GROUP,
+    ID,
     LATE_ROW,
     NO_EXTENT,
     NONE,
     PANE,
     POOL,
+    REPLACED,
     SCOPE,
     TUPLE,
     ChannelMeasures,
@@ -24,6 +26,7 @@ from sfumato.kernels.windows.extents import (
     Partials,
     PooledTuples,
     ReleasedRows,
+    Versions,
 )
 from sfumato.limits import MOST_EMPTY, check_extents
 from sfumato.operators.arguments import whole
@@ -59,6 +62,10 @@ EXTENT_COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
 NO_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), SCOPE)
 NO_LATE_ROW = np.array((NONE, 0, 0, NONE, NONE), LATE_ROW)
 NO_GROUP = np.array((NONE, 0, NO_EXTENT, NO_EXTENT, NONE, NONE, 0), GROUP)
+NO_VERSIONS = Versions(
+    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ID),
+    np.empty(0, REPLACED),
+)  # fmt: skip
 SAVED = 4  # leading fields that are saved; the others are derived from the tuples
 WITHIN = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
 
@@ -216,6 +223,8 @@ class ExtentAggregate(Operator):
         self._ordered = any(of.function in OF_VALUES for of in aggregates)
         self._channels = channels = Channels([] if self._plain else self._pooled)
         self._measures = measures_of(channels)
+        # Of the tuples, as their moments are computed when an extent is complete; empty: earlier.
+        self._lifted, self._versions = np.empty((channels.count, 3, 0)), NO_VERSIONS
         whole, part = divmod(length, slide)
         panes = (2, 2 * whole + 1, slide - part) if part else (1, whole, 0)
         self._grid = PaneGrid(length, slide, *panes)
@@ -274,10 +283,11 @@ class ExtentAggregate(Operator):
         late_rows = np.empty(2 * n, LATE_ROW)
         self.verdicts = np.empty(n, np.int8)
         excluded, found, late_count = extents.judge(
-            rows, self._grid, self._scopes, self._groups, index, self.verdicts, closings, late_rows
-        )
-        kinds = np.bincount(self.verdicts, minlength=extents.ABSENT + 1)
-        self.counts += [*kinds[extents.LATE :], excluded, 0]
+            rows, self._grid, self._scopes, self._groups, index, self.verdicts, closings, late_rows,
+            self._versions,
+        )  # fmt: skip
+        kinds = np.bincount(self.verdicts, minlength=extents.OUTDATED + 1)
+        self.counts += [*kinds[extents.LATE : extents.OUTDATED], excluded, 0]
         numbers = np.arange(n) + self.next
         if self.readings:
             self.readings.add(rows, index, numbers, late_rows[:late_count], prob, table)
@@ -438,7 +448,7 @@ class ExtentAggregate(Operator):
         values: Floats,
     ) -> None:  # fmt: skip
         """Store the rows with an index; late_rows : their late rows, tuples by place among them."""
-        n, channels = int(np.count_nonzero(index != NONE)), self._channels
+        n = int(np.count_nonzero(index != NONE))
         if n and not self._plain:
             self._make_room(n, prob.size)
         begin, joined = int(self._tuples.pool[0]["tuples"]), late_rows["tuple"] != NONE
@@ -464,8 +474,14 @@ class ExtentAggregate(Operator):
                 late_rows["tuple"] = late_rows["pane"]
             late_rows = np.concatenate([self._late_rows, late_rows])
             self._late_rows = late_rows[np.argsort(late_rows["group"], kind="stable")]
-        if not n or self._plain:
-            return
+        if n and not self._plain:
+            self._add_moments(rows, index, prob, values, to, begin)
+
+    def _add_moments(
+        self, rows: ReleasedRows, index: Ints, prob: Floats, values: Floats, to: Ints, begin: int
+    ) -> None:
+        """Add rows, stored in panes to[i] from the place `begin` on, to the panes' partials."""
+        channels = self._channels
         lifted, uncertain = channels.lifted(TupleBatch(rows.offsets, prob, values, index))
         own, prefix, top = self._partials
         have, panes = len(own.sums), int(self._tuples.pool[0]["panes"])
@@ -528,8 +544,8 @@ class ExtentAggregate(Operator):
         closings = _taken(closings, np.argsort(closings["scope"], kind="stable"))
         found, answers, members, skipped = extents.complete(
             closings, self._scopes, self._groups, self._late_rows, self._panes, self._tuples,
-            self._partials, self._totals, self._signs, self._grid, self._measures, self._most,
-            self._listing,
+            self._partials, self._lifted, self._totals, self._signs, self._grid, self._measures,
+            self._most, self._listing,
         )  # fmt: skip
         self.counts[-1] += skipped
         m = found.size

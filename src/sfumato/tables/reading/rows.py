@@ -175,6 +175,7 @@ class Rule:
     unless_late : whether rows flagged late may be invalid
     duplicate : the column of flags of rows that are not read, and not counted; None: none
     without_order : the reason why a row has no order, if it is not a NULL column
+    keeps_absent : whether rows with existence 0 are read
     max_alternatives : bound on the alternatives per row; None: the bound of tables in memory
     """
 
@@ -190,6 +191,7 @@ class Rule:
     duplicate: str | None = None
     without_order: str = ""
     max_alternatives: int | None = None
+    keeps_absent: bool = field(default=False, metadata={"fingerprint": "added"})
 
     @property
     def checks(self) -> bool:
@@ -303,7 +305,7 @@ class Reading:
         wrong = self.rule.check_table(tuples)
         counts = self._left_out(table, wrong)
         out, dropped = wrong.invalid if counts else None, []
-        if self.rule.probabilities:
+        if self.rule.probabilities and not self.rule.keeps_absent:
             absent = tuples.absent(self.rule.existence)
             out = absent if out is None else out | absent
         if out is not None and out.any():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,9 @@ from sfumato.windows import Range, Session
 if TYPE_CHECKING:
     from sfumato.operators.windows.session_aggregate import SessionAggregate
 
-REASONS = np.array(["", "", "late", "outside", "absent"])  # of a verdict's rows to be in no extent
+# Why the rows with a verdict are in no extent.
+REASONS = np.array(["", "", "late", "outside", "absent", "outdated"])
+ROW_VERSION = "version"  # fixed name of the column of versions
 FIRST_MONDAY = 4  # days after 1970-01-01
 MIN_FORGOTTEN = 1024  # minimum number of keys before some are forgotten
 
@@ -83,6 +85,7 @@ class TableExtents(ReleasedOperator):
     """
 
     config: ExtentTableConfig
+    extent_aggregate: ClassVar[type[ExtentAggregate]] = ExtentAggregate
     state = {
         "scopes": Part(),
         "seen": Array(int, "scopes", low=0),
@@ -107,7 +110,7 @@ class TableExtents(ReleasedOperator):
         else:
             self.calendar, lengths = _grid_of(window)
             common |= {"empty": window.empty, "certain": bool(config.kinds), "clock": self._times}
-            self.operator = ExtentAggregate(*lengths, config.aggregates, **common)
+            self.operator = self.extent_aggregate(*lengths, config.aggregates, **common)
         self.rows = RowStore()  # rows of members, by the operator's numbers; if missed, their type
 
     def usable(self, rows: pa.Table) -> np.ndarray:
@@ -142,7 +145,7 @@ class TableExtents(ReleasedOperator):
         batch = alternatives_of(rows, self.config.attributes)
         time = self._positions(as_numbers(rows.column("order0")))
         before = self.operator.counters["out_of_order"]
-        extents = self.operator.process(group, time, punctuation, late, *batch, scope=scope)
+        extents = self.process_rows(rows, group, time, punctuation, late, *batch, scope=scope)
         self.require_one_controller(self.operator.counters["out_of_order"] - before)
         if self.config.members:
             self.rows.append(pa.table(fields_of(rows.column(ROW))))
@@ -157,6 +160,10 @@ class TableExtents(ReleasedOperator):
         if self.config.members:
             self.rows.forget(self.operator.numbers)
         return tables
+
+    def process_rows(self, rows: pa.Table, *given: Any, scope: np.ndarray) -> Extents:
+        """Return the extents that rows complete. given : the arguments of the operator"""
+        return self.operator.process(*given, scope=scope)
 
     def invalid(self, rows: pa.Table) -> list[pa.Table]:
         super().invalid(rows)

@@ -16,6 +16,7 @@ from sfumato.tables.reading.frame import (
     ARRIVED,
     EARLY,
     MARKS,
+    TIME_KINDS,
     Computation,
     Frame,
     controlled_by,
@@ -52,7 +53,7 @@ from sfumato.tables.reading.user_warnings import (
     warn_of_digits,
 )
 from sfumato.tables.scope import check_order, scope_of
-from sfumato.tables.windows.table_extents import ExtentTableConfig
+from sfumato.tables.windows.table_extents import ROW_VERSION, ExtentTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig, quantile_name
 from sfumato.windows import Delta, Range, Rows, Session, span_of
 
@@ -146,6 +147,7 @@ class WindowQuery:
     by_extent : rows are tuples per extent that may contain them, and `order` is in the extent
     missed : whether rows that are in no extent are emitted too
     early : the interval of revisions    level : of their intervals; None: 0.9
+    unique, version : columns of ids and versions of rows that are corrected
     """
 
     called: ClassVar[str] = "window_aggregate"  # the function's name in messages
@@ -162,6 +164,8 @@ class WindowQuery:
     missed: bool = field(default=False, kw_only=True)
     early: str | timedelta | None = field(default=None, kw_only=True)
     level: float | None = field(default=None, kw_only=True)
+    unique: str | Sequence[str] | None = field(default=None, kw_only=True)
+    version: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         frame = self.frame
@@ -206,6 +210,7 @@ class WindowQuery:
         elif self.level is not None:
             raise ValueError('`level` is of early answers: add early="10 seconds", or leave it out')
         self._check_over_time()
+        self._check_versions()
         self._check_results(with_rows=False)
         frame.require_independent(self.called, self.existence_column)
         if self.timed and frame.duplicates is not None and frame.remembered < self._longest:
@@ -344,6 +349,42 @@ class WindowQuery:
                     "worlds with sf.draw_worlds, whose times are certain"
                 )
 
+    def _check_versions(self) -> None:
+        """Raise ValueError or TypeError where newer versions of rows cannot correct them."""
+        if self.version is None:
+            if self.unique is not None:
+                raise ValueError(
+                    "`unique` needs `version`, the column whose larger value corrects a row: add "
+                    'version="...", or drop duplicates with '
+                    f"{self.frame.prefix}reorder(..., unique=...)"
+                )
+            return
+        if not self.ids:
+            raise ValueError(
+                "`version` needs `unique`, the columns that identify a row: name them too, or "
+                "leave `version` out"
+            )
+        name = self.frame.one("version", self.version)
+        if self.frame.kind(name) not in TIME_KINDS:
+            raise TypeError(
+                "`version` must be a column of integers or timestamps; "
+                f"`{name}` is {self.frame.shown(name)}"
+            )
+        if not isinstance(self.window, Range):
+            raise ValueError(
+                '`version` is for windows of fixed extents: write window=sf.Range("1 minute"); got '
+                f"{self.window!r}"
+            )
+        if self.by_extent:
+            raise ValueError("`version` needs certain event times, and `order` is uncertain")
+        if self.early is not None:
+            raise ValueError("`early` and `version` exclude each other: leave one of them out")
+        for w in self._over_time:
+            raise ValueError(
+                f"`aggregates[{w.name!r}]`: {w.function} cannot follow corrections, as its values "
+                "hold beyond their extents: leave it or `version` out"
+            )
+
     def _check_results(self, with_rows: bool) -> None:
         """Raise ValueError for a result with the name of another column of the answers."""
         apart = self.frame.tells_case_apart()
@@ -373,6 +414,11 @@ class WindowQuery:
         return self.frame.keys("key", self.key)
 
     @cached_property
+    def ids(self) -> list[str]:
+        """Return the columns that identify a row within its key."""
+        return self.frame.keys("unique", self.unique)
+
+    @cached_property
     def existence_column(self) -> str | None:
         """Return the column of probabilities of a frame without alternatives."""
         if self.existence is not None:
@@ -397,7 +443,10 @@ class WindowQuery:
     @property
     def others(self) -> dict[str, str]:
         """Return further columns that the operator reads unchanged: fixed name -> column."""
-        return {}
+        if self.version is None:
+            return {}
+        ids = {f"id{i}": name for i, name in enumerate(self.ids)}
+        return ids | {ROW_VERSION: self.frame.one("version", self.version)}
 
     @cached_property
     def in_order_within(self) -> list[str]:
@@ -477,12 +526,16 @@ class WindowQuery:
         rule = Rule(
             probabilities=True,
             existence=existence,
-            complete=tuple(f"order{i}" for i in range(len(self.orders))),
+            complete=(
+                *(f"order{i}" for i in range(len(self.orders))),
+                *([ROW_VERSION] if self.version is not None else []),
+            ),
             bounded=tuple(f"value{i}" for i in range(len(self.expressions))),
             scored=self.scored,
             without_order=without_order,
             max_alternatives=self.frame.max_alternatives,
             duplicate=self.frame.duplicates if self.controlled else None,
+            keeps_absent=self.version is not None,
         )
         carried = self.row(with_rows) if self.missed or self.emits_rows(with_rows) else []
         passed, orders, keys = map(tuple, (carried, self.orders, self.keys))
@@ -626,6 +679,11 @@ class WindowQuery:
                 from sfumato.tables.windows.table_early import EarlyTableConfig
 
                 config_class = EarlyTableConfig
+            if self.version is not None:
+                from sfumato.tables.windows.table_versions import VersionedTableConfig
+
+                config_class = VersionedTableConfig
+                common |= {"unique": len(self.ids)}
             return config_class(
                 window=window,
                 scope=self.scope,
