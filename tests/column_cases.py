@@ -37,6 +37,14 @@ CASES = {
         ),
         lambda df: sf.reorder(df, event_time="ts", arrival="us", key="sensor", slack=1),
     ),
+    "a column of radii": (
+        lambda df: sf.self_join(
+            df, on="x", within=F.col("p"), probability=0.5, window=sf.Rows(4), order="id"
+        ).select("probability", "left.id"),
+        lambda df: sf.self_join(
+            df, on="x", within="p", probability=0.5, window=sf.Rows(4), order="id"
+        ).select("probability", "left.id"),
+    ),
     "an expression with an alias": (
         lambda df: sf.reorder(
             df, event_time=(F.col("us") + 1).alias("at"), arrival=F.col("us") + 1, slack=1

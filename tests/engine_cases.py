@@ -58,6 +58,8 @@ def plain(seed: int) -> pa.Table:
     existence[4], existence[5] = 0.0, 1.5
     x = random.integers(0, 40, ROWS) / 8
     x[6] = np.nan
+    reach = random.integers(0, 5, ROWS) / 16
+    reach[7], reach[8], reach[9] = -1.0, np.nan, np.inf
     return pa.table(
         {
             "at": np.sort(random.integers(0, 50_000_000, ROWS)),
@@ -66,6 +68,7 @@ def plain(seed: int) -> pa.Table:
             "rule": pa.array(random.integers(0, 60, ROWS), mask=random.random(ROWS) < 0.5),
             "team": random.choice(["red", "blue"], ROWS),
             "existence": existence,
+            "reach": pa.array(reach, mask=np.arange(ROWS) == 10),
         }
     )
 
@@ -321,6 +324,13 @@ PLAIN_CASES = {
         p, q, on="x", within=0.25, probability=0.4, window=sf_.Rows(9, within="4 seconds"),
         order="at", strategy="sort",
     ),
+    "joined by radii": lambda sf, p, q: sf.similarity_join(
+        p, q, on="x", within="reach", probability=0.3, window=sf_.Rows(6), order="at", key="room",
+    ),
+    "neighbours within radii": lambda sf, p, q: sf.neighbours(
+        p, on=["x", "rule"], metric="haversine", within="reach", window=sf_.Rows(6), order="at",
+    ),
+    "rows without radius": lambda sf, p, q: sf.split_invalid(p, "x", within="reach")[1],
     "invalid plain rows": lambda sf, p, q: sf.split_invalid(p, "x")[1],
     "rows without key": lambda sf, p, q: sf.split_invalid(p, key="room", order="at")[1],
     "rows beyond their rules": lambda sf, p, q: sf.split_invalid(

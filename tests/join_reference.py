@@ -24,9 +24,14 @@ def near_on_paper(x, y, within):
     squared = sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
     if abs(math.sqrt(squared) - within) > 1e-6 * within:
         return squared <= within * within
-    x, y = ([Fraction(repr(float(a))) for a in point] for point in (x, y))
+    x, y = (list(map(on_paper, point)) for point in (x, y))
     exact = sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
-    return exact <= Fraction(repr(float(within))) ** 2
+    return exact <= on_paper(within) ** 2
+
+
+def on_paper(number):
+    """The decimal that a float is written as."""
+    return number if isinstance(number, Fraction) else Fraction(repr(float(number)))
 
 
 def with_one_more(law, p):
@@ -60,24 +65,31 @@ def held(tuples, i):
 
 
 def brute_force(stream, within, probability, rows, confidence, max_tuples=None):
-    """All changes: (arrival, change, left, right, probability, {(left, right sample): prob})."""
-    numbers, windows, current, changes = [0, 0], {}, [], []
+    """All changes: (arrival, change, left, right, probability, {(left, right sample): prob}).
+
+    within : None for the sum of both tuples' radii
+    """
+    numbers, windows, current, changes, radii = [0, 0], {}, [], [], {}
     evict_at = min(confidence, 1 - probability)
     for i, (side, key) in enumerate(zip(stream.side.tolist(), stream.key.tolist(), strict=True)):
         samples, existence = held(stream, i)
         number = numbers[side]
         numbers[side] += 1
+        radii[side, number] = 0 if within is not None else on_paper(stream.radius[i])
         if existence == 0:
             continue
         other = windows.setdefault((key, 1 - side), [])
         for (opposite, theirs, _), inside in zip(
             other, positions([e for _, _, e in other], rows), strict=True
         ):
+            reach = within
+            if within is None:
+                reach = radii[side, number] + radii[1 - side, opposite]
             pairs = {
                 ((k, m) if side == 0 else (m, k)): p * q
                 for k, (p, x) in enumerate(samples)
                 for m, (q, y) in enumerate(theirs)
-                if near_on_paper(x, y, within)
+                if near_on_paper(x, y, reach)
             }
             match = inside * sum(pairs.values())
             if match >= probability:

@@ -54,6 +54,7 @@ OF_A_STREAM = ImputationSettings(
 )  # fmt: skip
 PAST = OF_A_STREAM.make(pa.table([*REPOSITORY.T, np.arange(60)], names=["x", "y", "at"])).to_bytes()
 PAIRS = {"within": 0.5, "probability": 0.05, "windows": (JoinWindow(4, 0.9),) * 2, "keys": 1}
+RADII = PAIRS | {"within": None}
 SPANS = {"windows": (JoinWindow(span="20 us"), JoinWindow(span="12 us"))}
 LACKS_KEYS = {"keys_in_any_order": "order is shared by all keys"}
 APART = {
@@ -85,6 +86,7 @@ def rows(rng, n):
             "event": pa.array(event),
             "promised": pa.array([t - 20 if t % 3 == 0 else None for t in event.tolist()]),
             "__tie": pa.array(np.arange(n)),
+            "radius": pa.array(np.arange(n) % 5 / 8),
             **lists,
             "alternatives": pa.ListArray.from_arrays(offsets, pairs),
             "reading0": pa.array(readings[:, 0], from_pandas=True),
@@ -532,6 +534,10 @@ TABLES = {
     "similarity join, a task of two": subject(
         SimilarityJoinTableConfig(output="changes", on=("x",), tasks=2, task=1, **PAIRS),
         fed("alternatives", sides=True), gaps=LACKS_KEYS,
+    ),
+    "similarity join by radii": subject(
+        SimilarityJoinTableConfig(output="changes", on=("x",), **RADII),
+        fed("alternatives", "radius", sides=True), gaps=LACKS_KEYS,
     ),
     "outer join": subject(
         OuterJoinTableConfig(how="full", on=("x",), **PAIRS | SPANS),

@@ -71,12 +71,6 @@ def test_haversine_and_a_distance_for_each_attribute_equal_brute_force():
     sides = [rng.uniform((9.0, 48.0), (9.03, 48.02), (80, 2)) for _ in range(2)]
     tables = [rows_of(*side.T.tolist()) for side in sides]
 
-    def metres(a, b):
-        first, second = math.radians(a[1]), math.radians(b[1])
-        across = math.sin(math.radians(a[0] - b[0]) / 2) ** 2
-        half = math.sin((first - second) / 2) ** 2 + math.cos(first) * math.cos(second) * across
-        return 2 * 6_371_008.8 * math.asin(math.sqrt(half))
-
     for within, metric, near in (
         (300.0, "haversine", lambda a, b: metres(a, b) <= 300.0),
         (
@@ -99,6 +93,81 @@ def test_haversine_and_a_distance_for_each_attribute_equal_brute_force():
         }
         assert len(expected) > 20
         assert {(row["left"]["id"], row["right"]["id"]) for row in found} == expected
+
+
+def metres(a, b):
+    first, second = math.radians(a[1]), math.radians(b[1])
+    across = math.sin(math.radians(a[0] - b[0]) / 2) ** 2
+    half = math.sin((first - second) / 2) ** 2 + math.cos(first) * math.cos(second) * across
+    return 2 * 6_371_008.8 * math.asin(math.sqrt(half))
+
+
+METRICS = {"haversine": (metres, 100.0), "euclidean": (math.dist, 0.001)}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("make", [rows_of, uncertain])
+@pytest.mark.parametrize("radii", ["both", "left", "right", "alone"])
+def test_a_radius_per_row_equals_brute_force(metric, make, radii):
+    distance, unit = METRICS[metric]
+    rng = np.random.default_rng(4)
+    places = [rng.uniform((9.0, 48.0), (9.03, 48.02), (80, 2)) for _ in range(2)]
+    reach = [
+        rng.choice([0.0, 0.5, 1.0, 2.0, 30.0], 80, p=[0.2, 0.3, 0.3, 0.18, 0.02]) for _ in "ab"
+    ]
+    tables = []
+    for side, (place, of) in enumerate(zip(places, reach, strict=True)):
+        table = make(*place.T.tolist())
+        if radii in ("both", "alone") or radii == ("left", "right")[side]:
+            table = table.append_column("acc", pa.array(of * unit))
+        else:
+            of[:] = 0.0
+        tables.append(table)
+    how = {"on": ["lon", "lat"], "metric": metric, "probability": 0.2, "order": "at"}
+    how |= {"within": "acc", "window": sf.Rows(7, 1.0)}
+    if radii == "alone":
+        found = sf.self_join(tables[0], **how)
+        met = {(i, j) for i in range(80) for j in range(80) if 0 < i - j <= 7}
+        places[1], reach[1] = places[0], reach[0]
+    else:
+        found = sf.similarity_join(*tables, **how)
+        met = {(i, j) for i in range(80) for j in range(80) if 0 <= j - i < 7 or 0 < i - j <= 7}
+
+    def near(i, j, a, b):
+        return float(distance(a, b) <= (reach[0][i] + reach[1][j]) * unit)
+
+    expected = {}
+    for i, j in met:
+        one, other = places[0][i], places[1][j]
+        if make is rows_of:
+            chance = near(i, j, one, other)
+        else:  # each is at (0, 0) in half of the worlds
+            chance = (near(i, j, one, other) + near(i, j, (0.0, 0.0), (0.0, 0.0))) / 4
+        if chance >= 0.2:
+            expected[i, j] = chance
+    got = {(row["left"]["id"], row["right"]["id"]): row["probability"] for row in found.to_pylist()}
+    assert len(expected) > 10
+    assert got == expected
+
+
+def test_rows_without_a_valid_radius_are_invalid_and_those_of_radius_0_are_not():
+    table = rows_of([9.0] * 6, [48.0] * 6).append_column(
+        "acc", pa.array([0.0, -1.0, math.nan, None, math.inf, 0.0])
+    )
+    how = {"on": ["lon", "lat"], **PLACES, "within": "acc", "window": sf.Rows(5)}
+    reason = "acc is not a finite number of at least 0"
+    with pytest.warns(InvalidRowsWarning, match=reason):
+        pairs = sf.similarity_join(table, table.drop(["acc"]), **how, name="radii")
+    assert {row["left"]["id"] for row in pairs.to_pylist()} == {0, 5}
+    counted = sf.ops.counters(pairs)
+    assert counted["sfumato_join_radii_left"]["invalid"] == 4
+    assert counted["sfumato_join_radii_right"]["invalid"] == 0
+    valid, refused = sf.split_invalid(table, ["lon", "lat"], within="acc")
+    assert valid["id"].to_pylist() == [0, 5]
+    assert refused["reason"].to_pylist() == [reason] * 4
+    assert sf.split_invalid(table, ["lon", "lat"])[1].num_rows == 0
+    with pytest.raises(TypeError, match="must be numeric"):
+        sf.split_invalid(table, within="at")
 
 
 def test_the_metric_of_rejected_needs_longitude_and_latitude():

@@ -62,6 +62,8 @@ JOINS = [
     ("WITHIN 1 PROBABILITY 0.5 USING indx", "indx", "USING indx is unknown"),
     ("WITHIN 1 PROBABILITY 0.5 OUTPUT change", "change", "OUTPUT change is unknown"),
     ("WITHIN 1 PROBABILITY 0.5 USING SORT", "USING SORT", "USING"),
+    ("WITHIN far PROBABILITY 0.5", "WITHIN far", "WITHIN names a column of radii `far`"),
+    ("WITHIN a.id PROBABILITY 0.5", "a.id", "WITHIN names a column of radii on either side"),
 ]
 
 
@@ -70,6 +72,17 @@ def test_a_join_that_cannot_be_says_which_word_and_why(tables, options, word, re
     with pytest.raises(SqlError) as caught:
         sql(tables, f"SELECT * FROM s a [ROWS 5] SIMILARITY JOIN r b ON (x, y) {options}")
     assert (caught.value.word, reason in caught.value.reason) == (word, True), str(caught.value)
+
+
+def test_a_join_takes_a_column_of_radii(tables):
+    query = "SELECT * FROM s a [ROWS 5] SIMILARITY JOIN r b ON (x, y) WITHIN `K` PROBABILITY 0.1"
+    sides = tables.table("s"), tables.table("r")
+    ours = sf.similarity_join(
+        *sides, on=["x", "y"], within="k", probability=0.1, window=sf.Rows(5), order="arrival"
+    )
+    found = sql(tables, query)
+    assert found.count() == ours.count() > 0
+    assert "within" in explain(tables, query)
 
 
 def test_sources_and_a_fixed_delay_are_those_of_the_function(tables):

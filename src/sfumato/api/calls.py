@@ -28,7 +28,7 @@ ColumnNames: TypeAlias = Any  # one, or a list of them
 
 COLUMN_ARGUMENTS = (
     "event_time", "arrival", "key", "source", "unique", "order", "existence", "exclusive", "group",
-    "on", "attributes", "columns", "dependents", "measurements", "id", "punctuation",
+    "on", "attributes", "columns", "dependents", "measurements", "id", "punctuation", "within",
 )  # fmt: skip
 PUBLIC: dict[str, Callable[..., Any]] = {}
 """The public functions of frames by name; `frames` of each names its arguments that are frames."""

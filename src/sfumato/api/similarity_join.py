@@ -8,7 +8,7 @@ from functools import reduce
 from itertools import combinations
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, frame_of, in_memory, public, run
+from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
 from sfumato.api.imputation import Imputation
 from sfumato.operators.arguments import whole
 from sfumato.operators.joins.arrivals import Window, require_one
@@ -36,7 +36,7 @@ def similarity_join(
     right: Any,
     *,
     on: ColumnNames,
-    within: float | Mapping[str, float],
+    within: float | ColumnName | Mapping[str, float],
     probability: float,
     window: Window | Sequence[Window],
     order: ColumnNames,
@@ -62,7 +62,8 @@ def similarity_join(
     on
         Attribute(s) of the alternatives of both frames, or plain columns, that span the distance.
     within
-        Greatest distance, inclusive, or a dict with a distance per attribute.
+        Greatest distance, inclusive; a dict with a distance per attribute; or the column of a
+        radius per row, and two rows match within the sum of their radii.
     probability
         Least probability of a pair, in (0, 1].
     window
@@ -136,7 +137,7 @@ def self_join(
     df: Any,
     *,
     on: ColumnNames,
-    within: float | Mapping[str, float],
+    within: float | ColumnName | Mapping[str, float],
     probability: float,
     window: Window,
     order: ColumnNames,
@@ -204,7 +205,7 @@ def neighbours(
     df: Any,
     *,
     on: ColumnNames,
-    within: float | Mapping[str, float],
+    within: float | ColumnName | Mapping[str, float],
     window: Window,
     order: ColumnNames,
     key: ColumnNames | None = None,

@@ -15,6 +15,7 @@ def split_invalid(
     key: ColumnNames | None = None,
     order: ColumnNames | None = None,
     metric: str = "euclidean",
+    within: ColumnName | None = None,
     exclusive: ColumnName | None = None,
     strict: bool = False,
 ) -> tuple[Any, Any]:
@@ -34,6 +35,8 @@ def split_invalid(
     metric
         "haversine" for rows that a join with this metric reads: `attributes` are its longitude and
         latitude, which must lie from -180 to 180 and from -90 to 90.
+    within
+        Column of radii, as `within` of a join: they must be finite and at least 0.
     exclusive
         Static frames only: the column of this name of a ranking. A row is invalid if, by `order`,
         the probabilities of the rows that exclude each other (per `key`) sum to more than 1 with
@@ -76,7 +79,7 @@ def split_invalid(
     else:
         from sfumato.spark import rows as engine
     found: tuple[Any, Any] = engine.split_rows(
-        frame, attributes, key, order, metric, exclusive, strict
+        frame, attributes, key, order, metric, within, exclusive, strict
     )
     return found
 

@@ -100,6 +100,8 @@ DEFAULTS = {"event_time": "event_time", "order": "arrival"}
 """Columns used by default, if the table has them."""
 SHAPES = {"timedelta": "duration", "Mapping": "numbers", "bool": "", "int": "number"}
 """The syntax after the word of an argument, by a part of its annotation."""
+NUMBER_SHAPES = ("numbers", "fraction", "distance")
+"""Shapes that are given as "number" in messages."""
 
 
 def words_of(function: Callable[..., Any], *arguments: str) -> tuple[Word, ...]:
@@ -160,7 +162,7 @@ class Options:
                 raise at(text, option.place, f"{option.word} is given twice")
         for word in self.words:
             if word.needed and self.get(word.word) is None:
-                shape = "number" if word.shape in ("numbers", "fraction") else word.shape
+                shape = "number" if word.shape in NUMBER_SHAPES else word.shape
                 raise at(text, node, f"{word.word} is missing", f"{word.word} {shape}")
 
     @property
@@ -202,6 +204,8 @@ class Options:
                 return timedelta(microseconds=length)
             numbers = [measure.value for measure in option.measures]
             return numbers[0] if len(numbers) == 1 else numbers
+        if word.shape == "distance":
+            return option.names[0].parts[-1]
         return option.names[0].parts[-1].lower() if word.shape == "choice" else word.constant
 
     def columns(self, word: str, default: str | None = None, *, qualified: bool = False) -> Any:

@@ -1,6 +1,7 @@
 """Joins of two tables into one source: SIMILARITY JOIN, and JOIN of two RANGE windows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -54,9 +55,8 @@ from sfumato.spark.runtime.fuse import Selection, remember_selected, steps_of
 from sfumato.windows import JoinWindow, Range
 
 JOIN_WORDS = (
-    *words_of(
-        similarity_join, "within", "probability", "metric", "strategy", "output", "how", "tasks"
-    ),
+    replace(words_of(similarity_join, "within")[0], shape="distance"),  # or a column of radii
+    *words_of(similarity_join, "probability", "metric", "strategy", "output", "how", "tasks"),
     NAMED,
     Word("AND", "column EQUAL column", repeated=True),
 )
@@ -128,6 +128,11 @@ def join_words(join: Similarity, text: str) -> Options:
     for name in join.on:
         if len(name.words) > 1:
             raise at(text, name, "ON names attributes of both sides", name.parts[-1])
+    for option in join.options:
+        if option.word == "WITHIN" and option.names and len(option.names[0].parts) > 1:
+            radius = option.names[0]
+            reason = "WITHIN names a column of radii on either side, or on both"
+            raise at(text, radius, reason, radius.parts[-1])
     return Options(join.options, join, text, words=JOIN_WORDS)
 
 

@@ -32,9 +32,11 @@ from sfumato.tables.reading.user_warnings import ASSUMED_KEY
 from sfumato.tables.reading.validity import (
     add_of_rules,
     checked_attributes,
+    no_radius,
     require_order,
     why_emptied,
     why_invalid,
+    without_radius,
 )
 from sfumato.tables.reading.worlds import Draw, Merge
 
@@ -47,6 +49,7 @@ def split_rows(
     key: Names,
     order: Names,
     metric: str,
+    within: str | None,
     exclusive: str | None,
     strict: bool,
 ) -> tuple[pa.Table, pa.Table]:
@@ -58,6 +61,10 @@ def split_rows(
         for name in columns:
             missing = as_array(table.column(name)).is_null().to_numpy(zero_copy_only=False)
             reasons.add(missing, f"{argument} is NULL")
+    if within is not None:
+        frame.require_numbers("within", [within])
+        radius = frame.one("within", within)
+        reasons.add(without_radius(table, radius), no_radius(radius))
     if exclusive is not None:
         require_order(order)
         rule = [frame.one("exclusive", exclusive), *named["key"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ from sfumato.tables.reading.validity import (
     RULE_ABOVE_ONE,
     Bounds,
     checked_attributes,
+    no_radius,
     require_order,
     why_emptied,
     why_invalid,
@@ -83,6 +85,7 @@ def split_rows(
     key: Names,
     order: Names,
     metric: str,
+    within: str | None,
     exclusive: str | None,
     strict: bool,
 ) -> tuple[DataFrame, DataFrame]:
@@ -92,6 +95,12 @@ def split_rows(
     for argument, names_ in columns.items():
         text = F.lit(f"{argument} is NULL")
         reasons += [F.when(column(name).isNull(), text) for name in names_]
+    if within is not None:
+        frame.require_numbers("within", [within])
+        name = frame.one("within", within)
+        radius = column(name).cast("double")
+        valid = F.coalesce((radius >= 0.0) & (radius < math.inf), F.lit(False))  # false for NaN
+        reasons.append(F.when(~valid, F.lit(no_radius(name))))
     if exclusive is not None:
         if df.isStreaming:
             raise ValueError(

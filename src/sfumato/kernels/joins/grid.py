@@ -3,7 +3,8 @@
 One hash table holds the grids of all windows: a tuple is linked into the bucket of its window and
 cell, in O(1). Each window has a separate cell side and up to three axes, chosen from its content
 and chosen again as the content changes. Windows of fewer than SMALL tuples have no cells. A task
-indexes only the tuples that it owns.
+indexes only the tuples that it owns. Tuples of exceptional reach share a bucket that every search
+visits, so that a few large radii do not widen all searches.
 
 Windows without cells are scanned, and so are windows in which a search would visit more cells than
 tuples. In high dimensions, where 3**d cells would be visited, this is the usual case.
@@ -21,7 +22,9 @@ from sfumato.kernels.tolerances import SIFT_SLACK
 
 SMALL = 48  # tuples: for fewer, a scan costs less than two or three look-ups
 AXES = 3
+EXCEPTIONAL = 4.0  # reach of a tuple, times (within + mean reach), from which it is in no cell
 LAST_CELL = 2.0**50  # cell numbers are clamped here; all tuples beyond share the last cell
+OUTSIDE = 2**60  # in place of cell numbers: no cell
 NO_ENTRY = -1
 
 
@@ -31,7 +34,9 @@ class Grid(NamedTuple):
     buckets : int64[power of two], the first slot of each bucket or NO_ENTRY
     after, before : int64[slots], doubly linked lists that end in NO_ENTRY
     cell : int64[slots], hash of window and cell
-    reach : float64[windows], the largest reach of a tuple since the cells were chosen (r_max)
+    reach : float64[windows], the largest reach of a tuple in cells since these were chosen (r_max)
+    most : float64[windows], the largest reach of a tuple for which it is put in a cell
+    exceptions : int64[windows], tuples of a larger reach since the cells were chosen
     side : float64[windows], cell side, 0 while the window has no cells
     axes : int64[windows, AXES], the coordinates that span the cells
     due : int64[windows], arrivals until the side is chosen again
@@ -43,6 +48,8 @@ class Grid(NamedTuple):
     before: np.ndarray
     cell: np.ndarray
     reach: np.ndarray
+    most: np.ndarray
+    exceptions: np.ndarray
     side: np.ndarray
     axes: np.ndarray
     due: np.ndarray
@@ -58,9 +65,9 @@ def empty_grid(slots, windows, d):
         buckets *= 2
     return Grid(
         np.full(buckets, NO_ENTRY), np.empty(slots, np.int64), np.empty(slots, np.int64),
-        np.empty(slots, np.int64), np.full(windows, -np.inf), np.zeros(windows),
-        np.zeros((windows, AXES), np.int64), np.full(windows, SMALL), np.empty(d),
-        np.empty((AXES, 2), np.int64),
+        np.empty(slots, np.int64), np.full(windows, -np.inf), np.full(windows, np.inf),
+        np.zeros(windows, np.int64), np.zeros(windows), np.zeros((windows, AXES), np.int64),
+        np.full(windows, SMALL), np.empty(d), np.empty((AXES, 2), np.int64),
     )  # fmt: skip
 
 
@@ -80,12 +87,26 @@ def _hash(w, x, y, z):
 
 
 @lean_inline
+def _hash_of_exceptions(w):
+    return _hash(w, OUTSIDE, OUTSIDE, OUTSIDE)
+
+
+@lean_inline
+def _reach(store, s):
+    """Return the distance from the key of slot s within which matches of a point lie."""
+    return store.tuples.summary[s, store.dimensions] + store.tuples.radius[s]
+
+
+@lean_inline
 def _link(store, w, s):
     grid, summary, d = store.grid, store.tuples.summary, store.dimensions
     width, axes = grid.side[w], grid.axes
     y = _cell(summary[s, axes[w, 1]], width) if d > 1 else 0
     z = _cell(summary[s, axes[w, 2]], width) if d > 2 else 0
     h = _hash(w, _cell(summary[s, axes[w, 0]], width), y, z)
+    if _reach(store, s) > grid.most[w]:
+        h = _hash_of_exceptions(w)
+        grid.exceptions[w] += 1
     bucket = h & (grid.buckets.size - 1)
     first = grid.buckets[bucket]
     grid.cell[s], grid.after[s], grid.before[s] = h, first, NO_ENTRY
@@ -113,19 +134,23 @@ def _choose_side(store, w, count):
     r_max, visits at most about 5 cells (1-D), 9 (2-D) or 8 (3-D).
     """
     head, tail, summary = store.windows.head[w], store.windows.tail[w], store.tuples.summary
-    grid, d, radius = store.grid, store.dimensions, 0.0
-    extent = grid.centre
+    grid, d, radius, largest = store.grid, store.dimensions, 0.0, 0.0
+    extent, o = grid.centre, opposite(store, w)
     for a in range(d):
         low, high = np.inf, -np.inf
         for s in range(head, tail):
             if owned(store, s):
                 low, high = min(low, summary[s, a]), max(high, summary[s, a])
         extent[a] = min(high - low, 1e300)
+        largest = max(largest, extent[a])
     for s in range(head, tail):
         if owned(store, s):
             line = summary[s]
             radius += (0.5 * line[3] - 0.5 * line[2] if d == 1 else line[d + 1]) / count
-    reach = store.within + radius + max(0.0, grid.reach[w])
+    others = store.windows.tail[o] - store.windows.head[o]
+    for s in range(store.windows.head[o], store.windows.tail[o]):
+        radius += store.tuples.radius[s] / others
+    reach = max(store.within + radius + max(0.0, grid.reach[w]), 1e-12 * largest, 1e-300)
     axes, side = min(d, AXES), 1.0
     for a in range(axes):
         widest = 0
@@ -156,11 +181,16 @@ def index_window(store, w):
     if store.within < 0.0:
         return
     grid, count, head, tail = store.grid, 0, store.windows.head[w], store.windows.tail[w]
-    grid.reach[w] = -np.inf
+    mean = 0.0
     for s in range(head, tail):
         if owned(store, s):
-            grid.reach[w] = max(grid.reach[w], store.tuples.summary[s, store.dimensions])
+            mean += max(0.0, _reach(store, s))
             count += 1
+    grid.most[w] = EXCEPTIONAL * (store.within + mean / max(count, 1))
+    grid.reach[w], grid.exceptions[w] = -np.inf, 0
+    for s in range(head, tail):
+        if owned(store, s) and _reach(store, s) <= grid.most[w]:
+            grid.reach[w] = max(grid.reach[w], _reach(store, s))
     grid.side[w], grid.due[w] = 0.0, SMALL
     if count >= SMALL:
         grid.due[w] = 2 * count
@@ -175,7 +205,8 @@ def _index(store, w, s):
     """Add a new tuple of window w to the index."""
     grid = store.grid
     if owned(store, s):
-        grid.reach[w] = max(grid.reach[w], store.tuples.summary[s, store.dimensions])
+        if _reach(store, s) <= grid.most[w]:
+            grid.reach[w] = max(grid.reach[w], _reach(store, s))
         if grid.side[w] > 0.0:
             _link(store, w, s)
         grid.due[w] -= 1
@@ -233,6 +264,24 @@ def empty_windows(store, windows):
     for w in windows:
         leave(store, w, store.windows.tail[w])
         store.grid.side[w], store.grid.due[w], store.grid.reach[w] = 0.0, SMALL, -np.inf
+        store.grid.most[w] = np.inf
+
+
+@lean_inline
+def _read_cell(grid, h, head, tail, out, n):
+    """Write the slots in [head, tail) with this hash to `out` from place n on; return the end.
+
+    -1 if `out` is too small.
+    """
+    s = grid.buckets[h & (grid.buckets.size - 1)]
+    while s != NO_ENTRY:
+        if grid.cell[s] == h and head <= s < tail:
+            if n == out.size:
+                return -1
+            out[n] = s
+            n += 1
+        s = grid.after[s]
+    return n
 
 
 @lean_inline
@@ -241,20 +290,14 @@ def _search_cells(grid, windows, w, out):
 
     Unordered; colliding 64-bit hashes may repeat or add slots. -1 if `out` is too small.
     """
-    buckets, after, cell, box = grid.buckets, grid.after, grid.cell, grid.box
-    head, tail, n = windows.head[w], windows.tail[w], 0
+    box, head, tail, n = grid.box, windows.head[w], windows.tail[w], 0
+    if grid.exceptions[w] > 0:
+        n = _read_cell(grid, _hash_of_exceptions(w), head, tail, out, n)
     for x in range(box[0, 0], box[0, 1] + 1):
         for y in range(box[1, 0], box[1, 1] + 1):
             for z in range(box[2, 0], box[2, 1] + 1):
-                h = _hash(w, x, y, z)
-                s = buckets[h & (buckets.size - 1)]
-                while s != NO_ENTRY:
-                    if cell[s] == h and head <= s < tail:
-                        if n == out.size:
-                            return -1
-                        out[n] = s
-                        n += 1
-                    s = after[s]
+                if n >= 0:
+                    n = _read_cell(grid, _hash(w, x, y, z), head, tail, out, n)
     return n
 
 

@@ -27,8 +27,10 @@ UNDECIDED = -3.0  # placeholder for a probability that is not yet computed
 class Criterion(NamedTuple):
     """Criteria for a match of samples and a match of tuples.
 
-    d : dimensions    within : the distance    limit : see `distance_limit`
+    d : dimensions    within : the distance, 0 with radii    limit : see `distance_limit`
     probability : the threshold    least : the same, reduced by SIFT_SLACK
+    radii : whether the distance of two tuples is the sum of their radii instead of `within`
+    sphere : radius of the sphere on which these sums are arcs; 0: they are Euclidean distances
     """
 
     d: int
@@ -36,12 +38,22 @@ class Criterion(NamedTuple):
     limit: float
     probability: float
     least: float
+    radii: bool
+    sphere: float
 
 
-def criterion(dimensions: int, within: float, probability: float) -> Criterion:
-    """Return the `Criterion` that kernels take."""
-    limit = distance_limit(within, dimensions)
-    return Criterion(dimensions, within, limit, probability, probability * (1.0 - SIFT_SLACK))
+def criterion(
+    dimensions: int, within: float | None, probability: float, sphere: float = 0.0
+) -> Criterion:
+    """Return the `Criterion` that kernels take.
+
+    within : None for the sum of the tuples' radii    sphere : as for `SimilarityJoin`
+    """
+    distance = 0.0 if within is None else within
+    if sphere > 0.0:
+        distance = chord.py_func(distance, sphere)
+    least, limit = probability * (1.0 - SIFT_SLACK), distance_limit(distance, dimensions)
+    return Criterion(dimensions, distance, limit, probability, least, within is None, sphere)
 
 
 def distance_limit(within: float, dimensions: int) -> float:
@@ -71,18 +83,34 @@ def widest_reach(within, rounding):
 
 
 @lean_inline
-def limit_of_rounding(criterion, rounding):
-    """Return `widest_reach` as the limit to compare with, see `distance_limit`."""
-    reach = widest_reach(criterion.within, rounding)
-    if reach == criterion.within:
-        return criterion.limit
-    return reach if criterion.d == 1 else min(reach * reach * (1.0 + 4.0 * EPSILON), FINITE)
+def chord(arc, sphere):
+    """Return the length of the chord of an arc on a sphere of this radius.
+
+    All points of the sphere are within the chord of half a circumference, despite rounding.
+    """
+    angle = arc / sphere
+    return 2.0 * sphere * math.sin(angle / 2.0) if angle < math.pi else 3.0 * sphere
+
+
+@lean_inline
+def match_distance(radius, u, v, criterion):
+    """Return the distance of a match of two slots. radius : of the tuples"""
+    if not criterion.radii:
+        return criterion.within
+    radii = radius[u] + radius[v]
+    return radii if criterion.sphere == 0.0 else chord(radii, criterion.sphere)
 
 
 @lean_inline
 def limit_of(tuples, u, v, criterion):
     """Return the limit of differences (1-D) or squared distances of two tuples."""
-    return limit_of_rounding(criterion, tuples.rounding[u] + tuples.rounding[v])
+    distance = match_distance(tuples.radius, u, v, criterion)
+    reach = widest_reach(distance, tuples.rounding[u] + tuples.rounding[v])
+    if reach == distance and not criterion.radii:
+        return criterion.limit
+    # The square of a whole sum of radii is exact.
+    slack = 0.0 if reach == distance else 4.0 * EPSILON
+    return reach if criterion.d == 1 else min(reach * reach * (1.0 + slack), FINITE)
 
 
 @lean
@@ -296,10 +324,8 @@ def _sift(tuples, s, other, criterion):
     if tuples.summary.shape[1] == 0 or min(count, tuples.samples[other]) < SIFTED_SAMPLES:
         return columns, count, tuples.existence[s], certain
     centre, radius = tuples.summary[other], tuples.summary[other, d + 1]
-    inner, outer = (
-        criterion.within - radius,
-        np.sqrt(limit_of(tuples, s, other, criterion)) + radius,
-    )
+    distance = match_distance(tuples.radius, s, other, criterion)
+    inner, outer = distance - radius, np.sqrt(limit_of(tuples, s, other, criterion)) + radius
     inner = max(inner, 0.0) * inner * (1.0 - 3.0 * SIFT_SLACK)
     outer *= outer * (1.0 + 3.0 * SIFT_SLACK)
     squared, chosen = np.zeros(length), np.empty(length, np.int64)

@@ -131,7 +131,7 @@ def count_neighbours(store, batch, criterion, rows, counts):
         pass_time(store, o, batch.time[i])
         begin, end, newest = windows.head[o], windows.tail[o], rows[o % rows.size]
         radius = widest_reach(criterion.within, windows.rounding[w] + windows.rounding[o])
-        radius += ball_of(tuples.summary, u, d, store.grid.centre)
+        radius += tuples.radius[u] + ball_of(tuples.summary, u, d, store.grid.centre)
         reached = search(store, o, radius, slots)
         left = filter_regions(tuples, u, slots, reached, criterion)
         counts[0].pairs += end - begin

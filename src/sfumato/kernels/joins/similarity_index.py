@@ -7,6 +7,7 @@ from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
 from sfumato.kernels.joins.match_probability import (
     UNDECIDED,
+    match_distance,
     match_probability,
     quick_probability,
     widest_reach,
@@ -21,11 +22,12 @@ from sfumato.kernels.signals import after_signals
 def filter_regions(tuples, u, slots, n, criterion):
     """Keep the slots[:n] that regions do not prune, ascending and distinct; return their number."""
     # Read from `tuples` once: each access costs two atomic reference counts per array.
-    summary, rounding, m = tuples.summary, tuples.rounding, 0
-    d, within = criterion.d, criterion.within
+    summary, radius, rounding, m = tuples.summary, tuples.radius, tuples.rounding, 0
     for i in range(n):
         v = slots[i]
-        if not prunes(summary, u, v, d, widest_reach(within, rounding[u] + rounding[v])):
+        distance = match_distance(radius, u, v, criterion)
+        reach = widest_reach(distance, rounding[u] + rounding[v])
+        if not prunes(summary, u, v, criterion.d, reach):
             slots[m] = v
             m += 1
     sort_slots(slots, m)
@@ -55,7 +57,7 @@ def join_indexed(store, batch, criterion, counts):
     for i in range(code.size):
         u, w, o = slots[i], code[i], opposite(store, code[i])
         pass_time(store, o, batch.time[i])
-        radius = widest_reach(criterion.within, largest[w] + largest[o])
+        radius = widest_reach(criterion.within, largest[w] + largest[o]) + tuples.radius[u]
         radius += ball_of(tuples.summary, u, d, centre)
         reached = search(store, o, radius, candidates)
         left = filter_regions(tuples, u, candidates, reached, criterion)

@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.kernels.arrays import sort_slots, stable_order
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import enter, opposite, pass_time
-from sfumato.kernels.joins.match_probability import limit_of_rounding, match_probability
+from sfumato.kernels.joins.match_probability import match_probability, widest_reach
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found
 from sfumato.kernels.joins.tuple_store import owned, padded, widest_window
 from sfumato.kernels.signals import after_signals
@@ -99,7 +99,8 @@ def join_sorted(store, batch, criterion, counts):
                 held[w % streams] = _sorted_samples(store, windows.head[w], written[w])
         pass_time(store, o, batch.time[i])
         begin, end = windows.head[o], windows.tail[o]
-        limit = limit_of_rounding(criterion, tuples.rounding[u] + windows.rounding[o])
+        farthest = criterion.within + tuples.radius[u] + windows.radius[o]
+        limit = widest_reach(farthest, tuples.rounding[u] + windows.rounding[o])
         count, visited = _likely(
             tuples, u, begin, end, held[o % streams], criterion, limit, mass, likely
         )

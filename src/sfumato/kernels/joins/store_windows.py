@@ -20,7 +20,7 @@ def empty_store(d, columns, rows, within, span, task, tasks):
     none = np.empty(0, np.int64)
     return Store(
         empty_tuples(0, 0, columns, rows),
-        StoreWindows(none, none, none, none, none, np.empty(0)),
+        StoreWindows(none, none, none, none, none, np.empty(0), np.empty(0)),
         empty_grid(0, 0, d),
         within, span, np.zeros(span.size, np.int64), np.zeros(2, np.int64), task, tasks, d,
     )  # fmt: skip
@@ -37,9 +37,10 @@ def _copy_window(store, w, tuples, base, room):
     """Copy the lines of a window to `base` and update its place."""
     windows = store.windows
     held = windows.tail[w] - windows.head[w]
-    windows.rounding[w] = 0.0
+    windows.radius[w] = windows.rounding[w] = 0.0
     for i in range(held):
         copy_line(store.tuples, windows.head[w] + i, tuples, base + i)
+        windows.radius[w] = max(windows.radius[w], tuples.radius[base + i])
         windows.rounding[w] = max(windows.rounding[w], tuples.rounding[base + i])
     windows.base[w], windows.capacity[w] = base, room
     windows.head[w], windows.tail[w] = base, base + held
@@ -86,8 +87,8 @@ def renewed(store, code, places):
     for w in code:
         count = max(count, (w // streams + 1) * streams)
     count = max(count, 2 * known) if count > known else known
-    lines = np.zeros((5, count), np.int64)
-    windows = StoreWindows(lines[0], lines[1], lines[2], lines[3], lines[4], np.zeros(count))
+    lines, most = np.zeros((5, count), np.int64), np.zeros((2, count))
+    windows = StoreWindows(lines[0], lines[1], lines[2], lines[3], lines[4], most[0], most[1])
     windows.head[:known], windows.tail[:known] = store.windows.head, store.windows.tail
     for w in code:
         windows.arriving[w] += 1
@@ -113,7 +114,7 @@ def renewed(store, code, places):
             tuples.blocks[used[0] : used[0] + size] = old.blocks[at : at + size]
             tuples.at[s] = used[0]
             used[0] += size
-        index_window(after, w)
+    index_windows(after)
     return after
 
 
@@ -140,11 +141,12 @@ def write_batch(store, batch, rows):
         batch.slots[i] = s
         batch.begins[i] = max(windows.head[w], s + 1 - rows[w % streams])
         tuples.number[s], tuples.time[s] = batch.number[i], batch.time[i]
-        tuples.existence[s] = batch.existence[i]
+        tuples.existence[s], tuples.radius[s] = batch.existence[i], batch.radius[i]
         store.used[0] = write_block(
             tuples, s, store.used[0], batch.prob, batch.points, batch.offsets[i],
             batch.offsets[i + 1],
         )  # fmt: skip
+        windows.radius[w] = max(windows.radius[w], tuples.radius[s])
         windows.rounding[w] = max(windows.rounding[w], tuples.rounding[s])
     for w in code:
         windows.arriving[w] = 0

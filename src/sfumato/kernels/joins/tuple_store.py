@@ -33,8 +33,9 @@ class StoredTuples(NamedTuple):
     blocks : float64[...], all samples    at, samples : int64[slots], place and length of a block
     existence : float64[slots]    number : int64[slots], running number of the tuple in its stream
     time : int64[slots], not decreasing within a window
+    radius : float64[slots], how far tuples reach beyond `Criterion.within`; 0 without radii
     rounding : float64[slots], bound of the distance between coordinates and the decimals that they
-        represent; 0 if all are whole numbers, which are exact
+        represent; 0 if they and the radius are whole numbers, which are exact
     axis : int64[slots], the only coordinate in which the samples differ, -1 if there are several
     summary : float64[slots, columns], see `regions`
     box : float64[rows, slots], lowest, then highest coordinates, then rows of the owner; or empty
@@ -46,6 +47,7 @@ class StoredTuples(NamedTuple):
     existence: np.ndarray
     number: np.ndarray
     time: np.ndarray
+    radius: np.ndarray
     rounding: np.ndarray
     axis: np.ndarray
     summary: np.ndarray
@@ -57,7 +59,7 @@ class StoreWindows(NamedTuple):
 
     base, capacity : int64, first slot and number of slots    head, tail : range of held slots
     arriving : int64, zero between calls, for counting a batch's arrivals
-    rounding : float64, at least the `rounding` of every tuple of the window
+    radius, rounding : float64, at least those of every tuple of the window
     """
 
     base: np.ndarray
@@ -65,6 +67,7 @@ class StoreWindows(NamedTuple):
     head: np.ndarray
     tail: np.ndarray
     arriving: np.ndarray
+    radius: np.ndarray
     rounding: np.ndarray
 
 
@@ -95,7 +98,8 @@ class Batch(NamedTuple):
 
     code, number, time : int64[n], window, number in the stream, and microseconds (0: unused);
         times of one key do not decrease
-    existence : float64[n]    offsets : int64[n + 1]    prob : float64[m]    points : float64[m, d]
+    existence, radius : float64[n]
+    offsets : int64[n + 1]    prob : float64[m]    points : float64[m, d]
     slots, begins : int64[n], written: slot of the tuple, and begin of its window after it has
         entered
     """
@@ -104,6 +108,7 @@ class Batch(NamedTuple):
     number: np.ndarray
     time: np.ndarray
     existence: np.ndarray
+    radius: np.ndarray
     offsets: np.ndarray
     prob: np.ndarray
     points: np.ndarray
@@ -128,7 +133,7 @@ def empty_tuples(slots, places, columns, rows):
     """Return `StoredTuples` with unwritten slots and places."""
     return StoredTuples(
         np.empty(places), np.zeros(slots, np.int64), np.zeros(slots, np.int64), np.empty(slots),
-        np.empty(slots, np.int64), np.empty(slots, np.int64), np.empty(slots),
+        np.empty(slots, np.int64), np.empty(slots, np.int64), np.zeros(slots), np.empty(slots),
         np.empty(slots, np.int64), np.empty((slots, columns)), np.empty((rows, slots)),
     )  # fmt: skip
 
@@ -138,6 +143,7 @@ def write_block(tuples, s, used, prob, points, first, last):
     """Write samples [first, last) to slot s, as a block at place `used`; return the next place.
 
     prob : float64[m]    points : float64[m, d]    Writes at, samples, rounding, axis and box too.
+    The radius of slot s is written already.
     """
     blocks, count, d = tuples.blocks, last - first, points.shape[1]
     length = padded(count)
@@ -146,7 +152,8 @@ def write_block(tuples, s, used, prob, points, first, last):
         blocks[used + k] = prob[first + k]
     for k in range(count, length):
         blocks[used + k] = 0.0
-    largest, whole, axis, differing = 0.0, True, 0, 0
+    largest, axis, differing = tuples.radius[s], 0, 0
+    whole = largest == np.floor(largest)
     for a in range(d):
         row, low, high = used + (a + 1) * length, np.inf, -np.inf
         for k in range(count):
@@ -172,8 +179,8 @@ def copy_line(source, s, target, t):
     """Copy the line of slot s to slot t, without its block."""
     target.at[t], target.samples[t] = source.at[s], source.samples[s]
     target.existence[t], target.number[t] = source.existence[s], source.number[s]
-    target.time[t], target.rounding[t] = source.time[s], source.rounding[s]
-    target.axis[t] = source.axis[s]
+    target.time[t], target.radius[t] = source.time[s], source.radius[s]
+    target.rounding[t], target.axis[t] = source.rounding[s], source.axis[s]
     for c in range(source.summary.shape[1]):
         target.summary[t, c] = source.summary[s, c]
     for c in range(source.box.shape[0]):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.operators.arguments import arrays_of, check_shapes, whole
-from sfumato.operators.arrays import Ints
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 from sfumato.windows import LONGEST, JoinWindow, Range, Rows, window_of
 
@@ -95,6 +95,12 @@ def _one(window: Window) -> JoinWindow:
     return JoinWindow(span=timedelta(microseconds=window.length_us))
 
 
+def check_radii(radius: Floats) -> None:
+    """Raise ValueError for radii that are not finite numbers of at least 0."""
+    if not ((radius >= 0.0) & (radius < np.inf)).all():
+        raise ValueError("`radius` must be finite and at least 0")
+
+
 class _Checked(Columns):
     """Arrivals of several streams in one order, with checks."""
 
@@ -133,6 +139,7 @@ class Arrivals(_Checked, flat=("prob", "points"), begins="offsets"):
     offsets : int64[n + 1], of each tuple's samples
     prob : float64[m], probabilities in (0, 1], valid alternatives    points : float64[m, d], finite
     time : int64[n], microseconds of event time, for windows by time; otherwise None
+    radius : float64[n], finite and at least 0, where distances are sums of radii; otherwise None
     """
 
     side: npt.NDArray[np.uint8]
@@ -141,17 +148,21 @@ class Arrivals(_Checked, flat=("prob", "points"), begins="offsets"):
     prob: npt.NDArray[np.float64]
     points: npt.NDArray[np.float64]
     time: Ints | None = None
+    radius: Floats | None = None
 
     def checked(self, streams: int, dimensions: int) -> Arrivals:
         """Return the arrivals as kernels take them. Raises TypeError or ValueError."""
         n, m = self.side.size, self.prob.size
+        radii = {} if self.radius is None else {"radius": ("f8", (n,))}
         checked = self._checked(
             streams, f"{n} tuples with {m} samples", offsets=("i8", (n + 1,)), prob=("f8", (m,)),
-            points=("f8", (m, dimensions)),
+            points=("f8", (m, dimensions)), **radii,
         )  # fmt: skip
         offsets = self.offsets
         if offsets[0] != 0 or offsets[-1] != m or (offsets[1:] < offsets[:-1]).any():
             raise ValueError(f"`offsets` must rise from 0 to the number of samples, {m}")
+        if self.radius is not None:
+            check_radii(self.radius)
         return checked
 
 
@@ -167,6 +178,7 @@ class IncompleteArrivals(_Checked):
     key: npt.NDArray[np.int64]
     values: npt.NDArray[np.float64]
     time: Ints | None = None
+    radius: ClassVar[None] = None
 
     def checked(self, streams: int, columns: int) -> IncompleteArrivals:
         """Return the arrivals as kernels take them. Raises TypeError or ValueError."""

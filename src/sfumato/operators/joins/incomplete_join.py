@@ -197,7 +197,8 @@ class IncompleteJoin(PairJoin):
         samples, reason = self._imputed(held.raw)
         if (reason > IMPUTED).any():
             raise ValueError("an object is held that cannot be imputed")
-        self._load(self._batch(held.code, held.number, held.time, samples), held.raw)
+        radii = self._radii(held.number.size, None)
+        self._load(self._batch(held.code, held.number, held.time, samples, radii), held.raw)
 
     def _imputed(self, values: Floats) -> tuple[SampledTuples, Reasons]:
         """Return the samples of objects, in units of distances, and the reason of each object."""

@@ -66,7 +66,7 @@ class NeighbourCount(SimilarityJoin):
     Source: this project; outliers of fewer than n neighbours as in A, section 1.
     """
 
-    kind, version = "neighbour_count", 1
+    kind, version = "neighbour_count", 2
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)

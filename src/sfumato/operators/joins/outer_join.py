@@ -135,7 +135,7 @@ class OuterJoin(SimilarityJoin):
     Source: this project; pairs as in A, section 8.1.
     """
 
-    kind, version = "outer_join", 1
+    kind, version = "outer_join", 2
     config: OuterJoinConfig
     state = {"lone_left": Part(), "lone_right": Part()}
 

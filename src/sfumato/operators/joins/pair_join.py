@@ -230,12 +230,14 @@ class PairJoin(Operator):
         raw : float64[n, ...], kept in the last rows of the tuples' boxes
         """
         side = arrivals.side.astype(np.int64)
+        radius = self._radii(side.size, arrivals.radius)
         time, number = self._times(arrivals.key, arrivals.time), self._numbers(side)
         code, places = self.streams * arrivals.key + side, np.flatnonzero(np.diff(samples.offsets))
         if places.size < side.size:
             code, number, time = code[places], number[places], time[places]
+            radius = radius[places]
             samples, raw = samples.take(places), None if raw is None else raw[places]
-        batch = self._batch(code, number, time, samples)
+        batch = self._batch(code, number, time, samples, radius)
         self._admit(batch, raw)
         self._describe(batch.slots)
         return batch, places
@@ -276,13 +278,20 @@ class PairJoin(Operator):
         self._describe(batch.slots[self._owned(batch.number)])
         index_windows(self.store)
 
-    def _batch(self, code: Ints, number: Ints, time: Ints, samples: SampledTuples) -> Batch:
+    def _radii(self, n: int, radius: Floats | None) -> Floats:
+        """Return the radii of n tuples. Raises ValueError unless they are given where needed."""
+        if self.criterion.radii != (radius is not None):
+            raise ValueError("tuples have a `radius` if and only if `within` is None")
+        return np.zeros(n) if radius is None else radius
+
+    def _batch(
+        self, code: Ints, number: Ints, time: Ints, samples: SampledTuples, radius: Floats
+    ) -> Batch:
         """Return arrivals as kernels take them."""
         offsets, prob, points = samples.offsets, samples.prob, samples.points
         slots, begins = np.empty((2, code.size), np.int64)
-        return Batch(
-            code, number, time, existences(offsets, prob), offsets, prob, points, slots, begins
-        )
+        existence = existences(offsets, prob)
+        return Batch(code, number, time, existence, radius, offsets, prob, points, slots, begins)
 
     def _admit(self, batch: Batch, raw: Floats | None) -> None:
         """Append arrivals to their windows and compute where each window begins after each.

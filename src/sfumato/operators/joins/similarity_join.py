@@ -18,7 +18,14 @@ from sfumato.kernels.joins.tuple_store import Batch, held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.joins.answers import Answers, SampledTuples
-from sfumato.operators.joins.arrivals import ALONE, Arrivals, Task, Window, windows_of
+from sfumato.operators.joins.arrivals import (
+    ALONE,
+    Arrivals,
+    Task,
+    Window,
+    check_radii,
+    windows_of,
+)
 from sfumato.operators.joins.pair_join import HELD_STATE, PairJoin
 from sfumato.operators.state.declared import Array, Offsets, Record
 from sfumato.windows import JoinWindow
@@ -37,7 +44,7 @@ class HeldSamples(NamedTuple):
 
     code, number, time : int64[n]: the window, the number in the stream, microseconds
     existence : float64[n]    offsets : int64[n + 1], of the samples of owned tuples:
-    prob : float64[m]    points : float64[m, d]
+    prob : float64[m]    points : float64[m, d]    radius : float64[n]; empty without radii
     """
 
     code: Ints
@@ -47,6 +54,7 @@ class HeldSamples(NamedTuple):
     offsets: Ints
     prob: Floats
     points: Floats
+    radius: Floats
 
 
 @dataclass(frozen=True)
@@ -54,17 +62,21 @@ class SimilarityJoinConfig:
     """The arguments of `SimilarityJoin`, one window for each stream."""
 
     dimensions: int
-    within: float
+    within: float | None
     probability: float
     windows: tuple[JoinWindow, ...]
     strategy: str = "auto"
     output: str = "append"
     alternatives: bool = True
     task: Task = ALONE
+    sphere: float = 0.0
 
     def __post_init__(self) -> None:
         whole("dimensions", self.dimensions)
-        distance("within", self.within)
+        if self.within is not None:
+            distance("within", self.within)
+        if not 0.0 <= self.sphere < np.inf:
+            raise ValueError(f"`sphere` must be a radius of at least 0; got {self.sphere}")
         share("probability", self.probability)
         one_of("strategy", self.strategy, STRATEGIES)
         one_of("output", self.output, OUTPUTS)
@@ -81,7 +93,9 @@ class SimilarityJoin(PairJoin):
     """Pairs of a left and a right tuple that are similar with enough probability.
 
     dimensions : int >= 1, coordinates of a sample
-    within : float > 0, samples match at a Euclidean distance of at most this
+    within : float > 0, samples match at a distance of at most this; None: of at most the sum of
+        both tuples' radii
+    sphere : radius of the sphere on which points lie and distances are arcs; 0: Euclidean distances
     probability : float in (0, 1], beta: a pair is an answer iff Pr(match) >= beta
     window : of each side and key, or a pair for left and right: `Rows`, as for `UncertainWindow`
         with beta as its probability, or `Range`: when a tuple arrives, tuples of its key that are
@@ -117,7 +131,7 @@ class SimilarityJoin(PairJoin):
     ([0], [0], [0.5])
     """
 
-    kind, version = "similarity_join", 4
+    kind, version = "similarity_join", 5
     config: SimilarityJoinConfig
     state = {
         "tuples": Record(
@@ -128,6 +142,7 @@ class SimilarityJoin(PairJoin):
                 "prob": Array(float, "samples", low=0),
                 "points": Array(float, "samples", "dimensions"),
                 "existence": Array(float, "held", low=0),
+                "radius": Array(float, None, low=0),
             },
         ),
     }
@@ -137,7 +152,7 @@ class SimilarityJoin(PairJoin):
     def __init__(
         self,
         dimensions: int,
-        within: float,
+        within: float | None,
         probability: float,
         window: Window | Sequence[Window],
         *,
@@ -145,15 +160,18 @@ class SimilarityJoin(PairJoin):
         output: str = "append",
         alternatives: bool = True,
         task: Task = ALONE,
+        sphere: float = 0.0,
     ) -> None:
-        within, windows = distance("within", within), windows_of(window, 1)
+        within = None if within is None else distance("within", within)
+        windows = windows_of(window, 1)
         self.config = SimilarityJoinConfig(
-            dimensions, within, probability, windows, strategy, output, alternatives, task
+            dimensions, within, probability, windows, strategy, output, alternatives, task, sphere
         )
         self._indexed = strategy in ("auto", "index")
         super().__init__(
-            criterion(dimensions, within, probability), windows, output, alternatives, JOIN_COUNTS,
-            columns=self.columns if self._indexed else 0, indexed=self._indexed, task=task,
+            criterion(dimensions, within, probability, sphere), windows, output, alternatives,
+            JOIN_COUNTS, columns=self.columns if self._indexed else 0, indexed=self._indexed,
+            task=task,
         )  # fmt: skip
 
     def process(self, arrivals: Arrivals) -> Answers:
@@ -201,13 +219,19 @@ class SimilarityJoin(PairJoin):
         """The held tuples."""
         tuples = self.store.tuples
         slots, code = held_slots(self.store.windows)
-        samples = read_tuples(tuples, slots, self.config.dimensions)
+        offsets, prob, points = read_tuples(tuples, slots, self.config.dimensions)
         lines = tuples.number[slots], tuples.time[slots], tuples.existence[slots]
-        return HeldSamples(code, *lines, *samples)
+        radius = tuples.radius[slots] if self.criterion.radii else np.empty(0)
+        return HeldSamples(code, *lines, offsets, prob, points, radius)
 
     @tuples.setter
     def tuples(self, held: HeldSamples) -> None:
-        batch = self._batch(held.code, held.number, held.time, SampledTuples(*held[4:]))
+        n, samples = held.number.size, SampledTuples(held.offsets, held.prob, held.points)
+        if held.radius.size != (n if self.criterion.radii else 0):
+            raise ValueError("held tuples have a radius if and only if `within` is None")
+        check_radii(held.radius)
+        radii = self._radii(n, held.radius if self.criterion.radii else None)
+        batch = self._batch(held.code, held.number, held.time, samples, radii)
         owned, lengths = self._owned(held.number), np.diff(held.offsets)
         if lengths[~owned].any() or (batch.existence[owned] != held.existence[owned]).any():
             raise ValueError("only tuples that are owned may have samples")

@@ -58,13 +58,10 @@ class JoinMetric:
             for name, (what, most) in zip(attributes, COORDINATE_BOUNDS, strict=True)
         ]
 
-    def limit(self, within: float) -> float:
-        """Return the Euclidean distance of points for the distance `within`."""
-        if self.name == "euclidean":
-            return within
-        arc = distance("within", within) / EARTH_RADIUS
-        # All points are within half the circumference, despite rounding.
-        return 2.0 * EARTH_RADIUS * math.sin(arc / 2.0) if arc < math.pi else 3.0 * EARTH_RADIUS
+    @property
+    def sphere(self) -> float:
+        """Return the radius of the sphere on which distances are arcs; 0 for "euclidean"."""
+        return EARTH_RADIUS if self.name == "haversine" else 0.0
 
     def points(self, values: Floats) -> Floats:
         """Return float64[m, dimensions] of values float64[m, attributes]."""
@@ -86,8 +83,10 @@ def bounds_of(metric: str, attributes: str | Sequence[str] | None) -> list[tuple
     return [] if named == EUCLIDEAN else named.bounds(names("attributes", attributes))
 
 
-def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float, JoinMetric]:
-    """Return the maximum distance of a match, and its metric."""
+def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float | None, JoinMetric]:
+    """Return the maximum distance of a match (None for a column of radii), and its metric."""
+    if isinstance(within, str):
+        return None, JoinMetric(metric)
     if not isinstance(within, Mapping):
         return finite("within", within), JoinMetric(metric)
     one_of("metric", metric, JOIN_METRICS)

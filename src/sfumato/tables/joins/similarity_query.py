@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import flag, one_of, whole
 from sfumato.operators.joins.arrivals import Window, pair_of
 from sfumato.operators.joins.outer_join import HOWS, INNER
@@ -47,6 +48,7 @@ from sfumato.tables.reading.results import (
 )
 from sfumato.tables.reading.rows import Cells, Doubles, Reading, Rule, Samples, Ties, marks_of
 from sfumato.tables.reading.user_warnings import PAIRS, WINDOWS
+from sfumato.tables.reading.validity import RADIUS
 from sfumato.windows import JoinWindow
 
 STREAMS = ("left_stream", "right_stream")  # columns with the names of the two streams
@@ -91,6 +93,7 @@ class JoinSide:
         self.points = self.on if frame.uncertain else frame.resolved(f"on{of}", self.on)
         self._check_points(f"on{of}")
         self.bounds = query.distance.bounds(self.points)
+        self.radius = self._radius(query.within, f"within{of}")
         if self.timed:
             if not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
                 kinds = ", ".join(map(frame.shown, self.orders))
@@ -106,6 +109,16 @@ class JoinSide:
         self.passed = [column for column in frame.columns if column != ALTERNATIVES]
         # Rows flagged late by a controller are dropped.
         self.marks_late = frame.marks_late(self.orders)
+
+    def _radius(self, within: Any, argument: str) -> str | None:
+        """Return the column of radii; None: there is none. Raises as `Frame.require_numbers`."""
+        frame = self.frame
+        if not isinstance(within, str):
+            return None
+        if frame.same_as(within) is None and within not in frame.attributes:
+            return None
+        frame.require_numbers(argument, [within])
+        return frame.resolved(argument, within)[0]
 
     def _check_points(self, argument: str) -> None:
         """Raise TypeError for attributes that are not numeric."""
@@ -149,6 +162,7 @@ class JoinSide:
         values: list[tuple[str, Cells]] = [(ALTERNATIVES, Samples(tuple(self.points)))]
         if self.imputed is not None:
             values = [(f"value{i}", Doubles(name)) for i, name in enumerate(self.imputed)]
+        values += [] if self.radius is None else [(RADIUS, Doubles(self.radius))]
         values += marks_of(MARKS) if aligned else []
         orders = [f"order{i}" for i in range(len(self.orders))]
         rule = Rule(
@@ -157,6 +171,7 @@ class JoinSide:
             complete=(*orders, *(f"key{i}" for i in range(len(self.keys)))),
             timed=self.timed,
             bounds=tuple(self.bounds) if certain else (),
+            radius=self.radius,
             unless_late=aligned,
             max_alternatives=self.frame.max_alternatives,
         )
@@ -169,7 +184,7 @@ class JoinQuery:
     """The validated arguments of the similarity joins that define a pair."""
 
     on: str | Sequence[str]
-    within: float | Mapping[str, float]
+    within: float | str | Mapping[str, float]
     probability: float
     window: Window | Sequence[Window]
     order: str | Sequence[str]
@@ -224,6 +239,11 @@ class JoinQuery:
                 f"`metric` of a join with `impute` must be euclidean; got {self.metric!r}: use "
                 f"{called} before the join"
             )
+        if self.limit is None:
+            raise ValueError(
+                f"`within` of a join with `impute` must be a number, or one per attribute; got the "
+                f"column {self.within!r}: use {called} before the join"
+            )
         if self.how != INNER:
             raise ValueError(
                 f"`how` of a join with `impute` must be inner; got {self.how!r}: use {called} "
@@ -244,10 +264,18 @@ class JoinQuery:
         for frame in frames:
             called = self.function or ("self_join" if alone else "similarity_join")
             frame.require_independent(called)
-        return [
+        sides = [
             JoinSide(self, frame, name, alone)
             for name, frame in zip(SIDES, (frames[0], frames[-1]), strict=True)
         ]
+        if self.limit is None and sides[0].radius is None and sides[1].radius is None:
+            known = [*dict.fromkeys(column for frame in frames for column in frame.columns)]
+            raise ValueError(
+                f"`within` names a column of radii `{self.within}` that is not in "
+                f"{'the frame' if alone else 'either frame'}; there are {', '.join(known)}"
+                f"{did_you_mean(str(self.within), known)}: write one of these, or a number"
+            )
+        return sides
 
     def outputs(self, sides: Sequence[JoinSide]) -> list[Output]:
         certain = self.imputation is None and all(side.frame.certain for side in sides)

@@ -22,6 +22,7 @@ from sfumato.operators.state.declared import Array, Declaration, Optional, Part,
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import SavedTable, as_array, as_numbers, joined
+from sfumato.tables.joins.metric import finite
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
     AnswerTypes,
@@ -379,6 +380,7 @@ def extent_join_job(
     attributes, frames = names("on", on), {"left": left, "right": right}
     require_same_worlds([left, right], how)
     require_together(on, within, probability)
+    within = None if within is None else finite("within", within)
     for side, frame in frames.items():
         called = f"the {side} {frame.noun}"
         if not frame.is_extents:

@@ -29,6 +29,7 @@ class IncompleteJoinTableConfig(JoinTableConfig):
     """
 
     imputer: bytes
+    within: float
     units: tuple[float, ...] = ()
 
     kind, version = "incomplete join table", 8

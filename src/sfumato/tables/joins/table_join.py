@@ -32,13 +32,13 @@ RowsOfSide = tuple[pa.ChunkedArray, dict[str, pa.Array]]
 class JoinTableConfig(TwoSidesConfig):
     """Settings of the joins of two sides.
 
-    within, probability, windows, output : as for their operators
+    within, probability, windows, output : as for their operators; within=None: rows have a `radius`
     alternatives : whether answers include the matching pairs of alternatives
     on : the attributes of the distance, in the order used in answers
     max_alternatives : bound on the pairs of alternatives per answer, see `matching_pairs`
     """
 
-    within: float
+    within: float | None
     probability: float
     windows: tuple[JoinWindow, JoinWindow]
     output: str = "append"

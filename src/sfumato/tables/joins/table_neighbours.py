@@ -24,7 +24,7 @@ class NeighboursTableConfig(SelfJoinTableConfig):
 
     fewer_than: int | None = None
 
-    kind, version = "neighbours table", 1
+    kind, version = "neighbours table", 2
     counters = ("rows", "late", "out_of_order", "overflow")
 
     def make(self) -> TableNeighbours:

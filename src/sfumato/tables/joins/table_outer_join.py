@@ -30,7 +30,7 @@ class OuterJoinTableConfig(SimilarityJoinTableConfig):
     how: str
     answers: bytes = field(default=b"", metadata=CHANGEABLE)
 
-    kind, version = "outer join table", 1
+    kind, version = "outer join table", 2
     counters: ClassVar[tuple[str, ...]] = (*SimilarityJoinTableConfig.counters, "unmatched")
 
     def typed(self, answers: Callable[[], pa.Schema]) -> OuterJoinTableConfig:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import Ints
+from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.joins.answers import Answers, SampledTuples
 from sfumato.operators.joins.arrivals import Arrivals, Task
 from sfumato.operators.joins.similarity_join import SimilarityJoin
@@ -28,6 +28,7 @@ from sfumato.tables.joins.table_join import (
 )
 from sfumato.tables.joins.two_sides import Numbers
 from sfumato.tables.operator import ROW
+from sfumato.tables.reading.validity import RADIUS
 from sfumato.tables.row_store import RowStore
 
 
@@ -44,7 +45,7 @@ class SimilarityJoinTableConfig(JoinTableConfig):
     tasks: int = 1
     task: int = field(default=0, metadata=CHANGEABLE)
 
-    kind, version = "similarity join table", 6
+    kind, version = "similarity join table", 7
     counters: ClassVar[tuple[str, ...]] = (
         "rows", "late", "unaligned", "pairs", "out_of_order", "overflow",
     )  # fmt: skip
@@ -68,13 +69,14 @@ class TableSimilarityJoin(TableJoin):
         self.kept = (ALTERNATIVES,) if config.alternatives else ()
         self.operator = self.make_operator(
             config.metric.dimensions(len(config.on)),
-            config.metric.limit(config.within),
+            config.within,
             config.probability,
             config.windows[: 1 if isinstance(config, SelfJoinTableConfig) else 2],
             strategy=config.strategy,
             output=config.output,
             alternatives=config.alternatives,
             task=Task(config.task, config.tasks),
+            sphere=config.metric.sphere,
             **self.options(config),
         )
         self.operator.most_pairs = config.max_alternatives
@@ -95,8 +97,10 @@ class TableSimilarityJoin(TableJoin):
         """Return arrivals for the operator, see `join`."""
         samples = [samples_of(table, self.config.on) for table in tables]
         of = SampledTuples.joined(samples).take(order)
-        points = self.config.metric.points(of.points)
-        return Arrivals(side, code, of.offsets, of.prob, points, time)
+        points, radius = self.config.metric.points(of.points), None
+        if self.config.within is None:
+            radius = np.concatenate([radii_of(table) for table in tables])[order]
+        return Arrivals(side, code, of.offsets, of.prob, points, time, radius)
 
     def rows_of_side(
         self, store: RowStore, numbers: Ints, sample: Numbers, lengths: Ints
@@ -131,6 +135,13 @@ class TableSimilarityJoin(TableJoin):
         return super().gauges() | ({"keys": 0, "new_keys": 0} if self.config.task else {})
 
 
+def radii_of(table: pa.Table) -> Floats:
+    """Return the radii of a side's rows; 0 for a side without radii."""
+    if RADIUS not in table.column_names:
+        return np.zeros(table.num_rows)
+    return np.asarray(table.column(RADIUS), np.float64)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SelfJoinTableConfig(SimilarityJoinTableConfig):
     """Settings of a similarity join of a stream with itself over tables.
@@ -141,7 +152,7 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
 
     marks_late: bool = False
 
-    kind, version = "self join table", 3
+    kind, version = "self join table", 4
     counters: ClassVar[tuple[str, ...]] = ("rows", "late", "pairs", "out_of_order", "overflow")
 
     def arrival(self, side: int = 0) -> Arrival:

@@ -22,7 +22,14 @@ from sfumato.tables.reading.frame import EXISTENCE, MARKS, Frame
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list
-from sfumato.tables.reading.validity import Bounds, Reasons, why_invalid
+from sfumato.tables.reading.validity import (
+    RADIUS,
+    Bounds,
+    Reasons,
+    no_radius,
+    why_invalid,
+    without_radius,
+)
 from sfumato.windows import LONGEST
 
 LATE, PUNCTUATION = MARKS
@@ -172,6 +179,7 @@ class Rule:
     scored : whether these values must not be NULL either
     timed : whether order0 must be a time within 2**60 microseconds of 1970
     bounds : of attributes, as for `why_invalid`
+    radius : the column that is read as RADIUS, whose values must be finite and at least 0
     unless_late : whether rows flagged late may be invalid
     duplicate : the column of flags of rows that are not read, and not counted; None: none
     without_order : the reason why a row has no order, if it is not a NULL column
@@ -187,6 +195,7 @@ class Rule:
     scored: bool = False
     timed: bool = False
     bounds: Bounds = ()
+    radius: str | None = None
     unless_late: bool = False
     duplicate: str | None = None
     without_order: str = ""
@@ -227,6 +236,8 @@ class Rule:
             known = pc.fill_null(rows.column("order0").cast(pa.int64()), 0).to_numpy()
             far = (known < -LONGEST) | (known > LONGEST)
             reasons.add(far, "order is beyond 2**60 microseconds of 1970")
+        if self.radius is not None:
+            reasons.add(without_radius(rows, RADIUS), no_radius(self.radius))
         for name in self.bounded:
             lists = as_array(rows.column(name))
             flat = lists.flatten()

@@ -18,6 +18,7 @@ from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
 # The reasons, for tables and for Spark columns.
+RADIUS = "radius"  # fixed name of the column of radii
 NO_EXISTENCE = "existence is not a number in [0, 1]"
 NO_ALTERNATIVES = "no alternatives"
 NULL_ALTERNATIVE = "an alternative is NULL"
@@ -34,6 +35,17 @@ def no_attribute(name: str) -> str:
 def no_value(name: str) -> str:
     """Return the reason for rows without a value in a column."""
     return f"{name} is missing or not finite"
+
+
+def no_radius(name: str) -> str:
+    """Return the reason for rows without a valid radius in a column."""
+    return f"{name} is not a finite number of at least 0"
+
+
+def without_radius(table: pa.Table, name: str) -> Bools:
+    """Return bool[n]: whether the value of a column is not a valid radius."""
+    radii = floats_of(as_doubles(table.column(name), f"`within`: `{name}`"))
+    return ~((radii >= 0.0) & (radii < np.inf))
 
 
 class Reasons:
