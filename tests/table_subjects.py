@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from operator_laws import Subject
 from sfumato.operators.disorder.control import DisorderControl
+from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.tables.disorder.released import release_order
@@ -52,7 +53,10 @@ OF_A_STREAM = ImputationSettings(
     names=("x", "y"), attributes=("x", "y"), dependencies=(), joint=False, max_alternatives=20,
     fallback="reject", scaling=(), method="calibrated", least_donors=4, order="at",
 )  # fmt: skip
-PAST = OF_A_STREAM.make(pa.table([*REPOSITORY.T, np.arange(60)], names=["x", "y", "at"])).to_bytes()
+HISTORY = pa.table([*REPOSITORY.T, np.arange(60)], names=["x", "y", "at"])
+PAST = OF_A_STREAM.make(HISTORY).to_bytes()
+CHOSEN = ("age_x, earlier_x, value_y -> x : 0.5, 0.2, 0.1 -> 1", "change_x -> y : 0.1 -> 1")
+PAST_BY_CHOSEN = replace(OF_A_STREAM, dependencies=tuple(map(Dependency.parse, CHOSEN)))
 PAIRS = {"within": 0.5, "probability": 0.05, "windows": (JoinWindow(4, 0.9),) * 2, "keys": 1}
 RADII = PAIRS | {"within": None}
 SPANS = {"windows": (JoinWindow(span="20 us"), JoinWindow(span="12 us"))}
@@ -480,6 +484,12 @@ TABLES = {
     ),
     "imputation of streams": subject(
         StreamImputationTableConfig(keys=1, attributes=2, imputers=PAST, forget_after=40.0),
+        fed("reading0", "reading1"), gaps=LACKS_KEYS,
+    ),
+    "imputation of streams by dependencies": subject(
+        StreamImputationTableConfig(
+            keys=1, attributes=2, imputers=PAST_BY_CHOSEN.make(HISTORY).to_bytes()
+        ),
         fed("reading0", "reading1"), gaps=LACKS_KEYS,
     ),
     "resample": subject(ResampleTableConfig(every=7, keys=1), resampled()),

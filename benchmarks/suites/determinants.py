@@ -1,6 +1,6 @@
-"""Which determinants to choose: imputed cells of two sensor networks, by what may determine them.
+"""Which determinants to choose: imputed cells of sensor networks, by what may determine them.
 
-Two real sets with four attributes each, with the values of each attribute divided by its standard
+Real sets with four attributes each, with the values of each attribute divided by its standard
 deviation. A tenth of the cells is hidden. A row with a hidden cell is imputed from the rows without
 one, either of the whole time or only of the first three quarters of it (`past`); then only rows of
 the last quarter are judged. The ways compared:
@@ -11,7 +11,12 @@ discovered       dependencies that `discover_dependencies` finds between the att
 every other      each attribute by every other one: "b -> a : 0.05 -> 0.1"
 earlier values   each by its own earlier value: "earlier_a, age_a -> a : 0.01, 0.05 -> 0.05"
 earlier + others both lists, and each by its earlier value together with every other attribute
+order and key    `sf.impute(order=, key=)`, with the dependencies that it builds by itself
+discovered with  the same, with those that `discover_dependencies(order=, key=)` finds in the
+order and key    repository with its gaps
 
+With `order`, `whole` imputes the rows of a stream from a repository that contains them. The stream
+of `past` begins with the last quarter: the first rows have no earlier values.
 `error` is the mean distance of the expected value from the hidden one, `crps` the continuous
 ranked probability score, `coverage` the share of hidden values in the range from 5% to 95%, and
 `width` the mean width of this range, in standard deviations.
@@ -41,6 +46,14 @@ SETS = {
     "St Bernard": (
         "sensorscope_stbernard", "station_id", "ts",
         ["ambient_temp", "surface_temp", "humidity", "wind_speed"],
+    ),
+    # Examined after all decisions about discovery with an order.
+    "Intel lab": (
+        "intel_lab_9motes", "moteid", "ts", ["temperature", "humidity", "light", "voltage"],
+    ),
+    "library": (
+        "ulb_library_motes", "node_id", "arrival_time",
+        ["internal_temp", "temperature", "humidity", "voltage"],
     ),
 }  # fmt: skip
 STATIONS, ROWS, JUDGED, DRAWS = 3, 20_000, 2_000, 20
@@ -122,10 +135,13 @@ class Case:
         known = sf.earlier_values(gaps, attributes, order="at", key="station")
         complete = known.drop_null()
         hidden = known.filter(pc.invert(pc.is_in(known["number"], complete["number"])))
+        self.past = self.stream = gaps
         if time == "past":
             border = table["at"].to_numpy()[3 * len(table) // 4]
             complete = complete.filter(pc.less(complete["at"], pa.scalar(border)))
             hidden = hidden.filter(pc.greater_equal(hidden["at"], pa.scalar(border)))
+            self.past = gaps.filter(pc.less(gaps["at"], pa.scalar(border)))
+            self.stream = gaps.filter(pc.greater_equal(gaps["at"], pa.scalar(border)))
         needed = [f"earlier_{a}" for a in attributes]
         hidden = hidden.filter(pc.is_valid(pc.add(hidden[needed[0]], hidden[needed[1]])))
         places = np.random.default_rng(2).permutation(len(hidden))[:JUDGED]
@@ -152,6 +168,18 @@ class Case:
             dependencies=dependencies,
             attributes=self.attributes,
         )
+        return self.by_alternatives(done)
+
+    def by_order(self, *, discovered: bool) -> dict[str, float]:
+        """Judge what `sf.impute` infers from the past of the stream."""
+        given = {"attributes": self.attributes, "order": "at", "key": "station"}
+        found = sf.discover_dependencies(self.past, **given) if discovered else None
+        done = sf.impute(self.stream, repository=self.past, dependencies=found, **given)
+        places = pc.index_in(self.rows["number"], done["number"].combine_chunks())
+        return self.by_alternatives(done.take(places))
+
+    def by_alternatives(self, done: pa.Table) -> dict[str, float]:
+        """Judge the alternatives of the judged rows, in their order."""
         alternatives = done["alternatives"].combine_chunks()
         offsets = alternatives.offsets.to_numpy()
         parts = alternatives.values
@@ -194,6 +222,8 @@ class Case:
         done["every other"] = self.by_dependencies(others(a))
         done["earlier values"] = self.by_dependencies(own)
         done["earlier + others"] = self.by_dependencies(own + together(a) + others(a))
+        done["order and key"] = self.by_order(discovered=False)
+        done["discovered with order and key"] = self.by_order(discovered=True)
         return done
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.imputation.stream_imputer import (
     change_dependencies,
@@ -18,7 +19,12 @@ from sfumato.operators.imputation.stream_imputer import (
 from tests.seeds import examples
 
 ATTRIBUTES = ["x", "y"]
-KINDS = ("change_", "age_", "earlier_")
+CHOSEN = [
+    "age_x, earlier_x, value_y -> x : 0.5, 0.2, 0.1 -> 1",
+    "age_x, earlier_x -> x : 0.5, 0.02 -> 1",
+    "change_x, earlier_y -> y : 0.05, 0.2 -> 1",
+    "age_y -> y : 0.5 -> 1",
+]
 
 
 def walk(random, n, gaps=0.2, keys=("a", "b"), scale=1.0) -> pd.DataFrame:
@@ -41,6 +47,7 @@ def with_history(rows) -> tuple[list[dict], list[dict]]:
             age = abs(row["at"] - history[name][1])
             columns[f"age_{name}"] = np.log2(1.0 + age)
         columns |= {f"earlier_{name}": history[name][0] for name in ATTRIBUTES}
+        columns |= {f"value_{name}": row[name] for name in ATTRIBUTES}
         found.append(row | columns | {name: row[name] for name in ATTRIBUTES})
         if all(math.isfinite(value) for value in columns.values()):
             complete.append(columns)
@@ -48,18 +55,19 @@ def with_history(rows) -> tuple[list[dict], list[dict]]:
     return found, complete
 
 
-def past_imputers(past) -> tuple[Imputer, Imputer]:
+def past_imputers(past, dependencies) -> tuple[Imputer, Imputer]:
     """The imputers of changes and of values, over the rows of a past in order."""
-    names = change_names(ATTRIBUTES)
-    rows = pd.DataFrame(with_history(past)[1])[list(names)]
-    scaling = {}
+    rows = pd.DataFrame(with_history(past)[1])[list(change_names(ATTRIBUTES))]
+    found = [Dependency.parse(text) for text in dependencies or ()]
+    found = found or change_dependencies(rows.to_numpy(), ATTRIBUTES)
+    used = {*ATTRIBUTES, *(name for each in found for name in each.names)}
+    names = [name for name in rows if name in used]
+    rows, scaling = rows[names], {}
     for name in names:
         low, high = rows[name].quantile([0.05, 0.95])
         span = (high - low) or (rows[name].max() - rows[name].min()) or 1.0
         scaling[name] = 0.0, 1.0 if name.startswith("age_") else span
-    matrix = rows.to_numpy()
-    found = change_dependencies(matrix, ATTRIBUTES)
-    changes = Imputer(matrix, found, ATTRIBUTES, names=names, scaling=scaling)
+    changes = Imputer(rows.to_numpy(), found, ATTRIBUTES, names=names, scaling=scaling)
     levels = Imputer(
         past[ATTRIBUTES].dropna().to_numpy(), level_dependencies(ATTRIBUTES), names=ATTRIBUTES
     )
@@ -80,16 +88,16 @@ def widened(values, prob, widths):
     return quantile(values, prob, 0.5) + off * np.where(off < 0, *np.exp(widths))
 
 
-def expected(past, rows):
+def expected(past, rows, dependencies):
     """(alternatives of each row, numbers tested and covered), row by row."""
-    changes, levels = past_imputers(past)
+    changes, levels = past_imputers(past, dependencies)
     widths, number, tested, covered, answers = {}, {}, 0, 0, []
     for row in with_history(rows)[0]:
         device = row["device"]
         number[device] = number.get(device, 0) + 1
         missing = [name for name in ATTRIBUTES if math.isnan(row[name])]
         known = [name for name in ATTRIBUTES if math.isfinite(row[f"earlier_{name}"])]
-        history = [row[f"{kind}{name}"] for kind in KINDS for name in ATTRIBUTES]
+        history = [row[name] for name in changes.names[len(ATTRIBUTES) :]]
 
         def law_of(hidden, history=history):
             targets = [math.nan if name in hidden else 0.0 for name in ATTRIBUTES]
@@ -129,12 +137,15 @@ def alternatives_of(found):
 
 
 @examples(10)
-@given(st.integers(0, 2**20), st.integers(30, 60), st.integers(1, 40))
-def test_each_row_is_imputed_by_what_its_device_knew_before(seed, before, after):
+@given(
+    st.integers(0, 2**20), st.integers(30, 60), st.integers(1, 40), st.sampled_from([None, CHOSEN])
+)
+def test_each_row_is_imputed_by_what_its_device_knew_before(seed, before, after, chosen):
     random = np.random.default_rng(seed)
     past, rows = walk(random, before), walk(random, after, gaps=0.3, scale=4.0)
-    found = sf.impute(rows, repository=past, attributes=ATTRIBUTES, order="at", key="device")
-    answers, tested, covered = expected(past, rows)
+    how = {"attributes": ATTRIBUTES, "order": "at", "key": "device", "dependencies": chosen}
+    found = sf.impute(rows, repository=past, **how)
+    answers, tested, covered = expected(past, rows, chosen)
     for own, right in zip(alternatives_of(found), answers, strict=True):
         by = np.lexsort(own.T), np.lexsort(right.T)
         assert np.allclose(own[by[0]], right[by[1]], rtol=1e-9, atol=1e-9)
@@ -210,7 +221,8 @@ def test_existence_weighs_the_alternatives_and_a_device_may_have_a_past_of_its_o
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"dependencies": "x -> y : 1 -> 1"}, "`dependencies` has no meaning with `order`"),
+        ({"dependencies": "x -> y : 1 -> 1"}, "like `age_y`; got `x` in `x -> y : 1 -> 1`"),
+        ({"dependencies": "value_y -> y : 1 -> 1"}, "like `age_y`; got `value_y`"),
         ({"scaling": {"x": (0, 1)}}, "`scaling` has no meaning with `order`"),
         ({"method": "plain"}, "`method` has no meaning with `order`"),
         ({"order": 3}, "`order` must be the name of one column"),

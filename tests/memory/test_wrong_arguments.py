@@ -191,7 +191,7 @@ FUNCTIONS = {
             ({"dependencies": "z -> b : 0.1 -> 1"}, "`z` that is not in the frame"),
             ({"dependencies": "id -> b : 0.1 -> 1"}, "`repository` names a column `id`"),
             ({"key": "a"}, "a key of a repository must be text, a whole number"),
-            ({"order": "a", "dependencies": "a -> b : 1 -> 1"}, "has no meaning with `order`"),
+            ({"order": "a", "dependencies": "a -> b : 1 -> 1"}, "like `age_b`; got `a`"),
             ({"fallback": "mean"}, "fallback"),
             ({"max_alternatives": 0}, "max_alternatives"),
             ({"joint": 1}, "joint"),

@@ -173,6 +173,9 @@ def test_dependencies_are_discovered_as_without_spark_wherever_the_repository_is
         df.repartition(5), within=0.3, confidence=0.8, max_rows=100, sample=100
     )
     assert few == again != []
+    in_order = sf.discover_dependencies(frame(spark, rows), NAMES, order="id")
+    table = pa.table([*rows.T, np.arange(len(rows))], names=[*NAMES, "id"])
+    assert in_order == sf.discover_dependencies(table, order="id") != []
     with pytest.raises(ValueError, match="at least two columns"):
         sf.discover_dependencies(df.select("a"))
 

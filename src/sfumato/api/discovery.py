@@ -5,13 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfumato.api.calls import ColumnNames, in_memory, is_of_spark, plain_name, replace_columns
-from sfumato.api.imputation import repository_frame
+import numpy as np
+
+from sfumato.api.calls import (
+    ColumnName,
+    ColumnNames,
+    in_memory,
+    is_of_spark,
+    plain_name,
+    replace_columns,
+)
+from sfumato.api.imputation import Imputation, repository_frame
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
 from sfumato.operators.imputation.discovery import discover_dependencies as discover
-from sfumato.tables.imputation.discovery_query import dependents_left, discovered_of
-from sfumato.tables.imputation.repositories import complete_columns
+from sfumato.operators.imputation.stream_discovery import FEWEST_CHANGES, discover_changes
+from sfumato.tables.imputation.discovery_query import (
+    dependents_left,
+    discovered_of,
+    require_defaults,
+    require_few,
+    warn_of_gaps,
+)
+from sfumato.tables.imputation.repositories import MOST_OF_PAST, changes_of, complete_columns
+from sfumato.tables.imputation.table_earlier_values import require_ages
+from sfumato.tables.reading.frame import names
+from sfumato.tables.reading.types import floats_of
 
 
 def discover_dependencies(
@@ -28,6 +47,8 @@ def discover_dependencies(
     sample: int = 1000,
     max_rows: int = 100_000,
     seed: int = 0,
+    order: ColumnName | None = None,
+    key: ColumnNames | None = None,
 ) -> list[Dependency]:
     """Find differential dependencies that nearly hold in a repository, best first per dependent.
 
@@ -48,11 +69,17 @@ def discover_dependencies(
         See `operators.imputation.discovery`; pairs of `sample` of the collected rows are compared.
         By default attributes are scaled by their minimum and extent over the whole repository, as
         `sfumato.impute` does.
+    order, key
+        The order of a stream and its key, as for `sf.impute`. The repository is then the past of
+        the stream, with gaps. The dependencies are on earlier values and changes, for
+        ``sf.impute(..., dependencies=found, order=..., key=...)``, which makes these columns. Of
+        the other arguments only `dependents`, `max_determinants` (other attributes per dependency),
+        `max_rows`, `sample` (rows imputed to compare dependencies) and `seed` have a meaning.
 
     Returns
     -------
     A list of `sf.engine_free.Dependency` objects with confidence, support and spread as seen in the
-    sample.
+    sample; with `order`, with the score of the imputed rows.
 
     Raises
     ------
@@ -63,6 +90,7 @@ def discover_dependencies(
     -----
     Runs Spark jobs at the call. A column in which no row has a finite number is left out, with a
     warning. Another warning reports when less than half of the rows have all columns.
+    With `order`: docs/imputation.md#the-dependencies-of-a-stream
 
     Examples
     --------
@@ -70,14 +98,37 @@ def discover_dependencies(
     'celsius -> humidity'
     """
     given = {"repository": repository, "attributes": attributes, "dependents": dependents}
+    given |= {"order": order, "key": key}
     if is_of_spark(repository):
         from sfumato.spark.model.validation import ColumnObjects
 
         replace_columns(given, ColumnObjects(given, ["repository"]).name_of)
     else:
         replace_columns(given, plain_name)
-    repository, attributes, dependents = given.values()
+    repository, attributes, dependents, order, key = given.values()
     frame = repository_frame(repository)
+    if order is not None:
+        unused = {"within": within, "confidence": confidence, "epsilons": epsilons}
+        require_defaults(unused | {"least_donors": least_donors, "scaling": scaling})
+        asked = discovered_of(frame, attributes, max_rows, [*names("key", key), order])
+        require_few(asked)
+        require_ages(frame, frame.one("order", order))
+        imputation = Imputation(repository, None, asked, key=key, order=order)
+        past = imputation.rows_of(frame)
+        _, changes, _ = changes_of(imputation.settings, past)
+        known = {name: int(np.isfinite(floats_of(past.column(name))).sum()) for name in asked}
+        warn_of_gaps(asked, known, past.num_rows, len(changes), FEWEST_CHANGES)
+        return discover_changes(
+            changes,
+            asked,
+            dependents=names("dependents", dependents) or None,
+            max_determinants=max_determinants,
+            sample=sample,
+            max_rows=min(max_rows, MOST_OF_PAST),
+            seed=seed,
+        )
+    if key is not None:
+        raise ValueError(f"`key` has a meaning only with `order`; got {key!r}: give both")
     asked = discovered_of(frame, attributes, max_rows)
     engine: Any
     if in_memory(frame):

@@ -76,8 +76,8 @@ class Imputation(ImputationArguments):
     least_rows
         See `key`.
     order
-        The column of a stream's order, see `sfumato.impute`; it replaces the dependencies, scaling
-        and method. A join imputes without `order`.
+        The column of a stream's order, see `sfumato.impute`; it replaces scaling and method, and
+        `dependencies` are on earlier values and changes, or None. A join imputes without `order`.
 
     Raises
     ------
@@ -104,7 +104,9 @@ class Imputation(ImputationArguments):
         ValueError, TypeError
             For a repository that does not have the columns needed.
         """
-        imputer = self.settings.make(self._rows(repository_frame(self.repository, of_spark=False)))
+        imputer = self.settings.make(
+            self.rows_of(repository_frame(self.repository, of_spark=False))
+        )
         warn_of_few_rows(imputer.shared)
         return imputer
 
@@ -126,7 +128,9 @@ class Imputation(ImputationArguments):
         def frame() -> Frame:
             return repository_frame(self.repository, of_spark=True, spark=spark)
 
-        found = prepared(self.settings, self.repository, frame, known, lambda: self._rows(frame()))
+        found = prepared(
+            self.settings, self.repository, frame, known, lambda: self.rows_of(frame())
+        )
         self.__dict__["_prepared"] = found
         return found
 
@@ -152,8 +156,8 @@ class Imputation(ImputationArguments):
                 f"{past.shown(names[1])}: ages need one unit, so cast one of the two"
             )
 
-    def _rows(self, frame: Frame) -> pa.Table:
-        """Return the columns of the repository that are needed: numbers as doubles, and the key."""
+    def rows_of(self, frame: Frame) -> pa.Table:
+        """Return the needed columns of a repository: numbers as doubles, key and order as is."""
         names, key = self.settings.names, self.settings.key
         if self.order is None:
             require_numbers_or_texts(frame, "repository", names)

@@ -50,7 +50,8 @@ def impute(
         Column that orders the stream, a timestamp or a number, as for `sf.earlier_values`. A
         missing value is then the last known value of its `key` plus a change since then, imputed
         from the changes in the past. The repository is the past of the stream, with gaps, and has
-        this column and the key. There are no `dependencies`.
+        this column and the key. `dependencies` are built by default, or those that
+        `sf.discover_dependencies` finds with the same `order` and `key`.
     forget_after
         With `order`: time to live of a key, as for `sf.earlier_values`.
     name

@@ -42,6 +42,9 @@ class Dependency:
         Share of all pairs of rows that are close on X, or None
     spread
         The largest difference on A among pairs close on X, or None
+    score
+        Mean score of held-out values of A imputed by this dependency alone (continuous ranked
+        probability score, in the unit of A, smaller is better), or None
 
     Raises
     ------
@@ -52,7 +55,7 @@ class Dependency:
     -----
     Distances are measured on scaled attributes: by default, 1 is the whole extent of an attribute
     in the repository (see `Imputer`). Determinants are sorted by name, so that equal dependencies
-    compare equal. The statistics (the last three fields) are not compared.
+    compare equal. The statistics (the last four fields) are not compared.
 
     References: Ren et al. (2019), definition 2.3, with intervals [0, epsilon].
 
@@ -68,6 +71,7 @@ class Dependency:
     confidence: float | None = field(default=None, compare=False)
     support: float | None = field(default=None, compare=False)
     spread: float | None = field(default=None, compare=False)
+    score: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         pairs = tuple(sorted((_name(name), _bound(name, e)) for name, e in self.determinants))
@@ -79,6 +83,11 @@ class Dependency:
             raise ValueError(f"an attribute must appear once in a dependency; {repeated} repeat")
         object.__setattr__(self, "determinants", pairs)
         object.__setattr__(self, "epsilon", _bound(self.dependent, self.epsilon))
+
+    @property
+    def is_discovered(self) -> bool:
+        """Return True if a search found the dependency and measured it."""
+        return self.confidence is not None or self.score is not None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -169,6 +169,13 @@ class HeldOut:
         return held_out_ranks(repository, t, objects, picked, chance)
 
 
+def alone(sets: DependencySets, t: int, d: int) -> DependencySets:
+    """Return the sets with number d as the only dependency of attribute t."""
+    first = sets.first.copy()
+    first[t], first[t + 1] = d, d + 1
+    return sets._replace(first=first)
+
+
 def by_worth(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]]:
     """Return the numbers of each attribute's dependencies, best imputation alone first.
 
@@ -180,9 +187,7 @@ def by_worth(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]
     for t in range(repository.column_of.size):
         scores, sets = [], repository.sets
         for d in range(sets.first[t], sets.first[t + 1]):
-            alone = sets.first.copy()
-            alone[t], alone[t + 1] = d, d + 1
-            scores.append(held_out.judged(t, FEWER_HELD_OUT, sets=sets._replace(first=alone)))
+            scores.append(held_out.judged(t, FEWER_HELD_OUT, sets=alone(sets, t, d)))
         orders.append(np.argsort(np.array(scores), kind="stable").tolist())
     return orders
 

@@ -24,6 +24,8 @@ from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Operator
 
 MOST_CHANGING = 15  # attributes; four columns each
+MOST_CHOSEN = 12  # attributes with chosen dependencies; five columns each
+KINDS = ("change_", "age_", "earlier_", "value_")  # of determinants, before an attribute's name
 NEAREST = 4  # other attributes, those whose changes are most alike, that determine a change
 SAME_AGE = 0.5  # epsilon of the binary logarithm of ages
 NEAR, ROUGH, WIDE = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
@@ -33,15 +35,14 @@ TESTED_EVERY = 4  # every fourth row of a key tests the imputation of its known 
 
 def change_names(attributes: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of `change_columns`."""
-    kinds = ("change_", "age_", "earlier_")
-    return (*attributes, *(f"{kind}{name}" for kind in kinds for name in attributes))
+    return (*attributes, *(f"{kind}{name}" for kind in KINDS for name in attributes))
 
 
 def change_columns(values: Floats, earlier: Floats, age: Floats) -> Floats:
-    """Return float64[n, 4 T]: changes twice, as dependents and as determinants, the binary
-    logarithm of their age, and the earlier values; NaN where unknown."""
+    """Return float64[n, 5 T]: changes twice, as dependents and as determinants, the binary
+    logarithm of their age, the earlier values and the values; NaN where unknown."""
     changes = values - earlier
-    return np.column_stack([changes, changes, np.log2(1.0 + np.abs(age)), earlier])
+    return np.column_stack([changes, changes, np.log2(1.0 + np.abs(age)), earlier, values])
 
 
 def past_changes(key: Ints, time: Floats, values: Floats) -> tuple[Floats, Bools]:
@@ -55,11 +56,11 @@ def past_changes(key: Ints, time: Floats, values: Floats) -> tuple[Floats, Bools
 
 def change_scaling(rows: Floats, names: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Return the scaling of changes: (0, span) by column; ages have the span 1."""
-    result = {}
+    result, ages = {}, names[2 * len(names) // 5 : 3 * len(names) // 5]
     for name, column in zip(names, rows.T, strict=True):
         low, high = np.quantile(column, USUAL_RANGE)
         span = (high - low) or (column.max() - column.min()) or 1.0
-        result[name] = 0.0, 1.0 if name in names[len(names) // 2 : 3 * len(names) // 4] else span
+        result[name] = 0.0, 1.0 if name in ages else span
     return result
 
 
@@ -137,7 +138,7 @@ class StreamImputer(Operator):
         """Impute rows in the given order; return (places, imputer, result) of each kind of row, and
         the numbers of values tested, of those within their ranges, and of rows widened.
 
-        imputers : of changes, with the columns `change_names`, and of levels
+        imputers : of changes, with the attributes and others of `change_names`, and of levels
         key : int64[n], codes    time : float64[n]    values : float64[n, T], NaN is missing
         """
         changes, levels = imputers
@@ -150,7 +151,8 @@ class StreamImputer(Operator):
         tests = np.isfinite(values) & at_all & (number % TESTED_EVERY == 0)[:, None]
         row, asked = np.nonzero(np.column_stack([by_change, tests]))
         asked -= 1  # of objects: -1, the row itself; else a hidden attribute
-        objects = columns[row]
+        used = [change_names(changes.attributes).index(name) for name in changes.names]
+        objects = columns[row][:, used]
         targets = np.where(missing[row] & (asked < 0)[:, None], np.nan, 0.0)
         targets[asked >= 0, asked[asked >= 0]] = np.nan
         objects[:, : self.attributes] = targets

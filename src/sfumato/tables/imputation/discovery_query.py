@@ -4,23 +4,54 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from sfumato.operators.imputation.discovery import MOST_TOLD, NothingDiscovered
+from sfumato.operators.imputation.discovery import MOST_TOLD, NothingDiscovered, Search
+from sfumato.operators.imputation.stream_imputer import MOST_CHOSEN
 from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, names
 from sfumato.tables.reading.user_warnings import calls_from_user
 
 
-def discovered_of(frame: Frame, attributes: str | Sequence[str] | None, max_rows: int) -> list[str]:
-    """Return the columns to search for dependencies."""
+def discovered_of(
+    frame: Frame,
+    attributes: str | Sequence[str] | None,
+    max_rows: int,
+    besides: Sequence[str] = (),
+) -> list[str]:
+    """Return the columns to search for dependencies: all of numbers, without `besides`, by default.
+
+    Raises ValueError or TypeError for fewer than two columns, and for columns not of numbers.
+    """
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
         raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
     wanted = names("attributes", attributes)
     if not wanted:
         wanted = [name for name in frame.columns if frame.kind(name) in NUMBER_KINDS]
+        wanted = [name for name in wanted if name not in besides]
     if len(wanted) < 2:
         raise ValueError(f"`attributes` must be at least two columns of numbers; got {wanted}")
     frame.require_numbers("attributes", wanted)
     return wanted
+
+
+def require_defaults(given: Mapping[str, Any]) -> None:
+    """Raise ValueError for arguments other than their defaults, which have no meaning with
+    `order`."""
+    for name, value in given.items():
+        if value != getattr(Search(), name, None):
+            raise ValueError(
+                f"`{name}` has no meaning with `order`, with which dependencies are compared by "
+                f"the values that they impute; got {value!r}: leave out one of the two"
+            )
+
+
+def require_few(attributes: Sequence[str]) -> None:
+    """Raise ValueError for more attributes than a search with an order compares."""
+    if len(attributes) > MOST_CHOSEN:
+        raise ValueError(
+            f"`attributes` must be at most {MOST_CHOSEN} with `order`; got {len(attributes)}: "
+            "search for them in several calls"
+        )
 
 
 def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
@@ -35,15 +66,17 @@ def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
     return [name for name in wanted if known[name]]
 
 
-def warn_of_gaps(wanted: Sequence[str], known: Mapping[str, int], rows: int, complete: int) -> None:
-    """Warn if less than half of the rows, or fewer than two rows, have all columns.
+def warn_of_gaps(
+    wanted: Sequence[str], known: Mapping[str, int], rows: int, complete: int, fewest: int = 2
+) -> None:
+    """Warn if less than half of the rows, or fewer rows than `fewest`, have all columns.
 
     known : as for `with_values`    complete : the number of rows with all columns
     """
     if len(wanted) < 2:
         _warn("no dependency found: fewer than two columns have values")
         return
-    if 2 * complete >= rows and complete > 1:
+    if 2 * complete >= rows and complete >= fewest:
         return
     emptiest = sorted(wanted, key=lambda name: known[name])[:MOST_TOLD]
     gaps = ", ".join(
@@ -53,7 +86,7 @@ def warn_of_gaps(wanted: Sequence[str], known: Mapping[str, int], rows: int, com
     )
     hint = f": {gaps}. Name `attributes` without them to look at more rows" if gaps else ""
     have = f"{complete:,} of {rows:,} rows have a finite number in every column{hint}"
-    _warn(f"no dependency found: {have}" if complete < 2 else f"only {have}")
+    _warn(f"no dependency found: {have}" if complete < fewest else f"only {have}")
 
 
 def dependents_left(

@@ -9,7 +9,7 @@ from sfumato.limits import MAX_ALTERNATIVES, check_alternatives
 from sfumato.operators.arguments import one_of, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.imputer import FALLBACKS, IMPUTATION_METHODS
-from sfumato.operators.imputation.stream_imputer import MOST_CHANGING
+from sfumato.operators.imputation.stream_imputer import MOST_CHANGING, MOST_CHOSEN, change_names
 from sfumato.tables.imputation.repositories import ImputationSettings
 from sfumato.tables.imputation.table_earlier_values import require_ages
 from sfumato.tables.reading.frame import Frame, names
@@ -55,13 +55,8 @@ class ImputationArguments(ABC):
             whole("least_donors", self.least_donors)
         whole("least_rows", self.least_rows)
         object.__setattr__(self, "key", tuple(names("key", self.key)))
-        if self.order is not None:
-            object.__setattr__(self, "attributes", attributes)
-            self._check_order()
-            object.__setattr__(self, "dependencies", ())
-            return
         dependencies = tuple(as_dependencies(self.dependencies or ()))
-        if not dependencies:
+        if not dependencies and self.order is None:
             raise ValueError(
                 "`dependencies` must hold at least one, like 'humidity -> temperature : 0.05 -> "
                 "0.1'; got none: every value would be drawn from all of the repository. "
@@ -71,7 +66,7 @@ class ImputationArguments(ABC):
         # Dependencies found by `discover_dependencies` for other attributes are ignored.
         asked = tuple(d for d in dependencies if d.dependent in attributes)
         if asked:
-            dependencies = tuple(d for d in dependencies if d.confidence is None or d in asked)
+            dependencies = tuple(d for d in dependencies if not d.is_discovered or d in asked)
         for dependency in dependencies:
             if dependency.dependent not in attributes:
                 raise ValueError(
@@ -80,8 +75,10 @@ class ImputationArguments(ABC):
                 )
         object.__setattr__(self, "attributes", attributes)
         object.__setattr__(self, "dependencies", dependencies)
+        if self.order is not None:
+            self._check_order(dependencies)
 
-    def _check_order(self) -> None:
+    def _check_order(self, dependencies: Sequence[Dependency]) -> None:
         """Raise ValueError or TypeError for arguments that have no meaning with `order`."""
         if not isinstance(self.order, str):
             raise TypeError(f"`order` must be the name of one column; got {self.order!r}")
@@ -90,21 +87,31 @@ class ImputationArguments(ABC):
                 f"`order` must be another column than the attributes and the key; got "
                 f"{self.order!r}"
             )
-        given = {
-            "dependencies": bool(self.dependencies),
-            "scaling": bool(self.scaling),
-            "method": self.method != "calibrated",
-        }
+        given = {"scaling": bool(self.scaling), "method": self.method != "calibrated"}
         for name in (name for name, is_given in given.items() if is_given):
             raise ValueError(
                 f"`{name}` has no meaning with `order`, with which the changes of the past "
                 f"determine the values; got {getattr(self, name)!r}: leave out one of the two"
             )
-        if len(self.attributes) > MOST_CHANGING:
+        most = MOST_CHOSEN if dependencies else MOST_CHANGING
+        if len(self.attributes) > most:
             raise ValueError(
-                f"`attributes` must be at most {MOST_CHANGING} with `order`; got "
-                f"{len(self.attributes)}: impute them in several calls"
+                f"`attributes` must be at most {most} with `order`"
+                f"{' and `dependencies`' * bool(dependencies)}; got {len(self.attributes)}: impute "
+                "them in several calls"
             )
+        known = change_names(self.attributes)[len(self.attributes) :]
+        for dependency in dependencies:
+            own = {f"{kind}{dependency.dependent}" for kind in ("change_", "value_")}
+            unknown = [name for name in dependency.names if name not in known or name in own]
+            if unknown:
+                raise ValueError(
+                    "`dependencies`: with `order`, determinants are the age_ and earlier_ of one "
+                    f"of the `attributes` {list(self.attributes)}, the change_ and value_ of "
+                    "another one, like "
+                    f"`age_{dependency.dependent}`; got `{unknown[0]}` in `{dependency}`. "
+                    "sf.discover_dependencies finds dependencies, given an `order`"
+                )
 
     @classmethod
     def of(cls, given: Any) -> Self:
@@ -153,6 +160,7 @@ class ImputationArguments(ABC):
         determinants = {name for d in as_dependencies(self.dependencies or ()) for name in d.names}
         scaling = ((n, float(a), float(b)) for n, (a, b) in (self.scaling or {}).items())
         names = (*self.attributes, *sorted(determinants.difference(self.attributes)))
+        names = names if self.order is None else tuple(self.attributes)
         given |= {"names": names, "scaling": tuple(scaling), "order": self.order or ""}
         return ImputationSettings(**given)
 

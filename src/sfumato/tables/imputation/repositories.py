@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.imputation.stream_imputer import (
@@ -250,14 +250,9 @@ class StreamRepository:
 
         Raises ValueError without a row that has all attributes, and earlier values of all.
         """
-        names, key, order = settings.attributes, settings.key, settings.order
+        names, key = settings.attributes, settings.key
+        past, rows, whole = changes_of(settings, past)
         settings = replace(settings, order="", most_rows=MOST_OF_PAST)
-        past = past.filter(pa.array(complete(past, [order]) & known_keys(past, key)))
-        values, time = numbers_of(past, names), seconds_of(past.column(order))
-        by = np.lexsort((*values.T[::-1], time))
-        past, values, time = past.take(pa.array(by)), values[by], time[by]
-        code = grouped_rows(past.select(key))[0] if key else np.zeros(len(time), np.int64)
-        rows, whole = past_changes(code, time, values)
         if not len(rows):
             raise ValueError(
                 f"`repository` must have a row with finite numbers in all of {', '.join(names)}, "
@@ -266,14 +261,18 @@ class StreamRepository:
             )
         columns = change_names(names)
         scaling = change_scaling(rows, columns)
-        found = pa.table([*rows.T], names=[*columns])
+        dependencies = settings.dependencies or tuple(change_dependencies(rows, names))
+        used = {*names, *(name for each in dependencies for name in each.names)}
+        pairs = zip(columns, rows.T, strict=True)
+        found = pa.table({name: column for name, column in pairs if name in used})
+        columns = tuple(found.column_names)
         for name in key:
             found = found.append_column(name, past.column(name).filter(pa.array(whole)))
         changes = replace(
             settings,
             names=columns,
-            dependencies=tuple(change_dependencies(rows, names)),
-            scaling=tuple((name, *pair) for name, pair in scaling.items()),
+            dependencies=dependencies,
+            scaling=tuple((name, *scaling[name]) for name in columns),
         )
         levels = replace(settings, names=names, dependencies=tuple(level_dependencies(names)))
         return cls(changes.of_values(found), levels.of_values(past))
@@ -290,6 +289,18 @@ class StreamRepository:
         saved = unpack(data, OF_STREAM, VERSION).arrays
         parts = (saved[name].tobytes() for name in ("changes", "levels"))
         return cls(*map(RepositoryImputer.from_bytes, parts))
+
+
+def changes_of(settings: ImputationSettings, past: pa.Table) -> tuple[pa.Table, Floats, Bools]:
+    """Return the rows of a past that have order and key, sorted by the order, the `past_changes` of
+    the complete ones, and bool[n]: which rows these are."""
+    key, order = settings.key, settings.order
+    past = past.filter(pa.array(complete(past, [order]) & known_keys(past, key)))
+    values, time = numbers_of(past, settings.attributes), seconds_of(past.column(order))
+    by = np.lexsort((*values.T[::-1], time))
+    past, values, time = past.take(pa.array(by)), values[by], time[by]
+    code = grouped_rows(past.select(key))[0] if key else np.zeros(len(time), np.int64)
+    return past, *past_changes(code, time, values)
 
 
 def seconds_of(order: pa.ChunkedArray) -> Floats:

@@ -1,0 +1,161 @@
+"""Discovery of the determinants of changes in a stream's past, by the imputation of later rows.
+
+Candidates of an attribute's change are its age and its earlier value, alone and with the changes or
+the values of other attributes. Each candidate imputes later rows from earlier ones, as a stream is
+imputed from its past, and the score of these decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from sfumato.kernels.imputation.imputation import UNLIMITED, Completion, impute_batch
+from sfumato.operators.arguments import whole
+from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.imputation.dependency import Dependency
+from sfumato.operators.imputation.imputer import Imputer, ImputerSettings
+from sfumato.operators.imputation.prepared_repository import alone
+from sfumato.operators.imputation.stream_imputer import (
+    NEAR,
+    NEAREST,
+    ROUGH,
+    SAME_AGE,
+    WIDE,
+    change_names,
+    change_scaling,
+)
+
+FEWEST_CHANGES = 80  # a fourth of them are imputed from at least twice `LEAST_DONORS`
+DONOR_SHARE = 0.75  # of the time: rows from which the later ones are imputed
+VALUE = 0.1  # epsilon of scaled values of other attributes
+LEVELS = 64  # of the distribution of all changes, for rows without donors
+
+Scores = dict[Dependency, Floats]  # of the tested rows
+
+
+def discover_changes(
+    rows: Floats,
+    attributes: Sequence[str],
+    *,
+    dependents: Iterable[str] | None = None,
+    max_determinants: int = 2,
+    sample: int = 1000,
+    max_rows: int = 10_000,
+    seed: int = 0,
+) -> list[Dependency]:
+    """Find the dependencies that best impute changes, best first per dependent.
+
+    rows : float64[n, 5 T], `change_columns` of complete rows in the order of time
+    dependents : attributes to infer (None: all)
+    max_determinants : int >= 1, largest number of other attributes in a dependency
+    sample : int >= 1, most rows imputed, drawn from the last quarter by `seed`
+    max_rows : int >= 1, most rows from which they are imputed, drawn from the rows before
+
+    A larger set of determinants is kept if its mean score is smaller than that of each of its
+    subsets, so simpler dependencies are left for rows in which determinants are missing. Sets of
+    two and more other attributes are tried with the `NEAREST` four, which score best alone.
+    Returns dependencies with `score`; none for fewer than `FEWEST_CHANGES` rows.
+    Cost: imputation of `sample` rows per candidate; an attribute of four has 13 candidates.
+    Raises ValueError for arguments outside these ranges.
+    """
+    most, many = whole("max_determinants", max_determinants), whole("sample", sample)
+    chosen = list(attributes) if dependents is None else list(dependents)
+    unknown = [name for name in chosen if name not in attributes]
+    if unknown:
+        raise ValueError(f"`dependents` must be columns of {list(attributes)}; got {unknown}")
+    if len(rows) < FEWEST_CHANGES:
+        return []
+    border, rng = int(len(rows) * DONOR_SHARE), np.random.default_rng(seed)
+    donors = _drawn(rows[:border], whole("max_rows", max_rows), rng)
+    tested = _drawn(rows[border:], many, rng)
+    found: list[Dependency] = []
+    for name in chosen:
+        others = [each for each in attributes if each != name]
+        scores = _scores(donors, tested, attributes, _candidates(name, others, (0, 1)))
+        best = {other: _best(scores, other) for other in others}
+        near = sorted(others, key=best.__getitem__)[:NEAREST]
+        if most > 1:
+            more = _candidates(name, near, range(2, most + 1))
+            scores |= _scores(donors, tested, attributes, more) if more else {}
+        found += _kept({each: float(score.mean()) for each, score in scores.items()})
+    return found
+
+
+def _drawn(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
+    if len(rows) <= most:
+        return rows
+    drawn: Floats = rows[np.sort(rng.choice(len(rows), most, replace=False))]
+    return drawn
+
+
+def _candidates(name: str, others: Sequence[str], sizes: Iterable[int]) -> list[Dependency]:
+    """Return the dependencies of an attribute's change on itself and sets of other attributes."""
+    age, own, found = (f"age_{name}", SAME_AGE), f"earlier_{name}", []
+    for size in sizes:
+        near = NEAR if size == 1 else ROUGH
+        for each in combinations(others, size):
+            if not each:
+                found.append(Dependency((age, (own, NEAR)), name, 1.0))
+                continue
+            for kind, epsilon in (("change_", near), ("value_", VALUE)):
+                with_others = [(f"{kind}{other}", epsilon) for other in each]
+                found.append(Dependency((age, (own, WIDE), *with_others), name, 1.0))
+    return found
+
+
+def _best(scores: Scores, other: str) -> float:
+    """Return the best mean score of the dependencies on another attribute."""
+    on = (f"change_{other}", f"value_{other}")
+    return min(score.mean() for each, score in scores.items() if set(on) & set(each.names))
+
+
+def _scores(
+    donors: Floats, tested: Floats, attributes: Sequence[str], candidates: Sequence[Dependency]
+) -> Scores:
+    """Return the score of every tested row by each candidate alone; they infer one attribute.
+
+    A row without donors has the score of the distribution of all changes.
+    """
+    names, dependent = change_names(attributes), candidates[0].dependent
+    scaling = change_scaling(donors, names)
+    imputer = Imputer(donors, candidates, [dependent], names=names, scaling=scaling, method="plain")
+    choice = ImputerSettings(fallback="reject").choice(len(donors))
+    prepared = imputer.prepared._replace(choice=choice)
+    objects, place = tested.copy(), attributes.index(dependent)
+    true = objects[:, place].copy()
+    objects[:, place] = np.nan
+    levels = np.quantile(donors[:, place], (np.arange(LEVELS) + 0.5) / LEVELS)
+    offsets, same = np.arange(len(true) + 1) * LEVELS, np.full(len(true) * LEVELS, 1 / LEVELS)
+    of_all = _ranked_scores(offsets, same, np.tile(levels, len(true)), true)
+    found: Scores = {}
+    for d, candidate in enumerate(imputer.dependencies_of(0)):
+        sets = prepared._replace(sets=alone(prepared.sets, 0, d))
+        offsets, prob, values, *_ = impute_batch(sets, Completion(False, UNLIMITED), objects)
+        scores = _ranked_scores(offsets, prob, values[:, 0], true)
+        found[candidate] = np.where(np.diff(offsets) > 0, scores, of_all)
+    return found
+
+
+def _ranked_scores(offsets: Ints, prob: Floats, values: Floats, true: Floats) -> Floats:
+    """Return the continuous ranked probability score of each distribution; 0 for empty ones."""
+    of = np.repeat(np.arange(true.size), np.diff(offsets))
+    order = np.lexsort((values, of))
+    values, prob = values[order], prob[order]
+    total = np.concatenate([[0.0], np.cumsum(prob)])
+    below = total[1:] - total[offsets[:-1]][of]
+    off = np.abs(values - true[of]) - values * (2.0 * below - prob - 1.0)
+    scores: Floats = np.bincount(of, weights=prob * off, minlength=true.size).astype(np.float64)
+    return scores
+
+
+def _kept(scores: dict[Dependency, float]) -> list[Dependency]:
+    """Return the dependencies with a smaller score than all with a part of their determinants."""
+    return [
+        replace(each, score=score)
+        for each, score in sorted(scores.items(), key=lambda pair: (pair[1], str(pair[0])))
+        if not any(set(d.names) < set(each.names) and scores[d] <= score for d in scores)
+    ]
