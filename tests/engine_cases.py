@@ -350,6 +350,7 @@ PLAIN_CASES = {
 }  # fmt: skip
 VALUES = {
     "n": "count(*)", "kinds": "count_distinct(rule)", "s": "sum(rule)", "least": "min(rule)",
+    "large": "sum(rule + 9007199254740993)", "largest": "max(rule + 9007199254740993)",
     "most": "max(x)", "newest": "last(rule)", "oldest": "first(x)", "mid": "quantile(x, 0.5)",
     "time": "max(seen)", "any": "max(up)", "words": "count(team)",
 }  # fmt: skip

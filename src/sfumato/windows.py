@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from sfumato.calls import checks_call, is_column_object
 from sfumato.duration import microseconds
-from sfumato.limits import check_extents
+from sfumato.limits import MOST_EMPTY, check_extents
 from sfumato.near_misses import did_you_mean
 
 CALENDAR_UNITS = {
@@ -112,7 +112,9 @@ class Range:
         of these extents that arrive later are late.
     empty
         Whether to emit a group's empty extents between two extents with tuples. A gap of more than
-        1,000,000 extents is not emitted, but counted as `skipped`.
+        1,000,000 extents is not emitted, but counted as `skipped`. A number n: emit the first n
+        empty extents after each extent with tuples, also after the last, as soon as a punctuation
+        completes them, and the n before the first. Further ones of a gap are counted as `skipped`.
     zone
         Time zone of the calendar, "America/New_York"; its days have 23, 24 or 25 hours. Without a
         zone a day has 24 hours, and months are those of UTC.
@@ -141,14 +143,20 @@ class Range:
     length: Duration
     slide: Duration | None = None
     idle_timeout: Duration | None = None
-    empty: bool = False
+    empty: bool | int = False
     zone: str | None = field(default=None, metadata={"fingerprint": "added"})
 
     def __post_init__(self) -> None:
         if self.idle_timeout is not None:
             span_of("idle_timeout", self.idle_timeout)
-        if not isinstance(self.empty, bool):
-            raise TypeError(f"`empty` must be True or False; got {self.empty!r}")
+        if not isinstance(self.empty, int):
+            raise TypeError(
+                f"`empty` must be True, False or a number of extents; got {self.empty!r}"
+            )
+        if not isinstance(self.empty, bool) and not 1 <= self.empty <= MOST_EMPTY:
+            raise ValueError(
+                f"`empty` must be a number of extents from 1 to {MOST_EMPTY:,}; got {self.empty!r}"
+            )
         if self.zone is not None:
             _check_zone(self.zone)
         if self.calendar_unit is None:

@@ -64,3 +64,28 @@ def test_a_row_with_a_sentinel_time_is_counted_and_in_no_ranking(kind, every):
     times = found["time"].to_pylist() if kind == "arrow" else list(found["time"])
     assert times
     assert all(GOOD <= time <= GOOD + dt.timedelta(hours=2) for time in times)
+
+
+def test_a_number_of_empty_windows_comes_out_before_between_and_after_those_with_rows():
+    time = [25, 75, *range(5, 150, 10)]
+    rows = pa.table({"t": time, "k": ["a", "a"] + ["b"] * 15}).sort_by("t")
+    ordered = sf.reorder(rows, event_time="t", arrival="t", slack=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # windows that are left out as asked for are no surprise
+        found = sf.window_aggregate(
+            ordered, {"n": "count(*)"}, window=sf.Range("10 us", empty=2), order="t", key="k",
+            name="few",
+        )  # fmt: skip
+    windows = [(row["k"], row["window"]["start"], row["n"]) for row in found.to_pylist()]
+    of_a = {start: n for key, start, n in windows if key == "a"}
+    assert of_a == {0: 0, 10: 0, 20: 1, 30: 0, 40: 0, 70: 1, 80: 0, 90: 0}
+    assert sorted(start for key, start, _ in windows if key == "b") == [*range(-20, 150, 10)]
+    assert sf.ops.counters(found)["sfumato_window_few"]["skipped"] == 2  # of a, at 50 and 60
+
+
+def test_empty_windows_before_the_first_row_begin_in_the_calendar():
+    rows = pa.table({"t": [dt.datetime(3, 6, 1, tzinfo=dt.UTC)]})
+    for length, held in (("1 year", [0, 1]), ("365 days", [0, 0, 1])):
+        window = sf.Range(length, empty=9)
+        found = sf.window_aggregate(rows, {"n": "count(*)"}, window=window, order="t")
+        assert found["n"].to_pylist() == held

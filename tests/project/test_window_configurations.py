@@ -51,7 +51,16 @@ def test_durations_are_text_or_timedeltas():
             ValueError,
             r"`length` must be at most 2\*\*60",
         ),
-        (lambda: sf.Range("5 s", empty=1), TypeError, "`empty` must be True or False; got 1"),
+        (
+            lambda: sf.Range("5 s", empty="1 s"),
+            TypeError,
+            "`empty` must be True, False or a number",
+        ),
+        (
+            lambda: sf.Range("5 s", empty=0),
+            ValueError,
+            "`empty` must be a number of extents from 1",
+        ),
         (lambda: sf.Delta(-1, on="x"), ValueError, "`delta` must be a finite distance"),
         (lambda: sf.Delta(float("nan"), on="x"), ValueError, "`delta` must be a finite distance"),
         (lambda: sf.Delta(1, on=""), TypeError, "`on` must be the name of an attribute"),

@@ -29,15 +29,19 @@ def test_results_of_certain_rows_have_the_types_of_sql(spark):
     df = spark.range(3).selectExpr(*columns, "timestamp_seconds(id) AS ts", "id > 0 AS up")
     asked = {
         "n": "count(*)", "known": "count(nullif(id, 0))", "kinds": "count(DISTINCT id % 2)",
-        "total": "sum(id)", "mean": "mean(id)", "spread": "stddev(id)", "v": "var(small)",
+        "total": "sum(id)", "large": "sum(9007199254740993 + id)", "paid": "sum(price)",
+        "twice": "sum(2 * price)", "mean": "mean(id)", "spread": "stddev(id)", "v": "var(small)",
         "least": "min(small)", "most": "max(price)", "newest": "last(ts)", "oldest": "first(id)",
         "any": "max(up)", "half": "quantile(id, 0.5)", "double": "max(2D * id)",
     }  # fmt: skip
+    sums = df.selectExpr("sum(price) AS paid", "sum(2 * price) AS twice")
     for window, order in ((sf.Rows(3), "id"), (sf.Range("1 minute"), "ts")):
         out = sf.window_aggregate(df, asked, window=window, order=order)
         kinds = {name: out.schema[name].dataType.simpleString() for name in asked}
         assert kinds == {
-            "n": "bigint", "known": "bigint", "kinds": "bigint", "total": "double",
+            "n": "bigint", "known": "bigint", "kinds": "bigint", "total": "bigint",
+            "large": "bigint", "paid": sums.schema["paid"].dataType.simpleString(),
+            "twice": sums.schema["twice"].dataType.simpleString(),
             "mean": "double", "spread": "double", "v": "double", "least": "smallint",
             "most": df.schema["price"].dataType.simpleString(), "newest": "timestamp",
             "oldest": "bigint", "any": "boolean", "half": "double", "double": "double",
@@ -45,7 +49,8 @@ def test_results_of_certain_rows_have_the_types_of_sql(spark):
         row = out.collect()[-1].asDict()
         found = {name: row[name] for name in asked}
         assert found == {
-            "n": 3, "known": 2, "kinds": 2, "total": 3.0, "mean": 1.0, "spread": 1.0, "v": 1.0,
+            "n": 3, "known": 2, "kinds": 2, "total": 3, "large": 3 * 2**53 + 6,
+            "paid": Decimal("0.75"), "twice": Decimal("1.5"), "mean": 1.0, "spread": 1.0, "v": 1.0,
             "least": 0, "most": Decimal("0.5"), "newest": df.collect()[-1].ts, "oldest": 0,
             "any": True, "half": 1.0, "double": 4.0,
         }  # fmt: skip

@@ -89,13 +89,13 @@ def window_aggregate(
     Rows and Delta: a row per input row that is not late, with its certain columns, `held` and the
     results. Range and Session: a row per extent and key, with the key columns, `window`, `held`,
     `punctuation`, `late` and the results, with `early` also `final`, `revision`, `completeness` and
-    `interval`. A result is a plain value over certain rows, and a struct of `mean`, `stddev`,
-    `existence` and what is requested over uncertain rows.
+    `interval`. Over certain rows results are plain values, with exact sums of bigints and decimals.
+    Over uncertain rows each is a struct of `mean`, `stddev`, `existence` and what is requested.
 
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments, and for `quantiles` or `distribution` of certain rows.
+        For wrong arguments, `quantiles` or `distribution` of certain rows, or too large exact sums.
 
     Notes
     -----
@@ -178,12 +178,13 @@ def aggregated(
     level: float | None = None,
     unique: str | Sequence[str] | None = None,
     version: str | None = None,
+    structs: bool = False,
     name: str | None = None,
     **laws: Any,
 ) -> Any:
     """Return the result of `window_aggregate`.
 
-    laws : the other arguments that `WindowQuery.settings` takes
+    structs : see `WindowQuery`    laws : the other arguments that `WindowQuery.settings` takes
     """
     frame, window, placed = frame_of(df), window_of(window), None
     meant = order if isinstance(order, str) or len(order) != 1 else order[0]
@@ -200,10 +201,9 @@ def aggregated(
         frame, order, window = own.by_extent(str(meant), window)
     uncertain = placed is not None
     asked = (parse_aggregates(aggregates), window, order, key, existence, distribution)
-    query = WindowQuery(
-        frame, *asked, by_extent=uncertain, missed=missed, early=early, level=level, unique=unique,
-        version=version,
-    )  # fmt: skip
+    how: dict[str, Any] = {"missed": missed, "early": early, "level": level, "structs": structs}
+    how |= {"unique": unique, "version": version}
+    query = WindowQuery(frame, *asked, by_extent=uncertain, **how)
     settings = query.settings(with_rows, **laws)
     found = run(
         Job(

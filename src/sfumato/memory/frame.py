@@ -11,7 +11,7 @@ import base64
 import sys
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -140,6 +140,14 @@ class ArrowFrame(Frame):
 
     def text_of(self, kind: pa.DataType) -> str:
         return str(kind)
+
+    def digits_of(self, kind: pa.DataType) -> dict[str, int]:
+        if pa.types.is_decimal(kind):
+            return {"precision": kind.precision, "scale": kind.scale}
+        return {"bits": kind.bit_width} if pa.types.is_integer(kind) else {}
+
+    def decimal(self, precision: int, scale: int) -> pa.DataType:
+        return pa.decimal128(precision, scale)
 
     def metadata(self, name: str) -> dict[str, str]:
         given = (self.schema.field(name).metadata or {}).items()
@@ -284,8 +292,12 @@ class ArrowExpressions(Expressions):
         values = self._values(expression, self.frame.table)
         return str(values.type) if values is not None and has_more_digits(values) else None
 
-    def computation(self, expressions: Sequence[str], arguments: Mapping[str, str]) -> Computation:
-        return Computation([Values(self._parsed(arguments.get(of), of)) for of in expressions])
+    def computation(
+        self, expressions: Sequence[str], arguments: Mapping[str, str], exact: Collection[str]
+    ) -> Computation:
+        return Computation(
+            [Values(self._parsed(arguments.get(of), of), of in exact) for of in expressions]
+        )
 
     def _parsed(self, argument: str | None, text: str) -> Expression:
         """Parse an expression. argument : its name in errors; None for a plain name"""

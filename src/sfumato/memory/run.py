@@ -99,7 +99,8 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
     drifted = drift(counts)
     if drifted is not None:
         warnings.warn(f"{job.function}: {drifted}", DriftWarning, stacklevel=calls_from_user() + 1)
-    if counts.get("skipped"):
+    bounded = not isinstance(getattr(getattr(job.config, "window", None), "empty", True), bool)
+    if counts.get("skipped") and not bounded:
         warnings.warn(
             f"{job.function}: {counts['skipped']} extents without a row are not in the answers: "
             f"a gap has more than {MOST_EMPTY:,} of them; look for a row with a wrong time",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,55 @@ def test_a_gap_counts_as_skipped_from_one_extent_too_many_on():
         window = ExtentAggregate(1, 1, COUNT, empty=True, most_empty=most)
         assert [*feed(window, [0, 4, 5]).end, *window.flush().end][: len(ends)] == ends
         assert window.counters["skipped"] == skipped
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("seed", seeds(4, 2))
+@pytest.mark.parametrize("is_certain", [False, True])
+def test_a_bounded_number_of_empty_extents_comes_out_around_those_with_tuples(
+    most, seed, is_certain
+):
+    # The first `most` after each extent with tuples, and before the first, until the last complete.
+    rng = np.random.default_rng(seed)
+    time = np.sort(rng.integers(0, 200, 24)) - rng.integers(0, 4, 24)
+    group, scope = rng.integers(0, 3, 24), np.zeros(24, int)
+    time, punctuation = np.sort(time), np.sort(time) - 1
+    options = {"empty": True, "most_empty": most, "earliest": -20, "certain": is_certain}
+
+    def run(cuts):
+        window, found = ExtentAggregate(10, 5, COUNT, **options), []
+        for rows in np.split(np.arange(24), cuts):
+            given = group[rows], time[rows], punctuation[rows], None, *certain(np.ones(rows.size))
+            found.append(window.process(*given, scope=scope[rows]))
+            window = ExtentAggregate.restore(window.snapshot())
+        found.append(window.flush())
+        listed = [
+            one for of in found
+            for one in zip(of.group, of.end, of.held, of.punctuation, strict=True)
+        ]  # fmt: skip
+        return [tuple(map(int, one)) for one in listed], window.counters["skipped"]
+
+    found, skipped = run([])
+    expected, left_out = {}, 0
+    closed = (int(time[-1]) + 10) // 5
+    for g in range(3):
+        full = [
+            e for e in range(-4, closed + 1) if ((group == g) & (time // 5 * 5 < 5 * e)
+            & (time >= 5 * e - 10)).any()
+        ]  # fmt: skip
+        after = {e + i for e in full for i in range(1, most + 1)}
+        before = {full[0] - i for i in range(1, most + 1)}
+        for e in {*full, *after, *before}:
+            if -2 <= e <= closed:
+                inside = (group == g) & (time >= 5 * e - 10) & (time < 5 * e)
+                expected[g, 5 * e] = int(inside.sum())
+        left_out += sum(max(0, later - e - 1 - most) for e, later in itertools.pairwise(full))
+    assert {(g, end): held for g, end, held, _ in found} == expected
+    assert (len(found), skipped) == (len(expected), left_out)
+    for _ in range(3):
+        cuts = np.sort(rng.integers(0, 25, 3))
+        again, also_skipped = run(cuts)
+        assert (again, also_skipped) == (found, skipped)
 
 
 def test_rows_between_extents_are_outside_and_not_stored():

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from seeds import seeds
+from sfumato.tables.reading.exact import ExactNumber
 from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig
-from sfumato.windows import Delta, Range, Rows
+from sfumato.windows import Delta, Range, Rows, Session
 
 TOTAL = {"results": (("total", "sum", 0, None),), "attributes": 1}
 
@@ -69,6 +70,37 @@ def test_a_late_row_is_in_the_extent_that_is_still_open():
         operator, found = run(range_config(60, scope=()), rows, [cut])
         assert [(row["total"]["mean"], row["late"]) for row in found] == [(105.0, 0)]
         assert operator.counters()["late"] == 0
+
+
+@pytest.mark.parametrize("seed", seeds(3, 1))
+@pytest.mark.parametrize("window", [Range("60 us", "20 us"), Session("9 us"), Rows(4)], ids=str)
+def test_exact_sums_do_not_depend_on_cuts_and_restarts(window, seed):
+    rng = np.random.default_rng(seed)
+    values = [int(v) for v in rng.integers(-(2**59), 2**59, 30)]
+    time = np.cumsum(rng.integers(0, 9, 30))
+    rows = table(time, rng.choice(["a", "b"], 30))
+    cells = pa.array([[v] for v in values], pa.list_(pa.int64()))
+    rows = rows.set_column(rows.column_names.index("value0"), "value0", cells)
+    results = tuple((of, of, 0, None) for of in ("sum", "min", "max"))
+    exact = tuple(ExactNumber(64, of != "sum") for of, *_ in results)
+    settings = {"results": results, "attributes": 1, "kinds": ("exact",) * 3, "exact": exact}
+    if isinstance(window, Rows):
+        config = RowWindowTableConfig(window=window, keys=1, **settings)
+    else:
+        config = ExtentTableConfig(window=window, keys=1, key_names=("key",), **settings)
+    _, once = run(config, rows, [])
+    assert run(config, rows, random_cuts(rng, 30))[1] == once
+    last = once[-1]
+    key = rows.column("key0").to_pylist()
+    if isinstance(window, Rows):
+        mine = [v for v, k in zip(values, key, strict=True) if k == key[-1]][-last["held"] :]
+    else:
+        start, end = last["window"]["start"], last["window"]["end"]
+        mine = [
+            v for v, k, t in zip(values, key, time, strict=True)
+            if k == last["key"] and start <= t < end
+        ]  # fmt: skip
+    assert (last["sum"], last["min"], last["max"]) == (sum(mine), min(mine), max(mine))
 
 
 @pytest.mark.parametrize("seed", seeds(3, 1))

@@ -120,6 +120,19 @@ class PaneGrid(NamedTuple):
     cut: int
 
 
+class Gaps(NamedTuple):
+    """The extents without a tuple that are listed.
+
+    most : int, those of a gap of at most this many, with the next extent; -1: none
+    around : bool, instead the first `most` after each extent with a tuple, once complete, and the
+        last `most` before the first extent of a group, from the extent `first` on
+    """
+
+    most: int
+    around: bool
+    first: int
+
+
 class PooledTuples(NamedTuple):
     """Tuples in order of arrival, with room at the end.
 
@@ -470,6 +483,26 @@ def _drop(s, panes, tuples):
     panes[s].previous, pool.free = pool.free, s
 
 
+@lean
+def _empty_extents(j, previous, after, last, gaps):
+    """Return (first, end) of a group's extents without a tuple to list before extent j, and the
+    number of those that are skipped.
+
+    previous : its last extent with a tuple    after : extents up to this were complete before
+    last : bool, j is not an extent with a tuple, but the end of the complete ones
+    """
+    if previous <= NO_EXTENT:
+        before = gaps.around and not last
+        return (min(max(j - gaps.most, gaps.first), j) if before else j), j, 0
+    missing = j - previous - 1
+    if gaps.around:
+        end = min(previous + gaps.most + 1, j)
+        return min(max(previous, after) + 1, end), end, 0 if last else max(j - end, 0)
+    if last or missing > gaps.most:
+        return j, j, missing if gaps.most >= 0 and not last else 0
+    return j - missing, j, 0
+
+
 @compiled
 def drop_rows(gone, panes, tuples):
     """Free the panes int64[] of late rows that no further extent includes, and their tuples."""
@@ -478,12 +511,13 @@ def drop_rows(gone, panes, tuples):
 
 
 @compiled
-def _list_extents(group, closings, numbers, late_rows, grid, most, found, extents):
+def _list_extents(group, closings, numbers, late_rows, grid, gaps, found, extents):
     """List a group's complete extents: (`extents`, grown if needed; their number; skipped extents).
 
-    Extents without a tuple are skipped in gaps of more than `most` (-1: all are, uncounted).
+    Extents without a tuple are skipped in gaps of more than `gaps.most` (-1: all are, uncounted).
     closings : ascending, of its scope    numbers : int64[], of its panes    late_rows : its own
     """
+    after = closings[0].after
     low, high, c, skipped, j = 0, 0, 0, 0, closings[0].after + 1
     while True:
         following = closings[-1].up_to + 1
@@ -494,18 +528,19 @@ def _list_extents(group, closings, numbers, late_rows, grid, most, found, extent
         for row in late_rows:
             if row.tuple != NONE and row.last >= j:
                 following = min(following, max(j, row.first))
-        if following > closings[-1].up_to:
-            return extents, found, skipped
-        j = following
-        while closings[c].up_to < j:
-            c += 1
-        high = first_at_least(numbers, max(low, high), numbers.size, j * grid.per_slide)
-        missing = j - group.previous - 1 if group.previous > NO_EXTENT else 0
-        if missing > most:
-            skipped += missing if most >= 0 else 0
-            missing = 0
-        extents = with_room(extents, found + missing + 1)
-        for k in range(j - missing, j + 1):
+        last, fresh = following > closings[-1].up_to, group.previous <= NO_EXTENT
+        j = min(following, closings[-1].up_to + 1)
+        begin, end, left_out = _empty_extents(j, group.previous, after, last, gaps)
+        skipped += left_out
+        if not last:
+            high = first_at_least(numbers, max(low, high), numbers.size, j * grid.per_slide)
+        extents = with_room(extents, found + end - begin + 1)
+        for place in range(begin, end + 1):
+            k = place if place < end else j
+            if k == j and last:
+                return extents, found, skipped
+            while closings[c].up_to < (k if gaps.around and not fresh else j):
+                c += 1
             extent = extents[found]
             extent.number, extent.closing, extent.late = k, c, 0
             extent.low, extent.high = (low, high) if k == j else (low, low)
@@ -621,7 +656,7 @@ def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room
 
 
 @lean
-def _release(group, closed, late_rows, panes, tuples, grid, most):
+def _release(group, closed, late_rows, panes, tuples, grid, gaps):
     """Drop what further extents of a group do not need; return True if nothing is left."""
     keep, above, s = (closed + 1) * grid.per_slide - grid.width, NONE, group.pane
     while s != NONE and panes[s].number >= keep:
@@ -635,8 +670,8 @@ def _release(group, closed, late_rows, panes, tuples, grid, most):
         _drop(s, panes, tuples)
         s = before
     out = closed  # extents without a tuple are emitted with the next one that has a tuple
-    if most >= 0 and group.previous > NO_EXTENT:
-        out = min(closed, max(group.previous, closed - most - 1))
+    if gaps.most >= 0 and not gaps.around and group.previous > NO_EXTENT:
+        out = min(closed, max(group.previous, closed - gaps.most - 1))
     left = 0
     for i in range(late_rows.size):
         row = late_rows[i]
@@ -646,7 +681,8 @@ def _release(group, closed, late_rows, panes, tuples, grid, most):
         if row.tuple != NONE:
             _drop(row.pane, panes, tuples)
         row.group = NONE
-    return group.pane == NONE and left == 0
+    more = gaps.around and group.previous > NO_EXTENT and group.previous + gaps.most > closed
+    return group.pane == NONE and left == 0 and not more
 
 
 @compiled
@@ -670,14 +706,14 @@ def _list_tuples(extent, slots, late_rows, panes, at, members, listed):
 @compiled_ieee
 def complete(
     closings, scopes, groups, late_rows, panes, tuples, partials, lifted, totals, signs, grid,
-    measures, most, listing,
+    measures, gaps, listing,
 ):  # fmt: skip
     """List and measure the complete extents, and drop what further extents do not need.
 
     closings : CLOSING[], by scope, then ascending    late_rows : LATE_ROW[], by group; group NONE
         is written to rows that further extents do not need
     lifted : float64[channels, 3, tuples], see `lift`, if late rows have no partials; else empty
-    most : longest gap of extents without a tuple that is listed; -1: none is
+    gaps : Gaps, the extents without a tuple that are listed
     listing : bool, list the tuples of extents
     totals, signs : see `totals`; with fields, extents have these instead of moments
     Returns (EXTENT[m]; float64[m * r * 3]: mean, standard deviation and existence of aggregates, or
@@ -713,7 +749,7 @@ def complete(
                 for i in range(numbers.size):
                     merge_prefix(i, slots, numbers, panes, totals, signs, grid.width)
             extents, found, more = _list_extents(
-                group, closings[begin:end], numbers, own_late, grid, most, found, extents
+                group, closings[begin:end], numbers, own_late, grid, gaps, found, extents
             )
             skipped += more
             answers = with_room(answers, size * found)
@@ -754,7 +790,7 @@ def complete(
                         answers[3 * many * start :],
                     )  # fmt: skip
             following = group.following
-            if _release(group, closed, own_late, panes, tuples, grid, most):
+            if _release(group, closed, own_late, panes, tuples, grid, gaps):
                 group.listed = 0
                 if above == NONE:
                     scopes[c].groups = following

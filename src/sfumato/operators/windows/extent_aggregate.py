@@ -22,6 +22,7 @@ from sfumato.kernels.windows.extents import (
     SCOPE,
     TUPLE,
     ChannelMeasures,
+    Gaps,
     PaneGrid,
     Partials,
     PooledTuples,
@@ -110,6 +111,7 @@ class ExtentConfig:
     attributes: int
     certain: bool
     options: LawOptions
+    earliest: int | None = None
 
     def __post_init__(self) -> None:
         check_extents(whole("length", self.length), whole("slide", self.slide))
@@ -140,6 +142,9 @@ class ExtentAggregate(Operator):
     empty : also emit a group's empty extents between two extents with tuples, just before the later
         one, with its punctuation and late count; a gap of more than `most_empty` is omitted, and
         its extents are counted as `skipped`
+    earliest : instead emit the first `most_empty` empty extents after each extent with tuples, once
+        they are complete, and the last ones before the first that start at `earliest` (int,
+        microseconds) or later; further ones of a gap are `skipped`
     members : also emit the extents' tuples, by number
     attributes : columns of `values` (None: the number that the aggregates need)
     certain : every tuple exists with one value: for counts, sums, averages, minima and maxima only
@@ -198,6 +203,7 @@ class ExtentAggregate(Operator):
         *,
         empty: bool = False,
         most_empty: int = MOST_EMPTY,
+        earliest: int | None = None,
         members: bool = False,
         attributes: int | None = None,
         certain: bool = False,
@@ -208,7 +214,7 @@ class ExtentAggregate(Operator):
         self.aggregates, self.options = list(aggregates), LawOptions(**options)
         self.config = ExtentConfig(
             length, slide, tuple(aggregates), empty, most_empty, members, self.attributes, certain,
-            self.options,
+            self.options, earliest,
         )  # fmt: skip
         self._plain = self.config.plain
         self.readings, self._clock = StepReadings(aggregates), clock or (lambda times: times)
@@ -218,7 +224,8 @@ class ExtentAggregate(Operator):
         self._signs = np.array([sign for sign, _ in self._fields])
         self._totals = np.empty((0, totals.TOTALS_PER_PANE, len(self._fields)))
         self.length, self.slide, self.empty, self.members = length, slide, empty, members
-        self._most = most_empty if empty else -1
+        first = NO_EXTENT if earliest is None else -(-(earliest + length) // slide)
+        self._gaps = Gaps(most_empty if empty else -1, earliest is not None, first)
         self._listing = members or any(self.options.law_wanted(of) for of in self._pooled)
         self._ordered = any(of.function in OF_VALUES for of in aggregates)
         self._channels = channels = Channels([] if self._plain else self._pooled)
@@ -413,6 +420,11 @@ class ExtentAggregate(Operator):
         ):
             raise ValueError("late tuples must be in extents that contain them")
         extents.list_groups(self._scopes, groups, used)
+        if self._gaps.around:
+            last, scope = groups["previous"], groups["scope"]
+            due = (scope >= 0) & (last > NO_EXTENT)
+            due[due] = last[due] + self._gaps.most > self._scopes["closed"][scope[due]]
+            extents.list_groups(self._scopes, groups, np.flatnonzero(due))
         if self._plain:
             self._restore_panes(late_rows)
             return
@@ -545,7 +557,7 @@ class ExtentAggregate(Operator):
         found, answers, members, skipped = extents.complete(
             closings, self._scopes, self._groups, self._late_rows, self._panes, self._tuples,
             self._partials, self._lifted, self._totals, self._signs, self._grid, self._measures,
-            self._most, self._listing,
+            self._gaps, self._listing,
         )  # fmt: skip
         self.counts[-1] += skipped
         m = found.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,7 @@ KIND_OF_TYPE: dict[Any, Kind] = {
     BooleanType: "truth",
     StringType: "text",
 }
+BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 # Kinds for which Arrow computes expressions like Spark.
 KIND_IN_ARROW = {IntegralType: "whole", DoubleType: "double", BooleanType: "truth"}
 
@@ -106,6 +107,14 @@ class SparkFrame(Frame):
 
     def text_of(self, kind: DataType) -> str:
         return kind.simpleString()
+
+    def digits_of(self, kind: DataType) -> dict[str, int]:
+        if isinstance(kind, DecimalType):
+            return {"precision": kind.precision, "scale": kind.scale}
+        return {"bits": BITS[kind.simpleString()]} if isinstance(kind, IntegralType) else {}
+
+    def decimal(self, precision: int, scale: int) -> DataType:
+        return DecimalType(precision, scale)
 
     def metadata(self, name: str) -> dict[str, str]:
         return self.schema[name].metadata
@@ -209,23 +218,30 @@ class SparkExpressions(Expressions):
         kind = self.type(expression)
         return kind.simpleString() if _is_long_decimal(kind) else None
 
-    def computation(self, expressions: Sequence[str], arguments: Mapping[str, str]) -> Computation:
+    def computation(
+        self, expressions: Sequence[str], arguments: Mapping[str, str], exact: Collection[str]
+    ) -> Computation:
         cells, columns = list[Cells](), dict[str, Any]()
         for i, text in enumerate(expressions):
             alike = self._alike(text, text in arguments)
             if alike is not None:
-                cells.append(Values(alike))
+                cells.append(Values(alike, text in exact))
                 continue
             name = self.frame.free_name(f"__value{i}")
             cells.append(Computed(name))
-            columns[name] = self._evaluated(text)
+            columns[name] = self._evaluated(text, text in exact)
         return Computation(cells, columns)
 
-    def _evaluated(self, text: str) -> tuple[Column, DataType]:
-        """Return the values of an expression: a double per row, or an array per alternative."""
+    def _evaluated(self, text: str, exact: bool) -> tuple[Column, DataType]:
+        """Return the values of an expression: a number per row, or an array per alternative.
+
+        exact : rows are certain, and values keep their type
+        """
         frame = self.frame
         safe = for_spark(text, frame.df.sparkSession)
         value = F.expr(safe)  # has been checked to be one expression
+        if exact:
+            return value, self.type(text)
         if not frame.uncertain:
             return value.cast("double"), DoubleType()
         name = unquoted(safe.strip())

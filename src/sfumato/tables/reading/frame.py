@@ -10,13 +10,14 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar
 
 from sfumato.duration import microseconds
 from sfumato.near_misses import did_you_mean
+from sfumato.tables.reading.exact import ExactNumber, exact_number
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import Kind
 from sfumato.tables.reading.user_warnings import (
@@ -132,13 +133,19 @@ class Expressions(ABC):
         kind = self.type(expression)
         return kind, self.frame.kind_of(kind)
 
+    def exact(self, function: str, expression: str) -> ExactNumber | None:
+        """Return how an aggregate of certain values is computed, or None for doubles."""
+        return exact_number(function, **self.frame.digits_of(self.type(expression)))
+
     @abstractmethod
     def more_digits(self, expression: str) -> str | None:
         """Return the type of an expression whose values a double may round, else None."""
 
     @abstractmethod
-    def computation(self, expressions: Sequence[str], arguments: Mapping[str, str]) -> Computation:
-        """Return how the values of expressions are read."""
+    def computation(
+        self, expressions: Sequence[str], arguments: Mapping[str, str], exact: Collection[str]
+    ) -> Computation:
+        """Return how the values of expressions are read. exact : these in their own type"""
 
 
 class Frame(ABC):
@@ -187,6 +194,14 @@ class Frame(ABC):
 
     @abstractmethod
     def text_of(self, kind: Any) -> str: ...
+
+    @abstractmethod
+    def digits_of(self, kind: Any) -> Mapping[str, int]:
+        """Return the size of whole numbers or decimals, see `exact_number`; else nothing."""
+
+    @abstractmethod
+    def decimal(self, precision: int, scale: int) -> Any:
+        """Return a type of decimals."""
 
     @abstractmethod
     def metadata(self, name: str) -> Mapping[str, str]: ...

@@ -195,5 +195,7 @@ def relabelled(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         values = relabelled(array.dictionary, kind)
         return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
+    if pa.types.is_decimal(kind) and pa.types.is_floating(array.type):
+        array = array.cast(pa.string())  # decimals of 15 digits are exact, as in Spark
     # Times are truncated to microseconds, as in Spark.
     return array.cast(kind, safe=not (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)))

@@ -75,7 +75,7 @@ class Mark(Column):
 
 
 class Computed(Column):
-    """list<double>: values computed by the engine, per alternative or per row."""
+    """Lists of values computed by the engine, per alternative or per row."""
 
     def of(self, tuples: Tuples) -> pa.Array:
         column = super().of(tuples)
@@ -98,12 +98,16 @@ class Probabilities(Cells):
 
 @dataclass(frozen=True)
 class Values(Cells):
-    """list<double>: the values of an expression for every alternative."""
+    """list<double>: the values of an expression for every alternative.
+
+    exact : these in their own type
+    """
 
     expression: Expression
+    exact: bool = False
 
     def of(self, tuples: Tuples) -> pa.Array:
-        return tuples.values(self.expression)
+        return tuples.values(self.expression, self.exact)
 
     def names(self, frame: Frame) -> list[str]:
         first = [name.parts[0] for name in names_in(self.expression)]

@@ -97,7 +97,7 @@ def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     present = column.is_valid().to_numpy(zero_copy_only=False)
     kind = column.type
     if pa.types.is_decimal(kind):
-        return unscaled(column), present
+        return np.ascontiguousarray(unscaled(column)[:, 0]), present
     if pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and kind.bit_width < 32):
         column = column.cast(pa.int32())
     elif pa.types.is_date(kind):

@@ -154,9 +154,13 @@ class Tuples:
         given: Bools = floats_of(as_doubles(self.table.column(existence), f"`{existence}`")) == 0.0
         return given
 
-    def values(self, expression: Expression) -> pa.Array:
-        """Return list<double>: the values of an expression for every alternative."""
-        return self.lists(doubles(expression, self.cells, len(self.owner)))
+    def values(self, expression: Expression, exact: bool = False) -> pa.Array:
+        """Return list<double>: the values of an expression for every alternative.
+
+        exact : in their own type instead
+        """
+        evaluated = evaluate if exact else doubles
+        return self.lists(evaluated(expression, self.cells, len(self.owner)))
 
     def values_of_any_type(self, expression: Expression) -> pa.Array:
         """Return the values of an expression for every alternative, in their own type."""

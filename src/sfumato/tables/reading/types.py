@@ -102,18 +102,18 @@ def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
         raise TypeError(f"{what} must be numeric; it is {kind}: cast it first")
     if kind.precision <= EXACT_DIGITS and 0 <= kind.scale <= EXACT_DIGITS:
         # Both numbers are exact as doubles, so their quotient is the nearest double.
-        numbers = unscaled(array) / 10.0**kind.scale
+        numbers = unscaled(array)[:, 0] / 10.0**kind.scale
         return pa.array(numbers, pa.float64(), mask=array.is_null().to_numpy(zero_copy_only=False))
     values = [None if value is None else float(value) for value in array.to_pylist()]
     return pa.array(values, pa.float64())
 
 
 def unscaled(column: pa.Array) -> np.ndarray:
-    """Return int64[n]: decimals with few digits, without point; arbitrary where NULL."""
+    """Return int64[n, 2]: decimals without point, low word first; arbitrary where NULL."""
     if column.type.bit_width != 128:
         column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
-    both = np.frombuffer(column.buffers()[1], np.int64)  # the low word first
-    return both.reshape(-1, 2)[column.offset : column.offset + len(column), 0].copy()
+    words = np.frombuffer(column.buffers()[1], np.int64)
+    return words.reshape(-1, 2)[column.offset : column.offset + len(column)].copy()
 
 
 def floats_of(array: pa.Array) -> np.ndarray:

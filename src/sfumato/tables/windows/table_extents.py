@@ -27,7 +27,6 @@ from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.table_windows import (
     ARROW_TIMES,
     WindowTableConfig,
-    alternatives_of,
 )
 from sfumato.windows import Range, Session
 
@@ -68,7 +67,7 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
 
     def check(self) -> None:
         of_extents = isinstance(self.window, Range)
-        checked_aggregates(self.aggregates, self.attributes, over_time=of_extents)
+        checked_aggregates(self.aggregates, self.all_attributes, over_time=of_extents)
         LawOptions(**self.options)
 
     def make(self) -> TableExtents:
@@ -100,7 +99,7 @@ class TableExtents(ReleasedOperator):
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
         self.calendar: Calendar | None = None
         window, common = config.window, dict[str, Any](config.options)
-        common |= {"members": config.members, "attributes": config.attributes}
+        common |= {"members": config.members, "attributes": config.all_attributes}
         self.operator: ExtentAggregate | SessionAggregate
         if isinstance(window, Session):
             from sfumato.operators.windows.session_aggregate import SessionAggregate
@@ -109,7 +108,12 @@ class TableExtents(ReleasedOperator):
             self.operator = SessionAggregate(*bounds, config.aggregates, **common)
         else:
             self.calendar, lengths = _grid_of(window)
-            common |= {"empty": window.empty, "certain": bool(config.kinds), "clock": self._times}
+            common |= {"empty": bool(window.empty), "certain": bool(config.kinds)}
+            common |= {"clock": self._times}
+            if not isinstance(window.empty, bool):
+                stamped = config.time != "long" or self.calendar is not None
+                earliest = self._positions(np.array([FIRST_US if stamped else -MAX_TIME_US]))[0]
+                common |= {"most_empty": window.empty, "earliest": int(earliest)}
             self.operator = self.extent_aggregate(*lengths, config.aggregates, **common)
         self.rows = RowStore()  # rows of members, by the operator's numbers; if missed, their type
 
@@ -142,7 +146,7 @@ class TableExtents(ReleasedOperator):
             punctuation, late = self._positions(punctuations_of(rows)), lateness_of(rows)
         self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
         self.seen[scope] = now
-        batch = alternatives_of(rows, self.config.attributes)
+        batch = self.config.tuples(rows)
         time = self._positions(as_numbers(rows.column("order0")))
         before = self.operator.counters["out_of_order"]
         extents = self.process_rows(rows, group, time, punctuation, late, *batch, scope=scope)

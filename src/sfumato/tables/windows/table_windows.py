@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,8 @@ from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, fields_of, joined
 from sfumato.tables.disorder.released import PUNCTUATION, punctuations_of
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
+from sfumato.tables.reading.exact import ExactNumber
+from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.scope import BEGINNING
 from sfumato.windows import Delta, Rows
 
@@ -32,15 +35,23 @@ ARROW_TIMES = {
 }
 
 
-def alternatives_of(rows: pa.Table, attributes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return offsets int64[n + 1], prob float64[m], values float64[m, a] (NULL as NaN)."""
+def alternatives_of(
+    rows: pa.Table, attributes: int, unused: Collection[int | None] = ()
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return offsets int64[n + 1], prob float64[m], values float64[m, a] (NULL as NaN).
+
+    unused : attributes whose values are not read; they become 0
+    """
     column = rows.column("prob").combine_chunks()
     offsets = column.offsets.to_numpy().astype(np.int64)
-    values = np.empty((len(column.flatten()), attributes))
-    for i in range(attributes):
-        of = rows.column(f"value{i}").combine_chunks().flatten()
-        values[:, i] = of.to_numpy(zero_copy_only=False)
+    values = np.zeros((len(column.flatten()), attributes))
+    for i in set(range(attributes)).difference(unused):
+        values[:, i] = floats_of(as_doubles(_flat(rows, i), "a value"))
     return offsets - offsets[0], column.flatten().to_numpy(zero_copy_only=False), values
+
+
+def _flat(rows: pa.Table, attribute: int) -> pa.Array:
+    return rows.column(f"value{attribute}").combine_chunks().flatten()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +59,16 @@ class WindowTableConfig(TableConfig, ABC):
     """Settings of all windows over tables.
 
     results : name, function, attribute number (None: count(*)) and argument of each aggregate
-    kinds : of plain results: "whole", "number", "timestamp" or "timestamp_ntz" for each; none if
-        each result is a struct
+    kinds : of plain results: "whole", "number", "timestamp", "timestamp_ntz" or "exact" for each;
+        none if each result is a struct
+    exact : for each plain result of the kind "exact" how it is computed, else None; () if none is
     quantiles, distribution, seed, samples : see `LawOptions`
-    attributes : the number of columns value0..
+    attributes : the number of columns value0.., which come before the parts of exact values
     """
 
     results: tuple[tuple[str, str, int | None, float | None], ...]
     kinds: tuple[str, ...] = ()
+    exact: tuple[ExactNumber | None, ...] = field(default=(), metadata={"fingerprint": "added"})
     quantiles: tuple[float, ...] = ()
     distribution: int | None = None
     seed: int = 0
@@ -66,9 +79,50 @@ class WindowTableConfig(TableConfig, ABC):
         "rows", "invalid", "late", "outside", "out_of_order", "overflow",
     )  # fmt: skip
 
+    @cached_property
+    def _parts(self) -> dict[tuple[int, int, bool], range]:
+        """Return the numbers of the parts of exact values: (attribute, bits, ordered) -> these."""
+        found, end = dict[tuple[int, int, bool], range](), self.attributes
+        for (*_, attribute, _), of in self._results:
+            if of is not None and (attribute, of.bits, of.ordered) not in found:
+                found[attribute, of.bits, of.ordered] = range(end, end + of.parts)
+                end += of.parts
+        return found
+
+    @property
+    def _results(self) -> list[tuple[Any, ExactNumber | None]]:
+        return [*zip(self.results, self.exact or (None,) * len(self.results), strict=True)]
+
+    @property
+    def distances(self) -> set[int]:
+        """Return the attributes that decide what is in a window."""
+        return set()
+
+    @property
+    def all_attributes(self) -> int:
+        """Return the number of attributes of the operator's tuples."""
+        return max([self.attributes, *(numbers.stop for numbers in self._parts.values())])
+
     @property
     def aggregates(self) -> list[Aggregate]:
-        return [Aggregate(*result[1:]) for result in self.results]
+        """Return the operator's aggregates: one per result, or one per part of an exact result."""
+        found = []
+        for (_, function, attribute, argument), of in self._results:
+            numbers: Any = [attribute]
+            if of is not None:
+                numbers = self._parts[attribute, of.bits, of.ordered]
+            found += [Aggregate(function, number, argument) for number in numbers]
+        return found
+
+    def tuples(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the tuples of rows as `alternatives_of`, with the parts of exact values."""
+        used = {attribute for (*_, attribute, _), of in self._results if of is None}
+        unused = {attribute for attribute, *_ in self._parts} - used - self.distances
+        offsets, prob, values = alternatives_of(rows, self.attributes, unused)
+        parts = list[np.ndarray]()
+        for attribute, bits, ordered in self._parts:
+            parts += ExactNumber(bits, ordered).split(_flat(rows, attribute))
+        return offsets, prob, np.column_stack([values, *parts]) if parts else values
 
     @property
     def options(self) -> dict[str, Any]:
@@ -77,12 +131,17 @@ class WindowTableConfig(TableConfig, ABC):
         return {name: getattr(self, name) for name in names}
 
     def result_columns(self, results: Sequence[Measured]) -> dict[str, pa.Array]:
-        """Return one column per result."""
+        """Return one column per result, given the results of the operator's aggregates."""
         names = [result[0] for result in self.results]
-        if self.kinds:
-            columns = [_plain(*result) for result in zip(results, self.kinds, strict=True)]
-        else:
+        if not self.kinds:
             columns = [_struct(measured, self.quantiles) for measured in results]
+            return dict(zip(names, columns, strict=True))
+        found, columns = iter(results), []
+        for ((_, function, *_), of), kind in zip(self._results, self.kinds, strict=True):
+            if of is None:
+                columns.append(_plain(next(found), kind))
+            else:
+                columns.append(of.join(function, [next(found).mean for _ in range(of.parts)]))
         return dict(zip(names, columns, strict=True))
 
 
@@ -155,6 +214,10 @@ class RowWindowTableConfig(WindowTableConfig):
         first, *others = super().arrival(side).columns
         return Arrival((first, *([PUNCTUATION] if self.controlled else []), *others))
 
+    @property
+    def distances(self) -> set[int]:
+        return {self.on_attribute} if isinstance(self.window, Delta) else set()
+
     def make(self) -> TableRowWindow:
         return TableRowWindow(self)
 
@@ -172,7 +235,7 @@ class RowWindowTableConfig(WindowTableConfig):
 
         return DeltaWindowAggregate(
             window.delta, self.on_attribute, self.aggregates, threshold=window.threshold,
-            max_tuples=window.max_tuples, attributes=self.attributes, **self.options,
+            max_tuples=window.max_tuples, attributes=self.all_attributes, **self.options,
         )  # fmt: skip
 
 
@@ -207,7 +270,7 @@ class TableRowWindow(TableOperator):
         return super().process([(0, on_time)], now)
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        batch, codes = alternatives_of(rows, self.config.attributes), self.codes(rows)
+        batch, codes = self.config.tuples(rows), self.codes(rows)
         if self.config.controlled:
             self._note_keys(codes, as_numbers(rows.column("order0")))
         found = self.operator.process(codes, *batch)

@@ -11,6 +11,7 @@ from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.laws.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
+from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
@@ -148,6 +149,7 @@ class WindowQuery:
     missed : whether rows that are in no extent are emitted too
     early : the interval of revisions    level : of their intervals; None: 0.9
     unique, version : columns of ids and versions of rows that are corrected
+    structs : whether results of certain rows are structs too, and distributions have any size
     """
 
     called: ClassVar[str] = "window_aggregate"  # the function's name in messages
@@ -166,6 +168,7 @@ class WindowQuery:
     level: float | None = field(default=None, kw_only=True)
     unique: str | Sequence[str] | None = field(default=None, kw_only=True)
     version: str | None = field(default=None, kw_only=True)
+    structs: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         frame = self.frame
@@ -236,6 +239,17 @@ class WindowQuery:
             if w.expression is not None
         }
 
+    @cached_property
+    def exact(self) -> tuple[ExactNumber | None, ...]:
+        """Return how each aggregate is computed exactly, None for doubles."""
+        return tuple(map(self._exact, self.wanted))
+
+    def _exact(self, w: AggregateSpec) -> ExactNumber | None:
+        plain = self.certain and not (self.scored or self.structs) and self.early is None
+        if not plain or w.expression is None or w.function not in EXACT_FUNCTIONS:
+            return None
+        return self.frame.expressions.exact(w.function, w.expression)
+
     def _of_numbers(self, w: AggregateSpec) -> AggregateSpec:
         """Return a numeric aggregate; counts of other values become counts of non-NULL values."""
         if w.expression is None:
@@ -252,7 +266,7 @@ class WindowQuery:
                 f"{argument}: `{w.expression}` must be numeric{of}; it is {kind}: cast it first"
             )
         digits = self.frame.expressions.more_digits(w.expression)
-        if digits is not None:
+        if digits is not None and self._exact(w) is None:
             warn_of_digits(argument, w.expression, digits)
         return w
 
@@ -506,7 +520,14 @@ class WindowQuery:
 
     @cached_property
     def _computation(self) -> Computation:
-        return self.frame.expressions.computation(self.expressions, self.arguments)
+        return self.frame.expressions.computation(
+            self.expressions, self.arguments, self._exact_expressions
+        )
+
+    @property
+    def _exact_expressions(self) -> list[str]:
+        both = zip(self.wanted, self.exact, strict=True)
+        return [w.expression for w, of in both if of is not None and w.expression is not None]
 
     @property
     def computed(self) -> Mapping[str, Any]:
@@ -530,7 +551,11 @@ class WindowQuery:
                 *(f"order{i}" for i in range(len(self.orders))),
                 *([ROW_VERSION] if self.version is not None else []),
             ),
-            bounded=tuple(f"value{i}" for i in range(len(self.expressions))),
+            bounded=tuple(
+                f"value{i}"
+                for i, text in enumerate(self.expressions)
+                if text not in self._exact_expressions
+            ),
             scored=self.scored,
             without_order=without_order,
             max_alternatives=self.frame.max_alternatives,
@@ -572,7 +597,7 @@ class WindowQuery:
                 found.append(Output(name, (name,), kind, metadata.get(name)))
         of_results = {ADDED_COLUMN: "true"}
         for i, w in enumerate(self.wanted):
-            kind, cast = self._plain(w)[1:] if settings.kinds else (self._struct(settings), None)
+            kind, cast = self._plain(i)[1:] if settings.kinds else (self._struct(settings), None)
             found.append(Output(w.name, (f"result{i}",), kind, of_results, cast=cast))
         if self.missed:
             names = enumerate(self.row(False))
@@ -592,13 +617,20 @@ class WindowQuery:
             return AVERAGES
         return None if apart else WINDOWS
 
-    def _plain(self, w: AggregateSpec) -> tuple[str, Any, Any]:
+    def _plain(self, i: int) -> tuple[str, Any, Any]:
         """Return a certain result's kind, the operator's type, and the type to cast to, or None."""
+        w, exact = self.wanted[i], self.exact[i]
         if w.function in COUNT_FUNCTIONS:
             return "whole", WHOLE, None
-        if w.function not in VALUES or w.expression is None:
+        if w.function not in (*VALUES, "sum") or w.expression is None:
             return "number", NUMBER, None
         own, kind = self.frame.expressions.value_type(w.expression)
+        if exact is not None:
+            precise = self.frame.decimal(exact.precision, exact.scale) if exact.precision else WHOLE
+            return "exact", precise, None if w.function == "sum" else own
+        if w.function == "sum":
+            small = kind == "whole" and self.early is None
+            return ("whole", WHOLE, None) if small else ("number", NUMBER, None)
         if kind in ("timestamp", "timestamp_ntz"):
             return kind, own, None
         return ("whole", WHOLE, own) if kind == "whole" else ("number", NUMBER, own)
@@ -621,19 +653,17 @@ class WindowQuery:
         with_rows: bool = False,
         forget_after: str | timedelta | float | None = None,
         quantiles: Sequence[float] = (),
-        structs: bool = False,
         **laws: Any,
     ) -> RowWindowTableConfig | ExtentTableConfig:
         """Return the operator's configuration.
 
         The arguments (in `laws`: seed and samples) are the arguments of `window_aggregate`.
-        structs : whether results of certain rows are structs too, and distributions have any size
         Raises ValueError or TypeError for incompatible arguments.
         """
         window = self.window
-        if not structs:
+        if not self.structs:
             check_alternatives("distribution", self.distribution, self.frame.max_alternatives)
-        plain = self.certain and not structs
+        plain = self.certain and not self.structs
         if plain:
             self._refuse_uncertain(quantiles)
         self._refuse_laws_over_time(quantiles)
@@ -657,7 +687,8 @@ class WindowQuery:
                 (f"result{i}", w.function, self.number_of(w.expression), w.argument)
                 for i, w in enumerate(self.wanted)
             ),
-            "kinds": tuple(self._plain(w)[0] for w in self.wanted) if plain else (),
+            "kinds": tuple(self._plain(i)[0] for i in range(len(self.wanted))) if plain else (),
+            "exact": self.exact if any(self.exact) else (),
             "distribution": self.distribution,
             "attributes": len(self.expressions),
             "orders": len(self.orders),

@@ -275,6 +275,11 @@ class CountWindowAggregate(Operator):
         laws: dict[Aggregate, Iterable[FiniteLaws]] = {}
         for of, row in zip(self._sums, out, strict=True):
             moments[of] = row["sum_mean"], np.sqrt(row["sum_variance"]), one
+            if self.config.certain and of.function == "sum":  # exact for whole numbers
+                total, count = np.empty(n), np.empty(n, np.int64)
+                given = groups, column(groups, of), 0.0, np.arange(n), self._limit
+                certain_totals(*given, total, count)
+                moments[of] = total, np.zeros(n), one
             moments[Aggregate("count")] = row["count"], np.sqrt(row["count_variance"]), one
             if of in self._averages:
                 average = row["average"], np.sqrt(row["average_variance"])

@@ -1,0 +1,170 @@
+"""Whole numbers and decimals beyond the digits of a double, as several doubles.
+
+Operators compute with doubles. A value is therefore split into parts that they handle exactly:
+
+- For sums and the first and last value, into limbs of 22 bits. Sums of limbs are whole numbers
+  below 2**53 for up to 2**31 rows, so they are exact in any order.
+- For minima and maxima, into two halves: values from 0 on and negative ones, one of them missing.
+  A half has 2**63 values, which map to doubles of the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.operators.arrays import Bools, Floats, Ints
+from sfumato.tables.reading.types import unscaled
+
+LIMB = 22  # bits; 31 more fit in the 53 bits of a double
+WORD = 64
+DIGITS_OF_WORD = 18  # decimals with at most this many digits fit in one word
+MAX_DIGITS = 38  # of decimals
+SUM_DIGITS = 10  # added to the digits of decimals by a sum, as in Spark
+HALVED = ("min", "max")
+EXACT_FUNCTIONS = ("sum", "first", "last", *HALVED)
+HALF = 2**62  # each half is shifted by this, to be symmetric about 0
+SMALLEST = 2**52  # bits of the smallest double that is not subnormal
+
+
+@dataclass(frozen=True)
+class ExactNumber:
+    """An aggregate of whole numbers or decimals.
+
+    bits : of a value, without its point: 32, 64 or 128    ordered : split into halves, not limbs
+    precision, scale : of the results, which are decimals; precision 0: whole numbers (int64)
+    """
+
+    bits: int
+    ordered: bool
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def parts(self) -> int:
+        """Return the number of parts of a value."""
+        return 2 if self.ordered else len(self._weights)
+
+    @property
+    def _weights(self) -> list[int]:
+        """Return the exponents of 2 by which limbs are multiplied."""
+        word = min(self.bits, WORD)
+        return [low + at for low in range(0, self.bits, WORD) for at in range(0, word, LIMB)]
+
+    def split(self, values: pa.Array) -> list[Floats]:
+        """Return the parts of n values, float64[n] each; NaN for NULL."""
+        missing = values.is_null().to_numpy(zero_copy_only=False)
+        if pa.types.is_decimal(values.type):
+            words = unscaled(values)
+        else:
+            words = pc.fill_null(values.cast(pa.int64()), 0).to_numpy()[:, np.newaxis]
+        parts = _halves(words[:, 0]) if self.ordered else self._limbs(words)
+        for part in parts:
+            part[missing] = np.nan
+        return parts
+
+    def join(self, function: str, parts: Sequence[Floats]) -> pa.Array:
+        """Return the results of a function, given those of the parts; NaN becomes NULL.
+
+        Raises ValueError for a sum beyond the type of the results.
+        """
+        if self.ordered:
+            total, missing = _extreme(function, parts)
+        else:
+            missing = np.isnan(parts[0])
+            total = self._totals([np.where(missing, 0.0, part) for part in parts])
+        if not self.precision:
+            return pa.array(total.astype(np.int64), mask=missing)
+        data = b"".join(value.to_bytes(16, "little", signed=True) for value in total.tolist())
+        buffers = [pa.array(~missing).buffers()[1], pa.py_buffer(data)]
+        kind = pa.decimal128(self.precision, self.scale)
+        return pa.Decimal128Array.from_buffers(kind, len(total), buffers)
+
+    def _limbs(self, words: Ints) -> list[Floats]:
+        limbs = []
+        for weight in self._weights:
+            word = words[:, weight // WORD]
+            if (weight // WORD + 1) * WORD < self.bits:  # only the highest word has a sign
+                word = word.view(np.uint64)
+            limb = word >> word.dtype.type(weight % WORD)
+            if weight % WORD + LIMB < min(self.bits, WORD):
+                limb &= word.dtype.type(2**LIMB - 1)
+            limbs.append(limb.astype(np.float64))
+        return limbs
+
+    def _totals(self, limbs: Sequence[Floats]) -> np.ndarray:
+        """Return the numbers with these limbs: int64[n], or objects where they may be larger."""
+        least, most = -(2**63), 2**63
+        if self.precision:
+            least, most = 1 - 10**self.precision, 10**self.precision
+        near = np.abs(_weighted(limbs, [2.0**weight for weight in self._weights]))
+        fits = self.bits <= WORD and near.max(initial=0.0) < 0.5 * min(most, 2**63)
+        whole = [limb.astype(np.int64).astype(np.int64 if fits else object) for limb in limbs]
+        total = _weighted(whole, [2**weight for weight in self._weights])
+        beyond = [] if fits else [n for n in total.tolist() if not least <= n < most]
+        if not beyond:
+            return total
+        kind, shown, other = "bigint", f"{beyond[0]}", " or decimal(38, 0)"
+        if self.precision:
+            kind, other = f"decimal({self.precision}, {self.scale})", ""
+            shown += f"e-{self.scale}"
+        raise ValueError(
+            f"`aggregates`: a sum must fit in {kind}; got {shown}: "
+            f"cast the column to double{other} before"
+        )
+
+
+def exact_number(
+    function: str, *, bits: int = 0, precision: int = 0, scale: int = 0
+) -> ExactNumber | None:
+    """Return how an aggregate of whole numbers or decimals is computed, or None for doubles.
+
+    bits : of whole numbers    precision, scale : of decimals
+    """
+    ordered = function in HALVED
+    if function not in EXACT_FUNCTIONS:
+        return None
+    if bits:
+        least = 32 if function == "sum" else 64
+        return ExactNumber(bits, ordered) if bits >= least else None
+    if not 0 < precision <= MAX_DIGITS or (ordered and precision > DIGITS_OF_WORD):
+        return None
+    digits = min(MAX_DIGITS, precision + SUM_DIGITS) if function == "sum" else precision
+    return ExactNumber(WORD if precision <= DIGITS_OF_WORD else 2 * WORD, ordered, digits, scale)
+
+
+def _weighted(parts: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
+    total = parts[0] * weights[0]
+    for part, weight in zip(parts[1:], weights[1:], strict=True):
+        total = total + part * weight
+    return total
+
+
+def _halves(values: Ints) -> list[Floats]:
+    """Return the values from 0 on and the negative ones, as doubles of the same order."""
+    halves = []
+    for negative in (False, True):
+        shifted = values + (HALF if negative else -HALF)
+        half = np.copysign((np.abs(shifted) + SMALLEST).view(np.float64), shifted)
+        half[shifted == 0] = 0.0
+        half[(values < 0) != negative] = np.nan
+        halves.append(half)
+    return halves
+
+
+def _extreme(function: str, halves: Sequence[Floats]) -> tuple[Ints, Bools]:
+    """Return the minima or maxima of values, given those of their halves; and where none is."""
+    decoded = []
+    for half, shift in zip(halves, (HALF, -HALF), strict=True):
+        size = np.abs(half).view(np.int64) - SMALLEST
+        decoded.append(np.where(half == 0.0, 0, np.where(half < 0.0, -size, size)) + shift)
+    undefined = [np.isnan(half) for half in halves]
+    first = 0 if function == "max" else 1
+    values = np.where(undefined[first], decoded[1 - first], decoded[first])
+    missing = undefined[0] & undefined[1]
+    values[missing] = 0
+    return values, missing
