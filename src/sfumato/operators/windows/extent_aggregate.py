@@ -438,7 +438,8 @@ class ExtentAggregate(Operator):
         n, apart = group.size, np.zeros(group.size, bool)
         apart[late_rows["tuple"][late_rows["tuple"] != NONE]] = True
         follows = (group[1:] == group[:-1]) & ~apart[1:] & ~apart[:-1]
-        fine = self.totals.shape == (n, len(self._fields)) and (self.totals[:, 0] >= 1.0).all()
+        fine = self.totals.shape == (n, len(self._fields))
+        fine = fine and ((self.totals[:, 0] >= 1.0) & (self.totals[:, 0] <= 2.0**53)).all()
         if not fine or (np.diff(apart.astype(int)) > 0).any() or (
             (number[1:] <= number[:-1]) & follows
         ).any():  # fmt: skip
