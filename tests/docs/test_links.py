@@ -9,6 +9,7 @@ import pytest
 
 from docs.pages import DOCS, ROOT, anchors, blocks, links, pages
 
+NOTES = DOCS / "reference" / "notes"  # parts of the pages of functions
 NAMES = [str(page.relative_to(ROOT)) for page in pages()]
 
 
@@ -23,6 +24,8 @@ def test_links_lead_somewhere(name):
         at = (page.parent / path).resolve() if path else page
         if not at.exists():
             dead.append(f"{name}:{line}: {target}: there is no such file")
+        elif at.parent == NOTES and page.parent != NOTES:
+            dead.append(f"{name}:{line}: {target}: notes are no page of the site")
         elif anchor and at.suffix == ".md" and anchor not in anchors(at):
             dead.append(f"{name}:{line}: {target}: the page has no such heading")
     assert not dead, "\n".join(dead)
@@ -43,7 +46,6 @@ def listed(page: Path) -> set[Path]:
 
 
 def test_every_page_is_in_a_list_of_pages():
-    notes = (DOCS / "reference" / "notes").glob("*.md")  # part of the pages of functions
-    inside = {DOCS / "index.md", *notes}.union(*(listed(page) for page in pages()))
+    inside = {DOCS / "index.md", *NOTES.glob("*.md")}.union(*(listed(page) for page in pages()))
     missing = [name for name in NAMES[1:] if ROOT / name not in inside]
     assert not missing, f"name them in a toctree, of docs/reference/index.md say: {missing}"
