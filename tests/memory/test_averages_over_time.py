@@ -31,7 +31,8 @@ def in_order(found):
 def reference(rows, window, start, end):
     """(mean, integral) of one sensor's window, second by second: values hold from their second."""
     known = rows.dropna(subset="x").groupby("ts")["x"].last()
-    seconds = pd.date_range(start, end, freq="s", inclusive="left")
+    bounds = pd.to_datetime([start, end], utc=True)  # naive in a process of `sfumato run`
+    seconds = pd.date_range(*bounds, freq="s", inclusive="left")
     held = known.reindex(known.index.union(seconds)).ffill().reindex(seconds).dropna()
     return (float(held.mean()), float(held.sum())) if len(held) else (None, None)
 
