@@ -51,7 +51,7 @@ def stream(seed, n, shape="noise", most=3):
         "few": np.round(noise / 4.0),
         "missing": np.where(rng.random(prob.size) < 0.2, math.nan, noise),
         "mostly missing": np.where(rng.random(prob.size) < 0.9, math.nan, noise),
-        "outlier": np.where(place == n // 2, 1e300, noise),
+        "outlier": np.where(place == n // 2, 1e139, noise),
     }[shape]
     return offsets, prob, value[:, None]
 
