@@ -21,8 +21,9 @@ SUITES = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
 
 HEAD = """# Benchmarks
 
-Written by `python -m benchmarks --out docs/benchmarks --page docs/benchmarks.md` from the rows
-beside it, which `python -m benchmarks --out docs/benchmarks [SUITE]` measures.
+`python -m benchmarks --out docs/benchmarks [SUITE]` measures the rows in the folder `benchmarks`,
+and `python -m benchmarks --out docs/benchmarks --page docs/benchmarks.md`
+writes this page from them.
 A ratio is the peer's time over ours, in one run, unless its line says otherwise;
 [speed](speed.md) says what that means. On two cores of a machine shared with others single runs
 vary by a fifth.

@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from sfumato.operators.laws.aggregate import Aggregate
-from window_cases import arrays
+from window_cases import ALL, arrays, check, column
+from worlds import aggregate_laws
 
 COUNT = [Aggregate("count")]
 
@@ -181,6 +182,21 @@ def facts(parts):
     """(end, group, held, punctuation, late) of every extent."""
     names = ("end", "group", "held", "punctuation", "late")
     return [tuple(int(getattr(p, name)[k]) for name in names) for p in parts for k in range(len(p))]
+
+
+def check_against_worlds(parts, expected, times, tuples, shares):
+    """Compare the results of `ALL` with the laws over possible worlds, for extents of few rows."""
+    places = [(p, k) for p in parts for k in range(len(p))]
+    for (part, k), (_, _, rows, _, _) in zip(places, expected, strict=True):
+        if len(rows) > 6:
+            continue
+        inside = [tuples[i] for i in sorted(rows, key=lambda i: (times[i], i))]
+        for attribute in (None, 0, 1):
+            which = [r for r, a in enumerate(ALL) if a.attribute == attribute]
+            requests = [(ALL[r].function, ALL[r].argument) for r in which]
+            laws = aggregate_laws(requests, column(inside, attribute))
+            for r, law in zip(which, laws, strict=True):
+                check(part.results[r], k, law, shares, 4)
 
 
 def certain(times, values=None):

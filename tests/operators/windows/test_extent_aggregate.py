@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from extents import COUNT, facts, feed, in_parts, simulated, stream
+from extents import COUNT, check_against_worlds, facts, feed, in_parts, simulated, stream
 from seeds import seeds
 from sfumato.operators.laws import finite_laws
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
-from window_cases import ALL, check, column, random_tuples
-from worlds import aggregate_laws
+from window_cases import ALL, random_tuples
 
 LENGTHS = [(10, 10), (12, 4), (7, 3), (3, 10), (1, 1), (30, 2), (4, 5), (11, 10)]
 
@@ -62,17 +61,7 @@ def test_results_are_those_of_the_possible_worlds(seed):
         expected, _ = simulated(length, slide, data, [True] * n)
         window = ExtentAggregate(length, slide, ALL, quantiles=shares, distribution=4)
         _, parts = in_parts(window, rng, data, tuples)
-        places = [(p, k) for p in parts for k in range(len(p))]
-        for (part, k), (_, _, rows, _, _) in zip(places, expected, strict=True):
-            if len(rows) > 6:
-                continue
-            inside = [tuples[i] for i in sorted(rows, key=lambda i: (data[2][i], i))]
-            for attribute in (None, 0, 1):
-                which = [r for r, a in enumerate(ALL) if a.attribute == attribute]
-                requests = [(ALL[r].function, ALL[r].argument) for r in which]
-                laws = aggregate_laws(requests, column(inside, attribute))
-                for r, law in zip(which, laws, strict=True):
-                    check(part.results[r], k, law, shares, 4)
+        check_against_worlds(parts, expected, data[2], tuples, shares)
 
 
 def test_what_was_passed_in_may_change_afterwards():

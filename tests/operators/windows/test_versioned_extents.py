@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from extents import COUNT, facts, in_parts, simulated, stream
+from extents import COUNT, check_against_worlds, facts, in_parts, simulated, stream
 from seeds import seeds
 from sfumato.operators.laws.aggregate import OVER_TIME, Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
-from window_cases import ALL, arrays, check, column, random_tuples
-from worlds import aggregate_laws
+from window_cases import ALL, arrays, random_tuples
 
 LENGTHS = [(10, 10), (12, 4), (7, 3), (3, 10), (30, 2)]
 
@@ -71,17 +70,7 @@ def test_results_are_those_of_the_possible_worlds_of_the_newest_versions(seed):
         expected, _ = simulated(length, slide, data, [True] * n, versions=versions)
         window = VersionedExtentAggregate(length, slide, ALL, quantiles=shares, distribution=4)
         _, parts = in_parts(window, rng, data, tuples, versions=versions)
-        places = [(p, k) for p in parts for k in range(len(p))]
-        for (part, k), (_, _, rows, _, _) in zip(places, expected, strict=True):
-            if len(rows) > 6:
-                continue
-            inside = [tuples[i] for i in sorted(rows, key=lambda i: (data[2][i], i))]
-            for attribute in (None, 0, 1):
-                which = [r for r, a in enumerate(ALL) if a.attribute == attribute]
-                requests = [(ALL[r].function, ALL[r].argument) for r in which]
-                laws = aggregate_laws(requests, column(inside, attribute))
-                for r, law in zip(which, laws, strict=True):
-                    check(part.results[r], k, law, shares, 4)
+        check_against_worlds(parts, expected, data[2], tuples, shares)
 
 
 def test_without_corrections_extents_are_the_usual_ones():
