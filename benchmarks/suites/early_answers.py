@@ -8,8 +8,9 @@ the distance of the window's end from the punctuation (in fifths, 0 is the last)
 widest. The first revisions of a trace, which have no interval, are left out. A row for simulated
 traces counts the pairs of trace and aggregate where between 88% and 92% of the intervals hold.
 
-The last rows compare a window with early answers with the same window without them, over tables in
-memory, with the reordering: the ratio is the median of alternated runs.
+The last rows compare a window with early answers with the same window without them, both behind
+their reordering: over a table in memory, as the median of alternated runs, and through Spark, as
+the median micro-batch of queries that take turns.
 """
 
 from __future__ import annotations
@@ -24,6 +25,13 @@ import sfumato as sf
 from benchmarks.data import traces
 from benchmarks.data.real_sets import data_folder
 from benchmarks.harness import NO_DATA, Row, timed
+from benchmarks.spark_streams import (
+    benchmark_session,
+    fresh_folder,
+    stream_of,
+    turns_through_spark,
+    write_files,
+)
 
 ASKED = {"n": "count(*)", "s": "sum(x)", "a": "avg(x)", "lo": "min(x)", "hi": "max(x)"}
 EXTENTS, PARTS = 600, 5
@@ -31,12 +39,13 @@ LEVEL, FEWEST = 0.9, 500  # default level of intervals; windows of a trace whose
 EVERY = 1  # which of the traces
 COST_ROWS = 200_000
 REPEATS = 5
-QUICK = {"EVERY": 20, "COST_ROWS": 5_000, "REPEATS": 1}
+BATCHES, TURNS = 8, 3  # micro-batches of COST_ROWS / 2 rows, and turns of each query
+QUICK = {"EVERY": 20, "COST_ROWS": 5_000, "REPEATS": 1, "BATCHES": 2, "TURNS": 1}
 
 
 def run() -> list[Row]:
     if data_folder() is None:
-        return [*NO_DATA, *cost()]
+        return [*NO_DATA, cost(), cost_on_spark()]
     found = []
     for name, trace in list(traces.real(data_folder()))[::EVERY]:
         found += coverage(name, *trace)
@@ -48,7 +57,7 @@ def run() -> list[Row]:
     ]
     close = sum(abs(holds - LEVEL) <= 0.02 for holds in pairs)
     found.append({"name": "simulated", "setting": f"{close} of {len(pairs)} pairs"})
-    return [*found, *cost()]
+    return [*found, cost(), cost_on_spark()]
 
 
 def table_of(event: np.ndarray, arrival: np.ndarray) -> pa.Table:
@@ -102,12 +111,9 @@ def coverage(name: str, event: np.ndarray, arrival: np.ndarray) -> list[Row]:
     return out
 
 
-def cost() -> list[Row]:
-    """Compare a window with early answers with the same window without them."""
-    rng = np.random.default_rng(3)
-    event = np.sort(rng.integers(0, 100_000 * COST_ROWS, COST_ROWS))
-    trace = traces.in_arrival_order(event, rng.exponential(2e6, COST_ROWS))
-    rows, length = table_of(*trace), 60 * traces.SECOND
+def cost() -> Row:
+    """Compare a window with early answers with the same window without them, in memory."""
+    rows, length = rows_for_cost(COST_ROWS)
     ratios, plain = [], []
     for early in (True, False):
         answers(rows, length, early)
@@ -118,4 +124,30 @@ def cost() -> list[Row]:
         ratios.append(with_early / without)
         plain.append(without)
     row: Row = {"name": "cost", "setting": f"{COST_ROWS:,} rows, in memory"}
-    return [row | {"ratio": statistics.median(ratios), "seconds without": min(plain)}]
+    return row | {"ratio": statistics.median(ratios), "seconds without": min(plain)}
+
+
+def cost_on_spark() -> Row:
+    """Compare micro-batches with early answers with the same ones without them."""
+    size = COST_ROWS // 2
+    rows, length = rows_for_cost(size * BATCHES)
+    with benchmark_session() as spark, fresh_folder() as folder:
+        source = write_files(rows, size, folder / "rows")
+        queries = {
+            name: lambda early=early: answers(stream_of(spark, source), length, early)
+            for name, early in (("early", True), ("plain", False))
+        }
+        times = turns_through_spark(queries, folder, TURNS)
+    early, plain = (
+        statistics.median(second for turn in times[name] for second in turn) for name in queries
+    )
+    row: Row = {"name": "cost", "setting": f"micro-batches of {size:,} rows, on Spark"}
+    return row | {"ratio": early / plain, "seconds without": plain}
+
+
+def rows_for_cost(count: int) -> tuple[pa.Table, int]:
+    """Return rows with delays of 2 s on average, and a window's length of a minute."""
+    rng = np.random.default_rng(3)
+    event = np.sort(rng.integers(0, 100_000 * count, count))
+    trace = traces.in_arrival_order(event, rng.exponential(2e6, count))
+    return table_of(*trace), 60 * traces.SECOND

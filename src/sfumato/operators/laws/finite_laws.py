@@ -122,7 +122,8 @@ class LawOptions:
         if laws is None:
             assert moments is not None
             k = moments[0].size
-            return Measured(*moments, np.full((k, len(self.quantiles)), np.nan), np.full(k, np.nan))
+            none = np.broadcast_to(np.nan, (k, len(self.quantiles)))
+            return Measured(*moments, none, np.broadcast_to(np.nan, k))
         parts, at = [], 0
         for some in laws:
             begin, at = at, at + some.error.size
@@ -135,6 +136,9 @@ class LawOptions:
     def certain(self, values: Floats) -> Measured:
         """Return results that are certain; NaN: undefined."""
         undefined = np.isnan(values)
+        if not undefined.any():
+            spread, existence = np.broadcast_to(0.0, values.size), np.broadcast_to(1.0, values.size)
+            return self.measured((values, spread, existence), None)
         return self.measured((values, np.where(undefined, np.nan, 0.0), 1.0 - undefined), None)
 
     def nothing(self) -> Measured:
