@@ -3,27 +3,31 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sfumato.near_misses import did_you_mean
 
 T = TypeVar("T")
 
 
-def checks_call(example: str) -> Callable[[type[T]], type[T]]:
-    """Return a class decorator that checks the arguments of the constructor."""
+def checks_call(example: str) -> Callable[[T], T]:
+    """Return a decorator of functions and classes that checks the arguments of calls."""
 
-    def decorate(cls: type[T]) -> type[T]:
-        signature, name = inspect.signature(cls), f"sf.{cls.__name__}"
-        plain: Any = cls.__init__
+    def decorate(called: T) -> T:
+        of: Any = called
+        signature, name = inspect.signature(of), f"sf.{of.__name__}"
+        own = int(isinstance(of, type))  # `self` is not an argument of the call
+        plain: Any = getattr(of, "__init__" if own else "__call__")
 
-        @wraps(plain)
-        def checked(self: T, *args: Any, **kwargs: Any) -> None:
-            check_call(signature, name, example, args, kwargs)
-            plain(self, *args, **kwargs)
+        @wraps(plain if own else of)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            check_call(signature, name, example, args[own:], kwargs)
+            return plain(*args, **kwargs)
 
-        setattr(cls, "__init__", checked)  # noqa: B010
-        return cls
+        if not own:
+            return cast(T, checked)
+        setattr(of, "__init__", checked)  # noqa: B010
+        return called
 
     return decorate
 

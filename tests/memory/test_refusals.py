@@ -127,10 +127,13 @@ def test_wrong_joins_of_a_stream_with_itself_are_refused(options, error, message
 
 def test_columns_of_one_name_and_names_that_are_no_text_are_refused():
     twice = pa.table([[1], [2]], names=["a", "a"])
-    with pytest.raises(ValueError, match="several columns called a"):
-        sf.split_invalid(twice)
+    for table in (twice, pd.DataFrame([[1, 2]], columns=["a", "a"])):
+        with pytest.raises(ValueError, match="`df` has several columns called a: rename"):
+            sf.split_invalid(table)
     with pytest.raises(TypeError, match="names of columns must be text; got 1"):
         sf.split_invalid(pd.DataFrame({1: [2]}))
+    with pytest.raises(TypeError, match="got LazyFrame: collect it first"):
+        sf.split_invalid(pl.LazyFrame({"a": [1]}))
 
 
 @pytest.mark.parametrize(

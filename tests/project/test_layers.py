@@ -76,6 +76,7 @@ MAY_IMPORT = {
     "ops": {"lazy_names"},
     "language": {
         "api",
+        "calls",
         "duration",
         "limits",
         "near_misses",

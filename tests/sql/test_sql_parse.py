@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lark import Lark, logger
 
+from sfumato.language import explain, sql
 from sfumato.language.constructs import bracket_of
 from sfumato.language.joins import equated, join_words
 from sfumato.language.parse import GRAMMAR, Word, fragment, parse
@@ -414,3 +415,11 @@ def test_the_word_of_a_join_after_a_window_is_no_alias(word):
     first = next(script.statements[0].body.relations)
     assert first.alias is None
     assert [str(item) for item in first.rest] == word.split()
+
+
+@pytest.mark.parametrize("call", [sql, explain])
+def test_a_call_without_a_session_says_what_to_write(call):
+    with pytest.raises(TypeError, match=rf"sf.{call.__name__} needs `text`.*\(spark, \"SELECT"):
+        call("SELECT * FROM s", s=None)
+    with pytest.raises(TypeError, match="`spark` must be a SparkSession"):
+        call("s", "SELECT * FROM s")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sfumato.calls import checks_call
 from sfumato.language.syntax import SqlError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SqlError", "explain", "sql"]
 
 
+@checks_call('sf.sql(spark, "SELECT * FROM s", s=df)')
 def sql(
     spark: SparkSession, text: str, **frames: DataFrame | Callable[..., DataFrame]
 ) -> DataFrame | list[DataFrame]:
@@ -77,6 +79,7 @@ def sql(
     return answers[0] if len(answers) == 1 else answers
 
 
+@checks_call('sf.explain(spark, "SELECT * FROM s", s=df)')
 def explain(spark: SparkSession, text: str, **frames: DataFrame | Callable[..., DataFrame]) -> str:
     """Describe what `sql` would do: operators, keys, windows, state and guarantees.
 

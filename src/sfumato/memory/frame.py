@@ -11,7 +11,8 @@ import base64
 import sys
 import warnings
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -224,10 +225,7 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     Raises TypeError for other types, ValueError for duplicate names.
     """
     table, forgotten = _as_table(given, argument)
-    names = table.column_names
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"`{argument}` has several columns called {', '.join(twice)}")
+    _check_names(table.column_names, argument)
     fields = [_field(field, spark_type(field.type)) for field in table.schema]
     metadata = {k: v for k, v in (table.schema.metadata or {}).items() if k != PANDAS}
     columns = [
@@ -242,9 +240,7 @@ def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
     if isinstance(given, pa.Table):
         return given, ""
     if is_pandas(given) or is_polars(given):
-        wrong = [name for name in given.columns if not isinstance(name, str)]
-        if wrong:
-            raise TypeError(f"`{argument}`: names of columns must be text; got {wrong[0]!r}")
+        _check_names(given.columns, argument)
         metadata, plain = metadata_of(given), is_pandas(given)
         table = pa.Table.from_pandas(given, preserve_index=False) if plain else given.to_arrow()
         if metadata is None:
@@ -254,10 +250,21 @@ def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
         return pa.table(given), ""
     if isinstance(given, pa.RecordBatch):
         return pa.Table.from_batches([given]), ""
+    hint = ": collect it first" if type(given).__name__ == "LazyFrame" else ""
     raise TypeError(
         f"`{argument}` must be a DataFrame of Spark, or a pandas, Polars or Arrow table (anything "
-        f"with `__arrow_c_stream__`); got {type(given).__name__}"
+        f"with `__arrow_c_stream__`); got {type(given).__name__}{hint}"
     )
+
+
+def _check_names(names: Iterable[Any], argument: str) -> None:
+    counts = Counter(names)
+    if wrong := [name for name in counts if not isinstance(name, str)]:
+        raise TypeError(f"`{argument}`: names of columns must be text; got {wrong[0]!r}")
+    if twice := sorted(name for name, count in counts.items() if count > 1):
+        raise ValueError(
+            f"`{argument}` has several columns called {', '.join(twice)}: rename or drop some"
+        )
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
