@@ -6,6 +6,7 @@ import datetime as dt
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import sfumato as sf
 from handed_on import handed_on
@@ -102,6 +103,18 @@ def measured(seed: int) -> pa.Table:
     return pa.table(columns)
 
 
+def pairs_selected(frame):
+    """The window, room and sums of pairs of extents."""
+    if not isinstance(frame, pa.Table):
+        return frame.selectExpr("window", "left.room", "left.s AS one", "right.s AS other")
+    left, right = (frame.column(side).combine_chunks() for side in ("left", "right"))
+    columns = {"room": (left, "room"), "one": (left, "s"), "other": (right, "s")}
+    frame = frame.select(["window"])
+    for name, (struct, field) in columns.items():
+        frame = frame.append_column(name, pc.struct_field(struct, field))
+    return frame
+
+
 def certain(frame):
     """A table or frame without its alternatives."""
     if isinstance(frame, pa.Table):
@@ -159,6 +172,10 @@ CASES = {
     "extents of corrected rows": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(a, **REORDERED, slack=4), TOTALS, window=RANGE, order="made",
         unique="room", version="id",
+    ),
+    "extents with shared errors": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(a, **REORDERED, slack=4), TOTALS, window=RANGE, order="made", shared="arrival",
+        quantiles=[0.5],
     ),
     "members of extents": lambda sf, a, b: sf.window_aggregate(
         a, {"n": "count(*)"}, window=RANGE, with_rows=True, order="made"
@@ -247,6 +264,24 @@ CASES = {
             for one in (a, b)
         ),
         key="room", on="value", within=1.0, probability=0.2,
+    ),
+    "three joined": lambda sf, a, b: sf.extent_join(
+        pairs_selected(
+            sf.extent_join(
+                *(
+                    sf.window_aggregate(
+                        sf.reorder(one, **REORDERED, slack=5, key=key), {"s": "sum(x)"},
+                        window=RANGE, **AT,
+                    )
+                    for one, key in ((a, None), (b, "room"))
+                ),
+                key="room",
+            )
+        ),
+        sf.window_aggregate(
+            sf.reorder(a, **REORDERED, slack=3), {"n": "count(*)"}, window=RANGE, **AT
+        ),
+        key="room",
     ),
     "extents joined one to one": lambda sf, a, b: sf.extent_join(
         *(

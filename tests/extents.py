@@ -16,12 +16,12 @@ COUNT = [Aggregate("count")]
 class Simulation:
     """One scope, the slow way: every extent is asked at every row whether it is complete."""
 
-    def __init__(self, length, slide):
-        self.length, self.slide = length, slide
+    def __init__(self, length, slide, shared=False):
+        self.length, self.slide, self.shared = length, slide, shared
         self.held, self.missed, self.seen, self.done = [], [], [], -(10**6)
         self.late, self.outside, self.absent = 0, 0, 0
         self.newest = None
-        self.versions, self.corrected, self.outdated = {}, 0, 0
+        self.versions, self.corrected, self.outdated, self.unequal = {}, 0, 0, 0
 
     def extents_of(self, time):
         """Numbers of the extents, counted by their end / slide, that hold a time."""
@@ -44,7 +44,7 @@ class Simulation:
             found += self.close(min(time, max(punctuation, before) + 1), max(punctuation, before))
             after = self.done
         of = self.extents_of(time)
-        if own is not None:
+        if own is not None and not self.shared:
             newest, since, until = self.versions.get(own, (0, after, -(10**9)))
             if until > self.done:
                 if version <= newest:
@@ -67,12 +67,25 @@ class Simulation:
             self.late += 1
         elif not exists:
             self.absent += 1
+        elif self.shared and not self.has_weights(own, version, of):
+            self.unequal += 1
+            return found
         else:
             self.held.append((group, i, taking, own))
             self.newest = time if self.newest is None else max(self.newest, time)
         if exists or not taking:
             self.missed += [(group, j) for j in of if self.done < j <= after]
         return found
+
+    def has_weights(self, own, weights, of):
+        """Whether a row has the weights of its shared outcome, known while its extents are open."""
+        if own is None:
+            return True
+        known, until = self.versions.get(own, (weights, self.done))
+        if until > self.done and known != weights:
+            return False
+        self.versions[own] = weights, max(until, *of)
+        return True
 
     def close(self, bound, punctuation):
         """Complete all extents that end at or before a bound, at a punctuation."""
@@ -127,13 +140,13 @@ def stream(rng, n, groups, ordered, spread=60, start=-40):
     return group, scope, time, None if ordered else punctuation, None if ordered else late
 
 
-def simulated(length, slide, data, exists, finish=True, versions=None):
+def simulated(length, slide, data, exists, finish=True, versions=None, shared=False):
     """Extents in order of completion, then, at the end, those still open by (end, group).
 
-    versions : (id or -1, version) of each row
+    versions : (id or -1, version) of each row    shared : these are weights of shared outcomes
     """
     group, scope, time, punctuation, late = data
-    scopes = {int(c): Simulation(length, slide) for c in np.unique(scope)}
+    scopes = {int(c): Simulation(length, slide, shared) for c in np.unique(scope)}
     newest = dict.fromkeys(scopes, -(10**9))
     found = []
     for i in range(len(time)):
@@ -141,7 +154,7 @@ def simulated(length, slide, data, exists, finish=True, versions=None):
         newest[c] = max(newest[c], int(time[i]) - 1)
         p = newest[c] if punctuation is None else int(punctuation[i])
         flag = late is not None and bool(late[i])
-        own, version = (-1, 0) if versions is None else (int(of[i]) for of in versions)
+        own, version = (-1, 0) if versions is None else (of[i] for of in versions)
         own = None if own < 0 else own
         found += scopes[c].row(
             int(group[i]), int(time[i]), p, flag, i, bool(exists[i]), own, version
@@ -152,11 +165,13 @@ def simulated(length, slide, data, exists, finish=True, versions=None):
     return found, scopes
 
 
-def process(window, data, tuples, low, high, attributes=2, versions=None):
+def process(window, data, tuples, low, high, attributes=2, versions=None, shared=None):
     group, scope, time, punctuation, late = data
     cut = slice(low, high)
     if versions is not None:
         process_rows = partial(window.process_versions, *(of[cut] for of in versions))
+    elif shared is not None:
+        process_rows = partial(window.process_shared, shared[cut])
     else:
         process_rows = window.process
     return process_rows(
@@ -166,12 +181,12 @@ def process(window, data, tuples, low, high, attributes=2, versions=None):
     )  # fmt: skip
 
 
-def in_parts(window, rng, data, tuples, crash=True, versions=None):
+def in_parts(window, rng, data, tuples, crash=True, **ids):
     """All extents, rows cut at random, saved and restored in between, flushed at the end."""
     parts, done = [], 0
     while done < len(tuples):
         end = min(done + int(rng.choice([0, 1, 2, 5, 40])), len(tuples))
-        parts.append(process(window, data, tuples, done, end, versions=versions))
+        parts.append(process(window, data, tuples, done, end, **ids))
         done = end
         if crash and rng.random() < 0.3:
             window = type(window).restore(window.snapshot())
@@ -184,17 +199,19 @@ def facts(parts):
     return [tuple(int(getattr(p, name)[k]) for name in names) for p in parts for k in range(len(p))]
 
 
-def check_against_worlds(parts, expected, times, tuples, shares):
+def check_against_worlds(parts, expected, times, tuples, shares, shared=None):
     """Compare the results of `ALL` with the laws over possible worlds, for extents of few rows."""
     places = [(p, k) for p in parts for k in range(len(p))]
-    for (part, k), (_, _, rows, _, _) in zip(places, expected, strict=True):
-        if len(rows) > 6:
+    for (part, k), (_, _, members, _, _) in zip(places, expected, strict=True):
+        if len(members) > 6:
             continue
-        inside = [tuples[i] for i in sorted(rows, key=lambda i: (times[i], i))]
+        rows = sorted(members, key=lambda i: (times[i], i))
+        inside = [tuples[i] for i in rows]
+        outcomes = None if shared is None else [None if shared[i] < 0 else shared[i] for i in rows]
         for attribute in (None, 0, 1):
             which = [r for r, a in enumerate(ALL) if a.attribute == attribute]
             requests = [(ALL[r].function, ALL[r].argument) for r in which]
-            laws = aggregate_laws(requests, column(inside, attribute))
+            laws = aggregate_laws(requests, column(inside, attribute), shared=outcomes)
             for r, law in zip(which, laws, strict=True):
                 check(part.results[r], k, law, shares, 4)
 

@@ -19,6 +19,7 @@ from sfumato.operators.windows.count.count_window_aggregate import CountWindowAg
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
+from sfumato.operators.windows.shared_extents import SharedExtentAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
 from sfumato.windows import JoinWindow, Rows
@@ -93,6 +94,16 @@ def feed_corrected(operator, rows, places):
         *chosen(rows, places), scope=key,
     )  # fmt: skip
     return extents_of(found)
+
+
+def feed_shared(operator, rows, places):
+    """Rows that share outcomes with rows of as many alternatives, some of other probabilities."""
+    key, time, number = rows["key"][places], rows["time"][places], np.asarray(places)
+    offsets, *flat = chosen(rows, places)
+    ids = np.where(number % 3 == 0, -1, key * 3 + np.diff(offsets) - 1)
+    return extents_of(
+        operator.process_shared(ids, key, time, None, None, offsets, *flat, scope=key)
+    )
 
 
 def certain_tuples(rng, n, keys=3):
@@ -234,6 +245,10 @@ SUBJECTS = {
     ),
     "corrected extents": Subject(
         lambda: VersionedExtentAggregate(50, 20, ASKED, **LAW), tuples, feed_corrected,
+        lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
+    ),
+    "shared extents": Subject(
+        lambda: SharedExtentAggregate(50, 20, ASKED, **LAW), tuples, feed_shared,
         lambda operator: extents_of(operator.flush()), lambda operator: operator.counters,
     ),
     "tuples held": Subject(

@@ -37,6 +37,7 @@ from sfumato.tables.reading.rows import Column, Probabilities, Reading, Rule, Ti
 from sfumato.tables.windows.table_early import EarlyTableConfig
 from sfumato.tables.windows.table_extents import ExtentTableConfig
 from sfumato.tables.windows.table_resample import ResampleTableConfig
+from sfumato.tables.windows.table_shared import SharedTableConfig
 from sfumato.tables.windows.table_versions import VersionedTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig
 from sfumato.windows import Delta, JoinWindow, Range, Rows, Session
@@ -315,13 +316,13 @@ def early_of(by_source, **more):
 
 def released_feed(name, columns, sides=False):
     """How the operator of a name in RELEASED gets rows downstream of a controller."""
-    if "corrected" in name:
-        return corrected
+    if "corrected" in name or "shared" in name:
+        return identified
     return resampled(*MARKS) if name == "resample" else fed(*columns, *MARKS, sides=sides)
 
 
-def corrected(operator, rows, places):
-    """Rows of a few ids, some NULL, whose versions mostly rise."""
+def identified(operator, rows, places):
+    """Rows of a few ids, some NULL, whose versions mostly rise, for operators that have them."""
     table = rows["table"]
     number = table.column("__tie").to_numpy()
     ids = pa.array(number % 4, mask=number % 7 == 0)
@@ -379,6 +380,12 @@ RELEASED = {
     ),
     "corrected extents with members": (
         lambda by_source: VersionedTableConfig(
+            **vars(extents_of(40, 20, by_source=by_source, members=True, **ONE)), unique=1
+        ),
+        OF_WINDOW, False,
+    ),
+    "shared extents with members": (
+        lambda by_source: SharedTableConfig(
             **vars(extents_of(40, 20, by_source=by_source, members=True, **ONE)), unique=1
         ),
         OF_WINDOW, False,

@@ -81,12 +81,27 @@ def mean_value(alternatives):
     return sum(p * v for p, v in there) / sum(p for p, _ in there) if there else None
 
 
-def aggregate_laws(requests, tuples, most=None):
+def shared_worlds(tuples, shared):
+    """As `worlds`; tuples with one value of `shared`, not None, take the same alternative."""
+    groups = {}
+    for place, (alternatives, of) in enumerate(zip(tuples, shared, strict=True)):
+        alone = [(p, []) for p, _ in alternatives]
+        group = groups.setdefault(("alone", place) if of is None else of, alone)
+        for (_, there), (_, value) in zip(group, alternatives, strict=True):
+            there.append((place, value))
+    return [
+        (p, [value for _, value in sorted(pair for outcome in there for pair in outcome)])
+        for p, there in worlds(list(groups.values()))
+    ]
+
+
+def aggregate_laws(requests, tuples, most=None, shared=None):
     """Per request (function, argument): {value: probability}, worlds without a value left out.
 
     tuples : groups of (probability, value or None)    most : as of `worlds`; not of boundary_sum
+    shared : of each tuple, the outcome that it shares; None: independent tuples
     """
-    found = worlds(tuples, most)
+    found = worlds(tuples, most) if shared is None else shared_worlds(tuples, shared)
     laws = []
     for function, argument in requests:
         if function == "boundary_sum":

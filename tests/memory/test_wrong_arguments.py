@@ -125,6 +125,8 @@ FUNCTIONS = {
             ({"unique": "id"}, "`unique` needs `version`.*sf.reorder"),
             ({"version": "id"}, "`version` needs `unique`"),
             ({"unique": "k", "version": "id"}, "`version` is for windows of fixed extents"),
+            ({"shared": "k"}, '`shared` is for windows of fixed extents.*draw_worlds.*id="k"'),
+            ({"shared": "kk"}, "`shared` names a column `kk`"),
             ({"aggregates": {"m": "median(x)"}}, r"got 'median': write quantile\(x, 0.5\)"),
         ],
     ),

@@ -32,6 +32,7 @@ from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregat
 from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS, EarlyAnswers
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
+from sfumato.operators.windows.shared_extents import SharedExtentAggregate
 from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
 from sfumato.windows import JoinWindow
 
@@ -120,6 +121,13 @@ def windows() -> None:
                     )
                     versioned = VersionedExtentAggregate.restore(versioned.snapshot())
                 versioned.flush()
+                shared = SharedExtentAggregate(10, 4, asked, attributes=columns + 1, **laws)
+                same = form(np.full(2 * N, 0.5))
+                shared.process_shared(
+                    form(codes), form(codes), form(time), None, None, form(offsets), same,
+                    form(values), scope=form(codes),
+                )  # fmt: skip
+                SharedExtentAggregate.restore(shared.snapshot()).flush()
                 sessions = SessionAggregate(2, 9, asked, attributes=columns, **laws)
                 sessions.process(form(codes), form(time), None, None, *rows)
                 sessions = SessionAggregate.restore(sessions.snapshot())

@@ -43,7 +43,7 @@ QUERIES = {
     for name in (
         "reorder sources", "joined with itself after reorder", "resampled",
         "early answers", "sessions after reorder", "days of a zone", "extents of unique rows",
-        "extents of corrected rows",
+        "extents of corrected rows", "extents with shared errors", "three joined",
         "averages over time",
         "neighbours after reorder", "full joined after reorder",
         "as of, after reorder", "worlds of reordered rows",

@@ -515,6 +515,38 @@ def test_what_early_cannot_be_is_refused_where_it_stands(tables, text, place, wo
     assert place in str(found)
 
 
+SPEEDS = (
+    "WITH a AS (SELECT vehID, window, AVG(speed) AS mean FROM Sensors {0} GROUP BY vehID), "
+    "b AS (SELECT vehID, window, MAX(speed) AS most FROM Sensors {0} GROUP BY vehID), "
+    "c AS (SELECT vehID, window, MIN(speed) AS least FROM Sensors {0} GROUP BY vehID) "
+).format("[RANGE 60 s WATTR ts]")
+
+
+def test_three_windows_are_joined_in_a_subquery(tables):
+    text = SPEEDS + (
+        "SELECT p.vehID, c.window, p.mean, p.most, c.least FROM (SELECT a.vehID AS vehID, "
+        "a.window AS window, a.mean AS mean, b.most AS most FROM a JOIN b ON a.vehID = b.vehID) p "
+        "JOIN c ON p.vehID = c.vehID"
+    )
+    expected = {}
+    for vehicle, speed, ts in tables["cars"]:
+        expected.setdefault((vehicle, ts.replace(second=0)), []).append(speed)
+    found = {
+        (row.vehID, row.window.start.replace(tzinfo=UTC)): row[2:]
+        for row in sql(tables["spark"], text).collect()
+    }
+    assert found == {
+        place: (sum(speeds) / len(speeds), max(speeds), min(speeds))
+        for place, speeds in expected.items()
+    }
+
+
+def test_two_windows_and_a_third_table_are_refused(tables):
+    three = "SELECT a.mean FROM a JOIN b ON a.vehID = b.vehID JOIN c ON a.vehID = c.vehID"
+    found = error(tables["spark"], SPEEDS + three)
+    assert "put the two windows in a subquery" in str(found)
+
+
 CORRECTED = (
     "SELECT {} FROM Disordered [RANGE 300 s WATTR ts SLACK 8 UNIQUE vehID VERSION {}] "
     "GROUP BY vehID"
@@ -534,6 +566,39 @@ def test_unique_with_a_version_corrects_rows_in_windows_as_the_function_does(tab
     plan = explain(spark, CORRECTED.format("COUNT(*)", "ts"))
     assert "of the rows with one vehID, the largest ts" in plan
     assert "unique" not in plan
+
+
+SHARED = "SELECT window, SUM(x) AS s FROM u [RANGE 300 s WATTR ts ARRIVAL ts SLACK 8 SHARED {}]"
+
+
+def test_shared_errors_are_those_of_the_function(tables):
+    spark = tables["spark"]
+    ordered = sf.reorder(spark.table("u"), event_time="ts", arrival="ts", slack=8)
+    expected = sf.window_aggregate(
+        ordered, {"s": "sum(x)"}, window=sf.Range("300 seconds"), order="ts", shared="sensor"
+    ).select("window", "s")
+    answers = sql(spark, SHARED.format("sensor"))
+    assert sorted(map(repr, answers.collect())) == sorted(map(repr, expected.collect()))
+    assert "rows with one sensor take the same alternative" in explain(
+        spark, SHARED.format("sensor")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (SHARED.format("nothing"), "has no column nothing"),
+        (SHARED.format("sensor").replace("SUM(x)", "TIME_AVG(x)"), "cannot have shared errors"),
+        (SHARED.format("vehID").replace("SUM(x)", "SUM(speed)").replace(" u ", " Disordered "),
+         "SHARED is for uncertain rows"),
+        ("SELECT x FROM u [WATTR ts ARRIVAL ts SLACK 8 SHARED sensor]",
+         "SHARED is of aggregates over a RANGE"),
+    ],
+)  # fmt: skip
+def test_a_shared_column_that_cannot_be_is_refused_where_it_stands(tables, text, words):
+    found = error(tables["spark"], text)
+    assert words in str(found)
+    assert "SHARED" in str(found)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def window_aggregate(
     level: float | None = None,
     unique: ColumnNames | None = None,
     version: ColumnName | None = None,
+    shared: ColumnName | None = None,
     seed: int = 0,
     samples: int = 1000,
     forget_after: str | timedelta | float | None = None,
@@ -74,9 +75,9 @@ def window_aggregate(
         Range over certain rows: also emit revisions of open extents, at multiples of `early`
         ("10 seconds") of the punctuation, with intervals for the final answers at `level` (0.9).
         For count, sum, avg, min and max; rows of sf.reorder need its ``early=True``.
-    unique, version
-        Range: of the rows of a key with the same values of `unique`, an extent has the one with the
-        largest `version` (an integer or a timestamp) that arrived before the extent was complete.
+    unique, version, shared
+        Range: of the rows of a key with the same `unique`, an extent has the largest `version` that
+        arrived before it was complete; rows with the same `shared` take the same alternative.
     seed, samples
         Of results that are sampled because they have too many possible values.
     forget_after
@@ -111,7 +112,7 @@ def window_aggregate(
     """
     laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
     laws |= {"early": early, "level": level, "with_rows": with_rows, "missed": missed}
-    laws |= {"unique": unique, "version": version}
+    laws |= {"unique": unique, "version": version, "shared": shared}
     laws |= {"forget_after": forget_after, "name": name}
     return aggregated(df, aggregates, window, order, key, existence, distribution, **laws)
 
@@ -130,8 +131,9 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     The results without the column `missed`, and the missed rows with the columns that they had
     before, and `reason`: "late" (too late for each of their extents), "outside" (between two
     extents), "invalid" (skipped; `sf.split_invalid` says why), "absent" (they exist with
-    probability 0) or "outdated" (with `version`, not newer than the known version). Each input row
-    is in an extent or among the missed rows, or a newer version replaced it.
+    probability 0), "outdated" (with `version`, not newer than the known version) or "unequal" (with
+    `shared`, other probabilities than earlier rows). Each input row is in an extent or among the
+    missed rows, or a newer version replaced it.
 
     Raises
     ------
@@ -178,6 +180,7 @@ def aggregated(
     level: float | None = None,
     unique: str | Sequence[str] | None = None,
     version: str | None = None,
+    shared: str | None = None,
     structs: bool = False,
     name: str | None = None,
     **laws: Any,
@@ -202,7 +205,7 @@ def aggregated(
     uncertain = placed is not None
     asked = (parse_aggregates(aggregates), window, order, key, existence, distribution)
     how: dict[str, Any] = {"missed": missed, "early": early, "level": level, "structs": structs}
-    how |= {"unique": unique, "version": version}
+    how |= {"unique": unique, "version": version, "shared": shared}
     query = WindowQuery(frame, *asked, by_extent=uncertain, **how)
     settings = query.settings(with_rows, **laws)
     found = run(
@@ -229,5 +232,7 @@ def window_input(query: WindowQuery, with_rows: bool = False, placed: Range | No
     about: dict[str, Any] = {"values": query.expressions}
     if query.version is not None:
         about |= {"unique": query.ids, "version": query.version}
+    if query.shared is not None:
+        about |= {"shared": query.shared}
     reading = query.reading(with_rows, why)
     return Input(query.frame, reading, about, query.computed, bucket=query.scope)

@@ -32,6 +32,7 @@ from sfumato.language.constructs import (
     FORGET,
     LEVEL,
     NAMED,
+    SHARED,
     UNIQUE,
     VERSION,
     Options,
@@ -107,7 +108,7 @@ class WindowedBlock:
         self.clauses = {clause.word: clause for clause in block.clauses}
         self.handled: list[Node] = []
         # Words of the table's bracket that are of its operator.
-        words = (FORGET, NAMED, EARLY, LEVEL, UNIQUE, VERSION)
+        words = (FORGET, NAMED, EARLY, LEVEL, UNIQUE, VERSION, SHARED)
         where = (source.node, self.text, "the stream", source.frame)
         self.given = Options(source.of_operator, *where, words=words)
         self.early = self.given.get(EARLY.word)
@@ -466,6 +467,7 @@ def _window_lines(
             ("answers", "each extent once, when the punctuation has passed it"),
             ("early", _early_line(how.get("early"), how.get("level"))),
             ("versions", _versions_line(how.get("unique"), how.get("version"))),
+            ("shared", _shared_line(how.get("shared"))),
             ("state", f"the tuples of {length} and the buffer; {stored}"),
         ]
     answers = ("answers", "one for each tuple that arrives")
@@ -505,6 +507,10 @@ def _versions_line(unique: str | list[str] | None, version: str | None) -> str:
         return ""
     ids = ", ".join(names_in(unique))
     return f"of the rows with one {ids}, the largest {version} before the extent is complete"
+
+
+def _shared_line(shared: str | None) -> str:
+    return f"rows with one {shared} take the same alternative" if shared is not None else ""
 
 
 def _without_spelling(call: str) -> str:

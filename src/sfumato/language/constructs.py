@@ -92,6 +92,7 @@ COLUMN_SHAPES = {
     "source": "names",
     "unique": "names",
     "version": "name",
+    "shared": "name",
     "punctuation": "name",
     "order": "names",
 }
@@ -124,8 +125,8 @@ def _word(parameter: Parameter) -> Word:
 T = TypeVar("T")
 FORGET, NAMED = words_of(reorder, "forget_after", "name")
 EARLY, LEVEL = words_of(window_aggregate, "early", "level")
-UNIQUE, VERSION = words_of(window_aggregate, "unique", "version")
-OF_AGGREGATES = (EARLY.word, LEVEL.word, VERSION.word)
+UNIQUE, VERSION, SHARED = words_of(window_aggregate, "unique", "version", "shared")
+OF_AGGREGATES = (EARLY.word, LEVEL.word, VERSION.word, SHARED.word)
 OF_OPERATORS = (FORGET.word, NAMED.word, *OF_AGGREGATES)
 """Words of a bracket that do not belong to its window."""
 BOUND = words_of(Rows, "max_tuples")[0]
@@ -339,7 +340,7 @@ def of_operator(options: Sequence[Option]) -> tuple[Option, ...]:
 
 
 def refuse_of_aggregates(options: Sequence[Option], text: str) -> None:
-    """Raise SqlError for EARLY, LEVEL or VERSION of a window without aggregates."""
+    """Raise SqlError for EARLY, LEVEL, VERSION or SHARED of a window without aggregates."""
     for option in options:
         if option.word in OF_AGGREGATES:
             reason = f"{option.word} is of aggregates over a RANGE"
@@ -359,6 +360,7 @@ class TimeOptions(TableOptions):
         EARLY,
         LEVEL,
         VERSION,
+        SHARED,
     )
     kind = "time"
 

@@ -71,10 +71,20 @@ def joined_tables(block: Block, place: int) -> Source | None:
     left, right = (*block.relations[place : place + 2], None)[:2]
     if left is None or right is None:
         return None
+    if place == 0 and len(block.relations) > 2:
+        _refuse_third_table(block)
     extents = _extent_join(block, left, right) if len(block.relations) == 2 else None
     if extents is not None or right.join is None:
         return extents
     return _similarity_join(block, left, right, right.join)
+
+
+def _refuse_third_table(block: Block) -> None:
+    """Raise SqlError for two windows among several tables, which Spark would not join by extent."""
+    extents = [relation for relation in block.relations if _has_extents(block, relation)]
+    if len(extents) > 1:
+        reason = "a join of two windows and a third table: put the two windows in a subquery"
+        raise at(block.text, extents[1], reason)
 
 
 # ---- SIMILARITY JOIN -----------------------------------------------------------------------------

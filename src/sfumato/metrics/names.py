@@ -82,6 +82,7 @@ COUNTER_TEXTS = {
     "skipped": "extents without a row that are not in the answers, in gaps of over a million",
     "corrections": "rows that a newer version replaced in an open extent",
     "outdated": "rows that were not newer than the known version of their id",
+    "unequal": "rows with other probabilities than earlier rows with the same `shared`",
     "revisions": "early answers of windows",
     "on_arrival": "rows counted in early answers, as they arrived",
     "overflow": "tuples evicted by the limit on the tuples of a window",

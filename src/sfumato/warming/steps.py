@@ -40,6 +40,7 @@ from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregat
 from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS, EarlyAnswers
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
+from sfumato.operators.windows.shared_extents import SharedExtentAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
 from sfumato.windows import JoinWindow
@@ -156,6 +157,12 @@ def time_windows() -> None:
     versioned = VersionedExtentAggregate(30, 7, some_aggregates())
     versioned.process_versions(group, numbers, group, numbers, None, None, *arrivals, scope=group)
     versioned.flush()
+    shared = SharedExtentAggregate(30, 7, some_aggregates(), **LAWS)
+    prob = np.tile(arrivals[1][:2], WARM_UP_ROWS)
+    shared.process_shared(
+        group, group, numbers, None, None, arrivals[0], prob, arrivals[2], scope=group
+    )
+    shared.flush()
     early_windows()
 
 

@@ -46,6 +46,18 @@ def tuple_hashes(seed, index):
     return out
 
 
+@compiled
+def list_hashes(offsets, values):
+    """Return int64[n]: a hash of each of n lists of float64 values, the same for equal lists."""
+    bits, out = values.view(np.uint64), np.empty(offsets.size - 1, np.int64)
+    for i in range(out.size):
+        of = _mixed(np.uint64(offsets[i + 1] - offsets[i]))
+        for a in range(offsets[i], offsets[i + 1]):
+            of = _mixed(of * GOLDEN_BITS + bits[a])
+        out[i] = np.int64(of)
+    return out
+
+
 @lean
 def uniform(hashed, world):
     """Return a number in [0, 1) as a function of seed, tuple and world (SplitMix64)."""

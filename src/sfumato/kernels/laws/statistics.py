@@ -115,7 +115,7 @@ def _law_by_worlds(tuples, first, end, w, what):
 
 
 @compiled
-def _merged(prob, value, near):
+def merged(prob, value, near):
     """Return outcomes in ascending order; values within near * value are merged."""
     order, kept = stable_order(value), -1
     to_prob, to_value, last = np.empty(prob.size), np.empty(prob.size), np.nan
@@ -155,7 +155,7 @@ def exact_law(what, share, tuples, head, end, w, limits):
         if done:
             prob, value = _law_by_worlds(tuples, first, end, w, what)
     if what >= VARIANCE:
-        prob, value = _merged(prob, value, 0.0 if what >= FIRST else SAMPLE_TIE)
+        prob, value = merged(prob, value, 0.0 if what >= FIRST else SAMPLE_TIE)
     some = prob > 0.0
     return done, prob[some], value[some]
 

@@ -52,8 +52,8 @@ NONE = -1  # no tuple, pane, group or alternative
 
 # Verdicts on rows: in all extents that contain it; only in the later ones of these; in none because
 # it was late; because no extent contains it; because it has no alternatives; because a version that
-# is at least as new arrived before.
-TAKEN, JOINED, LATE, OUTSIDE, ABSENT, OUTDATED = range(6)
+# is at least as new arrived before; because its weights are not those of its shared outcome.
+TAKEN, JOINED, LATE, OUTSIDE, ABSENT, OUTDATED, UNEQUAL = range(7)
 
 # Punctuation and the previous one, last extent completed, time of the newest row taken; first of
 # its non-empty groups.
@@ -72,7 +72,8 @@ TUPLE = integers("index group time number begin end following pane alive")
 # its partial includes the rest of its block.
 PANE = integers("number previous first last state")
 # The newest version of an id, the first extent that may have it, and its row: group, number (NONE:
-# in no extent) and last extent. The id matters until the extent `until` is complete.
+# in no extent) and last extent. The id matters until the extent `until` is complete. For a shared
+# outcome, the version is a hash of its weights, and no row is noted.
 ID = integers("group version since number last until")
 # The row that a newer version replaces (NONE: none), and the last extent that still includes it.
 REPLACED = integers("number last")
@@ -100,6 +101,7 @@ class Versions(NamedTuple):
 
     id : int64[n], codes, NONE for a row without an id    version, number : int64[n]
     ids : ID[], updated    replaced : REPLACED[n], written
+    shared : bool, ids are those of shared outcomes, and versions are hashes of their weights
     """
 
     id: np.ndarray
@@ -107,6 +109,7 @@ class Versions(NamedTuple):
     number: np.ndarray
     ids: np.ndarray
     replaced: np.ndarray
+    shared: bool
 
 
 class PaneGrid(NamedTuple):
@@ -235,6 +238,18 @@ def _take_version(versions, i, g, first, last, verdict, closed):
     newest.last, newest.until = last, until
 
 
+@lean
+def _has_weights(versions, i, g, last, closed):
+    """Return whether row i, whose last extent is `last`, has the weights of its shared outcome."""
+    of = versions.ids[versions.id[i]]
+    if of.until > closed:
+        if versions.version[i] != of.version:
+            return False
+        last = max(last, of.until)
+    of.group, of.version, of.until = g, versions.version[i], last
+    return True
+
+
 @compiled
 def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows, versions):
     """Judge rows in order and record the extents that they complete.  O(n).
@@ -242,14 +257,14 @@ def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows, vers
     scopes : SCOPE[], groups : GROUP[], updated    index : int64[n], written: for each stored row
         its index in its group, which restarts at 0 when all extents of earlier rows are complete,
         so that an empty group behaves like a new one; NONE for others
-    verdicts : int8[n], written: TAKEN to OUTDATED
+    verdicts : int8[n], written: TAKEN to UNEQUAL
     closings : CLOSING[2 n], late_rows : LATE_ROW[2 n], written; tuples by their place among the
-        rows stored in this call. With versions, all stored rows are among the late rows
+        rows stored in this call. Where versions are replaced, all stored rows are late rows
     Returns the numbers of rows that a punctuation had excluded, of closings, and of late rows.
     """
     length, slide, ordered = grid.length, grid.slide, rows.punctuation.size == 0
     excluded, found, late_count, stored = 0, 0, 0, 0
-    versioned = versions.id.size > 0
+    versioned = versions.id.size > 0 and not versions.shared
     for i in range(rows.time.size):
         g, c, time = rows.group[i], rows.scope[i], rows.time[i]
         scope, group, j = scopes[c], groups[g], time // slide
@@ -286,6 +301,12 @@ def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows, vers
             verdict = LATE
         elif rows.offsets[i] == rows.offsets[i + 1]:
             verdict = ABSENT
+        elif (
+            versions.shared
+            and versions.id[i] != NONE
+            and not _has_weights(versions, i, g, last, scope.closed)
+        ):
+            verdict = UNEQUAL
         else:
             verdict = TAKEN if first <= j + 1 else JOINED
             scope.newest = max(scope.newest, time)

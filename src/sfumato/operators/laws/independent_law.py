@@ -56,10 +56,24 @@ def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> Fi
     done, prob, value = exact_law(what, share, tuples, 0, n, max(n, 1), law_limits())
     if done:
         return FiniteLaws.exact([(prob, value)])
-    hashes = tuple_hashes(options.seed, members.index)
-    drawn, head, end = Drawn(tuples, hashes, 0), np.zeros(1, np.int64), np.array([n])
+    existence = result_existences(what, tuples, np.zeros(1, np.int64), np.array([n]), n)
+    return sampled_law(aggregate, members, options, existence)
+
+
+def sampled_law(
+    aggregate: Aggregate, members: TupleBatch, options: LawOptions, existence: Floats
+) -> FiniteLaws:
+    """Return the distribution of a statistic in sampled worlds.
+
+    Tuples with one index take the alternative of the same number, if their probabilities are equal.
+    existence : float64[1], probability of a result
+    """
+    tuples, function = with_values(members, aggregate), aggregate.function
+    n, share = members.size, float(aggregate.argument or 0.0)
+    drawn = Drawn(tuples, tuple_hashes(options.seed, members.index), 0)
+    head, end = np.zeros(1, np.int64), np.array([n])
+    what = STATISTICS.get(function, SUM)
     samples = sampled_statistics(what, share, drawn, head, end, n, options.samples)
-    existence = result_existences(what, tuples, head, end, n)
     return FiniteLaws.of_samples(samples, existence, function in ("quantile", *OF_VALUES))
 
 

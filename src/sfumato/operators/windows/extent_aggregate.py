@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +65,7 @@ NO_LATE_ROW = np.array((NONE, 0, 0, NONE, NONE), LATE_ROW)
 NO_GROUP = np.array((NONE, 0, NO_EXTENT, NO_EXTENT, NONE, NONE, 0), GROUP)
 NO_VERSIONS = Versions(
     np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ID),
-    np.empty(0, REPLACED),
+    np.empty(0, REPLACED), False,
 )  # fmt: skip
 SAVED = 4  # leading fields that are saved; the others are derived from the tuples
 WITHIN = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
@@ -180,6 +180,7 @@ class ExtentAggregate(Operator):
     Source: C, section 6; A, 8.1.
     """
 
+    from_tuples: ClassVar[bool] = False  # whether results need all tuples of an extent at once
     kind, version = "extent_aggregate", 7
     spread = ("options",)
     config: ExtentConfig
@@ -226,9 +227,11 @@ class ExtentAggregate(Operator):
         self.length, self.slide, self.empty, self.members = length, slide, empty, members
         first = NO_EXTENT if earliest is None else -(-(earliest + length) // slide)
         self._gaps = Gaps(most_empty if empty else -1, earliest is not None, first)
-        self._listing = members or any(self.options.law_wanted(of) for of in self._pooled)
+        lawful = any(self.options.law_wanted(of) for of in self._pooled)
+        self._listing = members or lawful or self.from_tuples
         self._ordered = any(of.function in OF_VALUES for of in aggregates)
-        self._channels = channels = Channels([] if self._plain else self._pooled)
+        unmeasured = self._plain or self.from_tuples
+        self._channels = channels = Channels([] if unmeasured else self._pooled)
         self._measures = measures_of(channels)
         # Of the tuples, as their moments are computed when an extent is complete; empty: earlier.
         self._lifted, self._versions = np.empty((channels.count, 3, 0)), NO_VERSIONS
@@ -568,12 +571,7 @@ class ExtentAggregate(Operator):
         if self._plain:
             measured = self._plain_results(answers.reshape(m, len(self._fields))[order])
         else:
-            moments = answers.reshape(m, len(self._pooled), 3).transpose(1, 2, 0)
-            results = LawfulResults(self._pooled, self.options, moments)
-            if results.lawful:
-                for x in range(m):
-                    results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
-            measured = results.measured(order)
+            measured = self._results(answers, ends, members, order)
         listed: tuple[Ints | None, Ints | None] = (None, None)
         if self.members:
             offsets, which = chosen(ends, order)
@@ -594,6 +592,18 @@ class ExtentAggregate(Operator):
         elif self.readings:
             self.readings.fold(self._bounds())
         return complete
+
+    def _results(self, answers: Floats, ends: Ints, members: Ints, order: Ints) -> list[Measured]:
+        """Return the results of m extents in an order, given their moments and their tuples.
+
+        ends : int64[m + 1], offsets in `members`; as of the kernel `complete`
+        """
+        moments = answers.reshape(order.size, len(self._pooled), 3).transpose(1, 2, 0)
+        results = LawfulResults(self._pooled, self.options, moments)
+        if results.lawful:
+            for x in range(order.size):
+                results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
+        return results.measured(order)
 
     def _with_over_time(
         self, measured: list[Measured], found: Records, end: Ints
@@ -632,6 +642,25 @@ class ExtentAggregate(Operator):
         offsets, flat = spans(at["begin"], at["end"] - at["begin"])
         values = self._tuples.values[:, flat]
         return TupleBatch(offsets, self._tuples.prob[flat], values, at["index"])
+
+
+def extents_of_groups(
+    group: Ints,
+    tuples: TupleBatch,
+    aggregates: Sequence[Aggregate],
+    options: LawOptions,
+    *,
+    members: bool = False,
+) -> Extents:
+    """Return one extent per group, by group, with all its tuples in the order given."""
+    window = ExtentAggregate(
+        1, 1, aggregates, members=members, attributes=len(tuples.values), **vars(options)
+    )
+    nowhere = np.zeros_like(group)
+    window.process(
+        group, nowhere, None, None, tuples.offsets, tuples.prob, tuples.values.T, scope=nowhere
+    )
+    return window.flush()
 
 
 def released_rows(

@@ -22,9 +22,9 @@ from sfumato.operators.windows.extent_aggregate import (
     EXTENT_COUNTERS,
     MAX_TIME_US,
     WITHIN,
-    ExtentAggregate,
     Extents,
     as_numbers,
+    extents_of_groups,
     released_rows,
     with_codes,
 )
@@ -250,14 +250,9 @@ class SessionAggregate(Operator):
     def _measured(self, tuples: GroupedBatch, code: Ints) -> Extents:
         """Return the results of sessions 0, 1, ...: extents of one length, each of one group."""
         config = self.config
-        of_each = ExtentAggregate(
-            1, 1, config.aggregates, members=config.members, attributes=self.attributes,
-            **vars(config.options),
-        )  # fmt: skip
-        offsets, prob, values = tuples.offsets, tuples.prob, tuples.values.T
-        nowhere = np.zeros_like(code)
-        of_each.process(code, nowhere, None, None, offsets, prob, values, scope=nowhere)
-        found = of_each.flush()
+        found = extents_of_groups(
+            code, tuples, config.aggregates, config.options, members=config.members
+        )
         if found.members is None:
             return found
         return replace(found, members=tuples.number[found.members])

@@ -6,25 +6,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.windows import extents
-from sfumato.kernels.windows.extents import ID, NO_EXTENT, NONE, REPLACED, ReleasedRows, Versions
-from sfumato.operators.arrays import Bools, Floats, Ints, Records, longer, moved
-from sfumato.operators.laws.aggregate import OVER_TIME
+from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
+from sfumato.operators.arrays import Floats, Ints, Records, longer, moved
 from sfumato.operators.state.declared import Array
-from sfumato.operators.state.tuple_batch import TupleBatch, codes
-from sfumato.operators.windows.extent_aggregate import (
-    NO_VERSIONS,
-    WITHIN,
-    ExtentAggregate,
-    Extents,
-    as_numbers,
-    with_codes,
-)
-
-NO_ID = np.array((NONE, 0, NO_EXTENT, NONE, NO_EXTENT, NO_EXTENT), ID)
+from sfumato.operators.state.tuple_batch import TupleBatch
+from sfumato.operators.windows.extent_aggregate import Extents
+from sfumato.operators.windows.identified_extents import IdentifiedExtentAggregate
 
 
-class VersionedExtentAggregate(ExtentAggregate):
-    """`ExtentAggregate` of rows with ids and versions: each extent has one version of each id.
+class VersionedExtentAggregate(IdentifiedExtentAggregate):
+    """`IdentifiedExtentAggregate` of rows with versions: an extent has one version of each id.
 
     Of the rows with an id, an extent has the newest version that arrived before the extent was
     complete, if that row is within the extent. A row without alternatives is a version too.
@@ -32,25 +23,16 @@ class VersionedExtentAggregate(ExtentAggregate):
     - A row replaces the earlier version in every extent that it does not come too late for, even
       where its own event time is elsewhere.
     - Rows that are not newer than the known version are counted as `outdated` only.
-    - An id is forgotten when all extents of its rows are complete. A later row of this id is new.
 
-    Not for averages over time and integrals, whose values hold beyond their extents.
     Cost: O(1) per tuple and extent that contains it. Memory: the tuples in open extents, and 48
     bytes per id. Moments are computed when an extent is complete, in order of arrival.
     """
 
     kind, version = "versioned_extents", 1
-    state = {
-        "ids": Array(int, "ids", len(ID.names or ())),
-        "corrections": Array(int, 2, low=0),  # rows replaced, rows outdated
-    }
+    state = {"corrections": Array(int, 2, low=0)}  # rows replaced, rows outdated
 
-    def __init__(self, *args: Any, certain: bool = False, **options: Any) -> None:
-        super().__init__(*args, **options)  # totals of panes cannot be corrected
-        if self.readings:
-            raise ValueError(f"versions are not supported for {' and '.join(OVER_TIME)}")
-        self._ids = np.empty(0, ID)
-        self.ids = as_numbers(self._ids)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self.corrections = np.zeros(2, np.int64)
         self._closed = np.empty(0, np.int64)  # last complete extent of each scope before the call
 
@@ -62,46 +44,10 @@ class VersionedExtentAggregate(ExtentAggregate):
         ids : int64[n], dense codes of ids, each within one group; -1 for a row without an id
         version : int64[n]
         """
-        n = np.asarray(rows[1]).size
-        of, newest = codes("ids", ids, n), codes("version", version, n)
-        self._ids = with_codes(self._ids, of, NO_ID)
-        self._versions = Versions(
-            of, newest, np.arange(n) + self.next, self._ids, np.full(n, NONE, REPLACED)
-        )
         self._closed = self._scopes["closed"].copy()
-        complete = self.process(*rows, scope=scope)
+        complete = self._process_ids(ids, version, *rows, scope=scope, shared=False)
         self.corrections += [0, int((self.verdicts == extents.OUTDATED).sum())]
-        self._versions = NO_VERSIONS
         return complete
-
-    def needed_ids(self) -> Ints:
-        """Forget ids that no open extent needs, whose codes may be reused; return the others."""
-        needed = self._is_needed
-        self._ids[~needed] = NO_ID
-        return np.flatnonzero(needed)
-
-    def idle_groups(self) -> Ints:
-        return np.setdiff1d(super().idle_groups(), self._ids["group"][self._is_needed])
-
-    def forget(self, groups: Ints) -> None:
-        super().forget(groups)
-        self._ids[np.isin(self._ids["group"], groups)] = NO_ID
-
-    def close(self, groups: Ints) -> Extents:
-        complete = super().close(groups)
-        self._ids[np.isin(self._ids["group"], groups)] = NO_ID
-        return complete
-
-    @property
-    def _is_needed(self) -> Bools:
-        """Return bool[ids]: whether an extent is open that a further row of the id may change."""
-        group, until = self._ids["group"], self._ids["until"]
-        if not group.size:
-            return np.empty(0, np.bool_)
-        scope = self._groups["scope"][group]
-        known = (group != NONE) & (scope != NONE)
-        needed: Bools = known & (until > self._scopes["closed"][scope])
-        return needed
 
     @property
     def counters(self) -> dict[str, int]:
@@ -111,20 +57,9 @@ class VersionedExtentAggregate(ExtentAggregate):
         found = zip(names, self.corrections.tolist(), strict=True)
         return super().counters | dict(found)
 
-    def before_saving(self) -> None:
-        super().before_saving()
-        self.ids = as_numbers(self._ids)
-
     def after_loading(self) -> None:
         super().after_loading()
-        self._ids = np.full(len(self.ids), NO_ID)
-        as_numbers(self._ids)[:] = self.ids
-        group, number = self._ids["group"], self._ids["number"]
-        known = (group >= NONE) & (group < len(self._groups)) & (number < self.next)
-        bounded = (self.ids[:, 2:] >= NO_EXTENT) & (self.ids[:, 2:] < WITHIN["high"])
-        if not (known & bounded.all(axis=1)).all():
-            raise ValueError("ids must be of known groups, rows and extents")
-        of = self._ids[self._is_needed & (number != NONE)]
+        of = self._ids[self._is_needed & (self._ids["number"] != NONE)]
         closed = self._scopes["closed"][self._groups["scope"][of["group"]]]
         if not np.isin(of["number"][of["last"] > closed], self.held.number).all():
             raise ValueError("the newest rows of ids in open extents must be held")

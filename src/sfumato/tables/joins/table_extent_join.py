@@ -36,6 +36,7 @@ from sfumato.tables.operator import ROW, TableConfig, TableOperator
 from sfumato.tables.reading.frame import (
     Frame,
     check_keys,
+    controlled_by,
     names,
     require_same_keys,
     require_same_worlds,
@@ -396,27 +397,29 @@ def extent_join_job(
             )
     values: list[tuple[str, Cells]] = [("window", Column("window"))]
     values += [(ALTERNATIVES, Alternatives())] if attributes else []
-    outputs = [Output("window", ("window",), left.type("window"), left.metadata("window"))]
-    inputs, keys, fields = [], [], []
-    for side, frame in frames.items():
-        keys.append(frame.keys(f"key of the {side} {frame.noun}", key))
-        reading = Reading(tuple(frame.columns), (), tuple(keys[-1]), tuple(values), tie=None)
+    keys = [frame.keys(f"key of the {side} {frame.noun}", key) for side, frame in frames.items()]
+    require_same_keys([left, right], keys)
+    forgotten = None
+    if forget_after is not None:
+        check_keys(keys[0])
+        forgotten = float(microseconds("forget_after", forget_after))
+    scope = joined_scope(keys[0], left.says("window") or [], right.says("window") or [])
+    order = {**left.metadata("window"), **controlled_by([keys[0][i] for i in scope])}
+    outputs = [Output("window", ("window",), left.type("window"), order)]
+    inputs, fields = [], []
+    for (side, frame), own in zip(frames.items(), keys, strict=True):
+        reading = Reading(tuple(frame.columns), (), tuple(own), tuple(values), tie=None)
         inputs.append(Input(frame, reading, light=True))
         outputs.append(Output(side, (side,), row_of(frame, frame.columns)))
         fields.append([Field(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes])
-    require_same_keys([left, right], keys)
     outputs += world_of(left, "left")
     if attributes:
         for title, kind in ((ALTERNATIVES, pairs_of(*fields)), ("probability", NUMBER)):
             outputs.append(Output(title, (title,), kind))
         outputs = marked(outputs, PAIRS)
-    forgotten = None
-    if forget_after is not None:
-        check_keys(keys[0])
-        forgotten = float(microseconds("forget_after", forget_after))
     config = ExtentJoinTableConfig(
         keys=len(keys[0]),
-        scope=joined_scope(keys[0], left.says("window") or [], right.says("window") or []),
+        scope=scope,
         on=tuple(attributes),
         within=within,
         probability=probability,

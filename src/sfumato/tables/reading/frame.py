@@ -476,6 +476,11 @@ class Frame(ABC):
         return self.says("window") is not None
 
     @property
+    def has_filtered_alternatives(self) -> bool:
+        """Return whether alternatives were removed, so that their numbers have changed."""
+        return self.uncertain and self.metadata(ALTERNATIVES).get(FILTERED) is not None
+
+    @property
     def is_controlled(self) -> bool:
         """Return whether rows come from a controller, with metadata that describes it."""
         return self.has_punctuations and self.says("punctuation") is not None

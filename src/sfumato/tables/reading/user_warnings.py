@@ -16,6 +16,7 @@ RANKED = "answers of a ranking"
 WINDOWS = "answers of overlapping windows"
 AVERAGES = "averages over time"
 UNCERTAIN_TIMES = "answers of windows over uncertain times"
+SHARED_ERRORS = "answers of windows over shared errors"
 RESAMPLED = "points of a resampling"
 MERGED = "answers merged over worlds"
 

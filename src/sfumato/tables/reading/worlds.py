@@ -19,7 +19,7 @@ from sfumato.operators.arrays import offsets_of
 from sfumato.operators.laws.drawn_worlds import draw_tuples
 from sfumato.tables.arrow import as_array
 from sfumato.tables.keys import grouped_rows, positive_zeros
-from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, FILTERED, WORLDS, Frame
+from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame
 from sfumato.tables.reading.results import NUMBER, Field, ListOf, Output, Struct, passed
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
@@ -73,7 +73,7 @@ class Draw:
         frame.require_independent("draw_worlds")
         if frame.worlds is not None:
             raise ValueError(f"the {frame.noun} has the rows of drawn worlds already")
-        if frame.uncertain and frame.metadata(ALTERNATIVES).get(FILTERED) is not None:
+        if frame.has_filtered_alternatives:
             raise ValueError(
                 "draw_worlds must come before sf.where and sf.prune, which remove alternatives: "
                 "filter the drawn rows instead, by the same condition"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.operators.windows.session_aggregate import SessionAggregate
 
 # Why the rows with a verdict are in no extent.
-REASONS = np.array(["", "", "late", "outside", "absent", "outdated"])
+REASONS = np.array(["", "", "late", "outside", "absent", "outdated", "unequal"])
 ROW_VERSION = "version"  # fixed name of the column of versions
 FIRST_MONDAY = 4  # days after 1970-01-01
 MIN_FORGOTTEN = 1024  # minimum number of keys before some are forgotten

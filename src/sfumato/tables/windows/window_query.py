@@ -48,6 +48,7 @@ from sfumato.tables.reading.rows import (
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import (
     AVERAGES,
+    SHARED_ERRORS,
     UNCERTAIN_TIMES,
     WINDOWS,
     warn_of_copies,
@@ -149,6 +150,7 @@ class WindowQuery:
     missed : whether rows that are in no extent are emitted too
     early : the interval of revisions    level : of their intervals; None: 0.9
     unique, version : columns of ids and versions of rows that are corrected
+    shared : column of outcomes that rows share
     structs : whether results of certain rows are structs too, and distributions have any size
     """
 
@@ -168,6 +170,7 @@ class WindowQuery:
     level: float | None = field(default=None, kw_only=True)
     unique: str | Sequence[str] | None = field(default=None, kw_only=True)
     version: str | None = field(default=None, kw_only=True)
+    shared: str | None = field(default=None, kw_only=True)
     structs: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -214,6 +217,7 @@ class WindowQuery:
             raise ValueError('`level` is of early answers: add early="10 seconds", or leave it out')
         self._check_over_time()
         self._check_versions()
+        self._check_shared()
         self._check_results(with_rows=False)
         frame.require_independent(self.called, self.existence_column)
         if self.timed and frame.duplicates is not None and frame.remembered < self._longest:
@@ -399,6 +403,43 @@ class WindowQuery:
                 "hold beyond their extents: leave it or `version` out"
             )
 
+    def _check_shared(self) -> None:
+        """Raise ValueError where rows cannot share outcomes."""
+        if self.shared is None:
+            return
+        self.frame.one("shared", self.shared)
+        if self.certain:
+            raise ValueError(
+                f"`shared` is for uncertain rows, and this {self.frame.noun} has neither "
+                "`alternatives` nor an `existence`: leave it out"
+            )
+        if self.frame.has_filtered_alternatives:
+            raise ValueError(
+                "`shared` joins alternatives by their number, and sf.where or sf.prune has removed "
+                "some: aggregate the rows upstream of it, or draw possible worlds of these rows "
+                "with sf.draw_worlds"
+            )
+        if self.version is not None:
+            raise ValueError("`shared` and `version` exclude each other: leave one of them out")
+        drawn = (
+            f'draw possible worlds with sf.draw_worlds(df, 1000, source="...", id="{self.shared}"),'
+            " in which rows with one id take the same alternative"
+        )
+        if not isinstance(self.window, Range):
+            raise ValueError(
+                '`shared` is for windows of fixed extents: write window=sf.Range("1 minute"), or '
+                f"{drawn}; got {self.window!r}"
+            )
+        if self.by_extent:
+            raise ValueError(
+                f"`shared` needs certain event times, and `order` is uncertain: {drawn}"
+            )
+        for w in self._over_time:
+            raise ValueError(
+                f"`aggregates[{w.name!r}]`: {w.function} cannot have shared errors: leave it or "
+                f"`shared` out, or {drawn}"
+            )
+
     def _check_results(self, with_rows: bool) -> None:
         """Raise ValueError for a result with the name of another column of the answers."""
         apart = self.frame.tells_case_apart()
@@ -457,6 +498,8 @@ class WindowQuery:
     @property
     def others(self) -> dict[str, str]:
         """Return further columns that the operator reads unchanged: fixed name -> column."""
+        if self.shared is not None:
+            return {"id0": self.frame.one("shared", self.shared)}
         if self.version is None:
             return {}
         ids = {f"id{i}": name for i, name in enumerate(self.ids)}
@@ -610,6 +653,8 @@ class WindowQuery:
         """Return a description of the answers if they may share uncertain tuples."""
         if self.certain:
             return None
+        if self.shared is not None:
+            return SHARED_ERRORS
         apart = self.timed and not (isinstance(self.window, Range) and self.window.overlaps)
         if self.by_extent:
             return UNCERTAIN_TIMES
@@ -715,6 +760,11 @@ class WindowQuery:
 
                 config_class = VersionedTableConfig
                 common |= {"unique": len(self.ids)}
+            if self.shared is not None:
+                from sfumato.tables.windows.table_shared import SharedTableConfig
+
+                config_class = SharedTableConfig
+                common |= {"unique": 1}
             return config_class(
                 window=window,
                 scope=self.scope,

@@ -1,0 +1,91 @@
+"""Aggregates over time extents of tuples some of which share one outcome."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.laws.sampled_worlds import list_hashes
+from sfumato.kernels.windows import extents
+from sfumato.operators.arrays import Floats, Ints, chosen
+from sfumato.operators.laws.aggregate import Aggregate, Measured
+from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.state.declared import Value
+from sfumato.operators.state.tuple_batch import checked_alternatives, codes
+from sfumato.operators.windows.extent_aggregate import Extents
+from sfumato.operators.windows.identified_extents import IdentifiedExtentAggregate
+from sfumato.operators.windows.shared_results import shared_results
+
+
+class SharedExtentAggregate(IdentifiedExtentAggregate):
+    """`IdentifiedExtentAggregate` of tuples whose ids are those of shared outcomes.
+
+    attributes : columns of `values` and one for the ids (None: those that the aggregates need)
+
+    In every possible world, tuples of one group with the same id take the alternative of the same
+    number, or do not exist. Different ids and tuples without an id are independent.
+
+    - All rows with an id have the probabilities of its first row. Others are in no extent, and are
+      counted as `unequal`.
+    - Results are computed when an extent is complete, see `shared_results`.
+
+    Cost: O(1) per tuple, and `shared_results` of each extent. Memory: the tuples in open extents,
+    and 48 bytes per id.
+    """
+
+    from_tuples = True
+    kind, version = "shared_extents", 1
+    state = {"unequal": Value(low=0)}
+
+    def __init__(
+        self,
+        length: int,
+        slide: int,
+        aggregates: Sequence[Aggregate],
+        *,
+        attributes: int | None = None,
+        **options: Any,
+    ) -> None:
+        given = None if attributes is None else attributes - 1
+        attributes = checked_aggregates(aggregates, given, over_time=True) + 1
+        super().__init__(length, slide, aggregates, attributes=attributes, **options)
+        self.unequal = 0
+
+    def process_shared(self, ids: npt.ArrayLike, *rows: Any, scope: npt.ArrayLike) -> Extents:
+        """Process rows as `process`.
+
+        ids : int64[n], dense codes of ids, each within one group; -1 for an independent row
+        """
+        *places, offsets, prob, values = rows
+        n = np.asarray(places[1]).size
+        of = codes("ids", ids, n)
+        offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes - 1)
+        batch = offsets, prob, np.vstack([table, np.repeat(of, np.diff(offsets))]).T
+        weights = list_hashes(offsets, prob)
+        complete = self._process_ids(of, weights, *places, *batch, scope=scope, shared=True)
+        self.unequal += int((self.verdicts == extents.UNEQUAL).sum())
+        return complete
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Counters, as of `ExtentAggregate`; also unequal: rows with other probabilities than
+        earlier rows with their id."""
+        return super().counters | {"unequal": self.unequal}
+
+    def after_loading(self) -> None:
+        super().after_loading()
+        ids, offsets = self.held.values[-1], self.held.offsets
+        first = np.repeat(ids[offsets[:-1]], np.diff(offsets))
+        if not ((ids == first) & (ids == np.floor(ids)) & (ids >= extents.NONE)).all():
+            raise ValueError("tuples must have one id each")
+
+    def _results(self, answers: Floats, ends: Ints, members: Ints, order: Ints) -> list[Measured]:
+        offsets, which = chosen(ends, order)
+        extent, places = np.repeat(np.arange(order.size), np.diff(offsets)), members[which]
+        at = self._tuples.at[places]
+        places = places[np.lexsort((at["number"], at["time"], extent))]
+        self._ordered = False
+        tuples = self._tuples_at(places)
+        ids = tuples.values[-1, tuples.offsets[:-1]].astype(np.int64)
+        return shared_results(self.aggregates, self.options, order.size, extent, tuples, ids)

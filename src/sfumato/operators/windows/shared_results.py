@@ -1,0 +1,274 @@
+"""Results over extents of tuples some of which share one outcome.
+
+Tuples with a shared outcome take the alternative of the same number in every possible world. For
+counts, sums and extremes they are one tuple, whose alternatives have their totals. For other
+functions the law of total probability mixes the results given each combination of outcomes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Self
+
+import numpy as np
+
+from sfumato.kernels.laws.statistics import SAMPLE_TIE, merged
+from sfumato.kernels.laws.tuples import existences, lift
+from sfumato.kernels.windows.extents import NONE
+from sfumato.operators.arrays import Bools, Floats, Ints, numbered, spans
+from sfumato.operators.laws.aggregate import Aggregate, Measured
+from sfumato.operators.laws.finite_laws import MOST_STATES, OF_VALUES, FiniteLaws, LawOptions
+from sfumato.operators.laws.independent_law import sampled_law
+from sfumato.operators.state.tuple_batch import TupleBatch
+from sfumato.operators.windows.extent_aggregate import extents_of_groups
+
+TOTALS = {  # functions that the totals of a shared outcome answer, and those of the totals
+    "count": "sum", "sum": "sum", "avg": "avg", "min": "min", "max": "max",
+    "boundary_sum": "boundary_sum",
+}  # fmt: skip
+EXACT_VALUES = ("quantile", "count_distinct", *OF_VALUES)  # without rounding errors
+FEWEST_VALUES = {"count_distinct": 0, "stddev": 2, "var": 2}  # that give a result; else 1
+MOST_TUPLES = 1_000_000  # of combinations that are measured together
+ALL_VALUES = 2**31  # a number of values that no distribution has
+
+
+def shared_results(
+    aggregates: Sequence[Aggregate],
+    options: LawOptions,
+    m: int,
+    extent: Ints,
+    tuples: TupleBatch,
+    shared: Ints,
+) -> list[Measured]:
+    """Return the results of extents 0 ... m - 1.
+
+    extent : int64[n], ascending, of n tuples, which are in order of time within an extent
+    shared : int64[n], code of the shared outcome, NONE for an independent tuple
+    Exact, except distributions that are sampled for independent tuples too, and functions without
+    totals (or averages over an uncertain number of values) over more than MOST_STATES combinations
+    of outcomes: these are sampled, with `error`.
+    Cost: O(n) for totals, O(n combinations) else.
+    """
+    if not m:
+        return [options.nothing() for _ in aggregates]
+    of = SharedTuples.of(extent, tuples, shared)
+    known = [of.has_totals(a, m) for a in aggregates]
+    direct = [a for a, fine in zip(aggregates, known, strict=True) if fine.any()]
+    totals = iter(_results_of_totals(of, direct, options, m))
+    results: list[list[Measured]] = [[next(totals)] if fine.any() else [] for fine in known]
+    for x in np.flatnonzero(~np.all(known, axis=0)).tolist():
+        left = [r for r, fine in enumerate(known) if not fine[x]]
+        parts = _results_of_combinations(of.part(x), [aggregates[r] for r in left], options)
+        for r, part in zip(left, parts, strict=True):
+            results[r].append(part)
+    found = []
+    for parts, fine in zip(results, known, strict=True):
+        place = np.cumsum(~fine) - 1
+        if fine.any():
+            place = np.where(fine, np.arange(m), m + place)
+        found.append(Measured.joined(parts).take(place))
+    return found
+
+
+@dataclass(frozen=True)
+class SharedTuples:
+    """Tuples and clusters: the tuples of one extent that share an outcome, or one tuple.
+
+    extent : int64[n], cluster : int64[n], by first appearance, of n tuples
+    whole : the first tuple of each cluster    sizes : int64[clusters], numbers of tuples
+    target : int64[alternatives], the alternative of `whole` that is taken with an alternative
+    """
+
+    extent: Ints
+    tuples: TupleBatch
+    cluster: Ints
+    whole: TupleBatch
+    sizes: Ints
+    target: Ints
+
+    @classmethod
+    def of(cls, extent: Ints, tuples: TupleBatch, shared: Ints) -> Self:
+        """Return the clusters of tuples; arguments as of `shared_results`."""
+        own = np.where(shared == NONE, -1 - np.arange(shared.size), shared)
+        ids, own = np.unique(own, return_inverse=True)
+        cluster, first = numbered(
+            extent * ids.size + own, (int(extent.max(initial=-1)) + 1) * ids.size
+        )
+        whole = tuples.take(first)
+        _, target = spans(whole.offsets[cluster], np.diff(tuples.offsets))
+        return cls(extent, tuples, cluster, whole, np.bincount(cluster), target)
+
+    def part(self, x: int) -> Self:
+        """Return the tuples of extent x."""
+        low, high = np.searchsorted(self.extent, [x, x + 1]).tolist()
+        return self.of(self.extent[low:high], self.tuples.part(low, high), self.cluster[low:high])
+
+    @property
+    def extents(self) -> Ints:
+        """Return the extent of each cluster."""
+        found = np.empty(self.sizes.size, np.int64)
+        found[self.cluster] = self.extent
+        return found
+
+    @property
+    def existence(self) -> Floats:
+        """Return the probability that the tuples of each cluster exist."""
+        return existences(self.whole.offsets, self.whole.prob)
+
+    def sums(self, values: Floats | Bools) -> Floats:
+        """Return the sums of values of alternatives by alternative of `whole`."""
+        return np.bincount(self.target, values, self.whole.prob.size).astype(np.float64, copy=False)
+
+    def counts(self, attribute: int | None) -> Floats:
+        """Return the number of values by alternative of `whole`; None: the number of tuples."""
+        if attribute is None:
+            return self.sums(np.ones(self.target.size))
+        return self.sums(~np.isnan(self.tuples.values[attribute]))
+
+    def has_totals(self, of: Aggregate, m: int) -> Bools:
+        """Return bool[m]: whether `totals` answer an aggregate in each extent."""
+        if of.function != "avg":
+            return np.full(m, of.function in TOTALS)
+        counts, begin = self.counts(of.attribute), self.whole.offsets[:-1]
+        if not counts.size:
+            return np.full(m, True)
+        most = np.maximum.reduceat(counts, begin)
+        fine = most == np.minimum.reduceat(counts, begin)
+        fine &= (most == 0) | (self.existence == 1.0)
+        return np.bincount(self.extents, ~fine, m) == 0
+
+    def totals(self, of: Aggregate, m: int) -> Floats:
+        """Return an aggregate's values by alternative of `whole`, for the function in TOTALS."""
+        counts, lengths = self.counts(of.attribute), np.diff(self.whole.offsets)
+        if of.attribute is None or of.function == "count":
+            return counts
+        values = self.tuples.values[of.attribute]
+        found: Floats = np.full(counts.size, np.nan)
+        if of.function in ("min", "max"):
+            extreme = np.fmin if of.function == "min" else np.fmax
+            extreme.at(found, self.target, values)
+            return found
+        if of.function == "boundary_sum":
+            means = np.empty((3, self.tuples.size))
+            lift(self.tuples.offsets, self.tuples.prob, values, means)
+            valued = means[0] > 0.0
+            whole = np.bincount(self.cluster, np.where(valued, means[1], 0.0))
+            whole = np.where(np.bincount(self.cluster, valued) > 0, whole, np.nan)
+            return np.repeat(whole, lengths)
+        found = np.where(counts > 0, self.sums(np.nan_to_num(values)), np.nan)
+        if of.function == "avg":  # the average of a certain number of clusters
+            first, extents = counts[self.whole.offsets[:-1]], self.extents
+            many = np.bincount(extents, first, m)
+            weight = np.bincount(extents, first > 0, m) / np.maximum(many, 1.0)
+            found *= np.repeat(weight[extents], lengths)
+        return found
+
+
+def _results_of_totals(
+    of: SharedTuples, aggregates: Sequence[Aggregate], options: LawOptions, m: int
+) -> list[Measured]:
+    if not aggregates:
+        return []
+    empty = np.setdiff1d(np.arange(m), of.extent)
+    values = np.stack([of.totals(a, m) for a in aggregates])
+    batch = _with_absent_values(of.whole.offsets, of.whole.prob, values, empty.size)
+    asked = [Aggregate(TOTALS[a.function], i) for i, a in enumerate(aggregates)]
+    return extents_of_groups(np.append(of.extents, empty), batch, asked, options).results
+
+
+def _with_absent_values(offsets: Ints, prob: Floats, values: Floats, more: int) -> TupleBatch:
+    """Return tuples and further ones without values, which no result but the number of tuples
+    shows: each group of tuples has one then."""
+    none = np.full((len(values), more), np.nan)
+    ends = offsets[-1] + np.arange(1, more + 1)
+    return TupleBatch(
+        np.append(offsets, ends), np.append(prob, np.ones(more)),
+        np.concatenate([values, none], axis=1), np.arange(offsets.size - 1 + more),
+    )  # fmt: skip
+
+
+def _results_of_combinations(
+    of: SharedTuples, aggregates: Sequence[Aggregate], options: LawOptions
+) -> list[Measured]:
+    """Return the results of one extent, given each combination of shared outcomes."""
+    joint, existence = np.flatnonzero(of.sizes > 1), of.existence
+    outcomes = []  # the probabilities of each shared outcome, last that of no tuple
+    for c in joint:
+        chance = of.whole.prob[of.whole.offsets[c] : of.whole.offsets[c + 1]]
+        rest = [1.0 - existence[c]] if existence[c] < 1.0 else []
+        outcomes.append(np.append(chance * (existence[c] / chance.sum()), rest))
+    many = prod(chance.size for chance in outcomes)
+    if many > MOST_STATES:
+        return [_sampled(of, a, options) for a in aggregates]
+    inner = replace(options, quantiles=(), distribution=ALL_VALUES if options.laws else None)
+    step = max(1, MOST_TUPLES // (of.cluster.size + 1))
+    parts, weights = list[list[Measured]](), list[Floats]()
+    for low in range(0, many, step):
+        number = np.arange(low, min(low + step, many))
+        choice, weight = np.zeros((of.sizes.size, number.size), np.int64), np.ones(number.size)
+        for c, chance in zip(joint, outcomes, strict=True):
+            number, choice[c] = np.divmod(number, chance.size)
+            weight = weight * chance[choice[c]]
+        weights.append(weight)
+        parts.append(_given(of, choice, aggregates, inner))
+    weight = np.concatenate(weights)
+    measured = [Measured.joined([part[i] for part in parts]) for i in range(len(aggregates))]
+    return [
+        _mixed(a, given, weight, options)
+        if np.isnan(given.error).all()
+        else _sampled(of, a, options)
+        for a, given in zip(aggregates, measured, strict=True)
+    ]
+
+
+def _given(
+    of: SharedTuples, choice: Ints, aggregates: Sequence[Aggregate], options: LawOptions
+) -> list[Measured]:
+    """Return the results of one extent given outcomes.
+
+    choice : int64[clusters, k], k times the number of the alternative, or of none, of each cluster
+    that several tuples share; 0 for other clusters
+    """
+    tuples, k = of.tuples, choice.shape[1]
+    shared = np.tile(of.sizes[of.cluster] > 1, (k, 1))
+    begin, lengths = tuples.offsets[:-1] + choice[of.cluster].T, np.diff(tuples.offsets)
+    lengths = np.where(shared, lengths > choice[of.cluster].T, lengths)
+    there = lengths > 0
+    offsets, flat = spans(begin[there], lengths[there])
+    chance = np.where(np.repeat(shared[there], lengths[there]), 1.0, tuples.prob[flat])
+    batch = _with_absent_values(offsets, chance, tuples.values[:, flat], k)
+    group = np.append(np.nonzero(there)[0], np.arange(k))
+    return extents_of_groups(group, batch, aggregates, options).results
+
+
+def _mixed(of: Aggregate, given: Measured, weight: Floats, options: LawOptions) -> Measured:
+    """Return the result that has weight[i] times the i-th distribution."""
+    share = weight * given.existence
+    total, defined = share.sum(), share > 0.0
+    mean, stddev = np.full((2, 1), np.nan)
+    if defined.any():
+        share, means, spreads = share[defined] / total, given.mean[defined], given.stddev[defined]
+        mean[:] = share @ means
+        stddev[:] = np.sqrt(share @ (spreads**2 + (means - mean) ** 2))
+    moments = mean, stddev, np.array([min(total, 1.0)])
+    if given.offsets is None or given.prob is None:
+        return options.measured(moments, None)
+    chance = given.prob * np.repeat(weight, np.diff(given.offsets))
+    near = 0.0 if of.function in EXACT_VALUES else SAMPLE_TIE
+    return options.measured(moments, [FiniteLaws.exact([merged(chance, given.value, near)])])
+
+
+def _sampled(of: SharedTuples, aggregate: Aggregate, options: LawOptions) -> Measured:
+    """Return the result of one extent in sampled worlds."""
+    tuples = replace(of.tuples, index=of.whole.index[of.cluster])
+    counts, begin = of.counts(aggregate.attribute), of.whole.offsets[:-1]
+    none, one = (
+        np.add.reduceat(np.where(counts == n, of.whole.prob, 0.0), begin) for n in range(2)
+    )
+    none += 1.0 - of.existence
+    fewer = np.array([1.0, 0.0])  # probabilities of no value and of one value
+    for without, single in zip(none, one, strict=True):
+        fewer = fewer * without + [0.0, fewer[0] * single]
+    fewest = FEWEST_VALUES.get(aggregate.function, 1)
+    existence = 1.0 - fewer[:fewest].sum(keepdims=True)
+    return options.measured(None, [sampled_law(aggregate, tuples, options, existence)])
