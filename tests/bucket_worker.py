@@ -59,19 +59,11 @@ class Entries:
         del self.held[key]
 
 
-class Handle:
-    def __init__(self, entries):
-        self.entries = entries
-
-    def getMapState(self, *_):  # noqa: N802
-        return self.entries
-
-
 def worker(entries, fingerprint=None):
     """A processor in a fresh worker, over the state."""
     config = KeptConfig()
     made = bucket_state.BucketProcessor(config, fingerprint or config.fingerprint(), None)
-    made.init(Handle(entries))
+    made.open(None, entries)
     return made
 
 

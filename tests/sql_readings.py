@@ -37,10 +37,12 @@ def readings(spark, count=40):
 
 
 def same(one, other):
-    """Compare the columns and rows of two frames, which one query of Spark computes."""
+    """Compare two frames, which one query of Spark computes, and return their rows."""
     assert one.columns == other.columns
     found = tables_of({"one": one, "other": other})
-    assert rows_of(found["one"]) == rows_of(found["other"])
+    rows = rows_of(found["one"])
+    assert rows == rows_of(found["other"])
+    return rows
 
 
 def error(spark, text):

@@ -114,10 +114,6 @@ def test_once_processes_what_is_there_says_what_is_held_and_a_restart_goes_on(sp
     assert code == 0
     assert [row for row, late in by_id(tmp_path / "out") if not late] == [1, 2, 3, 4, 5, 7]
     assert "2 rows buffered" in said
-    put(tmp_path / "in", "c.json", rows((10, 20), (11, 21), (12, 22)))
-    code, said = ran(spark, tmp_path, PIPELINE)
-    assert code == 0
-    assert "2 rows buffered" in said
 
 
 def test_once_with_flush_lets_out_what_is_held_and_the_next_run_goes_on(spark, tmp_path):

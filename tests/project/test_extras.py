@@ -58,6 +58,18 @@ print(json.dumps(sorted(set(sys.modules) - before)))
     assert not [name for name in loaded if name.startswith(heavy)]
 
 
+def test_what_a_start_of_a_query_loads_next_to_the_driver_imports_nothing_heavy():
+    code = """
+import json, sys
+from pyspark.sql.streaming import transform_with_state_driver_worker
+before = set(sys.modules)
+import sfumato.spark.state.deferred_processor
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+    loaded = {name.split(".")[0] for name in json.loads(run([], code).stdout)}
+    assert loaded.isdisjoint({"numpy", "numba", "pyarrow", "pandas"})
+
+
 @pytest.mark.nightly
 def test_without_pyspark_each_name_works_or_says_in_a_sentence_what_is_missing():
     code = """

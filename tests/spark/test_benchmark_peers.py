@@ -12,6 +12,8 @@ from benchmarks.spark_streams import stream_of, write_files
 from benchmarks.suites.spark_path import echo
 from streams import run
 
+pytestmark = [pytest.mark.spark, pytest.mark.nightly]
+
 
 def collected(frame, folder):
     rows, _ = run(frame, folder)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucket_worker import Entries, Handle, KeptConfig, feed, worker
+from bucket_worker import Entries, KeptConfig, feed, worker
 from seeds import examples
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.state.snapshot import Snapshot, cut, pack
@@ -138,7 +138,7 @@ def test_in_each_run_what_a_bucket_holds_is_counted_from_its_start(monkeypatch, 
         monkeypatch.setattr(bucket_state, "_run", lambda run=run: run)
         if processor is None or number % 2:  # in the same worker, or another
             processor = bucket_state.BucketProcessor(config, "fingerprint", None)
-            processor.init(Handle(entries))
+            processor.open(None, entries)
         at = np.arange(4 * number, 4 * number + 4)
         columns = {"key0": ["k"] * 4, "event": at, "order0": at, TIE: at}
         row = pa.StructArray.from_arrays([pa.array(at)], ["id"])

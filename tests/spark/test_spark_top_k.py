@@ -50,6 +50,7 @@ def by_key(df, **window):
     )  # fmt: skip
 
 
+@pytest.mark.nightly  # one silent stream is enough: test_spark_window_streams
 def test_a_quiet_stream_gives_its_last_answers_and_reports_what_it_did(spark, tmp_path):
     rows = tuples(5, 30)
     put_parts(tmp_path / "in", spark.createDataFrame(rows, SCHEMA).toArrow(), [0, 30])

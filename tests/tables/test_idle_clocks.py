@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bucket_worker import Entries, Handle, KeptConfig
+from bucket_worker import Entries, KeptConfig
 from ranked_tables import PLAIN
 from ranked_tables import table as ranked
 from sfumato.operators.disorder.control import DisorderControl
@@ -153,9 +153,8 @@ class Clock:
         return self.now
 
 
-class TimedHandle(Handle):
-    def __init__(self, entries):
-        super().__init__(entries)
+class TimedHandle:
+    def __init__(self):
         self.timers = []
 
     def registerTimer(self, due):  # noqa: N802
@@ -166,8 +165,8 @@ class TimedHandle(Handle):
 def test_a_bucket_has_a_timer_one_timeout_after_its_newest_row_whatever_the_clock_did(step):
     config = KeptConfig()
     processor = BucketProcessor(config, config.fingerprint(), TIMEOUT)
-    handle = TimedHandle(Entries())
-    processor.init(handle)
+    handle = TimedHandle()
+    processor.open(handle, Entries())
 
     def rows_at(now):
         rows = pa.table({ROW: [0.0], "order0": [1.0], TIE: [0]})

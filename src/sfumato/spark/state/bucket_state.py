@@ -28,15 +28,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+from pyspark.sql.streaming import StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sfumato.operators.state.config import differences
 from sfumato.operators.state.snapshot import SnapshotError, cut
 from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.chunks import OperatorFigures, spark_hash
+from sfumato.spark.state.deferred_processor import DeferredProcessor
 from sfumato.spark.state.operator_owners import (
     END,
     IDLE,
@@ -50,11 +51,9 @@ from sfumato.spark.state.operator_owners import (
     worker_id,
 )
 
-if TYPE_CHECKING:  # a process next to the driver imports this: no kernels
+if TYPE_CHECKING:
     from sfumato.tables.reading.chain import Chain, ChainConfig
 
-ENTRY = StructType().add("number", LongType())
-DATA_SCHEMA = StructType().add("data", BinaryType())
 HEADER, LOG = 0, 1  # entries of a bucket's state; log from LOG on, snapshot pieces below 0
 WITH_HEADER = 32_768  # bytes; a snapshot up to this size is stored in the header's entry
 PIECE = 4 << 20  # maximum bytes of a snapshot in one entry
@@ -109,19 +108,17 @@ def run_buckets(
     idle_timeout : milliseconds
     """
     columns = [StructField("chunk", BinaryType()), *OperatorFigures.of(blueprint).columns]
+    processor = BucketProcessor(blueprint, fingerprint, idle_timeout)
     return packed.groupBy(chunks.BUCKET).transformWithState(
-        BucketProcessor(blueprint, fingerprint, idle_timeout),
+        DeferredProcessor(cloudpickle.dumps(processor)),
         StructType(columns),
         "Append",
         "None" if idle_timeout is None else "ProcessingTime",
     )
 
 
-class BucketProcessor(StatefulProcessor):
-    """Processor of a bucket's chunks; header, snapshot and log are in Spark's state.
-
-    Uses a single map, because every state variable costs milliseconds per micro-batch.
-    """
+class BucketProcessor:
+    """Processor of a bucket's chunks; header, snapshot and log are in Spark's state."""
 
     def __init__(self, blueprint: ChainConfig, fingerprint: str, idle_timeout: int | None) -> None:
         self.blueprint = blueprint
@@ -130,11 +127,9 @@ class BucketProcessor(StatefulProcessor):
         self.figures = OperatorFigures.of(blueprint)
         self.identity = uuid.uuid4().hex  # identifies this operator in a worker's cache
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        # This also runs in a process next to the driver: it must not compile or import kernels.
-        # Types as objects: Spark would parse texts again for every task.
-        self.handle = handle
-        self.entries = handle.getMapState("entries", ENTRY, DATA_SCHEMA)
+    def open(self, handle: StatefulProcessorHandle, entries: Any) -> None:
+        """Set the handle, which is for timers, and the map with the entries of the state."""
+        self.handle, self.entries = handle, entries
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802
         if key[0] == chunks.QUERY:
