@@ -3,7 +3,7 @@
     python -m benchmarks.chaos [--kills 10] [--out docs/chaos.json --page docs/chaos.md]
 
 Six queries, one of them a pipeline file that `sfumato run` runs, each over the same disordered
-stream, which it reads one file a micro-batch. Each is killed at random moments and started again,
+stream, which it reads one file per micro-batch. Each is killed at random moments and started again,
 until it has been killed its share of the times; then it ends undisturbed. What its sink holds must
 be, row for row, what one run without a kill over the same files in a few micro-batches gives:
 nothing lost, nothing doubled. Exits with 1 otherwise. What `--out` names keeps the figures, to

@@ -234,7 +234,7 @@ def main() -> int:
         "kills": given.kills,
         "seconds, all runs together": seconds,
         "cores of the machine": os.cpu_count() or 1,
-        "processes, also of others, that wanted one, in the last 15 minutes": round(load),
+        "processes of this and other programs that wanted one, in the last 15 minutes": round(load),
         **figures,
         **{name: "yes" if value else "no" for name, value in held.items()},
     }

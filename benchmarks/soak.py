@@ -157,8 +157,8 @@ def page(samples: list[Sample], rate: int) -> str:
 
 Minutes: {last["seconds"] / 60:.0f}. Rows per second: {rate}. Cores: {psutil.cpu_count()}, of whose
 time the queries took {load(samples):.0%}. Devices: {devices:,}, replaced every {LIFE} seconds.
-Rows read: {last["rows"]:,}. Slower micro-batch of the two queries, seconds: median
-{batches[len(batches) // 2]:.1f} of the {TRIGGER} between two, most {batches[-1]:.1f}."""
+Rows read: {last["rows"]:,}. Slower micro-batch of the two queries: median
+{batches[len(batches) // 2]:.1f} s of the {TRIGGER} s between two, largest {batches[-1]:.1f} s."""
 
 
 def main() -> None:

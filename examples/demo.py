@@ -4,7 +4,7 @@
     python -m examples.demo          from the root of the repository; needs sfumato[demo]
     python -m examples.demo --watch  also on a page in the browser, live; needs sfumato[watch]
 
-It runs both streams to their end and prints what came of them: rows that came too late and how
+It runs both streams to their end and prints the results: rows that came too late and how
 long the others waited, compared with fixed watermarks, and the pairs of hours that are alike.
 """
 
@@ -102,7 +102,7 @@ def run_demo(
     prepared: Future[DemoData],
     view: RunView | None = None,
 ) -> int:
-    """Run both streams through Spark at once, then say what came of it; the exit code.
+    """Run both streams through Spark at once, then print the results; the exit code.
 
     view : receives the metrics of both, for the page
     """
@@ -188,18 +188,19 @@ def similar_frost(hours: DataFrame) -> DataFrame:
 def _introduce(console: Console, data: DemoData) -> None:
     console.print(
         f"[bold]1. Flights by timetable.[/bold] {len(data.departed):,} departures from New York "
-        f"in 2013 arrive in the order in which they really left, and {data.cancelled:,} cancelled "
-        "flights that never left. Put them in the order of the timetable. At most "
+        f"in 2013 arrive in the order of their actual departure, together with {data.cancelled:,} "
+        "cancelled flights. They are put back into the order of the timetable. At most "
         f"{DROP_RATIO:.0%} may come too late for it:"
     )
     console.print(BY_TIMETABLE, style="cyan", highlight=False)
     console.print(
         f"[bold]2. Similar frost.[/bold] {data.readings:,} hourly readings of {AIRPORTS[0]} and "
-        f"{AIRPORTS[1]}. A thermometer errs (standard deviation {TEMP_ERROR} °F is assumed), a "
-        f"barometer too ({PRESSURE_ERROR} hPa), so each reading becomes {SAMPLES} equally likely "
-        f"ones, and an hour near {FREEZING:.0f} °F freezes with a probability. Which freezing "
-        f"hours were alike, within {WITHIN:.0f} °F and hPa, with at least {PROBABILITY:.0%} "
-        f"probability, among the newest {WINDOW.rows} freezing hours of each airport?\n"
+        f"{AIRPORTS[1]}. Thermometers have an error (standard deviation {TEMP_ERROR} °F is "
+        f"assumed), and so have barometers ({PRESSURE_ERROR} hPa). Each reading becomes {SAMPLES} "
+        f"equally likely ones, so an hour near {FREEZING:.0f} °F freezes with a probability. Which "
+        f"freezing hours were alike, within {WITHIN:.0f} °F and hPa, with at least "
+        f"{PROBABILITY:.0%} probability, among the newest {WINDOW.rows} freezing hours of each "
+        "airport?\n"
     )
 
 
@@ -215,7 +216,7 @@ def tell_flights(console: Console, data: DemoData, answers: DataFrame, query: Si
     for column in ("too late", "mean wait", "99% wait less than"):
         table.add_column(column, justify="right")
     for name, result in (
-        ("sfumato, told 1%", ours),
+        ("sfumato, drop ratio 1%", ours),
         (f"fixed watermark {minutes(slack)}, chosen afterwards", _fixed(data, slack)),
         (f"fixed watermark {minutes(GUESS)}, a guess", _fixed(data, GUESS)),
     ):
@@ -228,7 +229,7 @@ def tell_flights(console: Console, data: DemoData, answers: DataFrame, query: Si
     console.print(
         f"Of {counted.rows_in:,} rows {counted.rows_out - late - data.cancelled:,} were emitted "
         f"in order, {late:,} marked late, {data.cancelled:,} marked as having no departure, and "
-        f"{counted.held or 0:,} still wait for later flights, which are not in the data. None is "
+        f"{counted.held or 0:,} still wait for later flights, which are not in the data. No row is "
         "lost. A wait is the time, on the flights' clock, from a departure to the departure that "
         "releases it. It is computed in memory by the controller that ran on Spark; the number of "
         f"late rows is the same there: {agree}. A fixed watermark stays the given time behind the "
@@ -270,11 +271,11 @@ def tell_weather(
     console.print(table)
     rejected = sf.split_invalid(readings(spark.read.parquet(str(data.weather))))[1].count()
     console.print(
-        f"{answers.count():,} pairs; these are the likeliest. The probability, exact for the "
+        f"{answers.count():,} pairs; these are the most probable. The probability, exact for the "
         "alternatives, is that both hours froze, that they were alike, and that the earlier one "
         f"was still among the newest {WINDOW.rows} that froze. The hours kept for an airport "
         f"include {WINDOW.rows} that really froze with at least {WINDOW.confidence:.0%} "
-        f"confidence, though no one knows which did. {rejected:,} hours have no reading and "
+        f"confidence, although it is not known which. {rejected:,} hours have no reading and "
         f"were set aside, not guessed{_absent(data)}."
     )
 

@@ -62,7 +62,7 @@ def read(path: Path, season: int = 2014) -> pd.DataFrame:
 
 
 def same_berg_twice(frame: pd.DataFrame, source: pd.Series) -> pd.Series:
-    """A number for each pair of neighbouring sightings that may be of one berg, else NULL."""
+    """A number for each pair of neighbouring sightings of possibly one iceberg, else NULL."""
     near = (
         (source == source.shift())
         & (frame["ts"].diff() <= pd.Timedelta(minutes=10))

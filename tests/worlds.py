@@ -48,7 +48,7 @@ def law_over(some_worlds, function):
 
 
 def aggregate_of(function, argument, there):
-    """The aggregate of a world: `there` has one entry a tuple that exists, None: no value."""
+    """The aggregate of a world: `there` has one entry per tuple that exists, None: no value."""
     in_order = [v for v in there if v is not None]
     values = sorted(in_order)
     if function == "count":

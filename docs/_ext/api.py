@@ -44,9 +44,14 @@ def page(name: str, home: str) -> str:
     inner = "\n".join(markdown(inspect.getdoc(found) or "", found))
     if kind == "class":
         methods = [
-            _directive("method", f"{method}{signature(member)}", "\n".join(markdown(doc)), ":::::")
+            _directive(
+                "method",
+                f"{method}{signature(member)}",
+                "\n".join(markdown(inspect.cleandoc(doc))),
+                ":::::",
+            )
             for method, member in vars(found).items()
-            if not method.startswith("_") and (doc := inspect.getdoc(member)) and callable(member)
+            if not method.startswith("_") and callable(member) and (doc := member.__doc__)
         ]
         inner = "\n\n".join([inner, *methods])
     text = _directive(kind, f"{home}.{name}{signature(found)}", inner)

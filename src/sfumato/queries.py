@@ -107,7 +107,7 @@ def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
         )
     if re.search(r"\bnulls\s+(first|last)\s*\Z", by, re.IGNORECASE):
         raise ValueError(
-            f"`by` cannot say where NULLs rank: a tuple without a score is left out; got {by!r}"
+            f"`by` cannot set the rank of NULLs: a tuple without a score is left out; got {by!r}"
         )
     if re.search(r"\s(asc|desc)(ending)?\s*,", by, re.IGNORECASE):
         raise ValueError(

@@ -124,7 +124,7 @@ def tokenize(text: str, *, frames: bool = False, constructs: bool = False) -> li
         any unknown character or token.
     """
     if len(text) > LONGEST_TEXT:
-        reason = f"the text has {len(text):,} characters; at most {LONGEST_TEXT:,} are read"
+        reason = f"the text has {len(text):,} characters; at most {LONGEST_TEXT:,} are allowed"
         raise TokenError(reason, LONGEST_TEXT, LONGEST_TEXT + 1)
     found: list[SqlToken] = []
     opened: list[SqlToken] = []
@@ -177,7 +177,7 @@ def _end_of_comment(text: str, place: int) -> int:
         raise TokenError("this comment is not closed", place, place + 2)
     inner = text.find("/*", place + 1, end + 1)
     if inner >= 0:
-        raise TokenError("a comment must not hold another /*", inner, inner + 2)
+        raise TokenError("a comment must not contain another /*", inner, inner + 2)
     return end + 2
 
 
@@ -232,14 +232,14 @@ def _check_word(word: str, place: int) -> None:
     for sign in "" if word.isascii() else word:
         letter = sign.isascii() or unicodedata.category(sign).startswith("L")
         if not letter or sign in LIKE_ASCII:
-            reason = f"{word} holds {_called(sign)}; write the name in backquotes"
+            reason = f"{word} contains {_called(sign)}; write the name in backquotes"
             raise TokenError(reason, place, place + len(word))
 
 
 def _sign_at(text: str, place: int, *, closes_types: bool) -> SqlToken:
     for refused, instead in REFUSED_SIGNS.items():
         if text.startswith(refused, place) and not (refused == ">>" and closes_types):
-            reason = f"{refused} is not read here: {instead}"
+            reason = f"{refused} is not supported here: {instead}"
             raise TokenError(reason, place, place + len(refused))
     if (variable := QUERY_VARIABLE.match(text, place)) is not None:
         raise TokenError(NO_VARIABLES, place, variable.end())
@@ -253,7 +253,7 @@ def _nest(token: SqlToken, opened: list[SqlToken]) -> None:
     if token.value in CLOSING_BRACKETS:
         opened.append(token)
         if len(opened) > DEEPEST_NESTING:
-            deep = f"brackets are nested too deeply: at most {DEEPEST_NESTING} levels are read"
+            deep = f"brackets are nested too deeply: at most {DEEPEST_NESTING} levels are allowed"
             raise TokenError(deep, token.start, token.end)
     elif token.value in (")", "]"):
         if not opened:
@@ -302,7 +302,7 @@ def _rendered(token: SqlToken, braces: bool) -> str:
 def _escaped(sign: str) -> str:
     if sign in "'\\":
         return "\\" + sign
-    # A $ starts a variable, which Spark replaces even in texts.
+    # A $ starts a variable, which Spark replaces even in strings.
     if sign.isprintable() and sign != "$":
         return sign
     code = ord(sign)

@@ -44,7 +44,7 @@ class Rows:
         its key that is at least this much later arrives from any stream. None: no time bound.
     slide
         Aggregates only: emit a result at every `slide`-th row of each key, whether or not the row
-        exists. The rows between are in the window, but emit no result. None: a result per row.
+        exists. The rows in between are in the window, but emit no result. None: a result per row.
 
     Raises
     ------
@@ -113,7 +113,7 @@ class Range:
     empty
         Whether to emit a group's empty extents between two extents with tuples. A gap of more than
         1,000,000 extents is not emitted, but counted as `skipped`. A number n: emit the first n
-        empty extents after each extent with tuples, also after the last, as soon as a punctuation
+        empty extents after each extent with tuples, including the last, as soon as a punctuation
         completes them, and the n before the first. Further ones of a gap are counted as `skipped`.
     zone
         Time zone of the calendar, "America/New_York"; its days have 23, 24 or 25 hours. Without a
@@ -413,7 +413,7 @@ def span_of(argument: str, duration: Any) -> int:
     """
     if isinstance(duration, int | float) and not isinstance(duration, bool):
         raise TypeError(
-            f'`{argument}` must say its unit: {argument}="{duration} seconds" or a timedelta '
+            f'`{argument}` must have a unit: {argument}="{duration} seconds" or a timedelta '
             f'("{duration} us" for microseconds); got the bare number {duration!r}'
         )
     if not isinstance(duration, str | timedelta):

@@ -292,6 +292,17 @@ def test_init_writes_a_file_for_a_folder_that_passes_the_checks(tmp_path):
     assert "exists already" in again.output
 
 
+def test_queries_that_init_suggests_pass_the_checks(tmp_path):
+    times = '"t": "2024-01-01T00:00:00", "got at": "2024-01-01T00:00:01"'
+    put(tmp_path / "in" / "a.json", f'{{"room": "a", "x": 0.5, {times}}}')
+    text = first_file(str(tmp_path / "in"), tmp_path)
+    for begin in ("-- SELECT *", "-- SELECT room"):
+        query = text[text.index(begin) :].partition("\n-- means")[0].partition("\nSELECT")[0]
+        tried = text.replace("\nSELECT * FROM in\n", f"\n{query.replace('-- ', '')}\n")
+        assert tried != text
+        check_before_spark(parse_pipeline(tried, tmp_path / "p"))
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -37,6 +37,7 @@ NIGHTLY = (
     "docs/how-to/end-of-stream.md",
     "docs/how-to/late-rows.md",
     "docs/how-to/model-scores.md",
+    "docs/how-to/port-watermark.md",
 )
 NOT_RUN_AT_MOST = 12
 """Blocks that are left out, over all pages: they need a broker, a cluster or another version."""

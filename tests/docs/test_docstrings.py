@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 from typing import Any
 
 import pytest
@@ -60,3 +61,17 @@ def test_examples_on_spark(name, frames):
 def test_every_function_has_an_example():
     lacking = {name for name in PUBLIC if ">>>" not in doc(name)}
     assert lacking <= WITHOUT
+
+
+def test_every_argument_of_a_function_is_in_its_table():
+    missing = []
+    for name in set(PUBLIC) - {"ReplaySource", "SqlError", "checked", "rejected"}:
+        if not inspect.isroutine(public(name)):
+            continue
+        table = doc(name).partition("Parameters\n")[2].partition("\n\nReturns")[0]
+        heads = [line for line in table.splitlines() if line[:1].strip()]
+        listed = {each.strip() for line in heads for each in line.split(",")}
+        arguments = set(inspect.signature(public(name)).parameters)
+        if "..." not in listed and arguments - listed:
+            missing.append(f"{name}: {sorted(arguments - listed)}")
+    assert not missing

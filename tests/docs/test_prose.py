@@ -48,6 +48,7 @@ WORDS = {
     r"out.of.orderness": "disorder",
     r"in order to": "to",
     r"e\.g\.|i\.e\.|etc\.": "for example, that is, and so on",
+    r"texts": "strings, or queries",
 }
 PLAIN = {
     r"lack(s|ed|ing)?": "has no, is not in, is missing",
@@ -68,6 +69,9 @@ PLAIN = {
     r"(?<!there )(is|are) no(?! longer)": "is not, has no",
     r"than nothing": "positive",
     r"that which|none of (its|their)": "repeat the noun",
+    r", also (if|when|where|with|in|under|after)": "even if, including, too",
+    r"one [\w-]+ an? (row|key|query|micro-batch|tuple|alternative|source|task|extent)": "per",
+    r"(is|are) wanted here|shall": "is expected, should, must",
     r"likewise|thereby|thereof|whereof|wherein|hence|upon|or else|till|so as": "plain words",
 }
 """Constructions that are not plain English, with what to write."""
@@ -137,6 +141,11 @@ def test_pages_are_plain_english():
     assert not found, "\n".join(found)
 
 
+def test_tables_have_a_head():
+    names = [str(page.relative_to(ROOT)) for page in pages()]
+    assert not [f"{n}:{line}" for n in names for line, text in prose(n) if text.startswith("|")]
+
+
 def test_source_and_examples_are_plain_english():
     found = [
         hit
@@ -194,9 +203,10 @@ def test_no_letter_stands_for_a_paper(name):
     assert not found, "\n".join(found)
 
 
-def test_public_docstrings_name_papers_by_their_authors():
+def test_public_docstrings_name_papers_by_their_authors_and_no_internal_modules():
     for name in PUBLIC:
         assert "Source:" not in doc(name), name
+        assert not re.search(r"`(sfumato\.)?(kernels|operators|tables|warming)\.", doc(name)), name
         assert not LETTERS.search(doc(name)), name
 
 

@@ -122,7 +122,7 @@ def test_texts_by_key():
     [
         ({"method": "plain"}, "`kind` is of text, which needs method="),
         ({"joint": True}, "and joint=False"),
-        ({"least_donors": 6}, r"has 3 different texts .* with 6 donors at most 2 can be imputed"),
+        ({"least_donors": 6}, r"has 3 different strings .* with 6 donors at most 2 can be imputed"),
         ({"max_alternatives": 5}, "more than the 5 alternatives of a row"),
         ({"scaling": {"kind": (0, 1)}}, "`scaling` names `kind`, which is text"),
     ],

@@ -105,7 +105,7 @@ def test_a_row_that_was_released_before_a_late_one_did_not_know_it():
 
 def test_earlier_values_need_the_arrival_of_late_rows():
     table = ordered(readings([12], 15)).drop(columns="arrival")
-    with pytest.raises(ValueError, match="does not have the column of their arrival any more"):
+    with pytest.raises(ValueError, match="no longer has the column of their arrival"):
         sf.earlier_values(table, "x", order="made")
 
 

@@ -171,9 +171,9 @@ def test_a_late_row_between_two_open_sessions_merges_them():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: sf.Session(5), TypeError, '`gap` must say its unit: gap="5 seconds"'),
+        (lambda: sf.Session(5), TypeError, '`gap` must have a unit: gap="5 seconds"'),
         (lambda: sf.Session("0 s"), ValueError, "`gap` must be positive"),
-        (lambda: sf.Session("1 s", max_length=3), TypeError, "`max_length` must say its unit"),
+        (lambda: sf.Session("1 s", max_length=3), TypeError, "`max_length` must have a unit"),
         (lambda: sf.Session("1 s", slide="3 s"), TypeError, "sf.Session has no argument `slide`"),
     ],
 )

@@ -294,7 +294,7 @@ WRONG = {
     "`columns` names `prob`|is not in the frame": merged(key="id", columns="prob"),
     "not id": merged(key="id", columns="id"),
     "`n` must be 3": merged(key=["id", "x"], n=4),
-    "write n=1000": lambda: sf.merge_worlds(certain(2), key="id"),
+    "for example n=1000": lambda: sf.merge_worlds(certain(2), key="id"),
     "must number the 2 worlds": lambda: sf.merge_worlds(
         pa.table({"id": [1], "world": [2]}), key="id", n=2
     ),

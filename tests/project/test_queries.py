@@ -58,7 +58,7 @@ def test_ascending_says_it_too_and_must_not_contradict():
 
 
 def test_an_order_of_nulls_and_what_is_no_text_are_refused():
-    with pytest.raises(ValueError, match="cannot say where NULLs rank"):
+    with pytest.raises(ValueError, match="cannot set the rank of NULLs"):
         direction("v desc nulls last", None)
     for by in ("v asc, w desc", "v desc, w"):
         with pytest.raises(ValueError, match="must be one expression, the score"):

@@ -37,7 +37,7 @@ def rows(spark):
         (lambda df: sf.reorder(df, "ts", "ts"), "sf.reorder takes df by position"),
         (
             lambda df: sf.reorder(df, event_time="k", arrival="ts", slack=1),
-            r"`k` is string: to_timestamp\(k\) makes one of it",
+            r"`k` is string: convert it with to_timestamp\(k\)",
         ),
         (lambda df: sf.where(), "sf.where needs `df`, `condition`"),
         (
@@ -120,7 +120,7 @@ def test_a_stream_says_once_how_many_of_its_rows_take_no_part(spark, tmp_path):
     assert len(mine) == 1
     assert mine[0].startswith("window_loud_input: ")
     assert (
-        "the commonest reason: the probabilities sum to more than 1); further rows are" in mine[0]
+        "the most common reason: the probabilities sum to more than 1); further rows are" in mine[0]
     )
     assert said("sfumato_top_k_1_input", 200, 96).startswith(
         "top_k_1_input: 96 of 200 rows (48.0%)"

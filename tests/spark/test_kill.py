@@ -24,7 +24,7 @@ from sfumato.windows import JoinWindow
 KILLS, FILES, ROWS = 3, 24, 190  # `make chaos` kills more often
 STAMP = pa.timestamp("us", tz="UTC")
 
-# Both queries read one file a micro-batch; a line on standard output is a micro-batch done.
+# Both queries read one file per micro-batch; a line on standard output is a micro-batch done.
 QUERIES = """
 import sys
 import sfumato as sf

@@ -27,7 +27,9 @@ def test_explain_shows_that_rows_are_assumed_to_be_independent(spark, readings):
         with pytest.raises(sf.errors.SqlError, match="pairs of a join may share tuples"):
             sf.explain(spark, query.format(joined), s=readings)
         plan = sf.explain(spark, query.format(f"assume_independent({joined})"), s=readings)
-        said = "rows are taken as independent by assume_independent, but pairs of a join may share"
+        said = (
+            "rows are treated as independent by assume_independent, but pairs of a join may share"
+        )
         assert said in plan
     alone = sf.explain(spark, "SELECT COUNT(*) FROM s [RANGE 10 s WATTR at]", s=readings)
     assert "independent" not in alone

@@ -139,7 +139,7 @@ def test_a_column_that_is_taken_for_lack_of_a_word_is_asked_for_where_it_is_miss
     with pytest.raises(SqlError, match="undated has no column `event_time`") as caught:
         sql(tables, "SELECT * FROM undated [SLACK 1]")
     assert caught.value.expected == ("WATTR column",)
-    with pytest.raises(SqlError, match="say when its rows arrived") as caught:
+    with pytest.raises(SqlError, match="name the column of arrival times") as caught:
         sql(tables, "SELECT * FROM undated [WATTR ts SLACK 1]")
     assert caught.value.expected == ("ARRIVAL column",)
 

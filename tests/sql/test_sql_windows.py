@@ -484,16 +484,16 @@ def test_explain_says_that_a_window_answers_early(tables):
     ("text", "place", "words"),
     [
         ("SELECT vehID FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY",
-         "EARLY is of aggregates over a RANGE"),
+         "EARLY belongs to aggregates over a RANGE"),
         ("SELECT vehID FROM Sensors [WATTR ts SLACK 3 EARLY 9 s]", "EARLY",
-         "EARLY is of aggregates over a RANGE"),
+         "EARLY belongs to aggregates over a RANGE"),
         ("SELECT TOP 3 vehID FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s] RANK BY speed", "EARLY",
-         "EARLY is of aggregates over a RANGE"),
+         "EARLY belongs to aggregates over a RANGE"),
         ("SELECT a.vehID FROM Sensors [RANGE 30 s WATTR ts EARLY 9 s] a JOIN Sensors "
          "[RANGE 30 s WATTR ts] b ON a.vehID = b.vehID", "EARLY",
-         "EARLY is of aggregates over a RANGE"),
+         "EARLY belongs to aggregates over a RANGE"),
         ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts LEVEL 80%]", "LEVEL",
-         "LEVEL is of early answers"),
+         "LEVEL belongs to EARLY"),
         ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 9]", "",
          "EARLY has no unit of time"),
         ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 301 s]", "EARLY",
@@ -501,7 +501,7 @@ def test_explain_says_that_a_window_answers_early(tables):
         ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s LEVEL 100%]", "LEVEL",
          "LEVEL must lie in"),
         ("SELECT speed, AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY",
-         "EARLY answers are of extents"),
+         "EARLY answers are results of extents"),
         ("SELECT PERCENTILE(speed, 0.5) FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY",
          "is quantile: compute it"),
         ("SELECT AVG(x) FROM u [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY", "certain rows"),
@@ -592,7 +592,7 @@ def test_shared_errors_are_those_of_the_function(tables):
         (SHARED.format("vehID").replace("SUM(x)", "SUM(speed)").replace(" u ", " Disordered "),
          "SHARED is for uncertain rows"),
         ("SELECT x FROM u [WATTR ts ARRIVAL ts SLACK 8 SHARED sensor]",
-         "SHARED is of aggregates over a RANGE"),
+         "SHARED belongs to aggregates over a RANGE"),
     ],
 )  # fmt: skip
 def test_a_shared_column_that_cannot_be_is_refused_where_it_stands(tables, text, words):
@@ -608,7 +608,7 @@ def test_a_shared_column_that_cannot_be_is_refused_where_it_stands(tables, text,
         (CORRECTED.format("COUNT(*)", "nothing"), "has no column nothing"),
         (CORRECTED.format("COUNT(*)", "ts").replace("UNIQUE vehID ", ""), "VERSION needs UNIQUE"),
         ("SELECT vehID FROM Disordered [WATTR ts SLACK 8 UNIQUE vehID VERSION ts]",
-         "VERSION is of aggregates over a RANGE"),
+         "VERSION belongs to aggregates over a RANGE"),
     ],
 )  # fmt: skip
 def test_a_version_that_cannot_be_is_refused_where_it_stands(tables, text, words):

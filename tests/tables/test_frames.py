@@ -77,7 +77,7 @@ def test_what_they_show_is_theirs(frames):
         one.keys("key", "map")
     with pytest.raises(TypeError, match="`key`: rows cannot be grouped by column `map`, which is"):
         other.keys("key", "map")
-    with pytest.raises(TypeError, match=r"`text` is string: to_timestamp\(text\) makes one of it"):
+    with pytest.raises(TypeError, match=r"`text` is string: convert it with to_timestamp\(text\)"):
         one.require_time("order", "text")
     with pytest.raises(TypeError, match=r"`text` is string: convert text with pandas.to_datetime"):
         other.require_time("order", "text")

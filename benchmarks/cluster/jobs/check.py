@@ -112,7 +112,7 @@ def with_hot_key(key: str) -> Any:
 
 
 def hot_key(spark: SparkSession, folder: Path) -> dict[str, Any]:
-    """A join by key of which one key has nearly all rows: by one task a key, and by two."""
+    """A join by key of which one key has nearly all rows: by one task per key, and by two."""
     plain = spark.read.parquet(str(folder / "in")).withColumn("device", with_hot_key("device"))
 
     def pairs(tasks: int) -> Counter[str]:

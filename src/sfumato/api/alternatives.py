@@ -60,8 +60,8 @@ def alternatives(
         ``points=True``, arrays of coordinates.
     prob
         Array column with one probability per value. None: `values` are structs with a field `prob`.
-        The name of a field of `values`, "scores.confidence" of "scores": `values` are structs with
-        that field.
+        The name of a field of `values` ("scores.confidence" of the column "scores"; "confidence" in
+        memory): `values` are structs with that field.
     attributes
         Numbers: the name they get, by default `value`. Coordinates: one name per coordinate.
         Structs: the fields to take, by name; None: all fields but the probability, unchanged.
@@ -336,7 +336,7 @@ def circular(
     Two angles that differ by d have the distance 2·sin(π·d/period) along the chord; it grows with d
     up to half a period, so a join with this `within` finds exactly the pairs within d.
     The mean direction is atan2(mean sine, mean cosine) · period / 2π. The page on angles and hours
-    shows joins, windows and the mean direction, and what they do not answer.
+    shows joins, windows and the mean direction, and their limits.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def asof_join(
     ----------
     left, right
         DataFrames of Spark, streaming or static, or pandas, Polars or Arrow tables that are the
-        whole streams. The result is of the kind of `left`.
+        whole streams. The result has the type of `left`.
     order
         Event time, a column of both frames: a timestamp or whole microseconds.
     key
@@ -56,7 +56,7 @@ def asof_join(
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments.
+        For values out of range, and for columns that are missing or have another type.
 
     Notes
     -----

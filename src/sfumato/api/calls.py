@@ -45,7 +45,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
     example
         A call, for messages.
     frames
-        The arguments that are frames, all of Spark or all in memory; the result is of the kind of
+        The arguments that are frames, all of Spark or all in memory; the result has the type of
         the first.
 
     Notes
@@ -83,7 +83,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
                 if is_of_spark(given[argument]):
                     raise TypeError(
                         f"`{argument}` must be a pandas, Polars or Arrow table, as `{frames[0]}` "
-                        "is; got a DataFrame of Spark: give both of one kind"
+                        "is; got a DataFrame of Spark: give two of the same kind"
                     )
             replace_columns(given, name_in_memory)
             result: R = like(first, function(*bound.args, **bound.kwargs))
@@ -105,7 +105,7 @@ def _check_metrics_name(name: Any) -> None:
 
 
 def is_of_spark(given: Any) -> bool:
-    """Return whether something is a frame of Spark, also one of Connect or a declared one."""
+    """Return whether something is a frame of Spark, of Spark Connect or a declared one."""
     return type(given).__name__ == "DeclaredFrame" or has_class_of_spark(given, "DataFrame")
 
 

@@ -30,11 +30,11 @@ def declared(df: DataFrame, schema: StructType | str, *, streaming: bool = False
 
     Returns
     -------
-    A frame for tables of a declarative pipeline, of which Spark knows nothing while the pipeline is
-    defined, and for the functions that define its tables, in which Spark may not be asked. All
-    functions of the package take such frames, `sf.sql` as frames by name. Under Spark Connect it
-    has the methods of Spark's frames, names of columns mean the columns, and the results of its
-    methods and of the functions are declared as well. Nothing is started.
+    A frame for tables of a declarative pipeline, whose columns Spark does not know while the
+    pipeline is defined, and for the functions that define its tables, in which requests for a
+    schema fail. All functions of the package take such frames, `sf.sql` as frames by name. Under
+    Spark Connect it has the methods of Spark's frames, names of columns mean the columns, and the
+    results of its methods and of the functions are declared as well. Nothing is started.
 
     Raises
     ------

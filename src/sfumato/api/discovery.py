@@ -62,19 +62,30 @@ def discover_dependencies(
         dependents; None: all columns of numbers.
     dependents
         The attributes to infer (None: all).
-    max_rows
-        Maximum number of complete rows collected. They are chosen by a hash of their values and
-        `seed`, so the same rows are chosen every time.
-    within, ..., sample, seed
-        See `operators.imputation.discovery`; pairs of `sample` of the collected rows are compared.
-        By default attributes are scaled by their minimum and extent over the whole repository, as
-        `sfumato.impute` does.
+    within
+        Greatest epsilon of a dependent, as a share of its extent.
+    confidence
+        Share of the pairs close on the determinants that must be close on the dependent, in (0, 1].
+    epsilons
+        Candidates for the epsilon of the determinants of a dependency.
+    max_determinants
+        Greatest number of determinants of a dependency.
+    least_donors
+        Least number of donors that a row is expected to have in the whole repository.
+    scaling
+        As for `sfumato.Imputation`: by default minimum and extent over the whole repository.
+    sample
+        Number of collected rows that are compared in pairs.
+    max_rows, seed
+        Maximum number of complete rows collected. A hash of their values and `seed` chooses them,
+        so the same rows are chosen every time.
     order, key
         The order of a stream and its key, as for `sf.impute`. The repository is then the past of
         the stream, with gaps. The dependencies are on earlier values and changes, for
-        ``sf.impute(..., dependencies=found, order=..., key=...)``, which makes these columns. Of
-        the other arguments only `dependents`, `max_determinants` (other attributes per dependency),
-        `max_rows`, `sample` (rows imputed to compare dependencies) and `seed` have a meaning.
+        ``sf.impute(..., dependencies=found, order=..., key=...)``, which makes these columns.
+        `max_determinants` counts other attributes, and `sample` rows that are imputed to compare
+        dependencies. `within`, `confidence`, `epsilons`, `least_donors` and `scaling` cannot be
+        given.
 
     Returns
     -------
@@ -84,7 +95,7 @@ def discover_dependencies(
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments.
+        For values out of range, and for columns that are missing or have another type.
 
     Notes
     -----

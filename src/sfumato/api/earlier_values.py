@@ -26,15 +26,15 @@ def earlier_values(
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result is of the same kind.
+        whole stream. The result has the same type.
     attributes
         Column(s) of numbers, by name or as Column objects (see `reorder`), in which NULL (NaN,
         infinite) is a missing value.
     order
         Column that orders the rows, a timestamp or a number; simultaneous rows are in an order of
         their contents. On streams it must not decrease from one micro-batch to the next
-        (``sf.reorder`` ensures this): a row that comes after later ones gets what is known by then,
-        with a negative age, and replaces no newer value.
+        (``sf.reorder`` ensures this): a row that comes after later ones gets the values known by
+        then, with a negative age, and replaces no newer value.
     key
         Column(s) that tell one sensor, device or stream from another.
     forget_after
@@ -54,7 +54,7 @@ def earlier_values(
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments.
+        For values out of range, and for columns that are missing or have another type.
 
     Notes
     -----
@@ -63,10 +63,10 @@ def earlier_values(
 
     Downstream of sf.reorder, `order` must be its event time, its columns `late`, `punctuation` and
     arrival must be there, and `key` must contain the key of the controller. A late row takes its
-    place after the rows that its punctuation had released: these rows did not know it, also in a
+    place after the rows that its punctuation had released: these rows did not know it, even in a
     static frame.
 
-    A sensor that read 20.5 a minute ago reads about that now. A dependency says how far this holds:
+    A sensor that read 20.5 a minute ago reads about the same now. A dependency states how far:
     "earlier_temperature, age_temperature -> temperature : 0.01, 0.1 -> 0.02". The repository needs
     these columns as well: apply this function to a static frame with the stream's past, gaps
     included; ``sf.impute`` uses its complete rows.

@@ -42,11 +42,11 @@ class Imputation(ImputationArguments):
         text with a slash or ending in .parquet), or the name of a table of Spark. It has the
         attributes and all determinants, as numbers; its rows with a missing value are not used.
     dependencies
-        `sf.engine_free.Dependency` objects or their texts, like "humidity -> temperature : 0.05 ->
+        `sf.engine_free.Dependency` objects or strings, like "humidity -> temperature : 0.05 ->
         0.1"; epsilons are of scaled attributes.
     attributes
         Attribute(s) to impute, by name or as plain Column objects; the alternatives have these. The
-        determinants may be other columns. Both are numbers or text; texts are near where they are
+        determinants may be other columns. Both are numbers or strings; strings are near if they are
         equal, and an imputed one has the shares of its donors as probabilities.
     joint
         Take several missing attributes of an object from the same rows of the repository, which
@@ -60,8 +60,8 @@ class Imputation(ImputationArguments):
         Where no dependency has donors: "marginal", the attribute's distribution in the repository;
         "reject", the row has no alternatives, and `imputed_by` says why.
     scaling
-        {name: (shift, span)}: scaled = (value - shift) / span. Default, also for names that are not
-        given: minimum and extent in the repository.
+        {name: (shift, span)}: scaled = (value - shift) / span. The default, and that of names that
+        are not given: minimum and extent in the repository.
     method
         "calibrated", the default: a value lies in a range of probability p in a share p of the
         cases. "plain": the donors of the first combination of dependencies that has any, unchanged
@@ -69,10 +69,10 @@ class Imputation(ImputationArguments):
     least_donors
         Fewer donors are ignored; None: 20 for "calibrated", 1 for "plain".
     key
-        Column(s) that tell one device or sensor from another, also in the repository. The donors
-        of a row have its key where that key has at least `least_rows` complete rows there; other
-        keys, and NULL, share the whole repository, which the counter `shared` counts. Scaling is
-        that of the whole repository. A join imputes without `key`.
+        Column(s) that tell one device or sensor from another, in the frame and in the repository.
+        The donors of a row have its key where that key has at least `least_rows` complete rows
+        there; other keys, and NULL, share the whole repository, which the counter `shared` counts.
+        Scaling is that of the whole repository. A join imputes without `key`.
     least_rows
         See `key`.
     order
@@ -141,7 +141,7 @@ class Imputation(ImputationArguments):
         return self.prepare(spark.df.sparkSession).data
 
     def check_kinds(self, frame: Frame) -> None:
-        """Raise TypeError for columns of another kind in the repository than in a frame."""
+        """Raise TypeError if a column has one kind in the repository and another in a frame."""
         memory = in_memory(frame)
         spark: Any = None if memory else cast("Any", frame).df.sparkSession
         past = repository_frame(self.repository, of_spark=not memory, spark=spark)

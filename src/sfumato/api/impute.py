@@ -42,7 +42,7 @@ def impute(
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result is of the same kind. Attributes and determinants are numbers or
+        whole stream. The result has the same type. Attributes and determinants are numbers or
         text.
     repository, ..., least_rows
         See `sfumato.Imputation`.
@@ -68,7 +68,7 @@ def impute(
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments.
+        For values out of range, and for columns that are missing or have another type.
 
     Notes
     -----

@@ -46,7 +46,7 @@ def reorder(
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result is of the same kind.
+        whole stream. The result has the same type.
     event_time, arrival
         When the event happened, and when the row was received: timestamps, or whole microseconds.
         Wherever an argument names a column, write its name or a Column object.
@@ -86,7 +86,7 @@ def reorder(
     -------
     The rows, each emitted exactly once, with `late`, `punctuation` (no row with an earlier event
     time is accepted in order any more) and, with `unique`, `duplicate`.
-    With `early`, also the rows as they arrive.
+    With `early`, each row is also emitted on its arrival.
 
     Raises
     ------
@@ -121,6 +121,15 @@ def split_late(df: Any) -> tuple[Any, Any]:
     controller; both see the same rows as late. To compute both in one query, split each micro-batch
     in ``foreachBatch``, where it is persisted.
     More: docs/how-to/late-rows.md
+
+    Parameters
+    ----------
+    df
+        A frame that ``sf.reorder`` returned, or a micro-batch of it in ``foreachBatch``.
+
+    Returns
+    -------
+    The rows that are on time, and the late rows.
 
     Raises
     ------

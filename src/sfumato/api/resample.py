@@ -28,7 +28,7 @@ def resample(
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result is of the same kind.
+        whole stream. The result has the same type.
     every
         Distance of the grid points, "1 minute" or a timedelta: the multiples of it since 1970 UTC.
     order

@@ -52,13 +52,13 @@ def similarity_join(
     tasks: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Find the pairs of tuples of two streams that are close with at least the wanted probability.
+    """Find the pairs of tuples of two streams that are close with at least a given probability.
 
     Parameters
     ----------
     left, right
         DataFrames of Spark, streaming or static, or pandas, Polars or Arrow tables that are the
-        whole streams. The result is of the kind of `left`.
+        whole streams. The result has the type of `left`.
     on
         Attribute(s) of the alternatives of both frames, or plain columns, that span the distance.
     within
@@ -99,7 +99,7 @@ def similarity_join(
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments.
+        For values out of range, and for columns that are missing or have another type.
 
     Notes
     -----
@@ -150,13 +150,13 @@ def self_join(
     tasks: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Find the pairs of tuples of one stream that are close with at least the wanted probability.
+    """Find the pairs of tuples of one stream that are close with at least a given probability.
 
     Parameters
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result is of the same kind.
+        whole stream. The result has the same type.
     on, ..., name
         As for ``sf.similarity_join``.
 
@@ -170,7 +170,7 @@ def self_join(
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments.
+        For values out of range, and for columns that are missing or have another type.
 
     Notes
     -----
@@ -223,7 +223,7 @@ def neighbours(
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result is of the same kind.
+        whole stream. The result has the same type.
     on, within, order, key, metric, forget_after, name
         As for ``sf.similarity_join``. The metrics are ``sfumato_neighbours_N``.
     window
@@ -241,17 +241,17 @@ def neighbours(
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments.
+        For values out of range, and for columns that are missing or have another type.
 
     Notes
     -----
-    All answers are given that the tuple exists. They are final: the row is emitted as it arrives,
-    with the neighbours among the tuples then in its window; later ones do not change it. They are
-    exact over the possible worlds, since tuples are near independently given the value of the
-    tuple that is counted for. In a window by count a tuple is ignored once it is among the newest
-    `rows` that exist with probability at most 1e-9. A row that never exists (no alternatives) has
-    NULL as mean, stddev and probability. Answers of different rows share tuples: operators that
-    combine them refuse them.
+    All answers are conditional on the existence of the tuple. They are final: the row is emitted as
+    it arrives, with the neighbours among the tuples then in its window; later ones do not change
+    it. They are exact over the possible worlds, since tuples are near independently given the value
+    of the tuple that is counted for. In a window by count a tuple is ignored once it is among the
+    newest `rows` that exist with probability at most 1e-9. A row that never exists (no
+    alternatives) has NULL as mean, stddev and probability. Answers of different rows share tuples:
+    operators that combine them refuse them.
 
     Downstream of sf.reorder, with its event time as `order`, late rows are skipped and counted.
     Cost: one shuffle by `key`. Per alternative of a row, the square of its possible neighbours. In
@@ -307,13 +307,12 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments.
+        For values out of range, and for columns that are missing or have another type.
 
     Notes
     -----
     Cost: n (n - 1) / 2 joins of two streams, in one query: each row is shuffled and held n - 1
-    times. Without Spark, `operators.joins.incomplete_join` joins incomplete streams in one pass and
-    holds each row once.
+    times.
     References: Ren et al. (2019), section 5.2 (n streams).
 
     Examples

@@ -43,7 +43,7 @@ def top_k(
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result is of the same kind.
+        whole stream. The result has the same type.
     queries
         sf.Top, one or a list; their names must differ. A number k stands for sf.Top(k).
     by
@@ -82,7 +82,7 @@ def top_k(
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments.
+        For values out of range, and for columns that are missing or have another type.
 
     Notes
     -----

@@ -25,7 +25,7 @@ def split_invalid(
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The results are of the same kind.
+        whole stream. The results have the same type.
     attributes
         Attributes (or value columns) to check, by name or as Column objects (see `reorder`). None:
         all attributes of the alternatives, no value column.
@@ -38,9 +38,9 @@ def split_invalid(
     within
         Column of radii, as `within` of a join: they must be finite and at least 0.
     exclusive
-        Static frames only: the column of this name of a ranking. A row is invalid if, by `order`,
-        the probabilities of the rows that exclude each other (per `key`) sum to more than 1 with
-        it. A ranking skips the same rows if its window holds the whole frame.
+        Static frames only: the column given to a ranking as `exclusive`. A row is invalid if, by
+        `order`, the probabilities of the rows that exclude each other (per `key`) sum to more than
+        1 with it. A ranking skips the same rows if its window holds the whole frame.
     strict
         Raise at the first invalid row, when the valid rows are read, instead of skipping it.
 

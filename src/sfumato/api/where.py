@@ -19,7 +19,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result is of the same kind.
+        whole stream. The result has the same type.
     condition
         Any Spark SQL condition over the alternatives' attributes (by their plain names) and the
         frame's other columns; in memory: comparisons, AND, OR, NOT, IS NULL, + - * / and
@@ -80,15 +80,15 @@ def prune(
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table, with
-        alternatives. The result is of the same kind.
+        alternatives. The result has the same type.
     min_prob
-        Alternatives of less probability are removed.
+        Alternatives with a smaller probability are removed.
     top
-        The greatest number of alternatives kept per row; of equal probabilities the first stay.
+        Maximum number of alternatives kept per row; of equally probable ones the first are kept.
         None: any number.
     normalize
-        False: the removed probability is left out: the row exists with that much less. True: the
-        remaining alternatives are scaled so that the row exists as it did before.
+        False: the removed probability is left out, and the existence of the row falls by it. True:
+        the remaining alternatives are scaled so that the row exists as it did before.
 
     Returns
     -------
@@ -142,16 +142,16 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
         of the same kind.
     measurements
         Columns of alternatives (see `alternatives`) with the same attributes, one per measurement.
-        A NULL says nothing and is left out.
+        A NULL carries no information and is left out.
 
     Returns
     -------
-    Every row of the frame, with `alternatives`: the values that all measurements hold possible,
+    Every row of the frame, with `alternatives`: the values that all measurements consider possible,
     each with a probability in proportion to the product of its probabilities. `conflict`: the
     probability that independent draws, one from each measurement, are not all the same.
 
     The alternatives are NULL, and operators count the row as invalid, where no value is common to
-    all measurements (`conflict` is 1, or less if all hold it possible that the thing does not
+    all measurements (`conflict` is 1, or less if all consider it possible that the thing does not
     exist), where all are NULL, and where a measurement has invalid probabilities (`conflict` is
     NULL).
 
@@ -162,7 +162,7 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
 
     Notes
     -----
-    This is Bayes' rule for measurements with independent errors and no value likelier beforehand;
+    This is Bayes' rule for measurements with independent errors and a uniform prior;
     give a prior as one more measurement. Missing probability is that of "does not exist", and is
     multiplied like that of a value. Values are equal or not: round numbers to a common grid first.
     The conflict is also high where the measurements agree but leave many values open.

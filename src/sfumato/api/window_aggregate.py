@@ -51,7 +51,7 @@ def window_aggregate(
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result is of the same kind.
+        whole stream. The result has the same type.
     aggregates
         Result name to text: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)", "first(x)",
         "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)", "var(x)",
@@ -79,7 +79,7 @@ def window_aggregate(
         Range: of the rows of a key with the same `unique`, an extent has the largest `version` that
         arrived before it was complete; rows with the same `shared` take the same alternative.
     seed, samples
-        Of results that are sampled because they have too many possible values.
+        For results that are sampled because they have too many possible values.
     forget_after
         Time to live of a key ("1 day"), after which it starts with an empty window.
     name
@@ -153,7 +153,7 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     frame = frame_of(df)
     if "missed" not in frame.columns:
         raise ValueError(
-            f"{frame.prefix}split_missed takes the {frame.noun} of {frame.prefix}window_aggregate("
+            f"{frame.prefix}split_missed expects the result of {frame.prefix}window_aggregate("
             f"..., missed=True); this one has {', '.join(frame.columns)}"
         )
     if in_memory(frame):

@@ -21,15 +21,15 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table, with
-        alternatives or a column `existence`. The result is of the same kind.
+        alternatives or a column `existence`. The result has the same type.
     n
         Number of worlds, up to 1,000,000. The error of an answer falls with its square root.
     source
         Name of the set of tuples, such as the topic. A tuple with the same source and id takes the
-        same alternative in every call, also in another query. Different tuples need another source
-        or id.
+        same alternative in every call, even in another query. Different tuples need different
+        sources or ids.
     id
-        Column(s) that identify a tuple. Whole numbers of any width are alike.
+        Column(s) that identify a tuple. Whole numbers of any width are equal.
     name
         Name of the metrics, instead of the number N.
 
@@ -77,7 +77,7 @@ def merge_worlds(
     ----------
     df
         Answers of operators over rows of ``sf.draw_worlds``, a static DataFrame of Spark, or a
-        pandas, Polars or Arrow table. The result is of the same kind.
+        pandas, Polars or Arrow table. The result has the same type.
     key
         Columns that identify an answer within a world, such as `window`, or `id` of a ranking.
     columns
@@ -125,13 +125,13 @@ def merge_worlds(
 
 @public("sf.assume_independent(pairs)", "df")
 def assume_independent(df: Any) -> Any:
-    """Take rows that may share tuples as independent; the results of operators are approximations.
+    """Treat rows that may share tuples as independent: results of operators are approximations.
 
     Parameters
     ----------
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table: pairs of a
-        join, answers of a ranking or of overlapping windows. The result is of the same kind.
+        join, answers of a ranking or of overlapping windows. The result has the same type.
 
     Returns
     -------
@@ -146,7 +146,8 @@ def assume_independent(df: Any) -> Any:
     -----
     The error of the results is unknown. A tuple that exists with probability 0.5 and is in three
     pairs gives 0 or 3 pairs with probability 0.5 each; three independent pairs give 0, 1, 2 and 3
-    with 0.125, 0.375, 0.375 and 0.125. ``sf.draw_worlds`` gives the right answer with an error.
+    with 0.125, 0.375, 0.375 and 0.125. ``sf.draw_worlds`` computes the right answer and states its
+    error.
 
     Examples
     --------

@@ -102,8 +102,8 @@ def timetable_chart(
     """Return an Altair chart of a timetable.
 
     The upper part shows the instants at which each query is answered. The lower part shows the
-    cumulative sum of k over the runs, also under other plans. Shows at least one cycle or its first
-    120 runs, and at most the 40 most frequent queries.
+    cumulative sum of k over the runs, and the same under other plans. Shows at least one cycle or
+    its first 120 runs, and at most the 40 most frequent queries.
 
     names : names of the queries, in order; by default q1, q2, ...
     unit, size : the unit of the time axis, and its length in the units of `every` ("minute" and

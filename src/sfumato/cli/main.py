@@ -118,7 +118,7 @@ AllowPackages = Annotated[
     bool,
     typer.Option(
         "--allow-packages",
-        help="Allow the file to bring code: packages, jars, classes of catalogs and formats, JDBC.",
+        help="Allow the file to load code: packages, jars, classes of catalogs and formats, JDBC.",
     ),
 ]
 AllowSettings = Annotated[
@@ -152,7 +152,7 @@ def main(
 def run(
     file: File,
     once: Annotated[
-        bool, typer.Option("--once", help="Process what the sources have now, and end.")
+        bool, typer.Option("--once", help="Process what the sources have now, then stop.")
     ] = False,
     log: Annotated[
         LogForm | None,

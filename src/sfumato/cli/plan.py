@@ -118,8 +118,8 @@ class Plan:
                     why = f"has a checkpoint, {checkpoint}, of a run in which it read something "
                     why += f"other than the answers to {', '.join(shared.readers)}: what is ranked "
                     why += "has changed since (table, window, filter, or RANK BY), or the "
-                    why += "checkpoint is of an earlier version. To start again, give the sink "
-                    why += "another name, or choose another checkpoint folder"
+                    why += "checkpoint was written by an earlier version. To start again, give the "
+                    why += "sink another name, or choose another checkpoint folder"
                     raise PipelineError.at(f"sinks.{sink.name}", why)
 
     # ---- shared queries --------------------------------------------------------------------------

@@ -230,7 +230,7 @@ def _other_mode(error: Exception, sink: Sink) -> str:
         return ""
     if sink.mode == "append":
         return (
-            ". A GROUP BY of Spark's is never complete: give its table a window in brackets, "
+            ". Spark's GROUP BY is never complete: give its table a window in brackets, "
             f'or set `mode = "update"` or "complete" of `sinks.{sink.name}`'
         )
     return f'. Remove `mode` of `sinks.{sink.name}`: such rows are written in mode "append"'

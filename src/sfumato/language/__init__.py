@@ -34,7 +34,7 @@ def sql(
         of one of them, which gives a frame with one column `plan`.
     frames
         Tables by name, which take precedence over the session's: sql(spark, "SELECT ... FROM s",
-        s=df). Functions from frames to a frame, also by name, can be called in FROM.
+        s=df). Functions from frames to a frame can be called in FROM by their names.
 
     Returns
     -------

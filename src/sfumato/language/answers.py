@@ -395,7 +395,9 @@ class Aggregation(WindowedBlock):
         members = isinstance(window, Range) and self._selects_rows()
         rows = SparkFrame(source.frame.df)
         if members and self.early is not None:
-            reason = "EARLY answers are of extents: rows of an extent cannot be selected"
+            reason = (
+                "EARLY answers are results of extents: the rows of an extent cannot be selected"
+            )
             expected = ("the columns of GROUP BY", "window", "held", *EARLY_COLUMNS, "aggregates")
             raise at(self.text, self.early, reason, *expected)
         if members and rows.is_uncertain_time(source.order[0]):

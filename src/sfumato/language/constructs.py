@@ -218,7 +218,7 @@ class Options:
             return named[0] if len(named) == 1 else named
         match = None if default is None else found(default, known)
         if default is not None and match is None:
-            reason = f"{self.of} has no column `{default}`: say which it is"
+            reason = f"{self.of} has no column `{default}`: name another one"
             raise at(self.text, self.node, reason, f"{word} column")
         return match
 
@@ -343,7 +343,7 @@ def refuse_of_aggregates(options: Sequence[Option], text: str) -> None:
     """Raise SqlError for EARLY, LEVEL, VERSION or SHARED of a window without aggregates."""
     for option in options:
         if option.word in OF_AGGREGATES:
-            reason = f"{option.word} is of aggregates over a RANGE"
+            reason = f"{option.word} belongs to aggregates over a RANGE"
             raise at(text, option, reason, "SELECT AVG(x)")
 
 
@@ -373,7 +373,7 @@ class TimeOptions(TableOptions):
         if not answered or extent is None:
             refuse_of_aggregates(self.options, self.text)
         if (level := self.get(LEVEL.word)) is not None and self.get(EARLY.word) is None:
-            raise at(self.text, level, "LEVEL is of early answers", "EARLY 10 SECONDS")
+            raise at(self.text, level, "LEVEL belongs to EARLY", "EARLY 10 SECONDS")
         if self._uncertain_time() is not None:
             self._check_uncertain(extent, answered)
             return frame
@@ -451,7 +451,7 @@ class TimeOptions(TableOptions):
             return PlannedFrame(df, step), "arrival"
         if not controlled:
             return frame, str(arguments["event_time"])  # all rows are present, and in order
-        reason = "the table has no column `arrival`: say when its rows arrived"
+        reason = "the table has no column `arrival`: name the column of arrival times"
         raise at(self.text, self.node, reason, "ARRIVAL column")
 
     def _uncertain_time(self) -> str | None:
@@ -789,7 +789,7 @@ class TableFunctions:
         try:
             require_frame(str(name), df)
         except TypeError:
-            reason = f"{name} does not give one table, but {type(df).__name__}"
+            reason = f"{name} does not return one table, but {type(df).__name__}"
             raise at(text, name, reason) from None
         given = {n: one_line(text[p.start : p.end]) for n, p in places.items() if n not in inputs}
         steps = {n if len(inputs) > 1 else "": frame.step for n, frame in inputs.items()}
@@ -817,7 +817,7 @@ class TableFunctions:
                 expected = [f"{n} => ..." for n in known if n not in values]
                 reason = f"this argument of {name} needs a name"
                 if by_name:
-                    reason = f"an argument of {name} without a name follows one with a name"
+                    reason = f"an argument of {name} without a name follows a named one"
                 raise at(text, node, reason, *([] if by_name else expected))
             takes_any = Parameter.VAR_KEYWORD in kinds.values()
             if word is not None and argument not in known and not takes_any:
@@ -868,7 +868,7 @@ class TableFunctions:
             return frame
         if (name := name_in(items)) is None:
             expected = ("the name of a table", "(SELECT ...)", "a table function")
-            raise at(text, span_of(items), "a table is wanted here", *expected)
+            raise at(text, span_of(items), "a table is expected here", *expected)
         return self.tables.stored(name, self.scope)
 
     # ---- values
@@ -899,7 +899,7 @@ class TableFunctions:
             return [self._value(part) for part in parts]
         if kind == "map":
             if len(parts) % 2:
-                raise at(text, call, "map takes keys and values in turn", "map('a', 1)")
+                raise at(text, call, "map takes keys and values alternately", "map('a', 1)")
             keys = [self._value(part) for part in parts[::2]]
             return {
                 key: self._frame(part).df if key == REPOSITORY else self._value(part)

@@ -98,7 +98,7 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
         raise at(text, join.keyword, "a join of three streams: put the first two in a subquery")
     given = join_words(join, text)
     if left.rest:
-        raise at(text, left.rest[0], "what comes before SIMILARITY JOIN must be one table")
+        raise at(text, left.rest[0], "the left side of SIMILARITY JOIN must be one table")
     names = _side_names(left, right, text)
     sides = [(relation, block.needed(relation)) for relation in relations]
     brackets = _brackets(sides, join, text)
@@ -176,7 +176,7 @@ def _brackets(sides: Sides, join: Similarity, text: str) -> list[RowsOptions]:
             brackets.append(given)
         elif given is not None:
             word = "WATTR" if given.kind else given.words[0].word
-            hint = f"what comes first, join from (SELECT * FROM stream [{word} ...])"
+            hint = f"write the other bracket in a subquery, (SELECT * FROM stream [{word} ...])"
             reason = f"a SIMILARITY JOIN compares windows of ROWS or SPAN; {hint}"
             raise at(text, given.node, reason)
     if not brackets:

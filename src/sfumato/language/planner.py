@@ -511,7 +511,7 @@ SESSIONS = (
     "FROM window_aggregate(s, map('n', 'count(*)'), window => session('5 minutes'), order => ts)"
 )
 FOREIGN_FUNCTIONS = {"TUMBLE": TUMBLING, "HOP": HOPPING, "SESSION": SESSIONS}
-"""Windows of Flink and Calcite, also with _START and _END (here window.start and window.end)."""
+"""Windows of Flink and Calcite. With _START and _END they are window.start and window.end here."""
 FOREIGN_WINDOWS = {"TUMBLING": TUMBLING, "HOPPING": HOPPING, "SESSION": SESSIONS}  # ksqlDB
 OVER = (
     "OVER (...) takes the rows of the whole stream, not the rows of an extent: leave OVER out and "
@@ -566,7 +566,7 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
         if here is not None and not (last is one and spark.catalog.functionExists(str(one))):
             place = Node(start_of(one), end_of(last))
             written = " ".join(text[place.start : place.end].split())
-            reason = f"{written} is not of this language; here it is written {here}"
+            reason = f"{written} is not part of this language; write {here}"
             raise at(text, place, reason)
 
 

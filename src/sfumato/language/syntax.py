@@ -237,7 +237,7 @@ class Body(Node):
         return chain.from_iterable(clause.tables for clause in self.clauses)
 
     def word_lists(self) -> Iterator[Items]:
-        """Yield the word lists of an expression, also after a FROM: extract(year FROM ts)."""
+        """Yield the word lists of an expression, and those after FROM in extract(year FROM ts)."""
         for clause in self.clauses:
             if clause.word != "FROM":
                 yield clause.items

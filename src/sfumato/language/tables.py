@@ -302,7 +302,7 @@ def _mismatched(parameters: Mapping[str, str], script: Script, node: Node) -> Sq
     place = next((place for place in places if place is not None), None)
     word = "this" if place is None else script.text[place.start : place.end]
     what, wanted = FORMS[form]
-    reason = f"{word} is a distribution, {what}; a number is wanted here"
+    reason = f"{word} is a distribution, {what}; a number is expected here"
     return at(script.text, place or node, reason, wanted.format("NAME" if place is None else word))
 
 

@@ -77,7 +77,7 @@ class TokenMiddleware:
             opened.set_cookie(self.cookie, value, httponly=True, samesite="strict")
             answer = opened
         elif not (self._fits(bearer) or (has_cookie and request.url.path not in DATA_PATHS)):
-            answer = _text("The address that was printed has a token, which is missing here.", 403)
+            answer = _text("This address has no token. Open the address that was printed.", 403)
         await answer(scope, receive, send)
 
     def _fits(self, given: str | None) -> bool:

@@ -105,7 +105,7 @@ def _messages(
         silent = time.monotonic() - query.heard if given is None else given - query.reported
     if silent > SILENT_SECONDS:
         long = f"{silent / 60:.0f} minutes" if silent >= 90 else f"{silent:.0f} seconds"
-        yield {"at": now, "text": f"no micro-batch for {long}: no source has had rows"}
+        yield {"at": now, "text": f"no micro-batch for {long}: no source has delivered rows"}
     if query.error is not None:
         yield {"at": now, "text": f"failed: {query.error}"}
     for text in anomalies(query.counters, target):

@@ -87,9 +87,11 @@ def _as_they_are(
     fields = fields_of(flat)
     of = find_name(field, list(fields))
     if of is None:
+        own = find_name(field.rpartition(".")[2], list(fields))
+        hint = "" if own is None else f': write prob="{own}"'
         raise ValueError(
             f"`values` must be structs with a field `{field}`, or `prob` a separate column; got "
-            f"{given.type}"
+            f"{given.type}{hint}"
         )
     weights = as_doubles(fields[of], f"`{field}`")
     if wanted is not None:

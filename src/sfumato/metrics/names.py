@@ -30,11 +30,11 @@ QUERY_COUNTERS = {
     "rows_in": "rows read, over all sources of the query",
     "rows_out": "rows that reached the sink of a pipeline file",
     "batches": "micro-batches that ran",
-    "batch_duration_seconds": "seconds that all micro-batches took together",
+    "batch_duration_seconds": "total duration of all micro-batches",
 }
 QUERY_GAUGES = {
-    "batch_seconds": "seconds that the newest micro-batch took",
-    "batch_part_seconds": "seconds of its parts, by Spark's names for them",
+    "batch_seconds": "duration of the newest micro-batch",
+    "batch_part_seconds": "duration of its parts, by Spark's names for them",
     "batch_end_timestamp_seconds": "when the newest micro-batch was reported",
     "active": "1 while the query runs, 0 when it has ended",
     "failed": "1 when it ended with an error",
@@ -52,23 +52,23 @@ OPERATOR_GAUGES = {
     "reorder_punctuation_timestamp_seconds": "smallest punctuation of the keys that hold rows or "
     "just had some",
     "reorder_oldest_wait_seconds": "waiting time of the row that has been held longest",
-    "late_share": "late rows over the rows that came into the operator, of `reorder` both "
-    "without duplicates and invalid rows, since the query started",
-    "operator_keys": "keys known; after a restart a lower bound, until a micro-batch has rows of "
+    "late_share": "late rows as a share of the rows read since the query started; for "
+    "`reorder`, both without duplicates and invalid rows",
+    "operator_keys": "known keys; after a restart a lower bound, until a micro-batch has rows of "
     "every bucket",
     "window_size": "tuples in the largest window of the newest micro-batch with answers: w'",
     "window_rows": "tuples that must exist in a window by count, with its confidence: w",
-    "ranking_due_timestamp_seconds": "event time of the next run of a ranking, for the key where "
-    "it comes first",
+    "ranking_due_timestamp_seconds": "event time of the next run of a ranking, for the key whose "
+    "run is due first",
 }
 OPERATOR_HISTOGRAMS = {
     "reorder_wait_seconds_bucket": "rows emitted in order that were held for at most `le` "
-    "seconds, from their arrival to that of the row that released them",
-    "reorder_wait_seconds_count": "rows emitted in order, of this histogram",
+    "seconds, from their arrival to the arrival of the row that released them",
+    "reorder_wait_seconds_count": "rows emitted in order, in all buckets",
 }
 # Counters of operators, by name. docs/semantics.md defines some of the terms.
 COUNTER_TEXTS = {
-    "rows": "rows that came in",
+    "rows": "rows read by the operator",
     "late": "of `reorder`: rows emitted with `late = true`; of other operators: rows left out "
     "because they came too late",
     "stale": "late rows with an implausibly long delay, or beyond `max_behind`",
@@ -77,7 +77,7 @@ COUNTER_TEXTS = {
     "future": "rows with an implausibly late event time, or beyond `max_ahead`",
     "duplicates": "late rows with the id of an earlier row",
     "forced": "arrivals at which a full buffer moved the punctuation",
-    "out_of_order": "rows whose order is before that of an earlier micro-batch",
+    "out_of_order": "rows that belong before a row of an earlier micro-batch",
     "outside": "rows, on time or late, between two extents",
     "skipped": "extents without a row that are not in the answers, in gaps of over a million",
     "corrections": "rows that a newer version replaced in an open extent",
@@ -94,21 +94,21 @@ COUNTER_TEXTS = {
     "imputed": "rows whose values were imputed",
     "unimputable": "rows that no dependency could complete",
     "far_donors": "rows whose donors are too far apart for a dependency to hold",
-    "few_rows": "rows imputed from too few rows to show a range of probability 90%",
-    "shared": "rows imputed from the rows of all keys, as their own key has too few",
+    "few_rows": "rows imputed from too few rows to support a range of 90%",
+    "shared": "rows imputed from the rows of all keys, because their own key has too few",
     "tested": "known values that were hidden to test their imputation",
-    "covered": "of the known values tested, those within their imputed range of 90%",
-    "widened": "rows whose imputed ranges were widened, as too few values tested were within",
+    "covered": "tested known values within their imputed range of 90%",
+    "widened": "rows whose imputed ranges were widened, because too few tested values were inside",
     "fully_imputed": "rows of a join whose values were all imputed",
     "pairs_compared": "pairs of incomplete rows whose alternatives were compared",
-    "rejected": "rows left out because their rule has more than probability 1",
+    "rejected": "rows left out because the probabilities of their rule sum to more than 1",
     "executions": "kernel runs of a ranking",
     "cost": "sum of their k",
     "answers": "rows of answers of a ranking",
-    "answered": "answers of a ranking: one for each query, instant and key",
+    "answered": "answers of a ranking, one per query, instant and key",
     "late_answers": "answers whose latency is above their query's `every`",
     "undecodable": "values that a decoder could not read",
-    "opposite": "pairs of an arrival and a tuple that the other window of a join held then",
+    "opposite": "pairs of an arrival and a tuple in the other window of a join at that time",
     "compared": "of these, pairs whose alternatives were compared; the others were pruned",
 }
 OPERATOR_COUNTERS = {

@@ -104,8 +104,8 @@ def split_rows(
     if exclusive is not None:
         if df.isStreaming:
             raise ValueError(
-                "`exclusive` needs a static frame, as it looks at all rows of a rule; of a stream "
-                "the metric sfumato_top_k_N counts the rows that are left out (`rejected`)"
+                "`exclusive` needs a static frame, as it looks at all rows of a rule; for a "
+                "stream, the metric sfumato_top_k_N counts the rows that are left out (`rejected`)"
             )
         require_order(order)
         rule = frame.one("exclusive", exclusive)

@@ -26,10 +26,9 @@ ROW, TIE = "row", "__tie"
 SEVERAL_CONTROLLERS = (
     "rows that are not late came after a punctuation later than their own time, so they are from "
     "several disorder controllers, for example from a union of reordered frames (or they were "
-    "delayed after sf.reorder), and nobody knows what is complete: reorder the union, with a "
-    "column that names "
-    'each row\'s source: sf.reorder(a.union(b), ..., source="source"); or drop `late` and '
-    "`punctuation`, and rows are taken to come in order of event time"
+    "delayed after sf.reorder), and it is unknown which times are complete: reorder the union, "
+    'with a column that names each row\'s source: sf.reorder(a.union(b), ..., source="source"); or '
+    "drop `late` and `punctuation`, and rows are assumed to be in order of event time"
 )
 
 # Gauges of the largest window of a micro-batch: its tuples w', and the w that they represent.

@@ -41,8 +41,8 @@ def check_order(keys: Sequence[str], in_order_for: Sequence[str]) -> None:
     missing = _missing(in_order_for, keys)
     if missing:
         raise ValueError(
-            f"the rows come in order for each {missing} only: add {missing} to `key`, or let "
-            "sf.reorder without key come before the operator that these rows come from"
+            f"the rows come in order for each {missing} only: add {missing} to `key`, or put "
+            "sf.reorder without key upstream of the operator that emits these rows"
         )
 
 

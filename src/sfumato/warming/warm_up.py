@@ -54,7 +54,7 @@ def warm_up(
     Parameters
     ----------
     only
-        Names of the steps to compile, see `sfumato.warming.steps`; None: all.
+        Names of the operators to compile, as `progress` gets them; None: all.
     progress
         Called with the name of each operator before it is compiled.
     processes

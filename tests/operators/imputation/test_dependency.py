@@ -62,7 +62,7 @@ def test_a_wrong_text_is_told_with_its_place(text, position, expected):
 
 
 def test_two_dependencies_in_a_text_are_marked_where_the_second_begins():
-    with pytest.raises(DependencyError, match=r"\(give several as a list of texts\)") as caught:
+    with pytest.raises(DependencyError, match=r"\(give several as a list of strings\)") as caught:
         Dependency.parse("A -> B : 1 -> 2\nB -> C : 1 -> 2")
     *_, text, mark = str(caught.value).splitlines()
     assert text[mark.index("^") :] == "B -> C : 1 -> 2"
@@ -79,7 +79,7 @@ def test_an_epsilon_is_finite_and_not_negative(epsilon):
 def test_a_dependency_has_a_determinant_and_names():
     with pytest.raises(ValueError, match="at least one attribute"):
         Dependency((), "B", 1)
-    with pytest.raises(ValueError, match="not empty"):
+    with pytest.raises(ValueError, match="non-empty"):
         Dependency((("", 1),), "B", 1)
 
 

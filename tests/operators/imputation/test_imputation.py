@@ -397,7 +397,7 @@ def test_expected_donors_are_near_the_true_number_for_uniform_rows():
         ({"scaling": {"z": (0.0, 1.0)}}, "`scaling` names"),
         ({"least_donors": 0}, "`least_donors` must be"),
         ({"repository": {"a": [1.0], "c": [np.nan]}}, "complete rows only"),
-        ({"repository": {"a": [1.0], "c": [1.0, 2.0]}}, "columns of one length"),
+        ({"repository": {"a": [1.0], "c": [1.0, 2.0]}}, "columns of the same length"),
         ({"repository": [[1.0, 2.0]]}, "`names` must name"),
     ],
 )

@@ -22,7 +22,7 @@ NONE = np.iinfo(np.int64).min
 
 
 def stream(seed, n=60, alternatives=False, rules=False, late=0.0, pace=4):
-    """Arrivals as a dict of lists: one entry a tuple, alternatives as lists."""
+    """Arrivals as a dict of lists: one entry per tuple, alternatives as lists."""
     rng = np.random.default_rng(seed)
     time = np.cumsum(rng.integers(0, pace, n)) + 1_000
     time = np.where(rng.random(n) < late, time - rng.integers(1, 30, n), time)

@@ -150,7 +150,7 @@ def test_members_come_with_the_results_of_their_extent_late_ones_too():
 
 @pytest.mark.parametrize("seed", seeds(6, 2))
 def test_extents_over_sources_of_any_pace_do_not_depend_on_cuts(seed):
-    # rows of two sources as one controller a source lets them out: in order up to the slower one,
+    # rows of two sources as one controller per source lets them out: in order up to the slower one,
     # late ones at once, with the punctuation of their own source
     rng = np.random.default_rng(seed)
     time, late, punctuation, passed = [], [], [], {0: -5, 1: -5}

@@ -44,9 +44,9 @@ Flag = Annotated[bool, _kind("true or false")]
 RowCount = Annotated[int, _kind("a whole number of rows, at least 1", ge=1)]
 ConsoleRows = Annotated[int, _kind("a whole number from 1 to 1000", ge=1, le=1000)]
 Speed = Annotated[float, _kind("a number above 0 (60: a minute per second)", gt=0, le=1e9)]
-Option = Annotated[str, _kind("a text, a number, true or false", extra_json_schema=SCALAR)]
+Option = Annotated[str, _kind("a string, a number, true or false", extra_json_schema=SCALAR)]
 Options = Annotated[dict[str, Option], _kind("a table of options")]
-Texts = Annotated[tuple[Text, ...], _kind("a list of texts")]
+Texts = Annotated[tuple[Text, ...], _kind("a list of strings")]
 CatalogTable = Annotated[
     str, _kind("the name of a table, lake.db.t", pattern=r"^[^.`\s]+(\.[^.`\s]+)*$")
 ]
@@ -77,7 +77,7 @@ class SparkPart(FileTable, frozen=True, kw_only=True):
 
     master: Master | None = None
     settings: Options = {}
-    packages: Annotated[tuple[Coordinates, ...], _kind("a list of texts")] = ()
+    packages: Annotated[tuple[Coordinates, ...], _kind("a list of strings")] = ()
     jars: Texts = ()
     hidden: tuple[str, ...] = _unwritten("hidden", ())  # options that Spark must redact
 
@@ -109,7 +109,7 @@ class PipelineSource(FileTable, frozen=True, kw_only=True):
     table: CatalogTable | None = None
     value: Literal["json", "avro", "confluent-avro"] | None = None
     avro_schema: Text | None = None
-    metadata: Annotated[tuple[KafkaColumn, ...], _kind("a list of texts")] = ()
+    metadata: Annotated[tuple[KafkaColumn, ...], _kind("a list of strings")] = ()
     dead_letters: Name | None = None
     replay: Text | None = None
     order: Text | None = None

@@ -211,7 +211,7 @@ def check_code(pipeline: Pipeline, allowed: Permissions) -> None:
     spark = pipeline.spark
     for key, names in (("packages", spark.packages), ("jars", spark.jars)):
         if names and not allowed.packages:
-            why = f": a file cannot bring code, such as {names[0]}"
+            why = f": a file cannot load code, such as {names[0]}"
             raise _refusal(f"spark.{key}", why, PACKAGES)
     for place, part in pipeline.endpoints():
         form = part.format.lower()

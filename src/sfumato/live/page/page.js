@@ -1,4 +1,4 @@
-// The page: one section a query, made once, filled again with every event.
+// The page: one section per query, made once, filled again with every event.
 
 const sections = new Map();
 const state = document.getElementById("state");

@@ -224,7 +224,7 @@ class Reorder(Operator):
 
     def flush(self) -> Released:
         """Release all held rows at the end of the stream. The punctuation of each key moves to the
-        largest event time that it held, set aside or not. Rows that are far ahead, also of their
+        largest event time that it held, set aside or not. Rows that are far ahead, even of their
         arrival, are emitted as late."""
         if self.config.by_source:
             self.sources.silence(np.arange(len(self.controllers)))

@@ -155,7 +155,7 @@ class _DependencyReader:
         self._mark("->", "`,` or `->` after an epsilon")
         epsilon = self._number_here()
         if self.text[self.at :].strip():
-            expected = "expected the end of the dependency (give several as a list of texts)"
+            expected = "expected the end of the dependency (give several as a list of strings)"
             raise self._error(expected, self._skip())
         try:
             return Dependency(tuple(zip(names, bounds, strict=True)), dependent, epsilon)
@@ -206,7 +206,7 @@ class _DependencyReader:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not name:
-        raise ValueError(f"the name of an attribute must be a text, not empty; got {name!r}")
+        raise ValueError(f"the name of an attribute must be a non-empty string; got {name!r}")
     return name
 
 

@@ -189,7 +189,7 @@ def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
     if not missed:
         return
     lines = [
-        f"`{name}`: " + (f"the nearest is {miss}" if miss else "too few pairs are near each other")
+        f"`{name}`: " + (f"the closest is {miss}" if miss else "too few pairs are near each other")
         for name, miss in list(missed.items())[:MOST_TOLD]
     ]
     if len(missed) > MOST_TOLD:
@@ -197,7 +197,8 @@ def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
     warnings.warn(
         f"no dependency found with {search.confidence:.0%} of the near pairs within "
         f"{search.within:g}, of scaled attributes; " + "; ".join(lines)
-        + ". A larger `within`, a lower `confidence` or more `max_determinants` ask for less",
+        + ". To find looser ones, give a larger `within`, a lower `confidence` or more "
+        "`max_determinants`",
         NothingDiscovered,
         stacklevel=3,
     )  # fmt: skip

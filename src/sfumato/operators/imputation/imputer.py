@@ -133,10 +133,10 @@ class Imputer:
 
     Parameters
     ----------
-    repository
-        {name: float64[N]}, or float64[N, D] with `names`; finite
+    repository, names
+        {name: float64[N]}, or float64[N, D] with the names of its columns; finite
     dependencies
-        `Dependency` or their texts, possibly none; epsilons are of scaled attributes
+        `Dependency` or strings, possibly none; epsilons are of scaled attributes
     attributes
         Names of the T attributes to impute and return (None: all). Other columns, such as a time of
         day, may be determinants but are never imputed
@@ -156,8 +156,8 @@ class Imputer:
         Used if no dependency has donors. "marginal" takes the attribute's distribution in the
         repository; "reject" returns the object without alternatives, with the reason
     scaling
-        {name: (shift, span)} or None: scaled = (value - shift) / span. The default, also for names
-        that are not given, is the minimum and the extent in the repository (1 instead of 0)
+        {name: (shift, span)} or None: scaled = (value - shift) / span. The default, and that of
+        names that are not given, is the minimum and the extent in the repository (1 instead of 0)
     least_donors
         int >= 1, least number of donors; None: 20 for "calibrated", 1 for "plain"
     categories
@@ -387,13 +387,13 @@ class Imputer:
             found = len(np.unique(rows[:, self.names.index(name)]))
             if found > 1 and 2 * found >= donors:
                 raise ValueError(
-                    f"`attributes`: `{name}` has {found} different texts in the repository, and "
+                    f"`attributes`: `{name}` has {found} different strings in the repository, and "
                     f"with {donors} donors at most {(donors - 1) // 2} can be imputed: raise "
-                    "`least_donors`, or replace rare texts by one"
+                    "`least_donors`, or replace rare strings by one"
                 )
             if max(found, CLOSE_DONORS) ** together > most:
                 raise ValueError(
-                    f"`attributes`: `{name}` of {found} texts and {together - 1} more attributes "
+                    f"`attributes`: `{name}` of {found} strings and {together - 1} more attributes "
                     f"may have more than the {most} alternatives of a row: impute it in a "
                     "separate call, or raise `max_alternatives`"
                 )

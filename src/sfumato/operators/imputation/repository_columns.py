@@ -42,14 +42,14 @@ def columns_of(
         columns = [np.asarray(repository[name], np.float64) for name in names]
         if len({column.shape for column in columns}) > 1 or columns[0].ndim != 1:
             shapes = [column.shape for column in columns]
-            raise ValueError(f"`repository` must have columns of one length; got {shapes}")
+            raise ValueError(f"`repository` must have columns of the same length; got {shapes}")
         repository = np.column_stack(columns)
     elif names is None:
         raise ValueError("`names` must name the columns of a `repository` given as a matrix")
     rows = finite("repository", repository)
     if len(names) != rows.shape[1] or len(set(names)) < len(names):
         raise ValueError(
-            f"`names` must be {rows.shape[1]} different names, one a column; got {list(names)}"
+            f"`names` must be {rows.shape[1]} different names, one per column; got {list(names)}"
         )
     if len(names) > MOST_ATTRIBUTES:
         raise ValueError(f"`repository` must have at most {MOST_ATTRIBUTES} columns")

@@ -78,7 +78,7 @@ class IncompleteJoin(PairJoin):
     probability : float in (0, 1]: a pair is an answer iff Pr(dist <= within) >= probability
     window : of both streams, or a list with one for each of two or more: `Rows`, the newest `rows`
         objects of the stream and key, or `Range`, the objects of the last `length`
-    output : "append", answers as they are found; "changes", also their removal
+    output : "append", answers as they are found; "changes", and their removal
     alternatives : include the pairs of samples of each answer, numbered as in `Imputed`
 
     Each pair of streams is joined; the left object of an answer belongs to the lower stream.

@@ -104,7 +104,7 @@ class SimilarityJoin(PairJoin):
     strategy : "nested" examines every held tuple, "index" prunes by regions of tuples in a grid,
         "sort" orders samples (one dimension only), "auto" is "index", which scans where a scan is
         cheaper than cells. Answers are bit-identical
-    output : "append", answers as they are found; "changes", also their removal
+    output : "append", answers as they are found; "changes", and their removal
     alternatives : include the pairs of samples of each answer
     task : the share of the work of this operator, if several share it: see `Task`
 

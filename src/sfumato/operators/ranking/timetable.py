@@ -47,8 +47,10 @@ class Timetable:
         Its shortest `every`
     cycle
         Length after which the runs repeat
-    cost_per_unit
+    cost
         Sum of the runs' k in a cycle, divided by its length
+    times, numbers
+        Runs of a shared cycle: instants and groups; None: each group runs alone
 
     Notes
     -----

@@ -53,8 +53,18 @@ def top_k_probabilities(
 
     Parameters
     ----------
+    scores
+        float array [n], the score of each tuple, or of each alternative with `tuples`
+    prob
+        float array [n], its probability, in (0, 1]
+    exclusive
+        int array [n]: at most one of the tuples with the same number exists; negative: no rule
     k
         int >= 1, or a list of them
+    tuples
+        int array [n], the tuple of each alternative, from 0; None: one alternative per tuple
+    ascending
+        Whether the lowest score ranks first
 
     Returns
     -------
@@ -95,6 +105,11 @@ def pk_topk(
 ) -> Likeliest:
     """Return the k tuples of highest Pr_k (Pk-topk, also named Global-topk), highest first.
 
+    Parameters
+    ----------
+    scores, prob, exclusive, k, tuples, ascending
+        As for `top_k_probabilities`
+
     Notes
     -----
     Probabilities that are equal to within 1e-12 are ordered by expected score.
@@ -125,8 +140,10 @@ def pt_k(
 
     Parameters
     ----------
-    probability
-        float in (0, 1]; `threshold` is an alias
+    scores, prob, exclusive, k, tuples, ascending
+        As for `top_k_probabilities`
+    probability, threshold
+        float in (0, 1], the least Pr_k; two names of one argument
 
     Notes
     -----
@@ -163,6 +180,8 @@ def u_topk(
 
     Parameters
     ----------
+    scores, prob, exclusive, k, ascending
+        As for `top_k_probabilities`
     full
         Count only vectors of k tuples. Otherwise, the top k of a world with fewer tuples are all
         its tuples, and such a vector may win. With `full`, the vector is empty and its probability
@@ -216,6 +235,11 @@ def u_kranks(
 ) -> Likeliest:
     """Return, for each rank 1 ... k, the most probable tuple at that rank (U-kRanks).
 
+    Parameters
+    ----------
+    scores, prob, exclusive, k, tuples, ascending
+        As for `top_k_probabilities`
+
     Notes
     -----
     The index is -1 if no tuple can have that rank. One tuple may win several ranks. Ties, to within
@@ -244,6 +268,11 @@ def rank_probabilities(
 ) -> Floats:
     """Return float64[n, k]: Pr(rank = j + 1) of every tuple in column j.
 
+    Parameters
+    ----------
+    scores, prob, exclusive, k, tuples, ascending
+        As for `top_k_probabilities`
+
     Examples
     --------
     >>> sf.engine_free.rank_probabilities([30.0, 20.0], [0.5, 0.9], k=2).round(2).tolist()
@@ -267,10 +296,16 @@ def expected_ranks(
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Floats:
-    """Return every tuple's expected rank; the best is 0, an absent tuple's the size of its world.
+    """Return the expected rank of every tuple; 0 is the best.
+
+    Parameters
+    ----------
+    scores, prob, exclusive, tuples, ascending
+        As for `top_k_probabilities`
 
     Notes
     -----
+    The rank of an absent tuple is the number of tuples in its world.
     Cost: O(n log n).
     Error: relative, 2 n u.
     References: Cormode, Li and Yi (2009).
@@ -298,6 +333,8 @@ def prf(
 
     Parameters
     ----------
+    scores, prob, exclusive, tuples, ascending
+        As for `top_k_probabilities`
     weights
         float array, omega(i) at index i - 1; 0 for further ranks
 
@@ -332,6 +369,8 @@ def prfe(
 
     Parameters
     ----------
+    scores, prob, exclusive, tuples, ascending
+        As for `top_k_probabilities`
     alpha
         float in (0, 1]; 1 yields existence, small values favour the first rank
 
@@ -365,7 +404,7 @@ def top_k_streams(
 
     Parameters
     ----------
-    scores, prob, exclusive
+    scores, prob, exclusive, k, ascending
         As for `top_k_probabilities`
     group
         int array [n], tuples' streams

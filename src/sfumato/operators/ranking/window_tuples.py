@@ -119,7 +119,7 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
             if existence.max(initial=0.0) > 1.0 + EXCESS:
                 worst = int(existence.argmax())
                 raise ValueError(
-                    "the alternatives of a tuple must have a probability of at most 1 in all; "
+                    "the alternatives of a tuple must have a probability of at most 1 in total; "
                     f"got {existence[worst]:.12g} at index {worst}"
                 )
         number = np.arange(n)

@@ -78,7 +78,7 @@ def checked_alternatives(
         raise ValueError(f"`prob` must have {offsets[-1]} entries, as `offsets`; got {prob.shape}")
     if table.ndim != 2 or table.shape[0] != prob.size or table.shape[1] < attributes:
         raise ValueError(
-            f"`values` must be [{prob.size}, {attributes} attributes or more], one row an "
+            f"`values` must be [{prob.size}, {attributes} attributes or more], one row per "
             f"alternative; got {table.shape}"
         )
     if prob.size and not (prob.min() > 0.0 and prob.max() <= 1.0 + EXCESS):

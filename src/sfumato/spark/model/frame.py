@@ -64,7 +64,7 @@ class SparkFrame(Frame):
     ungroupable = (
         "Spark cannot group by column {}: convert it to text or to a struct, as with to_json"
     )
-    of_text = ": to_timestamp({}) makes one of it"
+    of_text = ": convert it with to_timestamp({})"
 
     def __init__(self, df: DataFrame) -> None:
         self.df, self.schema, self.columns = df, df.schema, df.columns

@@ -45,7 +45,7 @@ def is_trusted(spark: SparkSession) -> bool:
 def refusal(what: str) -> str:
     """Return the reason for refusing a text, and who can permit it."""
     return (
-        f"{what}, which is not allowed in a query; in a session whose texts you trust set "
+        f"{what}, which is not allowed in a query; in a session whose queries you trust, set "
         f'spark.conf.set("{TRUST}", "true")'
     )
 
@@ -98,7 +98,7 @@ def _check_quotes(tokens: Sequence[SqlToken], text: str, spark: SparkSession) ->
     # Both settings change the meaning of quotes, so that Spark would read the text differently.
     quotes = [t for t in tokens if t.kind == "string"]
     if quotes and str(spark.conf.get(PLAIN_ESCAPES, "false")).lower() == "true":
-        raise TokenError(f"texts are not read while {PLAIN_ESCAPES} is true", 0, len(text))
+        raise TokenError(f"queries are not accepted while {PLAIN_ESCAPES} is true", 0, len(text))
     double = next((t for t in quotes if text[t.end - 1] == '"'), None)
     if double and str(spark.conf.get(DOUBLE_QUOTED_NAMES, "false")).lower() == "true":
         reason = f"write names in backquotes while {DOUBLE_QUOTED_NAMES} is true"

@@ -73,7 +73,7 @@ def translated(error: AnalysisException, given: Mapping[str, Any]) -> str | None
         return f"there is no file or folder {path}: name one, or give a DataFrame"
     if condition == DUPLICATED_NAME:
         return (
-            f"two operators of one kind are called {given.get('name')!r} in metrics: "
+            f"two operators of the same kind are called {given.get('name')!r} in metrics: "
             "give each a different `name`"
         )
     if condition.startswith("UNRESOLVED_COLUMN"):
@@ -145,7 +145,7 @@ class ColumnObjects:
                 return plain  # the function raises for an unknown name, with a suggestion
             said = str(error).partition("\n")[0]
             if error.getCondition() == OF_ANOTHER_FRAME:
-                said += f": write F.col({parameters.get('name')}) in place of the column of a frame"
+                said += f": write F.col({parameters.get('name')}) instead of the column of a frame"
             raise ValueError(f"`{argument}`: Spark cannot compute {text:.200}: {said}") from error
 
     def result(self, found: Any) -> Any:

@@ -313,7 +313,7 @@ def above_one(metric: str, rejected: int) -> str:
 
 def said(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
     """Return the warning about invalid rows of a micro-batch. why : the most common reason"""
-    commonest = "" if why is None else f" (the commonest reason: {why})"
+    commonest = "" if why is None else f" (the most common reason: {why})"
     return (
         f"{metric.removeprefix(METRIC_PREFIX)}: {invalid} of {rows} rows ({invalid / rows:.1%}) of "
         f"a micro-batch were skipped as invalid{commonest}; further rows are only counted, by the "

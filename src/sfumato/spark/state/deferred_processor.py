@@ -2,7 +2,8 @@
 
 At every start, Spark loads its processor in a new process next to the driver, which asks for the
 state variables only. That process must not import NumPy, Arrow or kernels: their imports take
-longer than all others. So this module imports none of them.
+longer than all others. So this module imports none of them. Spark sends every processor pickled;
+nothing pickled is stored.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def require_defaults(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if value != getattr(Search(), name, None):
             raise ValueError(
-                f"`{name}` has no meaning with `order`, with which dependencies are compared by "
-                f"the values that they impute; got {value!r}: leave out one of the two"
+                f"`{name}` and `order` exclude each other, because with `order` dependencies are "
+                f"compared by the values that they impute; got {value!r}: leave out one of the two"
             )
 
 

@@ -46,7 +46,7 @@ class ImputationArguments(ABC):
             raise ValueError("`attributes` must name at least one attribute; got none")
         if "prob" in attributes:
             raise ValueError(
-                "`attributes` names `prob`, which is what an alternative's probability is called: "
+                "`attributes` names `prob`, the name of an alternative's probability: "
                 "rename the column"
             )
         one_of("fallback", self.fallback, FALLBACKS)
@@ -60,8 +60,8 @@ class ImputationArguments(ABC):
             raise ValueError(
                 "`dependencies` must hold at least one, like 'humidity -> temperature : 0.05 -> "
                 "0.1'; got none: every value would be drawn from all of the repository. "
-                "sf.discover_dependencies finds some, or says what came nearest; with an `order`, "
-                "the changes of the past determine the values"
+                "sf.discover_dependencies finds dependencies, or names the closest one. With an "
+                "`order`, the changes of the past determine the values"
             )
         # Dependencies found by `discover_dependencies` for other attributes are ignored.
         asked = tuple(d for d in dependencies if d.dependent in attributes)
@@ -84,14 +84,13 @@ class ImputationArguments(ABC):
             raise TypeError(f"`order` must be the name of one column; got {self.order!r}")
         if self.order in (*self.attributes, *(self.key or ())):
             raise ValueError(
-                f"`order` must be another column than the attributes and the key; got "
-                f"{self.order!r}"
+                f"`order` must differ from the attributes and the key; got {self.order!r}"
             )
         given = {"scaling": bool(self.scaling), "method": self.method != "calibrated"}
         for name in (name for name, is_given in given.items() if is_given):
             raise ValueError(
-                f"`{name}` has no meaning with `order`, with which the changes of the past "
-                f"determine the values; got {getattr(self, name)!r}: leave out one of the two"
+                f"`{name}` and `order` exclude each other, because with `order` the changes of the "
+                f"past determine the values; got {getattr(self, name)!r}: leave out one of the two"
             )
         most = MOST_CHOSEN if dependencies else MOST_CHANGING
         if len(self.attributes) > most:

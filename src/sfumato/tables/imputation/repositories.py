@@ -327,7 +327,7 @@ def warn_of_few_rows(imputer: Imputer) -> None:
     if not has_few_rows(imputer):
         return
     if imputer.rows == 1:
-        meaning = "its one row says nothing of how values vary, and is the only alternative"
+        meaning = "its only row does not show how values vary, and is the only alternative"
     else:
         shown = (imputer.rows - 1) / (imputer.rows + 1)
         meaning = f"these show ranges of at most {shown:.0%}, and wider ones are extrapolated"

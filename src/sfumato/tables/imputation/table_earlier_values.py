@@ -184,7 +184,7 @@ def _arrival(frame: Frame) -> str:
     if found:
         return found[0]
     raise ValueError(
-        f"the rows were reordered, but the {frame.noun} does not have the column of their arrival "
-        "any more, which gives the order in which late rows become known. Keep this column, or "
+        f"the rows were reordered, but the {frame.noun} no longer has the column of their arrival, "
+        "which gives the order in which late rows become known. Keep this column, or "
         "remove the late rows and drop `late` and `punctuation`"
     )

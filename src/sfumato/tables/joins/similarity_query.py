@@ -251,8 +251,8 @@ class JoinQuery:
             )
         if self.tasks not in (None, 1):
             raise ValueError(
-                f"`tasks` has no meaning with `impute`, whose tasks would each impute what the "
-                f"others do; got {self.tasks!r}: use {called} before the join"
+                f"`tasks` and `impute` exclude each other, because each task would impute the "
+                f"same rows; got {self.tasks!r}: use {called} before the join"
             )
 
     def sides(self, *frames: Frame) -> list[JoinSide]:

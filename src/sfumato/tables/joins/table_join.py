@@ -56,8 +56,8 @@ class JoinTableConfig(TwoSidesConfig):
     def __post_init__(self) -> None:
         if self.forget_after is not None and self.output == "changes":
             raise ValueError(
-                '`forget_after` is not for output="changes": the current answers of a key that is '
-                "silent stay current; leave it out, or take the answers as they come"
+                '`forget_after` and output="changes" exclude each other, because the answers of a '
+                'silent key stay current: leave it out, or write output="append"'
             )
 
 
@@ -205,7 +205,7 @@ def answers_table(
 
 @dataclass(frozen=True)
 class AnswerTypes:
-    """The types of a join's answers, also of a side that has had no rows.
+    """The types of a join's answers, including those of a side that has had no rows.
 
     schema : of the columns by name; None: of the rows that there were
     """

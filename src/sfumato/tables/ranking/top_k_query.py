@@ -122,7 +122,7 @@ class RankingQuery(WindowQuery):
 
     @cached_property
     def controlled(self) -> bool:
-        """Return whether instants are past by a controller's punctuations (also for sf.Rows)."""
+        """Return whether instants follow the punctuations of a controller (for sf.Rows too)."""
         if isinstance(self.window, Range):
             return self.frame.has_punctuations
         return self.frame.marks_late(self.orders)

@@ -95,7 +95,7 @@ def parse_expression(argument: str, text: str) -> Expression:
         shown = text if len(text) <= 200 else f"{text[:200]}..."
         raise ValueError(
             f"`{argument}`: without Spark an expression is made of columns, attributes, their "
-            "fields (m.mean), numbers, 'texts', + - * /, comparisons, AND, OR, NOT, BETWEEN, "
+            "fields (m.mean), numbers, 'strings', + - * /, comparisons, AND, OR, NOT, BETWEEN, "
             f"IS NULL and parentheses; got {shown!r}: compute anything else in a separate "
             "column first"
         ) from None

@@ -358,9 +358,9 @@ class Frame(ABC):
             collated = self.collation(name)
             if collated is not None:
                 raise TypeError(
-                    f"`{argument}`: column `{name}` has the collation {collated}, by which texts "
-                    "with other bytes may be equal: take a column of equal texts instead, as "
-                    f"collate(lower({name}), 'UTF8_BINARY') where case does not count"
+                    f"`{argument}`: column `{name}` has the collation {collated}, which may "
+                    "treat different strings as equal: use a column in which they are the same, "
+                    f"like collate(lower({name}), 'UTF8_BINARY') if case does not count"
                 )
             if not self.is_groupable(name):
                 wrong = self.ungroupable.format(f"`{name}`, which is {self.shown(name)}")
@@ -424,7 +424,7 @@ class Frame(ABC):
         for name in names:
             found = self.same_as(name)
             if found is not None:
-                case = "" if found == name else f" (as `{name}`: case does not tell names apart)"
+                case = "" if found == name else f" (as `{name}`: names are not case-sensitive)"
                 raise ValueError(
                     f"the {self.noun} has a column `{found}` already{case}: rename or drop it first"
                 )
@@ -445,8 +445,8 @@ class Frame(ABC):
         if plain and self.kind(EXISTENCE) not in NUMBER_KINDS:
             raise TypeError(
                 f"the {self.noun} has a column `{EXISTENCE}` of {self.shown(EXISTENCE)}, and that "
-                f"is the name of {MEANINGS[EXISTENCE]}: rename it if it is something else, or make "
-                "numbers in (0, 1] of it"
+                f"is the name of {MEANINGS[EXISTENCE]}: rename it if it is something else, or "
+                "convert it to numbers in (0, 1]"
             )
 
     # ---- the order of the rows
@@ -543,9 +543,9 @@ class Frame(ABC):
         """Raise ValueError for punctuations without the flags of late rows."""
         if self.says("punctuation") is not None and not self.has_punctuations:
             raise ValueError(
-                "the rows were reordered, but their column `late` is gone, which tells rows that "
-                f"came too late: keep it ({self.filtered} leaves them out), or drop `punctuation` "
-                "too, and rows are taken to come in order of event time"
+                "the rows were reordered, but their column `late` is gone, which marks the rows "
+                f"that came too late: keep it ({self.filtered} leaves them out), or drop "
+                "`punctuation` too, and rows are assumed to be in order of event time"
             )
 
     def require_event_time(self, argument: str, orders: Sequence[str]) -> None:
@@ -578,7 +578,7 @@ class Frame(ABC):
 
 
 def _names_an_attribute(argument: str, name: str) -> str:
-    """Return the error for an attribute given in place of a column."""
+    """Return the error for an attribute given instead of a column."""
     found = (
         f"`{argument}` names `{name}`, an attribute of the alternatives; it must be a column, the "
         "same in every alternative of a row: "
@@ -589,7 +589,7 @@ def _names_an_attribute(argument: str, name: str) -> str:
             "time is for window_aggregate over sf.Range; otherwise, order by a column computed "
             "from it, such as its earliest or its expected value"
         )
-    return found + f"make one of it, as with expected({name!r})"
+    return found + f"compute one from it, as with expected({name!r})"
 
 
 def milliseconds_of(idle_timeout: str | timedelta | None) -> int | None:
@@ -649,7 +649,7 @@ def require_same_worlds(frames: Sequence[Frame], how: str = "inner") -> None:
     if len(set(numbers)) > 1:
         raise ValueError(
             f"both sides must be drawn in the same worlds; got {numbers[0]} and {numbers[-1]} "
-            "worlds: write sf.draw_worlds with the same n for both, also for certain rows"
+            "worlds: write sf.draw_worlds with the same n for both, even for certain rows"
         )
     if numbers[0] and how not in ("inner", "left"):
         raise ValueError(

@@ -31,7 +31,7 @@ class DriftWarning(UserWarning):
 
 def independence(rows: str) -> str:
     """Describe the user's assumption for rows that may share tuples."""
-    return f"rows are taken as independent by assume_independent, but {rows} may share tuples"
+    return f"rows are treated as independent by assume_independent, but {rows} may share tuples"
 
 
 def refuse_shared(function: str, rows: str | None) -> None:
@@ -59,9 +59,9 @@ def warn_of_copies(operator: str, window: object) -> None:
 def warn_of_digits(argument: str, name: str, kind: str) -> None:
     """Warn that values of a column or expression are rounded to doubles."""
     warnings.warn(
-        f"{argument}: `{name}` is {kind}, and numbers are computed as doubles, which keep "
+        f"{argument}: `{name}` is {kind}, and values are computed as doubles, which keep "
         f"{EXACT_DIGITS} digits and whole numbers up to 2^53: larger ones are rounded, and so are "
-        "sums of them. Subtract what they have in common before",
+        "sums of them. Subtract a common offset first",
         UserWarning,
         stacklevel=calls_from_user() + 1,
     )

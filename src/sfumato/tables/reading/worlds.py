@@ -64,7 +64,7 @@ class Draw:
         if not isinstance(source, str) or not source:
             raise TypeError(
                 "`source` must name where the tuples come from, as text: tuples with the same "
-                f"source and id are drawn alike; got {source!r}"
+                f"source and id get the same draw; got {source!r}"
             )
         ids = frame.keys("id", id_)
         if not ids:
@@ -126,7 +126,7 @@ class Draw:
         return pa.table(columns, [f"c{i}" for i in range(len(columns))])
 
     def _hashes(self, table: pa.Table) -> np.ndarray:
-        """Return uint64[n]: a hash of source and id; whole numbers of any width are alike."""
+        """Return uint64[n]: a hash of source and id; whole numbers of any width are equal."""
         columns = [pa.array([self.source] * table.num_rows, pa.string())]
         for name in self.ids:
             column = as_array(table.column(name))
@@ -152,14 +152,14 @@ class Merge:
         """Return the arguments, checked. Raises ValueError or TypeError for wrong ones."""
         if frame.streams:
             raise ValueError(
-                "merge_worlds needs a static frame, since an answer is complete when it has come "
-                "in all worlds: write the answers of the stream to a table, and merge the table"
+                "merge_worlds needs a static frame, because an answer is complete once all "
+                "worlds have emitted it: write the answers of the stream to a table, and merge that"
             )
         known = frame.worlds
         if worlds is None and known is None:
             raise ValueError(
-                "merge_worlds does not know the number of worlds: write n=1000, say, as in "
-                "sf.draw_worlds (a file, and some functions of pandas and Polars, lose it)"
+                "merge_worlds does not know the number of worlds: write it, for example n=1000, as "
+                "in sf.draw_worlds (files, and some functions of pandas and Polars, drop it)"
             )
         world = frame.one("world", WORLD) if known is None else known[0]
         number = whole("n", worlds) if known is None else known[1]
@@ -174,7 +174,9 @@ class Merge:
             raise ValueError(f"`columns` must name values of answers, not {both[0]}")
         for name in (*keys, *values):
             if not frame.is_groupable(name):
-                raise TypeError(f"values of column `{name}`, {frame.shown(name)}, have no equality")
+                raise TypeError(
+                    f"column `{name}` must have values that can be equal; it is {frame.shown(name)}"
+                )
         taken = [name for name in (ALTERNATIVES, EXISTENCE, ERROR) if name in keys]
         if taken:
             raise ValueError(f"`key` names `{taken[0]}`, a column of the result: rename it")
