@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sfumato.language.blocks import ResultField, Rewriting, plain_select
 from sfumato.language.planner import parsed
-from sfumato.language.tables import ResultField, Rewriting, Source, plain_select
+from sfumato.language.tables import Source
 from sfumato.spark.runtime.fuse import Selection
 from sfumato.tables.reading.chain import Condition, Place
 

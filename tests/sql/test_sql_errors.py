@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.language.constructs import bracket_of
+from sfumato.language.brackets import bracket_of
 from sfumato.language.joins import join_words
-from sfumato.language.planner import check_query, check_words, parsed
+from sfumato.language.planner import parsed
+from sfumato.language.refusals import check_query, check_words
 from sfumato.language.syntax import SqlError, listed
 from sfumato.near_misses import near
 from sql.plain_frame import plain_frame

@@ -7,7 +7,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.language import explain, sql
-from sfumato.language.planner import has_constructs, parsed
+from sfumato.language.planner import parsed
+from sfumato.language.refusals import has_constructs
 from sfumato.language.syntax import SqlError
 
 pytestmark = pytest.mark.spark

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from lark import Lark, logger
 
 from sfumato.language import explain, sql
-from sfumato.language.constructs import bracket_of
+from sfumato.language.blocks import Rewriting
+from sfumato.language.brackets import bracket_of
 from sfumato.language.joins import equated, join_words
 from sfumato.language.parse import GRAMMAR, Word, fragment, parse
-from sfumato.language.planner import VOCABULARY, has_constructs, parsed
+from sfumato.language.planner import VOCABULARY, parsed
+from sfumato.language.refusals import has_constructs
 from sfumato.language.steps import size, span
 from sfumato.language.syntax import (
     Node,
@@ -24,7 +26,6 @@ from sfumato.language.syntax import (
     references,
     stars,
 )
-from sfumato.language.tables import Rewriting
 from sfumato.operators.windows.uncertain_window import expected_tuples
 from sfumato.windows import Rows
 from sql.plain_frame import plain_frame

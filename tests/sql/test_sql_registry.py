@@ -7,8 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.language import SqlError, explain, sql
-from sfumato.language.constructs import function_of, public_functions, tables_read
 from sfumato.language.planner import parsed
+from sfumato.language.table_functions import function_of, public_functions, tables_read
 from sql_readings import readings
 
 

@@ -12,8 +12,8 @@ import pytest
 import sfumato as sf
 from engine_cases import rows_of
 from sfumato.language import SqlError, explain, sql
-from sfumato.language.answers import asked
 from sfumato.language.planner import parsed
+from sfumato.language.ranking_answers import asked
 from spark_tables import tables_of
 from sql.plain_frame import plain_frame
 from sql_readings import same

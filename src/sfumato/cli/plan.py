@@ -27,8 +27,8 @@ from sfumato.cli.pipeline.model import CONSOLE, Pipeline, PipelineError, Pipelin
 from sfumato.cli.pipeline.parse import WITH_SCHEME
 from sfumato.cli.pipeline.permissions import advice
 from sfumato.duration import microseconds
-from sfumato.language.answers import RankingGroup
 from sfumato.language.planner import NamedQueries
+from sfumato.language.ranking_answers import RankingGroup
 from sfumato.language.steps import Step, explained
 from sfumato.language.tables import PlannedFrame
 

@@ -10,18 +10,10 @@ from sfumato.api.extent_join import extent_join
 from sfumato.api.similarity_join import similarity_join
 from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import microseconds
-from sfumato.language.constructs import (
-    FORGET,
-    IMPUTE_WORDS,
-    NAMED,
-    Options,
-    RowsOptions,
-    agreed,
-    bracket_of,
-    read_imputation,
-    refuse_of_aggregates,
-    words_of,
-)
+from sfumato.language.blocks import Block
+from sfumato.language.brackets import RowsOptions, bracket_of, refuse_of_aggregates
+from sfumato.language.construct_options import FORGET, NAMED, Options, words_of
+from sfumato.language.impute_clause import IMPUTE_WORDS, agreed, read_imputation
 from sfumato.language.parse import Word
 from sfumato.language.steps import (
     Lines,
@@ -48,7 +40,7 @@ from sfumato.language.syntax import (
     span_of,
     split,
 )
-from sfumato.language.tables import Block, PlannedFrame, Source, column, existence_said, found
+from sfumato.language.tables import PlannedFrame, Source, column, existence_said, found
 from sfumato.spark.model.figures import join_confidence, join_sharing
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import Selection, remember_selected, steps_of
@@ -68,9 +60,7 @@ TUPLES_COLUMN = "__tuples"  # emitting a window's rows requires an aggregate; it
 
 def joined_tables(block: Block, place: int) -> Source | None:
     """Return the joined source of tables `place` and `place + 1`; None for joins left to Spark."""
-    left, right = (*block.relations[place : place + 2], None)[:2]
-    if left is None or right is None:
-        return None
+    left, right = block.relations[place : place + 2]
     if place == 0 and len(block.relations) > 2:
         _refuse_third_table(block)
     extents = _extent_join(block, left, right) if len(block.relations) == 2 else None

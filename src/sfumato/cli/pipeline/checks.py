@@ -8,9 +8,10 @@ from typing import Any
 from sfumato.cli.pipeline.model import REPLAY, Pipeline, PipelineError, PipelineSource, Query, Sink
 from sfumato.cli.pipeline.parse import WITH_SCHEME
 from sfumato.cli.pipeline.permissions import OF_FILES, WRITTEN, check_connectors
-from sfumato.language.constructs import tables_read
-from sfumato.language.planner import check_query, parsed
+from sfumato.language.planner import parsed
+from sfumato.language.refusals import check_query
 from sfumato.language.syntax import SqlError, at
+from sfumato.language.table_functions import tables_read
 from sfumato.near_misses import did_you_mean
 
 KAFKA = "kafka.bootstrap.servers"

@@ -1,0 +1,484 @@
+"""The state of one SELECT block while its text for Spark is built, and measures in it.
+
+All other text remains unchanged. Since Spark resolves names, references to an uncertain attribute
+become columns of its table: `x` is its distribution (an array of struct<prob, x>), `expected_x` its
+expected value.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType
+
+from sfumato.language import syntax
+from sfumato.language.syntax import (
+    Clause,
+    Items,
+    Name,
+    Node,
+    Reference,
+    Relation,
+    alias_of,
+    at,
+    end_of,
+    is_type,
+    is_word,
+    list_items,
+    name_in,
+    plain,
+    quoted,
+    references,
+    span_of,
+    split,
+    start_of,
+)
+from sfumato.language.tables import PlannedFrame, Source, Tables, common, found, free
+from sfumato.near_misses import near
+from sfumato.spark.model import alternatives as model
+from sfumato.spark.model.frame import SparkFrame
+from sfumato.spark.rows import clipped
+from sfumato.spark.runtime.fuse import Condition, Selection
+
+Scope = Mapping[str, PlannedFrame]
+"""The common tables visible to a query, by lower-case name."""
+
+
+class ResultField(NamedTuple):
+    """A column of an operator's answers, or a field of it. name : its name in the result"""
+
+    path: tuple[str, ...]
+    name: str = ""
+
+
+class Rewriting:
+    """Non-overlapping replacements of spans of one script, added in any order.
+
+    `spark.sql(text, name=df)` finds its frames by braces, so the user's braces are doubled, except
+    in the replacements.
+
+    inputs : the frames that appear in the text as `{d0}`, `{d1}`, ...
+    fields : spans replaced by a field of answers
+    spared : whether a star includes fewer columns than its table has
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.inputs: list[PlannedFrame] = []
+        self.fields: dict[tuple[int, int], ResultField] = {}
+        self.spared = False
+        self._edits: list[tuple[int, int, str]] = []
+
+    def put(self, source: Source) -> None:
+        """Replace a source's table in the text by its frame."""
+        self.replace(source, f"{{d{len(self.inputs)}}}{source.written}")
+        self.inputs.append(source.frame)
+
+    def replace(self, node: Node | Source, by: str) -> None:
+        """Replace the text of a node by `by`."""
+        self._edits.append((node.start, node.end, by))
+
+    def insert(self, place: int, text: str) -> None:
+        """Insert a text before the character at `place`."""
+        self._edits.append((place, place, text))
+
+    def remove(self, start: int, end: int) -> None:
+        """Remove the text from `start` to just before `end`, and every edit within it."""
+        self._edits = [e for e in self._edits if not (start <= e[0] and e[1] <= end)]
+        self._edits.append((start, end, ""))
+
+    def changes_within(self, node: Node) -> bool:
+        """Return whether a proper part of a node's text is replaced."""
+        whole = node.start, node.end
+        return any(whole[0] <= s and e <= whole[1] and (s, e) != whole for s, e, _ in self._edits)
+
+    def render(self, node: Node, *, braces: bool = False) -> str:
+        """Return the text of a node with its replacements. braces : whether to double braces"""
+        parts, place = [], node.start
+        inside = [e for e in self._edits if node.start <= e[0] and e[1] <= node.end]
+        for start, end, by in [*sorted(inside, key=lambda e: e[:2]), (node.end, node.end, "")]:
+            kept = self.text[place:start]
+            parts += [kept.replace("{", "{{").replace("}", "}}") if braces else kept, by]
+            place = end
+        return "".join(parts)
+
+
+@dataclass
+class Block:
+    """One SELECT block.
+
+    rankings : the TOP queries that are planned together (`RankingGroups`)
+    clauses : all except FROM, whose tables are `relations`
+    scope : the common tables visible to it
+    edits : the text for Spark under construction
+    plan : plans a query in parentheses or a table function; None if Spark resolves it
+    sources : its planned tables;  unknown : tables not known to the session
+    joined : starts of relations whose condition has become part of a source
+    gone : the words of clauses that are answered and removed from the text
+    """
+
+    tables: Tables
+    rankings: Any
+    clauses: tuple[Clause, ...]
+    relations: tuple[Relation, ...]
+    scope: Scope
+    edits: Rewriting
+    plan: Callable[[Relation, Scope], PlannedFrame | None]
+    sources: list[Source] = field(default_factory=list)
+    unknown: list[Name] = field(default_factory=list)
+    joined: set[int] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    _planned: dict[int, PlannedFrame | None] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return self.tables.text
+
+    def frame(self, relation: Relation, *, needed: bool) -> tuple[PlannedFrame | None, bool]:
+        """Return the frame of a relation, and whether it is not a plain table of the session."""
+        head, frame = relation.head, None
+        if relation.query is not None or relation.call is not None:
+            if relation.start not in self._planned:
+                self._planned[relation.start] = self.plan(relation, self.scope)
+            frame = self._planned[relation.start]
+        elif isinstance(head, Name):
+            own = common(head, self.scope)
+            frame = self.stored(head) if needed else own or self.tables.frame(head)
+            if frame is None:
+                self.unknown.append(head)
+            return frame, own is not None or self.tables.is_given(head)
+        if frame is None and needed:
+            place = relation.bracket or relation
+            raise at(self.text, place, "a window follows a table, a view or a query in parentheses")
+        return frame, frame is not None
+
+    def needed(self, relation: Relation) -> PlannedFrame:
+        """Return the frame of a relation. Raises SqlError if there is none."""
+        frame, _ = self.frame(relation, needed=True)
+        assert frame is not None
+        return frame
+
+    def stored(self, name: Name) -> PlannedFrame:
+        """Return the table, view or common table of a name. Raises SqlError if there is none."""
+        return self.tables.stored(name, self.scope)
+
+    def checked(self, make: Callable[[], DataFrame], node: Node, frame: PlannedFrame) -> DataFrame:
+        """Return the result of `make` for a frame, analysed immediately; see `Tables.checked`."""
+        return self.tables.checked(make, node, [*frame.attributes, *frame.df.columns])
+
+    def clause(self, word: str) -> Clause | None:
+        """Return the first clause of a kind, or None."""
+        return next((clause for clause in self.clauses if clause.word == word), None)
+
+    def conditions(self) -> list[Items]:
+        """Return the text after the tables of FROM: join conditions, lateral views."""
+        kept = [r for r in self.relations if r.join is None and r.start not in self.joined]
+        return [relation.rest for relation in kept]
+
+    def word_lists(self) -> list[Items]:
+        """Return the word lists of all clauses and conditions."""
+        return [clause.items for clause in self.clauses] + self.conditions()
+
+    def is_piped(self) -> bool:
+        """Return whether the block uses Spark's `|>`."""
+        return any(
+            one == "|" and other == ">" and end_of(one) == start_of(other)
+            for items in self.word_lists()
+            for one, other in pairwise(items)
+        )
+
+    def unqualified(self, items: Items, source: Source) -> Rewriting:
+        """Return edits that remove aliases: functions know the frame's columns only."""
+        edits = Rewriting(self.text)
+        for reference in references(items, enter=outside_measures([source])):
+            parts, words = reference.parts, reference.words
+            if len(parts) > 1 and source.goes_by(parts[0]):
+                if not source.sides:
+                    edits.remove(start_of(words[0]), start_of(words[1]))
+                elif (attribute := source.attribute(parts[:2])) is not None:
+                    edits.replace(span_of(words[:2]), quoted(attribute))
+        return edits
+
+
+# ---- plain SELECTs -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PlainSelect:
+    """`SELECT list FROM table [WHERE condition]` and nothing else.
+
+    items : the items of the list;  where : the WHERE, or the HAVING converted to it
+    on : whether the table is a joined source with a condition, which acts as a filter
+    """
+
+    items: tuple[Items, ...]
+    where: Clause | None
+    on: bool
+    source: Source
+    edits: Rewriting
+
+    def selection(self) -> Selection | None:
+        """Return it as a selection that can run within the operator's step, else None.
+
+        Accepts only syntax with the same meaning in Spark and the operators: columns, fields of
+        results, and comparisons of a field with a number.
+        """
+        parts = split(self.where.items, lambda i: is_word(i, "AND")) if self.where else []
+        conditions = tuple(c for c in map(self._condition, parts) if c is not None)
+        if self.on or len(conditions) < len(parts):
+            return None
+        if len(self.items) == 1 and [str(item) for item in self.items[0]] == ["*"]:
+            return None if self.edits.spared else Selection(None, conditions)
+        columns: dict[str, tuple[tuple[str, ...], str]] = {}
+        for items in self.items:
+            alias, value = alias_of(items)
+            field = self._field(value)
+            name = plain(alias) if alias is not None else field.name if field is not None else ""
+            if field is None or not name or name in columns:
+                return None
+            columns[name] = field.path, ""
+        return Selection(columns, conditions)
+
+    def _field(self, items: Items) -> ResultField | None:
+        if not items:
+            return None
+        place, name = span_of(items), name_in(items)
+        if (field := self.edits.fields.get((place.start, place.end))) is not None:
+            return field
+        if name is None:
+            return None
+        qualified = len(name.parts) > 1 and self.source.goes_by(name.parts[0])
+        return ResultField(name.parts[qualified:], name=name.parts[-1])
+
+    def _condition(self, items: Items) -> Condition | None:
+        signs = [i for i, item in enumerate(items) if str(item) in ("<", ">", "=")]
+        if not signs or signs != list(range(signs[0], signs[-1] + 1)):
+            return None
+        sign, number = "".join(str(items[i]) for i in signs), items[signs[-1] + 1 :]
+        field, negative = self._field(items[: signs[0]]), is_type(next(iter(number), None), "MINUS")
+        is_number = len(number) == 1 + negative and is_type(number[-1], "NUMBER")
+        if field is None or sign not in ("<", "<=", ">", ">=") or not is_number:
+            return None
+        return Condition(field.path, sign, float(str(number[-1])) * (-1 if negative else 1))
+
+
+def plain_select(
+    body: syntax.Body, gone: set[str], sources: list[Source], edits: Rewriting
+) -> PlainSelect | None:
+    """Return a query as a plain SELECT; None if it contains anything else.
+
+    gone : the words of clauses that are answered and removed from the text
+    """
+    clauses = [c for c in body.clauses if c.word != "FROM" and c.word not in gone]
+    relations, words = list(body.relations), [clause.word for clause in clauses]
+    on = any(relation.rest for relation in relations)
+    is_one = len(sources) == 1 and (bool(sources[0].sides) or not (on or len(relations) > 1))
+    if not is_one or words not in (["SELECT"], ["SELECT", "WHERE"], ["SELECT", "HAVING"]):
+        return None
+    items = tuple(list_items(clauses[0].items))
+    if not all(items) or is_word(clauses[0].items[0], "DISTINCT"):
+        return None
+    return PlainSelect(items, clauses[1] if clauses[1:] else None, on, sources[0], edits)
+
+
+# ---- measures: EXPECTED, EXISTENCE, STDDEV, QUANTILE and distributions ---------------------------
+
+
+class Wanted(NamedTuple):
+    """A column to add: its source, function, attribute and, for a quantile, q."""
+
+    source: int
+    function: str
+    attribute: str | None
+    q: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the column name given by the function itself."""
+        return self.function if self.attribute is None else f"{self.function}_{self.attribute}"
+
+
+def nowhere(place: int) -> bool:
+    """Return False: no position of the text has another meaning."""
+    return False
+
+
+class Measures:
+    """Replacement of measures of uncertain attributes by names of added columns.
+
+    done : whether a position of the text already has a meaning
+    """
+
+    def __init__(
+        self,
+        text: str,
+        sources: list[Source],
+        edits: Rewriting,
+        done: Callable[[int], bool] = nowhere,
+    ) -> None:
+        self.text, self.sources, self.edits, self.done = text, sources, edits, done
+        self.names: dict[Wanted, str] = {}
+
+    def replace_in(self, items: Items, *, named: bool, distributions: bool = True) -> None:
+        """Add the edits of one clause.
+
+        named : its items become columns of the result and need readable names
+        distributions : attributes in plain use denote their distributions
+        """
+        for reference in references(items, enter=outside_measures(self.sources)):
+            if self.done(reference.start):
+                continue
+            if reference.call is None and distributions:
+                self._distribution(reference, named)
+            elif is_measure_of(reference, self.sources):
+                self._measure(reference, named)
+
+    def add(self) -> None:
+        """Add the columns to the frames of the sources."""
+        for wanted, name in self.names.items():
+            source = self.sources[wanted.source]
+            df = source.frame.df.withColumn(name, _column(wanted, source.frame))
+            source.frame = PlannedFrame(df, source.frame.step)
+            source.extra.append(name)
+
+    def _measure(self, reference: Reference, named: bool) -> None:
+        function, given = reference.parts[0].lower(), reference.arguments
+        takes = 2 if function == "quantile" else 1
+        if function == "existence":
+            wanted = Wanted(self._whose_existence(reference, given), function, None)
+        elif len(given) != takes:
+            example = "QUANTILE(x, 0.9)" if takes == 2 else f"{function.upper()}(x)"
+            reason = f"{function.upper()} takes {takes} argument{'s' * (takes > 1)}"
+            raise at(self.text, reference.call or reference, reason, example)
+        else:
+            place, attribute = self._attribute(function, given[0], reference)
+            q = level(given[1], self.text) if takes == 2 else None
+            wanted = Wanted(place, function, attribute, q)
+        source = self.sources[wanted.source]
+        if wanted not in self.names:
+            taken = [*source.frame.df.columns, *self.names.values()]
+            self.names[wanted] = free(wanted.name, taken)
+        name, several = self.names[wanted], len(self.sources) > 1 and source.written
+        by = f"{quoted(source.aliases[0])}.{quoted(name)}" if several else quoted(name)
+        if named and reference.whole and name != wanted.name:
+            by += f" AS {quoted(wanted.name)}"
+        self.edits.replace(reference, by)
+
+    def _distribution(self, reference: Reference, named: bool) -> None:
+        for parts in (reference.parts[:2], reference.parts[:1]):
+            # A name in several tables is ambiguous, which Spark reports: add it to all of them.
+            hits = [(i, s, a) for i, s in enumerate(self.sources) if (a := s.attribute(parts))]
+            if hits:
+                break
+        for place, source, attribute in hits:
+            if found(attribute, source.frame.df.columns) is not None:
+                reason = f"{attribute} is a certain column and an uncertain attribute as well: "
+                reason += f"take alternatives.{attribute}, or rename the column"
+                raise at(self.text, reference.word, reason)
+            self.names[Wanted(place, "distribution", attribute)] = attribute
+            if source.sides and len(parts) == 2:
+                by = quoted(attribute)
+                if named and reference.whole and len(reference.parts) == 2:
+                    by += f" AS {quoted(reference.parts[1])}"
+                self.edits.replace(span_of(reference.words[:2]), by)
+
+    def _attribute(self, function: str, given: Items, reference: Reference) -> tuple[int, str]:
+        name, node = _short_name(given), span_of(given) if given else reference
+        known = [name for source in self.sources for name in source.frame.attributes]
+        if name is None:
+            reason = f"{function.upper()} takes the name of an uncertain attribute"
+            raise at(self.text, node, reason, *known)
+        parts, sources = name.parts, list(enumerate(self.sources))
+        hits = [(i, a) for i, s in sources if (a := s.attribute(parts))]
+        hits = hits or [(i, c) for i, s in sources if (c := _plain_column(s, parts))]
+        if len(hits) > 1:
+            names = [f"{alias}.{parts[-1]}" for i, _ in hits for alias in self.sources[i].aliases]
+            raise at(self.text, node, f"{parts[-1]} is an attribute of several tables", *names)
+        if not hits:
+            likely = near(parts[-1], [name.split(".")[-1] for name in known])
+            reason = f"there is no uncertain attribute {name}"
+            raise at(self.text, node, reason, *known, suggestion=likely)
+        place, attribute = hits[0]
+        frame = SparkFrame(self.sources[place].frame.df)
+        kind = frame.attribute_type(attribute) if frame.uncertain else frame.type(attribute)
+        if isinstance(kind, StringType):  # Spark would cast them and fail at run time
+            reason = f"{function.upper()} needs numbers, and {attribute} is {kind.simpleString()}"
+            raise at(self.text, node, reason, "COUNT, or a condition in WHERE")
+        return hits[0]
+
+    def _whose_existence(self, reference: Reference, given: list[Items]) -> int:
+        uncertain = [i for i, s in enumerate(self.sources) if s.frame.attributes]
+        candidates = uncertain or list(range(len(self.sources)))
+        if given:
+            name = _short_name(given[0]) if len(given) == 1 else None
+            alias = name.parts[0] if name is not None and len(name.parts) == 1 else ""
+            candidates = [i for i, s in enumerate(self.sources) if s.goes_by(alias)]
+        if len(candidates) != 1:
+            aliases = [f"EXISTENCE({a})" for source in self.sources for a in source.aliases]
+            reason = "EXISTENCE must name its table, EXISTENCE(t)"
+            place = Node(reference.start, reference.end)
+            raise at(self.text, place, reason, *(aliases or ["EXISTENCE()"]))
+        return candidates[0]
+
+
+def level(given: Items, text: str) -> float:
+    """Return the level of a QUANTILE. Raises SqlError unless it is a number from 0 to 1."""
+    kinds = [item.type for item in given if is_type(item, "NUMBER", "PERCENT")]
+    if len(given) == len(kinds) and kinds in (["NUMBER"], ["NUMBER", "PERCENT"]):
+        share = float(str(given[0])) / (100 if len(kinds) == 2 else 1)
+        if share <= 1:
+            return share
+    reason = "the level of a QUANTILE is a number from 0 to 1, or 0% to 100%"
+    raise at(text, span_of(given) if given else Node(0, 0), reason)
+
+
+def is_measure_of(reference: Reference, sources: list[Source]) -> bool:
+    """Return whether a call is a measure: STDDEV of a certain value is Spark's aggregate."""
+    if not reference.is_measure:
+        return False
+    spread = reference.parts[0].upper() == "STDDEV"
+    return not spread or attribute_argument(reference, sources) is not None
+
+
+def outside_measures(sources: list[Source]) -> Callable[[Reference], bool]:
+    """Return a predicate: whether the arguments of a call are examined separately."""
+    return lambda reference: not is_measure_of(reference, sources)
+
+
+def attribute_argument(reference: Reference, sources: list[Source]) -> str | None:
+    """Return the uncertain attribute that is the entire first argument of a call, or None."""
+    first = next(iter(reference.arguments), ())
+    name = _short_name(tuple(i for i in first if not is_word(i, "DISTINCT")))
+    return next((a for s in sources if name and (a := s.attribute(name.parts))), None)
+
+
+def _short_name(items: Items) -> Name | None:
+    return name_in(items) if len(items) in (1, 3) else None
+
+
+def _plain_column(source: Source, parts: tuple[str, ...]) -> str | None:
+    """Return the column of a table without alternatives, where each row is one alternative."""
+    mine = not source.frame.attributes and (len(parts) == 1 or source.goes_by(parts[0]))
+    return found(parts[-1], source.frame.df.columns) if mine else None
+
+
+def _column(wanted: Wanted, frame: PlannedFrame) -> Column:
+    attribute, column = wanted.attribute, F.col("alternatives")
+    if not frame.attributes:
+        existence = found("existence", frame.df.columns)
+        prob = F.lit(1.0) if existence is None else clipped(F.col(quoted(existence)))
+        values = [] if attribute is None else [F.col(quoted(attribute)).alias(attribute)]
+        column = F.array(F.struct(prob.alias("prob"), *values))
+    if attribute is None:
+        return model.existence(column)
+    if wanted.function == "distribution":
+        return F.transform(
+            column, lambda a: F.struct(a["prob"].alias("prob"), a[attribute].alias(attribute))
+        )
+    if wanted.q is not None:
+        return model.quantile(attribute, wanted.q, column)
+    measure = model.expected if wanted.function == "expected" else model.stddev
+    return measure(attribute, column)

@@ -1,0 +1,363 @@
+"""Constructs in brackets after a table: windows, orders, and the control of disorder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from sfumato.api.earlier_values import earlier_values
+from sfumato.api.reorder import reorder
+from sfumato.language.construct_options import (
+    BOUND,
+    EARLY,
+    FORGET,
+    LEVEL,
+    NAMED,
+    OF_AGGREGATES,
+    OF_OPERATORS,
+    ORDER,
+    SHARED,
+    UNIQUE,
+    VERSION,
+    Options,
+    words_of,
+)
+from sfumato.language.parse import Word
+from sfumato.language.steps import (
+    Lines,
+    Step,
+    argument_lines,
+    names_in,
+    per_key,
+    percent,
+    size,
+    span,
+)
+from sfumato.language.syntax import (
+    Option,
+    Relation,
+    at,
+    start_of,
+)
+from sfumato.language.tables import PlannedFrame, Window, column, found
+from sfumato.spark.model.figures import row_bytes
+from sfumato.windows import Delta, JoinWindow, Range, Rows
+
+WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "punctuation", "estimator", "max_buffer"}
+"""Arguments that limit the delay; without any of them no rows are buffered."""
+CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
+"""Arguments that request disorder control; without any of them rows are assumed to be in order."""
+ESTIMATOR = "conformal"  # default of `sf.reorder` for a drop ratio
+
+
+class TableOptions(Options):
+    """A construct in brackets after a table, `s [ROWS 5]`, identified by its first word.
+
+    kind : "time", "count" or "value" for a window, "" without a window
+    """
+
+    kind = ""
+
+    def rows(self, *, answered: bool) -> PlannedFrame:
+        """Return the rows of the construct.
+
+        answered : whether an aggregate, ranking or join follows, which reads rows in order
+        """
+        return self.table
+
+    def window(self) -> tuple[Window | None, list[str]]:
+        """Return the window over the frame, and its order columns."""
+        return None, []
+
+    def ordered(self) -> list[str]:
+        """Return the columns that order the rows."""
+        return names_in(self.columns("ORDER", "arrival"))
+
+
+def of_operator(options: Sequence[Option]) -> tuple[Option, ...]:
+    """Return the options of a bracket that belong to the operator over its window.
+
+    UNIQUE names duplicates, which the controller drops, or with VERSION rows that are corrected.
+    """
+    versioned = any(option.word == VERSION.word for option in options)
+    words = (*OF_OPERATORS, UNIQUE.word) if versioned else OF_OPERATORS
+    return tuple(option for option in options if option.word in words)
+
+
+def refuse_of_aggregates(options: Sequence[Option], text: str) -> None:
+    """Raise SqlError for EARLY, LEVEL, VERSION or SHARED of a window without aggregates."""
+    for option in options:
+        if option.word in OF_AGGREGATES:
+            reason = f"{option.word} belongs to aggregates over a RANGE"
+            raise at(text, option, reason, "SELECT AVG(x)")
+
+
+class TimeOptions(TableOptions):
+    """`sf.reorder`, and with RANGE, `sf.Range` over its rows."""
+
+    words = (
+        *words_of(Range, "length", "slide"),
+        *words_of(reorder, "event_time", "arrival", "key", "source", "slack", "drop_ratio"),
+        *words_of(reorder, "max_delay", "punctuation"),
+        Word("MAX", "", "estimator", constant="max"),
+        *words_of(reorder, "estimator", "max_buffer", "max_ahead", "max_behind", "unique"),
+        *words_of(reorder, "idle_timeout", "forget_after", "name"),
+        EARLY,
+        LEVEL,
+        VERSION,
+        SHARED,
+    )
+    kind = "time"
+
+    def rows(self, *, answered: bool) -> PlannedFrame:
+        """Return the rows in order, or unchanged if the next operator orders them itself.
+
+        A controller without slack would hold rows of one event time until a later row arrives.
+        """
+        frame, extent = self.table, self._extent()
+        if not answered or extent is None:
+            refuse_of_aggregates(self.options, self.text)
+        if (level := self.get(LEVEL.word)) is not None and self.get(EARLY.word) is None:
+            raise at(self.text, level, "LEVEL belongs to EARLY", "EARLY 10 SECONDS")
+        if self._uncertain_time() is not None:
+            self._check_uncertain(extent, answered)
+            return frame
+        of_answers = answered and self.get("KEY") is None  # no controllers per key
+        others = ["RANGE", "SLIDE", *OF_AGGREGATES]
+        others += [UNIQUE.word] if self.get(VERSION.word) is not None else []
+        arguments = self.arguments(*others, *([FORGET.word] if of_answers else []))
+        controlled = bool(CONTROL_WORDS & arguments.keys())
+        if answered and extent is not None and not controlled:
+            return frame
+        if not WAIT_WORDS & arguments.keys():
+            arguments["slack"] = 0
+        if self.get(EARLY.word) is not None:
+            arguments["early"] = True
+        name = arguments.pop("name", None)
+        known, asked = frame.ordered, repr(sorted(arguments.items()))
+        if asked not in known:  # windows over one table share its controller and name
+            rows = frame
+            if "arrival" not in arguments:
+                rows, arguments["arrival"] = self._arrival(arguments, controlled)
+            df = self.call(lambda: reorder(rows.df, name=name, **arguments))
+            known[asked] = rows, arguments, df, name or ""
+        frame, arguments, df, named = known[asked]
+        lines = _reorder_lines(arguments, extent, row_bytes(df))
+        key, ratio = names_in(arguments.get("key")), arguments.get("drop_ratio")
+        facts = {"controlled": True, "key": key, "drop_ratio": ratio}
+        step = Step("reorder by event time", lines, {"": frame.step}, facts, named=named)
+        return PlannedFrame(df, step)
+
+    def window(self) -> tuple[Window | None, list[str]]:
+        extent = self._extent()
+        if extent is None:
+            return None, []
+        return extent, [self._uncertain_time() or str(self.columns("WATTR", "event_time"))]
+
+    def _check_uncertain(self, extent: Range | None, answered: bool) -> None:
+        """Raise SqlError for an uncertain event time where a certain one is required."""
+        wattr = self.get("WATTR")
+        assert wattr is not None
+        name = wattr.names[0].parts[0]
+        if extent is None or not answered:
+            reason = f"{name} is an uncertain event time, which only aggregates over a RANGE take"
+            raise at(self.text, wattr.place, reason, "SELECT AVG(x)")
+        own = {"RANGE", "SLIDE", "WATTR", *OF_OPERATORS}
+        if other := next((o for o in self.options if o.word not in own), None):
+            earliest = f"SELECT *, array_min(alternatives.{name}) AS earliest FROM {self.of}"
+            reason = (
+                f"{name} is an uncertain event time, and {other.word} is about a certain one: "
+                f"reorder by the earliest in a subquery first, ({earliest}) [WATTR earliest "
+                f"{other.word} ...]"
+            )
+            raise at(self.text, other, reason)
+
+    def _extent(self) -> Range | None:
+        slide = self.get("SLIDE")
+        if self.get("RANGE") is None and slide is not None:
+            raise at(self.text, slide, "SLIDE needs the RANGE of the extents that slide")
+        if self.get("RANGE") is None:
+            return None
+        names = ("length", "slide", "idle_timeout")
+        given = {w.argument: self.value(w) for w in self.words if w.argument in names}
+        return self.call(lambda: Range(**given))
+
+    def _arrival(self, arguments: dict[str, Any], controlled: bool) -> tuple[PlannedFrame, str]:
+        """Return a column `arrival`: the table's column, or the time of a row's micro-batch."""
+        frame = self.table
+        if (own := found("arrival", frame.df.columns)) is not None:
+            return frame, own
+        if frame.df.isStreaming:
+            step = frame.step
+            if "table" in step.facts:
+                added = "; arrival added: when Spark received the row"
+                step = replace(step, title=step.title + added)
+            df = frame.df.withColumn("arrival", F.current_timestamp())
+            return PlannedFrame(df, step), "arrival"
+        if not controlled:
+            return frame, str(arguments["event_time"])  # all rows are present, and in order
+        reason = "the table has no column `arrival`: name the column of arrival times"
+        raise at(self.text, self.node, reason, "ARRIVAL column")
+
+    def _uncertain_time(self) -> str | None:
+        """Return the attribute named by WATTR, if the table has no such column."""
+        wattr, frame = self.get("WATTR"), self.frame
+        if wattr is None or frame is None or len(wattr.names) != 1:
+            return None
+        parts = wattr.names[0].parts
+        if len(parts) != 1 or found(parts[0], frame.df.columns) is not None:
+            return None
+        return found(parts[0], frame.attributes)
+
+
+class RowsOptions(TableOptions):
+    """`sf.Rows`: the newest tuples with a number of existing ones; SPAN is their age in joins."""
+
+    words = (
+        *words_of(Rows, "rows"),
+        *words_of(JoinWindow, "span"),
+        replace(words_of(Rows, "slide")[0], shape="duration"),  # the syntax of SLIDE after RANGE
+        *words_of(Rows, "confidence", "max_tuples"),
+        ORDER,
+        FORGET,
+        NAMED,
+    )
+    kind = "count"
+
+    def window(self) -> tuple[Window | None, list[str]]:
+        length = self.get("SPAN")
+        if length is not None:
+            reason = "SPAN belongs to a SIMILARITY JOIN; an aggregate or a ranking over "
+            raise at(self.text, length, reason + "time has extents", "[RANGE duration]")
+        return self.call(lambda: Rows(**self.arguments(*OF_OPERATORS))), self.ordered()
+
+    def value(self, word: Word) -> Any:
+        """Return the value of a word; SLIDE is a number of rows here."""
+        option = self.get(word.word)
+        if option is None or word.argument != "slide":
+            return super().value(word)
+        (measure,) = option.measures
+        if measure.units:
+            raise at(self.text, measure, "SLIDE in [ROWS ...] must be a number of rows", "SLIDE n")
+        return measure.value
+
+    def join_window(self) -> JoinWindow:
+        """Return the window of one side of a join."""
+        if (slide := self.get("SLIDE")) is not None:
+            reason = "SLIDE belongs to aggregates; the window of a join moves with every tuple: "
+            raise at(self.text, slide, f"{reason}leave it out")
+        if self.get("ROWS") is None:
+            for word in ("CONFIDENCE", BOUND.word):
+                if (option := self.get(word)) is not None:
+                    raise at(self.text, option, f"{word} belongs to a window of ROWS", "ROWS n")
+        else:  # also checks the bound
+            self.call(lambda: Rows(**self.arguments(*OF_OPERATORS, "SPAN")))
+        return self.call(lambda: JoinWindow(**self.arguments(*OF_OPERATORS)))
+
+
+class DeltaOptions(TableOptions):
+    """`sf.Delta`: the newest tuples, bounded by the change of an attribute."""
+
+    words = (
+        Word("DELTA", "number ON name", "delta"),
+        *words_of(Delta, "threshold", "max_tuples"),
+        ORDER,
+        FORGET,
+        NAMED,
+    )
+    kind = "value"
+
+    def window(self) -> tuple[Window | None, list[str]]:
+        option = self.get("DELTA")
+        assert option is not None
+        known = self.table.attributes or self.table.df.columns
+        on = column(option.names[0], known, self.of, self.text)
+        arguments: dict[str, Any] = self.arguments(*OF_OPERATORS)
+        return self.call(lambda: Delta(on=on, **arguments)), self.ordered()
+
+
+class EarlierOptions(TableOptions):
+    """`sf.earlier_values`: the values known from each key's earlier rows."""
+
+    words = (
+        Word("EARLIER", "names", "attributes"),
+        *words_of(earlier_values, "order", "key", "forget_after", "name"),
+    )
+
+    def rows(self, *, answered: bool) -> PlannedFrame:
+        arguments = self.arguments()
+        df = self.call(lambda: earlier_values(self.table.df, **arguments))
+        named, attributes = arguments.pop("name", ""), names_in(arguments["attributes"])
+        lines = [
+            *argument_lines(arguments),
+            ("columns", "earlier_ATTR, the newest known value before a row, and age_ATTR"),
+            ("parallel", per_key(arguments.get("key"))),
+            ("state", f"{16 * len(attributes)} bytes per key"),
+        ]
+        title = f"earlier values of {', '.join(attributes)}"
+        return PlannedFrame(df, Step(title, lines, {"": self.table.step}, named=named))
+
+
+BRACKETS = (TimeOptions, RowsOptions, DeltaOptions, EarlierOptions)
+"""All classes of brackets; the first is the default if no word identifies one."""
+BRACKET_WORDS = tuple(word.word for bracket in BRACKETS for word in bracket.words)
+
+
+def bracket_of(
+    relation: Relation, text: str, frame: PlannedFrame | None = None
+) -> TableOptions | None:
+    """Return the construct of a relation's bracket with its words; None without a bracket.
+
+    Raises SqlError for words that cannot be combined.
+    """
+    node = relation.bracket
+    if node is None:
+        return None
+    by_word = {bracket.words[0].word: bracket for bracket in BRACKETS} | {"SPAN": RowsOptions}
+    asking = {by_word[o.word]: o for o in reversed(node.options) if o.word in by_word}
+    bracket = next((each for each in BRACKETS if each in asking), BRACKETS[0])
+    own, first = {word.word for word in bracket.words}, bracket.words[0].word
+    for option in node.options:
+        if option.word not in own or by_word.get(option.word, bracket) is not bracket:
+            other = next(b for b in BRACKETS if option.word in [w.word for w in b.words])
+            order = sorted((bracket, other), key=lambda b: (bool(b.kind), b.kind != "time"))
+            one, two = (each.words[0].word.replace("RANGE", "WATTR") for each in order)
+            hint = f"take one in a subquery first, FROM (SELECT * FROM s [{one} ...]) [{two} ...]"
+            hint = hint if order[0].kind in ("", "time") else "keep one"
+            reason = f"{option.word} belongs to [{other.words[0].word} ...] and has no meaning "
+            last = max(asking.values(), key=start_of) if len(asking) > 1 else option
+            raise at(text, last, f"{reason}in [{first} ...]: {hint}")
+    return bracket(node.options, node, text, relation, frame)
+
+
+def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lines:
+    """Return the lines of a reordering for EXPLAIN. each : bytes per row"""
+    ratio, key = given.get("drop_ratio"), given.get("key")
+    known = {"estimator": ESTIMATOR} if ratio is not None else {}
+    shown = dict(given)
+    late = "the share of late rows is measured, not bounded"
+    if ratio is not None and "max_buffer" not in given:
+        conformal = given.get("estimator", ESTIMATOR) == "conformal"
+        assumed = "whatever the delays" if conformal else "if gaps and delays are as assumed"
+        late = f"{percent(ratio)} of the rows are late in the long run, {assumed}"
+    state = f"the rows after the punctuation, about {each} bytes each, without a bound (BSIZE)"
+    bounds = [given[name] for name in ("slack", "max_buffer") if name in given]
+    if bounds:
+        rows, per = min(bounds), " per key" if key else ""
+        state = f"at most {rows} rows{per}, about {size(rows * each)} at {each} bytes per row"
+    if given.get("early"):
+        shown["early"] = "each row also on its arrival, for the early answers"
+    lines = argument_lines({"event_time": None, "arrival": None} | known | shown)
+    if extent is not None:
+        lines.append(("extents", f"RANGE {span(extent.length_us)} SLIDE {span(extent.slide_us)}"))
+    return [
+        *lines,
+        ("parallel", per_key(key)),
+        ("state", state),
+        ("guarantee", "each row once, in order of event time, or at once with late = true"),
+        ("invalid", "rows without valid times are emitted with late = true"),
+        ("late rows", late),
+    ]

@@ -1,0 +1,256 @@
+"""The words of a construct, derived from the signature of its function, and the values after them.
+
+The functions check the values. Their errors name the argument in backquotes (or as `argument=`);
+this name locates the error in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from inspect import Parameter, signature
+from typing import Any, TypeVar
+
+from pyspark.errors import AnalysisException
+
+from sfumato.api.earlier_values import earlier_values
+from sfumato.api.reorder import reorder
+from sfumato.api.window_aggregate import window_aggregate
+from sfumato.duration import MICROSECONDS, SHORT, microseconds
+from sfumato.language.parse import Word
+from sfumato.language.syntax import (
+    Measure,
+    Node,
+    Option,
+    SqlError,
+    at,
+)
+from sfumato.language.tables import PlannedFrame, column, found
+from sfumato.near_misses import near
+from sfumato.spark.model.validation import DUPLICATED_NAME
+from sfumato.windows import Rows
+
+UNIT_WORDS = tuple(f"{unit}s" for unit in MICROSECONDS)
+CHOICES = re.compile(r'must be (?:one of )?("?\w+"?(?:(?:, | or )"?\w+"?)+); got')
+WORDS = {
+    "length": "RANGE",
+    "event_time": "WATTR",
+    "drop_ratio": "DRATIO",
+    "max_buffer": "BSIZE",
+    "idle_timeout": "IDLE",
+    "forget_after": "FORGET",
+    "name": "NAMED",
+    "strategy": "USING",
+}
+"""Arguments whose word differs from their name; most of these words are from the papers."""
+COLUMN_SHAPES = {
+    "event_time": "name",
+    "arrival": "name",
+    "key": "names",
+    "source": "names",
+    "unique": "names",
+    "version": "name",
+    "shared": "name",
+    "punctuation": "name",
+    "order": "names",
+}
+"""Arguments that name one column ("name") or several ("names")."""
+DEFAULTS = {"event_time": "event_time", "order": "arrival"}
+"""Columns used by default, if the table has them."""
+SHAPES = {"timedelta": "duration", "Mapping": "numbers", "bool": "", "int": "number"}
+"""The syntax after the word of an argument, by a part of its annotation."""
+NUMBER_SHAPES = ("numbers", "fraction", "distance")
+"""Shapes that are given as "number" in messages."""
+
+
+def words_of(function: Callable[..., Any], *arguments: str) -> tuple[Word, ...]:
+    """Return the words for some arguments of a function, as described by its signature."""
+    parameters = signature(function).parameters
+    return tuple(_word(parameters[argument]) for argument in arguments)
+
+
+def _word(parameter: Parameter) -> Word:
+    name, kind = parameter.name, str(parameter.annotation)
+    spelled = WORDS.get(name, name.upper())
+    if name in COLUMN_SHAPES:
+        return Word(spelled, COLUMN_SHAPES[name], name, default=DEFAULTS.get(name))
+    other = "fraction" if "float" in kind else "choice"
+    shape = next((SHAPES[part] for part in SHAPES if part in kind), other)
+    needed = parameter.kind is Parameter.KEYWORD_ONLY and parameter.default is Parameter.empty
+    return Word(spelled, shape, name, needed=needed)
+
+
+T = TypeVar("T")
+FORGET, NAMED = words_of(reorder, "forget_after", "name")
+EARLY, LEVEL = words_of(window_aggregate, "early", "level")
+UNIQUE, VERSION, SHARED = words_of(window_aggregate, "unique", "version", "shared")
+OF_AGGREGATES = (EARLY.word, LEVEL.word, VERSION.word, SHARED.word)
+OF_OPERATORS = (FORGET.word, NAMED.word, *OF_AGGREGATES)
+"""Words of a bracket that do not belong to its window."""
+BOUND = words_of(Rows, "max_tuples")[0]
+ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read together with the window
+
+
+class Options:
+    """The words that a text gives to a construct, over a frame.
+
+    words : the words that the construct accepts
+    node : the node marked by errors about no specific word;  of : the table's name in messages
+    frame : the frame whose columns the words name; None if it is not known yet
+
+    Raises SqlError for duplicate words and for missing required words.
+    """
+
+    words: Sequence[Word] = ()
+
+    def __init__(
+        self,
+        options: Sequence[Option],
+        node: Node,
+        text: str,
+        of: object = "",
+        frame: PlannedFrame | None = None,
+        words: Sequence[Word] = (),
+    ) -> None:
+        self.options, self.node, self.text, self.of, self.frame = options, node, text, of, frame
+        self.words = words or self.words
+        repeated = {word.word for word in self.words if word.repeated}
+        for i, option in enumerate(options):
+            again = option.word in [other.word for other in options[:i]]
+            if again and option.word not in repeated:
+                raise at(text, option.place, f"{option.word} is given twice")
+        for word in self.words:
+            if word.needed and self.get(word.word) is None:
+                shape = "number" if word.shape in NUMBER_SHAPES else word.shape
+                raise at(text, node, f"{word.word} is missing", f"{word.word} {shape}")
+
+    @property
+    def table(self) -> PlannedFrame:
+        """Return the frame, which must be known."""
+        assert self.frame is not None
+        return self.frame
+
+    def get(self, word: str) -> Option | None:
+        """Return the option with this word, or None."""
+        return next((option for option in self.options if option.word == word), None)
+
+    # ---- values
+
+    def arguments(self, *but: str) -> dict[str, Any]:
+        """Return the function's arguments given by words, except the words in `but`."""
+        values: dict[str, Any] = {}
+        for word in self.words:
+            value = self.value(word) if word.argument and word.word not in but else None
+            if value is not None and word.argument in values:
+                same = [w.word for w in self.words if w.argument == word.argument]
+                option = self.get(word.word) or self.node
+                raise at(self.text, option, f"{' and '.join(same)} exclude each other")
+            if value is not None:
+                values[word.argument] = value
+        return values
+
+    def value(self, word: Word) -> Any:
+        """Return the value of a word (numbers, a duration, a choice or columns), or None."""
+        option = self.get(word.word)
+        if word.default is not None or (option and word.shape in ("name", "names", "column")):
+            return self.columns(word.word, word.default, qualified=word.shape == "column")
+        if option is None:
+            return None
+        if option.measures:
+            if word.shape == "duration":
+                names = [word.word for word in self.words]
+                length = duration_of(option.word, option.measures[0], self.text, names)
+                return timedelta(microseconds=length)
+            numbers = [measure.value for measure in option.measures]
+            return numbers[0] if len(numbers) == 1 else numbers
+        if word.shape == "distance":
+            return option.names[0].parts[-1]
+        return option.names[0].parts[-1].lower() if word.shape == "choice" else word.constant
+
+    def columns(self, word: str, default: str | None = None, *, qualified: bool = False) -> Any:
+        """Return the column or columns named by a word; without the word `default`, or None."""
+        option, known = self.get(word), self.table.df.columns
+        if option is not None:
+            of, text = self.of, self.text
+            named = [column(n, known, of, text, qualified=qualified) for n in option.names]
+            return named[0] if len(named) == 1 else named
+        match = None if default is None else found(default, known)
+        if default is not None and match is None:
+            reason = f"{self.of} has no column `{default}`: name another one"
+            raise at(self.text, self.node, reason, f"{word} column")
+        return match
+
+    # ---- errors
+
+    def call(self, make: Callable[[], T]) -> T:
+        """Return the result of `make`; its errors point at the words that they concern."""
+        return called(make, self._placed)
+
+    def _placed(self, message: str) -> SqlError:
+        given = {w.argument: w for w in self.words if w.argument and self.get(w.word) is not None}
+        blamed = argument_in(message, given)
+        option = None if blamed is None else self.get(given[blamed].word)
+        choices = CHOICES.search(message)
+        if option is None or choices is None:
+            place = self.node if option is None else option.place
+            return at(self.text, place, self._in_words(message, option))
+        expected = re.findall(r"\w+", choices[1].replace(" or ", " ").upper())
+        name = option.names[0] if option.names else option
+        written = self.text[name.start : name.end]
+        reason, likely = f"{option.word} {written} is unknown", near(written, expected)
+        return at(self.text, name, reason, *expected, suggestion=likely)
+
+    def _in_words(self, message: str, blamed: Option | None) -> str:
+        """Return a message with arguments replaced by the words that give them."""
+        for word in self.words:
+            if word.argument and (self.get(word.word) is not None or word.constant is True):
+                spelled = rf"`{word.argument}( \({word.word}\))?`( \({word.word}\))?"
+                message = re.sub(spelled, word.word, message)
+        said, got, _ = message.rpartition("; got ")
+        if blamed is None or not got or not blamed.measures:
+            return message
+        return f"{said}; got {self.text[blamed.place.start : blamed.place.end]}"
+
+
+def called(make: Callable[[], T], placed: Callable[[str], SqlError]) -> T:
+    """Return the result of `make`; `placed` converts an error about an argument to a SqlError."""
+    try:
+        return make()
+    except SqlError:
+        raise
+    except (ValueError, TypeError) as error:
+        cause = error.__cause__
+        if isinstance(cause, AnalysisException) and cause.getCondition() != DUPLICATED_NAME:
+            raise cause from None  # the caller locates it in the text
+        raise placed(str(error)) from error
+
+
+def argument_in(message: str, arguments: Iterable[str]) -> str | None:
+    """Return the first of the arguments that an error message names, or None."""
+    named = [
+        (match.start(), argument)
+        for argument in arguments
+        if (match := re.search(rf"`{argument}\b|\b{argument}=", message)) is not None
+    ]
+    return min(named)[1] if named else None
+
+
+def duration_of(word: str, measure: Measure, text: str, words: Sequence[str] = ()) -> int:
+    """Return the microseconds of `300 SECONDS` or `1 hour 30 mins`; negative for `-5 s`.
+
+    words : suggestions for an unknown unit
+    """
+    if len(measure.units) < len(measure.numbers):
+        raise at(text, measure, f"{word} has no unit of time", *UNIT_WORDS)
+    total = 0.0
+    for number, unit in zip(measure.numbers, measure.units, strict=True):
+        spelled = unit.lower()
+        singular = spelled.removesuffix("s")
+        if singular not in MICROSECONDS and spelled not in SHORT and singular not in SHORT:
+            likely = near(unit, UNIT_WORDS) or near(unit, words, cutoff=0.75)
+            raise at(text, unit, f"{unit} is not a unit of time", *UNIT_WORDS, suggestion=likely)
+        if float(number) > 0:
+            total += microseconds(word, f"{float(number):.12f} {spelled}")
+    return -round(total) if measure.negative else round(total)

@@ -1,0 +1,115 @@
+"""IMPUTE after a table, as a call of `sf.impute`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from lark import Token
+
+from sfumato.api.imputation import Dependency, Imputation
+from sfumato.api.impute import impute, impute_frame
+from sfumato.language import syntax
+from sfumato.language.construct_options import NAMED, Options, words_of
+from sfumato.language.parse import Word
+from sfumato.language.steps import (
+    Lines,
+    Step,
+    argument_lines,
+)
+from sfumato.language.syntax import (
+    Node,
+    Relation,
+    at,
+    plain,
+    start_of,
+)
+from sfumato.language.tables import PlannedFrame, column
+
+IMPUTE_WORDS = (
+    *words_of(impute, "joint", "max_alternatives", "fallback"),
+    Word("SCALING", "name number number", "scaling", repeated=True),
+    *words_of(impute, "method", "least_donors", "key", "least_rows", "name"),
+)
+
+
+def imputed_frame(
+    frame: PlannedFrame,
+    relation: Relation,
+    node: syntax.Impute,
+    text: str,
+    repository: Callable[..., PlannedFrame],
+) -> PlannedFrame:
+    """Return a table after an IMPUTE. repository : returns the table with a given name"""
+    given = Options(node.options, node, text, relation, frame, IMPUTE_WORDS)
+    imputation, lines = read_imputation(given, node, repository)
+    name = given.value(NAMED)
+    df = given.call(lambda: impute_frame(frame.df, imputation, name))
+    title = f"impute {', '.join(imputation.attributes)}"
+    lines.append(("state", "none; every worker keeps the prepared repository"))
+    inputs = {"": frame.step}
+    return PlannedFrame(df, Step(title, lines, inputs, frame.step.facts, named=name or ""))
+
+
+def read_imputation(
+    given: Options, node: syntax.Impute, repository: Callable[..., PlannedFrame]
+) -> tuple[Imputation, Lines]:
+    """Return the imputation of an IMPUTE, and its lines for EXPLAIN. Raises SqlError."""
+    text, columns = given.text, given.table.df.columns
+    attributes = tuple(column(name, columns, given.of, text) for name in node.attributes)
+    dependencies = [_dependency(token, text) for token in node.dependencies]
+    table, how = repository(node.repository).df, given.arguments("SCALING", NAMED.word)
+    for option in given.options:
+        if option.word == "SCALING":
+            name, scaling = plain(option.names[0].parts[-1]), how.setdefault("scaling", {})
+            if name in scaling:
+                raise at(text, option, f"SCALING of {name} is given twice")
+            scaling[name] = tuple(float(measure.value) for measure in option.measures)
+    imputation = given.call(lambda: Imputation(table, dependencies, attributes, **how))
+    known = {"method": imputation.method, "fallback": "marginal"}
+    lines = [
+        ("repository", f"{node.repository}, read when the query is made"),
+        ("by", "; ".join(map(str, dependencies))),
+        *argument_lines(known | how),
+    ]
+    return imputation, lines
+
+
+def agreed(relations: tuple[Relation, Relation], text: str) -> int | None:
+    """Return the side whose IMPUTE applies to a join: one applies to both, two must be equal."""
+    given = [(i, r.imputation) for i, r in enumerate(relations) if r.imputation is not None]
+    if len({_said(node) for _, node in given}) > 1:
+        raise at(text, given[1][1], "the IMPUTE of both sides must be the same: one is for both")
+    return given[0][0] if given else None
+
+
+def _said(node: syntax.Impute) -> str:
+    options = sorted(
+        (o.word, [str(name).lower() for name in o.names], [number.value for number in o.measures])
+        for o in node.options
+    )
+    texts, names = [unquoted(token) for token in node.dependencies], [*node.attributes]
+    return str(([n.parts for n in names], node.repository.parts, texts, options))
+
+
+def _dependency(token: Token, text: str) -> Any:
+    """Return the dependency given as text. Raises SqlError at its position."""
+    try:
+        return Dependency.parse(unquoted(token))
+    except ValueError as error:
+        place = start_of(token) + _opening(token) + getattr(error, "position", 0)
+        reason = str(error).partition(" at position")[0]
+        hint = "BY takes a dependency like 'humidity -> temperature : 0.05 -> 0.1'"
+        raise at(text, Node(place, place + 1), f"{reason}: {hint}") from error
+
+
+def unquoted(token: Token) -> str:
+    """Return the value of a quoted text."""
+    begin = _opening(token)
+    inside = str(token)[begin:-1]
+    return inside if begin == 2 else re.sub(r"\\(.)", r"\1", inside, flags=re.DOTALL)
+
+
+def _opening(token: Token) -> int:
+    return 2 if token[0] in "rR" else 1

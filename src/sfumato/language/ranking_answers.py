@@ -1,0 +1,463 @@
+"""Rankings (TOP queries) over a window, which replace its table in the query.
+
+TOP, RANK BY and FREQUENCY become one `sf.top_k` for all queries that differ only in k and
+FREQUENCY. Their words are read, and the queries grouped, before any table is resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from lark import Token
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from sfumato.api.top_k import semantics_of, top_k
+from sfumato.duration import spelled
+from sfumato.language.aggregate_answers import WindowedBlock
+from sfumato.language.blocks import Block
+from sfumato.language.brackets import refuse_of_aggregates
+from sfumato.language.construct_options import (
+    FORGET,
+    NAMED,
+    Options,
+    duration_of,
+)
+from sfumato.language.parse import Word
+from sfumato.language.steps import (
+    Lines,
+    argument_lines,
+    newest,
+    one_line,
+    per_key,
+    span,
+)
+from sfumato.language.syntax import (
+    AGGREGATES,
+    OPENING,
+    Body,
+    Clause,
+    Group,
+    Item,
+    Items,
+    Reference,
+    Script,
+    at,
+    is_name,
+    is_type,
+    is_word,
+    quoted,
+    references,
+    span_of,
+    start_of,
+)
+from sfumato.language.tables import (
+    PlannedFrame,
+    Source,
+    existence_said,
+    found,
+)
+from sfumato.near_misses import near
+from sfumato.queries import Top
+from sfumato.spark.model.figures import Timetable, timetables
+from sfumato.windows import Delta, Range, Rows
+
+RANK_WORDS = (
+    Word("ASC", "", "ascending"),
+    Word("DESC", "", "ascending", constant=False),
+    *(Word("USING", 'choice ("(" fraction ("," fraction)* ")")?', argument)
+      for argument in ("semantics", "probability", "alpha", "weights")),
+    Word("RULES", "column", "exclusive"),
+    Word("RESCALE", "", "rescale"),
+    Word("EXISTENCE", "column", "existence"),
+    Word("STREAMS", "column", "group"),
+    Word("PLAN", "choice", "plan"),
+)  # fmt: skip
+RANK_OPTIONS = tuple(dict.fromkeys(word.word for word in RANK_WORDS))
+BEFORE_OPERAND = ("THEN", "ELSE", "ESCAPE", "XOR", "BY", "DISTINCT", "FROM")
+PROB = "prob"  # the name of existence in the multi-top-k paper
+SCORE = "score"  # the default column or attribute of RANK BY
+RUNS_SHOWN = 8  # runs of a timetable that EXPLAIN shows
+RANKING_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "answered")
+
+
+class RankOptions(Options):
+    """The options of RANK BY after the score."""
+
+    words = RANK_WORDS
+
+    def arguments(self, *but: str) -> dict[str, Any]:
+        """Return the arguments of `sf.top_k`. Raises SqlError."""
+        given = {"plan": "dp", **super().arguments("USING", *but)}
+        given |= {"semantics": "pk_topk", "probability": None, "alpha": None, "weights": None}
+        if (using := self.get("USING")) is not None:
+            name, numbers = using.names[0].parts[0].lower(), [m.value for m in using.measures]
+            argument = {"pt_k": "probability", "prf": "weights"}.get(name, "alpha")
+            if name == "prf" and len(numbers) == 1:
+                name, argument = "prfe", "alpha"
+            single = len(numbers) < 2 and argument != "weights"
+            given |= {"semantics": name, argument: next(iter(numbers), None) if single else numbers}
+        semantics = [given[name] for name in ("semantics", "probability", "alpha", "weights")]
+        self.call(lambda: semantics_of(*semantics))
+        return given
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The clauses of a TOP query.
+
+    top : the words from TOP to its number;  rest : whether more columns follow them
+    every : microseconds, or None without FREQUENCY;  by : the expression of RANK BY, or ()
+    clauses : RANK BY and FREQUENCY, if present;  given : the options of RANK BY
+    """
+
+    top: tuple[Token, Token]
+    rest: bool
+    k: int
+    every: int | None
+    by: Items
+    clauses: tuple[Clause, ...]
+    given: RankOptions
+
+
+def asked(clauses: Sequence[Clause], text: str) -> Asked | None:
+    """Return the TOP query of a block, None without TOP. Raises SqlError."""
+    words: dict[str, Clause] = {}
+    for clause in clauses:
+        if clause.word in ("RANK_BY", "FREQUENCY") and clause.word in words:
+            raise at(text, clause.place, f"{clause.keyword} is given twice")
+        words.setdefault(clause.word, clause)
+    items = words["SELECT"].items if "SELECT" in words else ()
+    padded: tuple[Item | None, ...] = (*items, None, None, None)
+    top, after = padded[0], padded[1:]
+    rank, frequency = words.get("RANK_BY"), words.get("FREQUENCY")
+    # `TOP 3` and, in a ranking, `TOP-3`: elsewhere `top - 3` may be a subtraction.
+    if not is_type(top, "NAME") or not is_word(top, "TOP"):
+        return None
+    if not (rank or frequency or is_type(after[0], "NUMBER")):
+        return None
+    place = 1 if is_type(after[0], "MINUS") else 0
+    number, rest = after[place], items[place + 2 :]
+    if not is_type(number, "NUMBER"):
+        raise at(text, top, "TOP has no number of rows", "SELECT TOP 3")
+    if not number.isdigit() or not 1 <= int(number) < 2**31:
+        raise at(text, number, "the k of TOP is a whole number of at least 1")
+    if rest and is_type(rest[0], "COMMA"):
+        raise at(text, rest[0], "a column is missing after TOP k", "*", "a column")
+    every = None
+    if frequency is not None:
+        measure = frequency.options[0].measures[0]
+        every = duration_of("FREQUENCY", measure, text)
+        if every <= 0:
+            raise at(text, measure, "FREQUENCY must be positive")
+    if rank is not None:
+        _check_score(rank, text)
+    by, options = (rank.items, rank.options) if rank is not None else ((), ())
+    given = RankOptions(options, rank or span_of([top, number]), text, "the table")
+    found = tuple(clause for clause in (rank, frequency) if clause is not None)
+    return Asked((top, number), bool(rest), int(number), every, by, found, given)
+
+
+def _check_score(rank: Clause, text: str) -> None:
+    if not rank.items:
+        raise at(text, rank.place, "RANK BY has no score", "RANK BY column")
+    for one, other in pairwise((None, *rank.items)):
+        if is_type(other, "COMMA"):
+            raise at(text, other, "RANK BY takes one score: combine several in one expression")
+        likely = near(other, RANK_OPTIONS) if is_type(other, "NAME") else None
+        ends = is_name(one) or isinstance(one, Group) or is_type(one, "NUMBER", "STRING")
+        if likely is None or not ends or is_word(one, *OPENING, *BEFORE_OPERAND):
+            continue
+        if likely == str(other).upper():
+            raise at(text, other or rank, f"{other} has no column", f"{likely} column")
+        reason = f"{other} is not expected in RANK BY"
+        raise at(text, other or rank, reason, *RANK_OPTIONS, suggestion=likely)
+
+
+# ---- queries that are planned together ----------------------------------------------------------
+
+
+@dataclass
+class RankingGroup:
+    """TOP queries over the same table, window, filter and ranking, and their answers.
+
+    wanted : (k, FREQUENCY in microseconds or None) per query
+    members : the names of their statements, one per query, if the statements have names
+    key : the words that identify the ranking
+    """
+
+    wanted: list[tuple[int, int | None]] = field(default_factory=list)
+    members: list[str] = field(default_factory=list)
+    key: tuple[str, ...] = ()
+    frame: PlannedFrame | None = None
+
+    def labels(self) -> dict[tuple[int, int | None], str]:
+        """Return the name of each query in state and files, independent of the other queries."""
+        of = {every: f" every {spelled(every)}" if every else "" for _, every in self.wanted}
+        return {(k, every): f"top_{k}{of[every]}" for k, every in self.wanted}
+
+    def names(self) -> dict[tuple[int, int | None], str]:
+        """Return the names of the queries: top_3, or `top_3 every 2 min` if that is ambiguous."""
+        ks, labels = [k for k, _ in self.wanted], self.labels()
+        return {of: labels[of] if ks.count(of[0]) > 1 else f"top_{of[0]}" for of in self.wanted}
+
+
+class RankingGroups:
+    """The TOP queries of one script, or of several scripts planned one after the other.
+
+    fold : whether names that differ only in case are equal
+    share : maps a group's answers to rows that its queries read instead, so that several sinks of a
+        run share the computation; called once per group of named queries
+    """
+
+    def __init__(
+        self,
+        *,
+        fold: bool,
+        share: Callable[[RankingGroup, PlannedFrame], PlannedFrame] | None = None,
+    ) -> None:
+        self.fold, self._share = fold, share
+        self._groups: dict[tuple[str, ...], RankingGroup] = {}
+        # By text and position of TOP.
+        self._of: dict[tuple[str, int], RankingGroup] = {}
+
+    def gather(self, script: Script, body: Body, name: str = "") -> None:
+        """Collect the TOP queries of a statement.
+
+        TOP queries in nested queries, or over common tables (which other statements may define
+        differently), are planned separately.
+        """
+        for block in body.blocks() if body.is_query and not body.ctes else ():
+            wish = asked(block, script.text)
+            if wish is not None:
+                key = self._signature(block, script)
+                self._add(
+                    self._groups.setdefault(key, RankingGroup(key=key)), wish, script.text, name
+                )
+
+    def group_of(self, wish: Asked, text: str) -> RankingGroup:
+        """Return the group of queries that includes this query."""
+        place = (text, start_of(wish.top[0]))
+        if place not in self._of:
+            self._add(RankingGroup(), wish, text, "")
+        return self._of[place]
+
+    def shared(self, group: RankingGroup, answers: PlannedFrame) -> PlannedFrame:
+        """Return the rows that the queries of a group read as their common answers."""
+        is_shared = self._share is not None and any(group.members)
+        return self._share(group, answers) if is_shared and self._share else answers
+
+    def groups(self) -> list[RankingGroup]:
+        return list(self._groups.values())
+
+    def _add(self, group: RankingGroup, wish: Asked, text: str, name: str) -> None:
+        if (wish.k, wish.every) not in group.wanted:
+            group.wanted.append((wish.k, wish.every))
+        group.members.append(name)
+        self._of[text, start_of(wish.top[0])] = group
+
+    def _signature(self, block: Sequence[Clause], script: Script) -> tuple[str, ...]:
+        exact = ("STRING",) if self.fold else ("STRING", "NAME", "BACKQUOTED")
+        parts = []
+        for word in ("FROM", "WHERE", "GROUP_BY", "HAVING", "RANK_BY"):
+            for clause in (clause for clause in block if clause.word == word):
+                words = script.words(clause)
+                parts += [str(t) if t.type in exact else t.lower() for t in words] + [";"]
+        return tuple(parts)
+
+
+# ---- rankings ------------------------------------------------------------------------------------
+
+
+class Ranking(WindowedBlock):
+    """A block with TOP: `sf.top_k` over its one windowed table replaces the table.
+
+    The answers have the columns `query`, `k`, `time`, `rank`, `score`, `probability`, `answered`
+    and the certain columns of the tuple. If the table has a column with one of these names, it
+    keeps the name, and the column of the answers is prefixed with `top_`.
+    """
+
+    def __init__(self, block: Block, source: Source, wish: Asked) -> None:
+        super().__init__(block, source)
+        self.wish = wish
+        refuse_of_aggregates(source.of_operator, self.text)
+        self.handled += [*wish.clauses, span_of(wish.top)]
+        self.place = wish.clauses[0] if wish.clauses else source.node
+        options, words = (*source.of_operator, *wish.given.options), (FORGET, NAMED, *RANK_WORDS)
+        self.calling = Options(options, self.place, self.text, words=words)
+
+    @classmethod
+    def of(cls, block: Block) -> Ranking | None:
+        """Return the ranking of a block with TOP. Raises SqlError for unsuitable tables."""
+        wish = asked(block.clauses, block.text)
+        if wish is None:
+            return None
+        if block.unknown:
+            raise block.tables.unknown(block.unknown[0], block.scope)
+        relations = block.relations
+        if len(block.sources) != 1 or len(relations) != 1 or relations[0].rest:
+            joins = (r.join.keyword for r in relations if r.join is not None)
+            reason = "TOP ranks the tuples of one table: join in a subquery"
+            raise at(block.text, next(joins, wish.top[0]), reason)
+        source = block.sources[0]
+        if source.window is None:
+            reason = "TOP ranks the tuples of a window, and the table has none"
+            raise at(block.text, source.node, reason, "[RANGE 20 MINUTES]", "[ROWS 100]")
+        return cls(block, source, wish)
+
+    def read(self) -> None:
+        """Check the clauses. Raises SqlError for clauses that a ranking does not support."""
+        grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
+        if having is not None:
+            reason = "HAVING has no meaning with TOP: filter with WHERE, or in a query around it"
+            raise at(self.text, having.place, reason)
+        self.handled += [grouping] if grouping is not None else []
+        self.key = self.keys()
+        self.window = self._window()
+        for clause in self.block.clauses:
+            if clause.word in ("SELECT", "ORDER_BY"):
+                for reference in references(clause.items):
+                    self._check_selected(reference)
+
+    def _check_selected(self, reference: Reference) -> None:
+        """Raise SqlError for attributes and Spark aggregates: answers do not have them."""
+        columns, name = self.source.frame.df.columns, reference.parts[-1]
+        aggregate = reference.call is not None and name.lower() in AGGREGATES
+        if aggregate and not is_word(reference.after, "OVER"):
+            reason = f"{name.upper()} next to TOP: aggregate in a query around it"
+            raise at(self.text, reference.word, reason)
+        if self.source.meant(reference.parts) and found(name, [*columns, *RANKING_COLUMNS]) is None:
+            reason = f"{name} is uncertain, and answers have certain columns only: score is that "
+            reason += "of the likeliest alternative"
+            known = [name for name in columns if name != "alternatives"]
+            raise at(self.text, reference.word, reason, "score", *known)
+
+    def _window(self) -> Range | Rows:
+        window, every = self.source.window, self.wish.every
+        bracket = self.block.relations[0].bracket
+        assert bracket is not None
+        assert window is not None
+        if isinstance(window, Delta):
+            raise at(self.text, bracket, "TOP ranks a RANGE or a ROWS window")
+        slide = next((option for option in bracket.options if option.word == "SLIDE"), None)
+        if slide is not None and every is not None:
+            reason = "SLIDE and FREQUENCY both say how often TOP is answered: keep one"
+            raise at(self.text, slide, reason)
+        if isinstance(window, Rows) and every is None:
+            reason = "over a ROWS window TOP needs a FREQUENCY"
+            raise at(self.text, self.wish.top[0], reason, "FREQUENCY 2 MINUTES")
+        return window
+
+    def _score(self) -> str:
+        frame, by = self.source.frame, self.wish.by
+        if not by:
+            score = found(SCORE, [*frame.attributes, *frame.df.columns])
+            if score is None:
+                reason = f"TOP has no RANK BY, and the table has no column `{SCORE}`"
+                raise at(self.text, self.wish.top[0], reason, "RANK BY column")
+            return quoted(score)
+        for reference in references(by):
+            if reference.is_measure:
+                reason = f"RANK BY {reference.parts[0].upper()}: each alternative is ranked by "
+                reason += "its own score; compute other numbers in a subquery"
+                raise at(self.text, reference.word, reason)
+        return self.block.unqualified(by, self.source).render(span_of(by))
+
+    def apply(self) -> None:
+        source, wish, edits = self.source, self.wish, self.block.edits
+        rankings = self.block.rankings
+        group = rankings.group_of(wish, self.text)
+        if group.frame is None:
+            group.frame = rankings.shared(group, self._answers(group))
+        wanted = wish.k, wish.every
+        name, label = group.names()[wanted], group.labels()[wanted]
+        column = _called("query", self._columns())
+        df = group.frame.df.where(F.col(quoted(column)) == F.lit(label))
+        df = df.withColumn(column, F.lit(name)) if name != label else df
+        step = replace(group.frame.step, title=f"top-k answers of {name}")
+        source.frame, source.changed = PlannedFrame(df, step), True
+        edits.replace(span_of(wish.top), "" if wish.rest else "*")
+        self.remove("GROUP_BY", "RANK_BY", "FREQUENCY")
+
+    def _columns(self) -> list[str]:
+        controlled = self.source.frame.step.facts.get("controlled")
+        dropped = {"alternatives", *(("late", "punctuation") if controlled else ())}
+        return [name for name in self.source.frame.df.columns if name not in dropped]
+
+    def _answers(self, group: RankingGroup) -> PlannedFrame:
+        source, wish, window = self.source, self.wish, self.window
+        frame = source.frame
+        options: dict[str, Any] = {"window": window, "order": source.order[0]}
+        options |= {"key": self.key or None, "by": self._score()}
+        wish.given.frame = frame
+        options |= {**wish.given.arguments(), **self.given.arguments()}
+        if not frame.attributes and found("existence", frame.df.columns) is None:
+            options.setdefault("existence", found(PROB, frame.df.columns))
+        queries = [
+            Top(k, None if every is None else timedelta(microseconds=every), label)
+            for (k, every), label in group.labels().items()
+        ]
+
+        def build() -> DataFrame:
+            answers: DataFrame = top_k(frame.df, queries, **options)
+            return answers
+
+        otherwise = window.slide_us if isinstance(window, Range) else 0
+        named = zip(group.names().values(), queries, strict=True)
+        timetable = tuple((name, q.k, q.interval or otherwise) for name, q in named)
+        facts = {"timetable": (timetable, options["plan"]), "ranked by": options["by"]}
+        answers = self.answer("top-k answers", build, self.place, [], **facts)
+        # Only queries that the function has accepted have a timetable.
+        step = replace(answers.step, lines=self._lines(timetable, options))
+        return PlannedFrame(_flat(answers.df, self._columns(), options.get("group")), step)
+
+    def _lines(self, timetable: Sequence[tuple[str, int, int]], given: dict[str, Any]) -> Lines:
+        window = self.window
+        held = newest(window) if isinstance(window, Rows) else f"the last {span(window.length_us)}"
+        shared, alone = timetables(timetable, given["plan"])
+        cost, most = (table.cost_per_unit * 3_600_000_000 for table in (shared, alone))
+        queries = [f"{name} (k = {k}, every {span(every)})" for name, k, every in timetable]
+        other = ("window", "key", "existence", "name")
+        listed = {name: value for name, value in given.items() if name not in other}
+        return [
+            ("queries", "; ".join(queries)),
+            *argument_lines({**listed, "by": one_line(given["by"])}),
+            ("existence", existence_said(self.source.frame, given.get("existence"))),
+            ("window", held),
+            ("timetable", f"a cycle of {span(shared.cycle)}: {_runs(shared, timetable)}"),
+            ("cost", f"{cost:.6g} (sum of k) an hour; {most:.6g} without sharing (NS)"),
+            ("saving", f"{most / cost:.3g} times"),
+            ("parallel", per_key(self.key)),
+            ("state", "the tuples of one window, with their rows"),
+            ("guarantee", "no query waits longer than its FREQUENCY; probabilities to 1e-12"),
+        ]
+
+
+def _runs(table: Timetable, queries: Sequence[tuple[str, int, int]]) -> str:
+    runs: list[str] = []
+    for time, group in table.until(0, table.cycle):
+        if len(runs) == RUNS_SHOWN:
+            runs.append("...")
+            break
+        names = ", ".join(queries[i][0] for i in table.answers(group))
+        runs.append(f"at {span(time)} {names}")
+    return "; ".join(runs)
+
+
+def _flat(df: DataFrame, columns: list[str], streams: str | None) -> DataFrame:
+    """Return answers with the tuple's columns, and with the stream if `streams` are ranked."""
+    own = [F.col(name).alias(_called(name, columns)) for name in RANKING_COLUMNS]
+    if streams is not None:
+        return df.select(*own, F.col("stream").alias(streams))
+    return df.select(*own, *(F.col(f"row.{quoted(name)}").alias(name) for name in columns))
+
+
+def _called(name: str, columns: list[str]) -> str:
+    taken = {column.lower() for column in columns}
+    while name in taken:
+        name = f"top_{name}"
+    return name

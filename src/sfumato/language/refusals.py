@@ -1,0 +1,284 @@
+"""Refusals of queries, before any function is called."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+from lark import Token
+from pyspark.sql import SparkSession
+
+from sfumato.language.blocks import Block, attribute_argument, is_measure_of, outside_measures
+from sfumato.language.brackets import BRACKET_WORDS
+from sfumato.language.ranking_answers import asked
+from sfumato.language.syntax import (
+    AGGREGATES,
+    MEASURE_FUNCTIONS,
+    QUERY_WORDS,
+    Body,
+    Clause,
+    Group,
+    Items,
+    Nested,
+    Node,
+    Reference,
+    Relation,
+    Script,
+    SqlError,
+    alias_of,
+    at,
+    end_of,
+    is_name,
+    is_type,
+    is_word,
+    list_items,
+    plain,
+    references,
+    start_of,
+)
+from sfumato.language.tables import where_named
+from sfumato.near_misses import near
+from sfumato.spark.model.outside_text import (
+    ALLOWED_FUNCTIONS,
+    check_statement,
+)
+from sfumato.sql_tokens import TokenError
+from sfumato.windows import Range
+
+DECISIVE = tuple(word for word in MEASURE_FUNCTIONS if word != "STDDEV")
+TUMBLING = "s [RANGE 10 MINUTES WATTR ts] after the table's name"
+HOPPING = "s [RANGE 10 MINUTES SLIDE 5 MINUTES WATTR ts] after the table's name"
+SESSIONS = (
+    "FROM window_aggregate(s, map('n', 'count(*)'), window => session('5 minutes'), order => ts)"
+)
+FOREIGN_FUNCTIONS = {"TUMBLE": TUMBLING, "HOP": HOPPING, "SESSION": SESSIONS}
+"""Windows of Flink and Calcite. With _START and _END they are window.start and window.end here."""
+FOREIGN_WINDOWS = {"TUMBLING": TUMBLING, "HOPPING": HOPPING, "SESSION": SESSIONS}  # ksqlDB
+OVER = (
+    "OVER (...) takes the rows of the whole stream, not the rows of an extent: leave OVER out and "
+    "GROUP BY what it partitions by"
+)
+PER_EXTENT = "over a RANGE window means each extent by itself, which is not supported"
+ABOUT_ALTERNATIVES = ("WHERE", "RANK_BY", "FREQUENCY")
+
+
+def check_query(script: Script, body: Body) -> None:
+    """Raise SqlError unless a statement is a query.
+
+    A query can hide an INSERT after WITH or FROM, and a script after USING; both are refused.
+    """
+    text, opening = script.text, list(body.opening_words())
+    wrong = [word for word in opening if not is_word(word, *QUERY_WORDS)]
+    if wrong or not opening:
+        word = wrong[0] if wrong else body
+        likely = near(word, QUERY_WORDS) if isinstance(word, Token) else None
+        reason = "only queries run here; spark.sql runs other statements"
+        raise at(text, word, reason, *QUERY_WORDS, suggestion=likely)
+    for before, token in pairwise(script.words(body)):
+        if is_word(before, "INSERT") and is_word(token, "INTO", "OVERWRITE"):
+            raise at(text, token, "INSERT would change a table: only queries run here")
+        if is_word(before, "USING") and token.type == "STRING":
+            raise at(text, token, "a query may not run a script")
+
+
+def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
+    """Raise SqlError for text that reaches beyond the session's tables, unless texts are trusted.
+
+    Windows in the syntax of Flink and ksqlDB are refused too, with a hint at the syntax used here.
+    """
+    text = script.text
+    if script.read is not None:
+        try:
+            within = [t for t in script.read if body.start <= t.start and t.end <= body.end]
+            check_statement(within, text, spark)
+        except TokenError as error:
+            raise at(text, Node(error.start, error.end), str(error)) from None
+    words = script.words(body)
+    for one, other, after in zip(words, words[1:], [*words[2:], None], strict=False):
+        last, here = other, None
+        function = one.upper().removesuffix("_START").removesuffix("_END")
+        foreign = function in FOREIGN_FUNCTIONS and not is_type(after, "STRING")  # session('1 h')
+        if other.type == "LPAR" and one.type == "NAME" and foreign:
+            last, here = one, FOREIGN_FUNCTIONS[function]
+        elif is_word(one, "WINDOW") and is_word(other, *FOREIGN_WINDOWS) and is_type(after, "LPAR"):
+            here = FOREIGN_WINDOWS[other.upper()]
+        elif is_word(one, "EMIT") and is_word(other, "CHANGES", "FINAL"):
+            here = "without it: changed results are emitted at once"
+        if here is not None and not (last is one and spark.catalog.functionExists(str(one))):
+            place = Node(start_of(one), end_of(last))
+            written = " ".join(text[place.start : place.end].split())
+            reason = f"{written} is not part of this language; write {here}"
+            raise at(text, place, reason)
+
+
+def refused(error: TokenError, node: Node, script: Script) -> SqlError:
+    """Return the SqlError for an error in text generated from a node of the user's text."""
+    if error.function is None:
+        return at(script.text, node, str(error))
+    place = where_named(error.function, script, node) or node
+    likely = near(error.function, [*MEASURE_FUNCTIONS, *sorted(ALLOWED_FUNCTIONS)])
+    return at(script.text, place, str(error), suggestion=likely)
+
+
+def has_constructs(body: Body) -> bool:
+    """Return whether the text contains a construct of this language anywhere."""
+    return any(map(_shows_construct, body.bodies()))
+
+
+def _shows_construct(body: Body) -> bool:
+    for clause in body.clauses:
+        top, number = (*clause.items[:2], None, None)[:2]
+        is_top = clause.word == "SELECT" and is_word(top, "TOP") and is_type(number, "NUMBER")
+        if is_top or clause.word in ("RANK_BY", "FREQUENCY"):
+            return True
+    for relation in body.relations:
+        after = relation.rest if relation.alias is None else (relation.alias, *relation.rest)
+        hints = any(  # signs of a misspelled construct: `WITHIN 1`, `s ROWS 5`
+            is_word(one, "WITHIN", *BRACKET_WORDS) and is_type(other, "NUMBER")
+            for one, other in pairwise(after)
+        )
+        constructs = relation.bracket or relation.imputation or relation.join
+        if constructs or hints or _is_almost_impute(relation):
+            return True
+    return any(
+        reference.call is not None and is_word(reference.word, *DECISIVE)
+        for items in body.word_lists()
+        for reference in references(items)
+    )
+
+
+def _is_almost_impute(relation: Relation) -> bool:
+    first, second = (*relation.rest[:2], None, None)[:2]
+    return is_word(first, "IMPUTE") and (is_name(second) or isinstance(second, Group))
+
+
+# ---- blocks --------------------------------------------------------------------------------------
+
+
+def check_words(clauses: Sequence[Clause], relations: Sequence[Relation], text: str) -> None:
+    """Raise SqlError for a malformed ranking, IMPUTE or window."""
+    if asked(clauses, text) is None:
+        for clause in sorted(clauses, key=lambda clause: clause.word):
+            if clause.word in ("FREQUENCY", "RANK_BY"):
+                name = clause.word.replace("_", " ")
+                reason = f"{name} belongs to SELECT TOP k, and there is no TOP"
+                raise at(text, clause.place, reason, "SELECT TOP k")
+    for relation in relations:
+        alias, rest = relation.alias, relation.rest
+        if _is_almost_impute(relation):
+            shape = "IMPUTE (attribute, ...) FROM repository BY 'a -> b : 0.1 -> 0.2', ..."
+            raise at(text, rest[0], f"IMPUTE is written {shape}", "IMPUTE (")
+        if is_word(alias, *BRACKET_WORDS) and rest and is_type(rest[0], "NUMBER"):
+            raise at(text, alias, "a window is written in brackets", f"[{alias}")
+        for one, other in pairwise(rest):
+            if is_word(one, "WITHIN", "PROBABILITY") and is_type(other, "NUMBER"):
+                raise at(text, one, f"{one} is a word of SIMILARITY JOIN only", "SIMILARITY JOIN")
+
+
+def check_tables(block: Block) -> None:
+    """Raise SqlError for a measure of an unknown table, or a join on an uncertain attribute."""
+    named = (reference for items in block.word_lists() for reference in references(items))
+    if block.unknown and any(is_measure_of(reference, block.sources) for reference in named):
+        raise block.tables.unknown(block.unknown[0], block.scope)
+    for items in block.conditions():
+        for reference in _uncertain(items, block) if any(is_word(i, "ON") for i in items) else ():
+            name = reference.parts[-1]
+            reason = f"a join on the uncertain {name}: compare EXPECTED({name})"
+            raise at(block.text, reference.word, reason, "SIMILARITY JOIN")
+
+
+def check_unanswered(block: Block) -> None:
+    """Raise SqlError for aggregates in a block whose windows feed no operator.
+
+    Over a RANGE window they would apply to each extent, but Spark would apply them to the stream.
+    """
+    sources, text = block.sources, block.text
+    ranged = [source for source in sources if isinstance(source.window, Range)]
+    if len(ranged) > 1:
+        raise at(text, ranged[1].node, f"a join {PER_EXTENT}")
+    for clause in block.clauses if ranged else ():
+        first = (*clause.items, None)[0]
+        if clause.word in ("GROUP_BY", "HAVING"):
+            raise at(text, clause.place, f"{clause.keyword} {PER_EXTENT}")
+        if clause.word == "SELECT" and is_word(first, "DISTINCT"):
+            raise at(text, first, f"DISTINCT {PER_EXTENT}")
+    for items in block.word_lists():
+        for reference in references(items):
+            name = reference.parts[-1].upper()
+            is_aggregate = reference.call is not None and name.lower() in AGGREGATES
+            if not is_aggregate or is_measure_of(reference, sources):
+                continue
+            attribute = attribute_argument(reference, sources)
+            if ranged:
+                reason = OVER if is_word(reference.after, "OVER") else PER_EXTENT
+                raise at(text, reference.word, f"{name} {reason}")
+            if attribute is not None:
+                hint = f"{name}(EXPECTED({attribute})) is one of the expected values"
+                reason = f"{name} of the uncertain {attribute} is not supported yet; {hint}"
+                raise at(text, reference.word, reason)
+
+
+def check_operands(block: Block, done: Callable[[int], bool]) -> None:
+    """Raise SqlError if a distribution is compared, used in arithmetic, sorted or grouped by.
+
+    done : whether a position in the text has another meaning
+    """
+    select = block.clause("SELECT")
+    named = map(alias_of, list_items(select.items)) if select is not None else ()
+    renamed = {
+        plain(name).lower()
+        for name, value in named
+        if name is not None and not any(r.whole for r in _uncertain(value, block))
+    }
+    for clause in block.clauses:
+        if clause.word in ABOUT_ALTERNATIVES:
+            continue
+        wrong = [(r, what) for items, what in _ordered(clause) for r in _uncertain(items, block)]
+        wrong = [(r, what) for r, what in wrong if r.parts[-1].lower() not in renamed]
+        distinct = clause.word == "SELECT" and is_word(next(iter(clause.items), None), "DISTINCT")
+        for reference in _uncertain(clause.items, block):
+            if distinct and reference.whole:
+                wrong.append((reference, "DISTINCT compares numbers"))
+            elif reference.operator:
+                wrong.append((reference, f"{reference.operator} takes a number"))
+        for reference, what in wrong:
+            if not done(reference.start):
+                name = ".".join(reference.parts[:2])
+                reason = f"{name} is a distribution, and {what}: write EXPECTED({name})"
+                raise at(block.text, reference.word, reason, f"EXPECTED({name})")
+
+
+def _uncertain(items: Items, block: Block) -> Iterator[Reference]:
+    """Yield the references to uncertain attributes that denote their distributions."""
+    bound = set(_lambda_names(items))
+    for reference in references(items, enter=outside_measures(block.sources)):
+        parts = reference.parts
+        is_column = reference.call is None and parts[0].lower() not in bound
+        if is_column and any(source.meant(parts) for source in block.sources):
+            yield reference
+
+
+def _ordered(clause: Clause, *, over: bool = False) -> Iterator[tuple[Items, str]]:
+    """Yield words that order or group rows, and the error's reason; over : in a Spark window."""
+    outside_calls = tuple(item for item in clause.items if not isinstance(item, Nested))
+    if clause.word in ("GROUP_BY", "ORDER_BY"):
+        how = "grouped" if clause.word == "GROUP_BY" else "ordered"
+        yield outside_calls, f"rows are {how} by numbers"
+    elif over:
+        yield clause.items, "rows are partitioned and ordered by numbers"
+    for before, item in pairwise((None, *clause.items)):
+        if isinstance(item, Group) and item.body is not None and item.query is None:
+            windows = clause.word == "WINDOW" or is_word(before, "OVER")
+            for inner in item.body.clauses:
+                yield from _ordered(inner, over=windows)
+
+
+def _lambda_names(items: Items) -> Iterator[str]:
+    """Yield the names, in lower case, bound by `x ->` and `(x, y) ->` in an expression."""
+    for item, *sign in zip(items, (*items[1:], None), (*items[2:], None, None), strict=False):
+        tokens = [s for s in sign if isinstance(s, Token)]
+        is_arrow = [str(s) for s in tokens] == ["-", ">"]
+        arrow = is_arrow and end_of(tokens[0]) == start_of(tokens[1])
+        for words in item.word_lists() if isinstance(item, Nested) else ():
+            yield from _lambda_names(words)
+            yield from (plain(w).lower() for w in words if arrow and is_name(w))
+        if arrow and is_name(item):
+            yield plain(item).lower()

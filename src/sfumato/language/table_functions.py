@@ -1,0 +1,309 @@
+"""Functions in FROM, `FROM function(table, name => value)`, as calls of public functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
+from inspect import Parameter, signature
+from pkgutil import iter_modules
+from typing import Any
+
+from lark import Token
+
+from sfumato import api
+from sfumato.api.calls import PUBLIC
+from sfumato.api.imputation import Imputation
+from sfumato.language.blocks import Scope
+from sfumato.language.construct_options import argument_in, called
+from sfumato.language.impute_clause import unquoted
+from sfumato.language.steps import (
+    Step,
+    one_line,
+)
+from sfumato.language.syntax import (
+    Body,
+    Group,
+    Item,
+    Items,
+    Name,
+    Node,
+    SqlError,
+    at,
+    end_of,
+    is_name,
+    is_type,
+    is_word,
+    name_in,
+    plain,
+    span_of,
+    split,
+    start_of,
+)
+from sfumato.language.tables import PlannedFrame, Tables
+from sfumato.near_misses import near
+from sfumato.queries import Top
+from sfumato.spark.model.validation import require_frame
+from sfumato.spark.runtime.fuse import steps_of
+from sfumato.windows import Delta, Range, Rows, Session
+
+REPOSITORY = "repository"
+"""The argument that names a table in every function, so that a text never names a path."""
+CLASSES: Mapping[str, Callable[..., Any]] = {
+    "rows": Rows,
+    "range": Range,
+    "session": Session,
+    "delta": Delta,
+    "top": Top,
+    "imputation": Imputation,
+}
+"""Classes allowed as values, in addition to literals, arrays and maps."""
+NAMED_KINDS = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+@cache
+def public_functions() -> Mapping[str, Callable[..., Any]]:
+    """Return the public functions by name; importing their modules registers them in `PUBLIC`."""
+    for module in iter_modules(api.__path__):
+        import_module(f"{api.__name__}.{module.name}")
+    return PUBLIC
+
+
+def function_of(name: Name, tables: Tables | None = None) -> Callable[..., Any] | None:
+    """Return the table function of a name (passed with the text, or public), or None."""
+    if len(name.parts) > 1:
+        return None
+    word = name.parts[0].lower()
+    if tables is not None and word in tables.functions:
+        return tables.functions[word]
+    function = PUBLIC.get(word) or public_functions().get(word)
+    gives = str(signature(function).return_annotation) if function is not None else "tuple"
+    return None if gives.startswith("tuple") else function
+
+
+def tables_read(body: Body) -> list[Name]:
+    """Return the tables that a statement reads, including arguments of public functions."""
+    names = {name.parts: name for name in body.tables()}
+    for part in body.bodies():
+        for relation in part.relations if part.is_query else ():
+            for name in _tables_in(relation.head, relation.call):
+                if not body.is_common(name):
+                    names.setdefault(name.parts, name)
+    return list(names.values())
+
+
+def _tables_in(head: Any, call: Group | None) -> Iterator[Name]:
+    function = function_of(head) if call is not None else None
+    parameters = [] if function is None else list(signature(function).parameters)
+    for place, items in enumerate(_arguments(call) if function and call else ()):
+        word, value = _named(items)
+        argument = str(word or (*parameters[place : place + 1], "")[0]).lower()
+        if function is not None and argument in _table_parameters(function):
+            nested, name = _call_in(value), name_in(value)
+            if nested is not None:
+                yield from _tables_in(*nested)
+            elif name is not None:
+                yield name
+
+
+@dataclass
+class TableFunctions:
+    """Planner of the calls in FROM.
+
+    scope : the common tables;  query : plans a query in parentheses
+    """
+
+    scope: Scope
+    tables: Tables
+    query: Callable[[Body, Scope], PlannedFrame]
+
+    def frame(self, name: Name, call: Group) -> PlannedFrame | None:
+        """Return the result of a call; None for a function that is not a table function here."""
+        function, text = function_of(name, self.tables), self.tables.text
+        if function is None:
+            return None
+        inputs: dict[str, PlannedFrame] = {}
+        make, places = self._bound(function, name, call, inputs)
+        known = [column for frame in inputs.values() for column in frame.df.columns]
+        df = self.tables.checked(make, Node(name.start, call.end), known)
+        try:
+            require_frame(str(name), df)
+        except TypeError:
+            reason = f"{name} does not return one table, but {type(df).__name__}"
+            raise at(text, name, reason) from None
+        given = {n: one_line(text[p.start : p.end]) for n, p in places.items() if n not in inputs}
+        steps = {n if len(inputs) > 1 else "": frame.step for n, frame in inputs.items()}
+        facts = {"controlled": True} if function is PUBLIC.get("reorder") else {}
+        step = Step(f"{name} of rows", [*given.items()], steps, facts, runs=steps_of(df))
+        return PlannedFrame(df, step)
+
+    def _bound(
+        self, function: Callable[..., Any], name: Name, call: Group, inputs: dict[str, PlannedFrame]
+    ) -> tuple[Callable[[], Any], dict[str, Node]]:
+        """Return the call of a function or class, and its arguments' nodes; fills `inputs`."""
+        text, parameters = self.tables.text, signature(function).parameters
+        kinds = {n: p.kind for n, p in parameters.items()}
+        known = [n for n, kind in kinds.items() if kind in NAMED_KINDS]
+        positional = [n for n in known if kinds[n] is Parameter.POSITIONAL_OR_KEYWORD]
+        values: dict[str, Any] = {}
+        places: dict[str, Node] = {}
+        by_name = False
+        for place, items in enumerate(_arguments(call)):
+            node, (word, value) = span_of(items) if items else call, _named(items)
+            argument = plain(word).lower() if word else (*positional[place : place + 1], "")[0]
+            if not value:
+                raise at(text, node, f"an argument of {name} is empty")
+            if word is None and (by_name or not argument):
+                expected = [f"{n} => ..." for n in known if n not in values]
+                reason = f"this argument of {name} needs a name"
+                if by_name:
+                    reason = f"an argument of {name} without a name follows a named one"
+                raise at(text, node, reason, *([] if by_name else expected))
+            takes_any = Parameter.VAR_KEYWORD in kinds.values()
+            if word is not None and argument not in known and not takes_any:
+                likely, reason = near(word, known), f"{name} has no argument {word}"
+                raise at(text, word, reason, *known, suggestion=likely)
+            if argument in values:
+                raise at(text, node, f"{argument} is given twice")
+            by_name, places[argument] = word is not None, span_of(value)
+            is_table = argument in _table_parameters(function)
+            read = partial(self._tables, argument, inputs) if is_table else self._value
+            values[argument] = read(value)
+        for argument in known:
+            if parameters[argument].default is Parameter.empty and argument not in values:
+                reason = f"{name} needs the argument {argument}"
+                raise at(text, name, reason, f"{argument} => ...")
+
+        def placed(message: str) -> SqlError:
+            blamed = argument_in(message, places)
+            return at(text, name if blamed is None else places[blamed], message)
+
+        return lambda: called(partial(function, **values), placed), places
+
+    # ---- tables
+
+    def _tables(self, argument: str, inputs: dict[str, PlannedFrame], items: Items) -> Any:
+        """Return the frame of a table argument, or frames by name for `map('a', a, 'b', b)`."""
+        call = _call_in(items)
+        if call is None or call[0].parts != ("map",):
+            inputs[argument] = self._frame(items)
+            return inputs[argument].df
+        parts = _arguments(call[1])
+        named = {
+            self._value(n): self._frame(t) for n, t in zip(parts[::2], parts[1::2], strict=False)
+        }
+        inputs.update({f"{argument}.{name}": frame for name, frame in named.items()})
+        return {name: frame.df for name, frame in named.items()}
+
+    def _frame(self, items: Items) -> PlannedFrame:
+        first, text = items[0], self.tables.text
+        if len(items) == 1 and isinstance(first, Group) and first.query is not None:
+            return self.query(first.query, self.scope)
+        if (call := _call_in(items)) is not None:
+            frame = self.frame(*call)
+            if frame is None:
+                known = sorted({*public_functions(), *self.tables.functions})
+                likely, reason = near(str(call[0]), known), f"there is no table function {call[0]}"
+                raise at(text, call[0], reason, *known, suggestion=likely)
+            return frame
+        if (name := name_in(items)) is None:
+            expected = ("the name of a table", "(SELECT ...)", "a table function")
+            raise at(text, span_of(items), "a table is expected here", *expected)
+        return self.tables.stored(name, self.scope)
+
+    # ---- values
+
+    def _value(self, items: Items) -> Any:
+        """Return a literal, duration, array, map, window or column name."""
+        if (call := _call_in(items)) is not None:
+            return self._constructed(*call)
+        first = items[0]
+        if len(items) == 1 and is_type(first, "STRING"):
+            return unquoted(first)
+        if len(items) == 1 and is_type(first, "NAME") and first.lower() in CONSTANTS:
+            return CONSTANTS[first.lower()]
+        values = (name_in(items), _duration(items), _number(items))
+        value = next((value for value in values if value is not None), None)
+        if value is None:
+            node = span_of(items)
+            written = one_line(self.tables.text[node.start : node.end])
+            reason = f"{written} is not a value of an argument; an expression is written as text"
+            expected = ("a literal", "a column", "array(...)", "map(...)", *CLASSES)
+            raise at(self.tables.text, node, reason, *expected)
+        return str(value) if isinstance(value, Name) else value
+
+    def _constructed(self, name: Name, call: Group) -> Any:
+        kind, text = str(name).lower(), self.tables.text
+        parts = _arguments(call)
+        if kind == "array":
+            return [self._value(part) for part in parts]
+        if kind == "map":
+            if len(parts) % 2:
+                raise at(text, call, "map takes keys and values alternately", "map('a', 1)")
+            keys = [self._value(part) for part in parts[::2]]
+            return {
+                key: self._frame(part).df if key == REPOSITORY else self._value(part)
+                for key, part in zip(keys, parts[1::2], strict=True)
+            }
+        if kind not in CLASSES:
+            known = ("array", "map", *CLASSES)
+            reason, likely = f"{name} is not a value of an argument", near(kind, known)
+            raise at(text, name, reason, *known, suggestion=likely)
+        return self._bound(CLASSES[kind], name, call, {})[0]()
+
+
+def _table_parameters(function: Callable[..., Any]) -> set[str]:
+    parameters = signature(function).parameters
+    frames = {n for n, p in parameters.items() if "DataFrame" in str(p.annotation)}
+    first = () if isinstance(function, type) else tuple(parameters)[:1]
+    return {REPOSITORY, *(getattr(function, "frames", ()) or (*first, *frames))}
+
+
+def _arguments(call: Group) -> list[Items]:
+    """Return the arguments of a call; the function WHERE is allowed among them."""
+    items: list[Item] = []
+    for clause in call.body.clauses if call.body is not None else ():
+        items += [clause.keyword] if clause.keyword is not None else []
+        items += clause.items
+    return split(items) if items else []
+
+
+def _named(items: Items) -> tuple[Token | None, Items]:
+    """Return the name and value of `name => value`; (None, value) without a name."""
+    word, signs = (*items, None)[0], items[1:3]
+    if isinstance(word, Token) and [str(sign) for sign in signs] == ["=", ">"]:
+        is_arrow = end_of(signs[0]) == start_of(signs[1])
+        return (word, items[3:]) if is_arrow else (None, items)
+    return None, items
+
+
+def _call_in(items: Items) -> tuple[Name, Group] | None:
+    """Return the name and arguments if the argument is a single call, else None."""
+    word, call = items if len(items) == 2 else (None, None)
+    if isinstance(call, Group) and (is_name(word) or is_word(word, "WHERE")):
+        return Name(start_of(word), end_of(word), (word,)), call
+    return None
+
+
+def _number(items: Items) -> float | None:
+    negative, percent = is_type(items[0], "MINUS"), is_type(items[-1], "PERCENT")
+    digits = items[negative : len(items) - percent]
+    if len(digits) != 1 or not is_type(digits[0], "NUMBER"):
+        return None
+    value = float(digits[0]) / (100 if percent else 1)
+    value = int(value) if digits[0].isdigit() and not percent else value
+    return -value if negative else value
+
+
+def _duration(items: Items) -> str | None:
+    """Return `5 MINUTES`, `INTERVAL 5 MINUTES` or `INTERVAL '5' MINUTE` as text, or None."""
+    interval = is_word(items[0], "INTERVAL")
+    words = items[interval:]
+    if interval and words and is_type(words[0], "STRING"):
+        words = (Token("NUMBER", unquoted(words[0])), *words[1:])
+        if len(words) == 1:
+            return str(words[0])
+    kinds = [is_type(word, ("NUMBER", "NAME")[n % 2]) for n, word in enumerate(words)]
+    return " ".join(map(str, words)) if kinds and len(kinds) % 2 == 0 and all(kinds) else None
