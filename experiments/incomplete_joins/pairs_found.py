@@ -21,12 +21,7 @@ from experiments.incomplete_joins.earlier_dependencies import (
     with_gaps,
     with_history,
 )
-from experiments.incomplete_joins.incomplete_streams import (
-    SETS,
-    Objects,
-    complete_rows,
-    split,
-)
+from experiments.incomplete_joins.incomplete_streams import SETS, Objects, complete_rows, split
 from experiments.incomplete_joins.pairs import (
     Join,
     Pairs,

@@ -7,14 +7,7 @@ import pandas as pd
 
 from experiments.drawing import Lines, Titles, side_by_side
 from experiments.experiment import Experiment, Setting, Verdict, verdict
-from experiments.multi_top_k.loads_judged import (
-    ALL,
-    IDLE,
-    QUERIES_TIMES,
-    SIZE_TIMES,
-    Loads,
-    ends,
-)
+from experiments.multi_top_k.loads_judged import ALL, IDLE, QUERIES_TIMES, SIZE_TIMES, Loads, ends
 from experiments.multi_top_k.plain_top_k import top_k_from_scratch
 from experiments.multi_top_k.query_load import RealMachine, carry_out
 from experiments.multi_top_k.ranked_windows import PLANS, Point, by_rank, queries, window

@@ -10,12 +10,7 @@ from experiments.datasets import load, scaled
 from experiments.drawing import Lines, Titles, bars, each, side_by_side
 from experiments.experiment import Experiment, Setting, Verdict, verdict
 from experiments.uncertain_joins.compared_joins import METHODS, compared, grid, matching
-from experiments.uncertain_joins.uncertain_objects import (
-    Radii,
-    Streams,
-    distance_for,
-    streams,
-)
+from experiments.uncertain_joins.uncertain_objects import Radii, Streams, distance_for, streams
 from sfumato.operators.arrays import Floats
 
 # B's table of parameters is not in the text at hand: its defaults are read as the middle values,

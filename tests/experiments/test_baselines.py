@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.incomplete_joins.baselines import (
-    impute_mean,
-    impute_nearest,
-    interpolate_stream,
-)
+from experiments.incomplete_joins.baselines import impute_mean, impute_nearest, interpolate_stream
 
 nan = np.nan
 ROWS = np.array([[0.0, 10.0, 1.0], [1.0, 20.0, 2.0], [2.0, 60.0, 6.0]])

@@ -25,10 +25,7 @@ from experiments.uncertain_windows.perturbed_streams import (
     subsequences,
     uncertain_pair,
 )
-from experiments.uncertain_windows.plain_joins import (
-    IndexMatchJoin,
-    PlainNestedJoin,
-)
+from experiments.uncertain_windows.plain_joins import IndexMatchJoin, PlainNestedJoin
 from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
 from sfumato.operators.laws.poisson_binomial import PoissonBinomial
 from sfumato.windows import Rows

@@ -18,12 +18,7 @@ import sfumato as sf
 from engine_cases import A, rows_of
 from sfumato.spark.crossing import chunks, whole_frames
 from sfumato.spark.crossing.chunks import OperatorFigures, place, spark_hash
-from sfumato.spark.crossing.whole_frames import (
-    ANSWERS_COLUMN,
-    answer_batches,
-    feed,
-    read_ahead,
-)
+from sfumato.spark.crossing.whole_frames import ANSWERS_COLUMN, answer_batches, feed, read_ahead
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 from spark_tables import tables_of
 

@@ -20,12 +20,7 @@ from sfumato.language.parse import GRAMMAR, Word, fragment, parse
 from sfumato.language.planner import VOCABULARY, parsed
 from sfumato.language.refusals import has_constructs
 from sfumato.language.steps import size, span
-from sfumato.language.syntax import (
-    Node,
-    SqlError,
-    references,
-    stars,
-)
+from sfumato.language.syntax import Node, SqlError, references, stars
 from sfumato.operators.windows.uncertain_window import expected_tuples
 from sfumato.windows import Rows
 from sql.plain_frame import plain_frame

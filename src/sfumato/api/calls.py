@@ -9,12 +9,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
 
-from sfumato.calls import (
-    check_call,
-    has_class_of_spark,
-    is_column_object,
-    is_polars_expression,
-)
+from sfumato.calls import check_call, has_class_of_spark, is_column_object, is_polars_expression
 from sfumato.memory import frame as memory_frame
 from sfumato.memory.frame import ArrowFrame, like
 from sfumato.memory.run import run_in_memory

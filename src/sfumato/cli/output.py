@@ -17,13 +17,7 @@ from rich.text import Text
 from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.metrics.anomalies import in_words, row_count
 from sfumato.metrics.figures import hidden_in
-from sfumato.metrics.progress import (
-    REORDER,
-    MicroBatch,
-    QueryProgress,
-    by_operator,
-    late_and_rows,
-)
+from sfumato.metrics.progress import REORDER, MicroBatch, QueryProgress, by_operator, late_and_rows
 
 if TYPE_CHECKING:
     from sfumato.cli.sink_query import SinkQuery

@@ -36,12 +36,7 @@ from sfumato.language.steps import (
     size,
     span,
 )
-from sfumato.language.syntax import (
-    Option,
-    Relation,
-    at,
-    start_of,
-)
+from sfumato.language.syntax import Option, Relation, at, start_of
 from sfumato.language.tables import PlannedFrame, Window, column, found
 from sfumato.spark.model.figures import row_bytes
 from sfumato.windows import Delta, JoinWindow, Range, Rows

@@ -20,13 +20,7 @@ from sfumato.api.reorder import reorder
 from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import MICROSECONDS, SHORT, microseconds
 from sfumato.language.parse import Word
-from sfumato.language.syntax import (
-    Measure,
-    Node,
-    Option,
-    SqlError,
-    at,
-)
+from sfumato.language.syntax import Measure, Node, Option, SqlError, at
 from sfumato.language.tables import PlannedFrame, column, found
 from sfumato.near_misses import near
 from sfumato.spark.model.validation import DUPLICATED_NAME

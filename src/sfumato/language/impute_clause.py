@@ -13,18 +13,8 @@ from sfumato.api.impute import impute, impute_frame
 from sfumato.language import syntax
 from sfumato.language.construct_options import NAMED, Options, words_of
 from sfumato.language.parse import Word
-from sfumato.language.steps import (
-    Lines,
-    Step,
-    argument_lines,
-)
-from sfumato.language.syntax import (
-    Node,
-    Relation,
-    at,
-    plain,
-    start_of,
-)
+from sfumato.language.steps import Lines, Step, argument_lines
+from sfumato.language.syntax import Node, Relation, at, plain, start_of
 from sfumato.language.tables import PlannedFrame, column
 
 IMPUTE_WORDS = (

@@ -21,21 +21,9 @@ from sfumato.duration import spelled
 from sfumato.language.aggregate_answers import WindowedBlock
 from sfumato.language.blocks import Block
 from sfumato.language.brackets import refuse_of_aggregates
-from sfumato.language.construct_options import (
-    FORGET,
-    NAMED,
-    Options,
-    duration_of,
-)
+from sfumato.language.construct_options import FORGET, NAMED, Options, duration_of
 from sfumato.language.parse import Word
-from sfumato.language.steps import (
-    Lines,
-    argument_lines,
-    newest,
-    one_line,
-    per_key,
-    span,
-)
+from sfumato.language.steps import Lines, argument_lines, newest, one_line, per_key, span
 from sfumato.language.syntax import (
     AGGREGATES,
     OPENING,
@@ -55,12 +43,7 @@ from sfumato.language.syntax import (
     span_of,
     start_of,
 )
-from sfumato.language.tables import (
-    PlannedFrame,
-    Source,
-    existence_said,
-    found,
-)
+from sfumato.language.tables import PlannedFrame, Source, existence_said, found
 from sfumato.near_misses import near
 from sfumato.queries import Top
 from sfumato.spark.model.figures import Timetable, timetables

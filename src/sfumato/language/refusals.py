@@ -36,10 +36,7 @@ from sfumato.language.syntax import (
 )
 from sfumato.language.tables import where_named
 from sfumato.near_misses import near
-from sfumato.spark.model.outside_text import (
-    ALLOWED_FUNCTIONS,
-    check_statement,
-)
+from sfumato.spark.model.outside_text import ALLOWED_FUNCTIONS, check_statement
 from sfumato.sql_tokens import TokenError
 from sfumato.windows import Range
 

@@ -18,10 +18,7 @@ from sfumato.api.imputation import Imputation
 from sfumato.language.blocks import Scope
 from sfumato.language.construct_options import argument_in, called
 from sfumato.language.impute_clause import unquoted
-from sfumato.language.steps import (
-    Step,
-    one_line,
-)
+from sfumato.language.steps import Step, one_line
 from sfumato.language.syntax import (
     Body,
     Group,

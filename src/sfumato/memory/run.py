@@ -24,11 +24,7 @@ from sfumato.tables.reading.results import (
     Struct,
     result_table,
 )
-from sfumato.tables.reading.user_warnings import (
-    DriftWarning,
-    InvalidRowsWarning,
-    calls_from_user,
-)
+from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, calls_from_user
 
 ARROW_TYPES = {
     NUMBER: pa.float64(),

@@ -28,11 +28,7 @@ from sfumato.spark.model.columns import arrow_schema
 from sfumato.tables.reading.types import spark_type
 
 try:
-    from pyspark.sql.streaming.datasource import (
-        ReadLimit,
-        ReadMaxRows,
-        SupportsTriggerAvailableNow,
-    )
+    from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 except ImportError as error:  # pragma: no cover - only on an older Spark
     raise ImportError(
         "sf.ops.ReplaySource needs PySpark 4.2 or later, whose Python sources can limit batches"

@@ -5,19 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrated_reference import (
-    at_levels,
-    calibrated_law,
-    learned,
-    rank_and_beyond,
-    raw_law,
-)
+from calibrated_reference import at_levels, calibrated_law, learned, rank_and_beyond, raw_law
 from seeds import seeds
 from sfumato.kernels.imputation.calibration import curve_of
-from sfumato.kernels.imputation.dependency_choice import (
-    MARGINAL,
-    donors_in_box,
-)
+from sfumato.kernels.imputation.dependency_choice import MARGINAL, donors_in_box
 from sfumato.kernels.imputation.donors import interval_of_nodes
 from sfumato.kernels.imputation.imputation import held_out_ranks
 from sfumato.kernels.imputation.repository import new_scratch, scale

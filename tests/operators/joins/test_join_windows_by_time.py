@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from join_cases import random_stream
-from join_reference import (
-    assert_same,
-    at_least,
-    held,
-    in_parts,
-    near_on_paper,
-    strategies_for,
-)
+from join_reference import assert_same, at_least, held, in_parts, near_on_paper, strategies_for
 from seeds import examples
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.windows import JoinWindow, Range

@@ -11,11 +11,7 @@ import numpy as np
 from sfumato.kernels.arrays import sorted_values, stable_order, with_room
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.end_values import first_value, last_value
-from sfumato.kernels.laws.order_statistics import (
-    order_statistic_law,
-    quantile_is_small,
-    rank_of,
-)
+from sfumato.kernels.laws.order_statistics import order_statistic_law, quantile_is_small, rank_of
 from sfumato.kernels.laws.sampled_worlds import taken
 from sfumato.kernels.laws.sum_law import sum_law
 from sfumato.kernels.laws.tuples import existence_of, value_parts

@@ -12,17 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.imputation import dependency_choice, imputation
-from sfumato.kernels.imputation.imputation import (
-    CLOSE_DONORS,
-    MOST_NEAREST_PRODUCTS,
-    MOST_UNASKED,
-)
-from sfumato.kernels.imputation.repository import (
-    LENDING,
-    Choice,
-    DependencySets,
-    Repository,
-)
+from sfumato.kernels.imputation.imputation import CLOSE_DONORS, MOST_NEAREST_PRODUCTS, MOST_UNASKED
+from sfumato.kernels.imputation.repository import LENDING, Choice, DependencySets, Repository
 from sfumato.operators.arguments import NO_LIMIT, one_of, whole
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.imputation import prepared_repository

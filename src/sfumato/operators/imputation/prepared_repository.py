@@ -11,13 +11,7 @@ from sfumato.kernels.imputation.calibration import ENOUGH_ROWS, curve_of, reach_
 from sfumato.kernels.imputation.donor_tree import DonorTree, build_tree, tree_order
 from sfumato.kernels.imputation.imputation import HeldOutRanks, held_out_ranks
 from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE
-from sfumato.kernels.imputation.repository import (
-    LENDING,
-    TAIL,
-    Choice,
-    DependencySets,
-    Repository,
-)
+from sfumato.kernels.imputation.repository import LENDING, TAIL, Choice, DependencySets, Repository
 from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.lattice import MOST_DEPENDENCIES

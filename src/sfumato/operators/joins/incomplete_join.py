@@ -8,11 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.imputation.dependency_choice import IMPUTED
-from sfumato.kernels.joins.incomplete_join import (
-    INCOMPLETE_COUNTS,
-    certain_square,
-    join_incomplete,
-)
+from sfumato.kernels.joins.incomplete_join import INCOMPLETE_COUNTS, certain_square, join_incomplete
 from sfumato.kernels.joins.match_probability import criterion
 from sfumato.kernels.joins.tuple_store import Batch, held_slots
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share

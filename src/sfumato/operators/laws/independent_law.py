@@ -7,12 +7,7 @@ import numpy as np
 from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
 from sfumato.kernels.laws.poisson_binomial import law_of_sum
 from sfumato.kernels.laws.sampled_worlds import Drawn, tuple_hashes
-from sfumato.kernels.laws.statistics import (
-    SUM,
-    exact_law,
-    result_existences,
-    sampled_statistics,
-)
+from sfumato.kernels.laws.statistics import SUM, exact_law, result_existences, sampled_statistics
 from sfumato.kernels.laws.tuples import AttributeTuples, lift
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT
 from sfumato.operators.laws.aggregate import LISTED, OVER_TIME, Aggregate, Floats, Ints, Measured

@@ -36,11 +36,7 @@ from sfumato.operators.ranking.schedule import (
 )
 from sfumato.operators.ranking.semantics import TooManyVectorsError
 from sfumato.operators.ranking.timetable import Query
-from sfumato.operators.ranking.window_tuples import (
-    HeldTuples,
-    TopKAnswers,
-    TopKWindowConfig,
-)
+from sfumato.operators.ranking.window_tuples import HeldTuples, TopKAnswers, TopKWindowConfig
 from sfumato.operators.state.declared import Array, List, Optional, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.uncertain_window import UncertainWindow

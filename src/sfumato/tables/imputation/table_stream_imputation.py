@@ -9,9 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arrays import Floats
-from sfumato.operators.imputation.stream_imputer import (
-    StreamImputer,
-)
+from sfumato.operators.imputation.stream_imputer import StreamImputer
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import numbers_of
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY

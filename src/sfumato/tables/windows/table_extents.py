@@ -24,10 +24,7 @@ from sfumato.tables.disorder.released import (
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore
-from sfumato.tables.windows.table_windows import (
-    ARROW_TIMES,
-    WindowTableConfig,
-)
+from sfumato.tables.windows.table_windows import ARROW_TIMES, WindowTableConfig
 from sfumato.windows import Range, Session
 
 if TYPE_CHECKING:
