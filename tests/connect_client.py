@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from column_cases import differing, readings
-from connect_cases import CASES, ROWS, extents
+from connect_cases import CASES, ROWS, STATIC, extents
 
 
 def main(folder: str) -> dict[str, object]:
@@ -40,7 +40,7 @@ def main(folder: str) -> dict[str, object]:
     static = spark.read.schema(ROWS).parquet(f"{folder}/in")
     complete = static.where("y IS NOT NULL")
     found: dict[str, object] = {"static": {}, "stream": {}}
-    f = SimpleNamespace(spark=spark, rows=static, others=static, complete=complete)
+    f = SimpleNamespace(spark=spark, rows=static, others=static, complete=complete, static=True)
     found["static"] = counts(together(f))
     found["explain"] = sf.explain(spark, "SELECT AVG(x) FROM r [ROWS 5 ORDER id]", r=static)
     found["discovered"] = len(sf.discover_dependencies(complete.select("x", "y")))
@@ -78,8 +78,9 @@ def warned(spark, folder, patience=60.0):
 
 
 def together(f):
-    """The rows of all cases in one frame, each with its case's name: one job, or one query."""
-    frames = [case(f).select(F.lit(name).alias("of")) for name, case in CASES.items()]
+    """The rows of all cases that can be, each with its case's name: one job, or one query."""
+    cases = {name: case for name, case in CASES.items() if f.static or name not in STATIC}
+    frames = [case(f).select(F.lit(name).alias("of")) for name, case in cases.items()]
     return reduce(lambda a, b: a.union(b), frames)
 
 
@@ -94,7 +95,8 @@ def streamed(spark, folder, complete):
 
     def started(name, make):
         source = spark.readStream.schema(ROWS).parquet(f"{folder}/in")
-        f = SimpleNamespace(spark=spark, rows=source, others=source, complete=complete)
+        about = {"spark": spark, "complete": complete, "static": False}
+        f = SimpleNamespace(rows=source, others=source, **about)
         writer = make(f).writeStream.queryName(name).format("parquet")
         writer = writer.option("path", f"{folder}/{name}")
         writer = writer.option("checkpointLocation", f"{folder}/{name}_state")
