@@ -199,6 +199,18 @@ def facts(parts):
     return [tuple(int(getattr(p, name)[k]) for name in names) for p in parts for k in range(len(p))]
 
 
+def check_equal(found, usual, atol):
+    """Compare the extents and the results of two windows."""
+    assert facts(found) == facts(usual)
+    for r in range(len(usual[0].results)):
+        for name in ("mean", "stddev", "existence", "quantiles"):
+            one, other = (
+                np.concatenate([getattr(p.results[r], name) for p in parts])
+                for parts in (found, usual)
+            )
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=atol)
+
+
 def check_against_worlds(parts, expected, times, tuples, shares, shared=None):
     """Compare the results of `ALL` with the laws over possible worlds, for extents of few rows."""
     places = [(p, k) for p in parts for k in range(len(p))]

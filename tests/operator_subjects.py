@@ -97,7 +97,7 @@ def feed_corrected(operator, rows, places):
 
 
 def feed_shared(operator, rows, places):
-    """Rows that share outcomes with rows of as many alternatives, some of other probabilities."""
+    """Rows that share outcomes; rows of one outcome may differ in their probabilities."""
     key, time, number = rows["key"][places], rows["time"][places], np.asarray(places)
     offsets, *flat = chosen(rows, places)
     ids = np.where(number % 3 == 0, -1, key * 3 + np.diff(offsets) - 1)

@@ -132,6 +132,19 @@ def test_rows_with_other_weights_are_counted_and_emitted_where_asked():
     assert members.made.tolist() == [1, 4, 5, 11]
 
 
+def test_rounding_errors_of_weights_do_not_tell_rows_apart():
+    single = float(np.float32(1 / 3))
+    weights = [[1 / 3] * 3, [1 - 2 / 3, 1 / 3, 1 / 3], [single, single, 1 / 3], [0.333333333] * 3]
+    assert len(set(map(tuple, weights))) == 4
+    rows = pd.DataFrame({"at": range(4), "run": 0, "x": [[0.0, 1.0, 2.0]] * 4, "w": weights})
+    found = sf.window_aggregate(
+        uncertain(rows), {"s": "sum(x)"}, window="4 us", order="at", shared="run", distribution=3
+    )
+    assert found["held"].tolist() == [4]
+    shown = [(of["value"], of["prob"]) for of in found["s"][0]["distribution"]]
+    np.testing.assert_allclose(shown, [(0, 1 / 3), (4, 1 / 3), (8, 1 / 3)], rtol=1e-6)
+
+
 def test_existence_is_shared_by_rows_without_alternatives():
     rows = pd.DataFrame({"run": [1, 1, 1], "at": [1, 2, 3], "x": [1.0, 2.0, 4.0]})
     rows["existence"] = 0.25

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from extents import COUNT, check_against_worlds, facts, in_parts, simulated, stream
+from extents import COUNT, check_against_worlds, check_equal, facts, in_parts, simulated, stream
 from seeds import seeds
 from sfumato.operators.laws.aggregate import OVER_TIME, Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
@@ -97,14 +97,7 @@ def test_without_shared_outcomes_extents_are_the_usual_ones():
         )
         window = SharedExtentAggregate(length, slide, ALL, **options)
         _, found = in_parts(window, rng, data, tuples, shared=alone)
-        assert facts(found) == facts(usual)
-        for r in range(len(ALL)):
-            for name in ("mean", "stddev", "existence", "quantiles"):
-                one, other = (
-                    np.concatenate([getattr(p.results[r], name) for p in parts])
-                    for parts in (found, usual)
-                )
-                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-7)
+        check_equal(found, usual, 1e-7)
 
 
 def test_too_many_combinations_are_sampled_with_an_error_that_holds():

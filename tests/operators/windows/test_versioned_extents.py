@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from extents import COUNT, check_against_worlds, facts, in_parts, simulated, stream
+from extents import COUNT, check_against_worlds, check_equal, facts, in_parts, simulated, stream
 from seeds import seeds
 from sfumato.operators.laws.aggregate import OVER_TIME, Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
@@ -88,14 +88,7 @@ def test_without_corrections_extents_are_the_usual_ones():
             VersionedExtentAggregate(length, slide, ALL, **options), rng, data, tuples,
             versions=versions,
         )  # fmt: skip
-        assert facts(found) == facts(usual)
-        for r in range(len(ALL)):
-            for name in ("mean", "stddev", "existence", "quantiles"):
-                one, other = (
-                    np.concatenate([getattr(p.results[r], name) for p in parts])
-                    for parts in (found, usual)
-                )
-                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+        check_equal(found, usual, 1e-9)
 
 
 def test_state_is_bounded_by_open_extents_however_often_rows_are_corrected():

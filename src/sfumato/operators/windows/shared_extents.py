@@ -17,6 +17,8 @@ from sfumato.operators.windows.extent_aggregate import Extents
 from sfumato.operators.windows.identified_extents import IdentifiedExtentAggregate
 from sfumato.operators.windows.shared_results import shared_results
 
+SAME_WEIGHT = 2.0**-20  # weights are compared as multiples of it: float32 has errors up to 2**-24
+
 
 class SharedExtentAggregate(IdentifiedExtentAggregate):
     """`IdentifiedExtentAggregate` of tuples whose ids are those of shared outcomes.
@@ -26,8 +28,8 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
     In every possible world, tuples of one group with the same id take the alternative of the same
     number, or do not exist. Different ids and tuples without an id are independent.
 
-    - All rows with an id have the probabilities of its first row. Others are in no extent, and are
-      counted as `unequal`.
+    - All rows with an id have the probabilities of its first row, to within SAME_WEIGHT. Others are
+      in no extent, and are counted as `unequal`.
     - Results are computed when an extent is complete, see `shared_results`.
 
     Cost: O(1) per tuple, and `shared_results` of each extent. Memory: the tuples in open extents,
@@ -62,7 +64,7 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
         of = codes("ids", ids, n)
         offsets, prob, table = checked_alternatives(n, offsets, prob, values, self.attributes - 1)
         batch = offsets, prob, np.vstack([table, np.repeat(of, np.diff(offsets))]).T
-        weights = list_hashes(offsets, prob)
+        weights = list_hashes(offsets, np.rint(prob / SAME_WEIGHT))
         complete = self._process_ids(of, weights, *places, *batch, scope=scope, shared=True)
         self.unequal += int((self.verdicts == extents.UNEQUAL).sum())
         return complete
