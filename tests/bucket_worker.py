@@ -11,6 +11,7 @@ from sfumato.operators.state.declared import Array
 from sfumato.spark.crossing import chunks
 from sfumato.spark.state import bucket_state
 from sfumato.tables.operator import ROW, TIE, TableConfig, TableOperator
+from sfumato.tables.reading.chain import ChainConfig, ChainStep, Feed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +60,15 @@ class Entries:
         del self.held[key]
 
 
+def alone(config):
+    """A chain of one operator, which gets rows under fixed names."""
+    return ChainConfig((ChainStep(config, (Feed(0),)),))
+
+
 def worker(entries, fingerprint=None):
     """A processor in a fresh worker, over the state."""
     config = KeptConfig()
-    made = bucket_state.BucketProcessor(config, fingerprint or config.fingerprint(), None)
+    made = bucket_state.BucketProcessor(alone(config), fingerprint or config.fingerprint(), None)
     made.open(None, entries)
     return made
 

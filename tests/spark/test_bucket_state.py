@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucket_worker import Entries, KeptConfig, feed, worker
+from bucket_worker import Entries, KeptConfig, alone, feed, worker
 from seeds import examples
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.state.snapshot import Snapshot, cut, pack
@@ -17,7 +17,6 @@ from sfumato.spark.state import bucket_state, operator_owners
 from sfumato.spark.state.operator_owners import OperatorCache
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.operator import ROW, TIE
-from sfumato.tables.reading.chain import ChainConfig, ChainStep, Feed
 
 
 @examples(25)
@@ -125,13 +124,9 @@ def test_operators_may_take_a_quarter_of_the_memory_and_a_gigabyte_at_least(tmp_
         assert operator_owners.available_memory() == memory
 
 
-@pytest.mark.parametrize("in_a_chain", [False, True])
-def test_in_each_run_what_a_bucket_holds_is_counted_from_its_start(monkeypatch, in_a_chain):
-    config = ReorderTableConfig(control=DisorderControl(slack=10), keys=1)
-    if in_a_chain:
-        config = ChainConfig((ChainStep(config, (Feed(0),)),))
-    entries, runs, held = Entries(), iter("aabbc"), []
-    name = "step0_held" if in_a_chain else "held"
+def test_in_each_run_what_a_bucket_holds_is_counted_from_its_start(monkeypatch):
+    config = alone(ReorderTableConfig(control=DisorderControl(slack=10), keys=1))
+    entries, runs, held, name = Entries(), iter("aabbc"), [], "step0_held"
     processor = None
     for number in range(5):
         run = next(runs)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bucket_worker import Entries, KeptConfig
+from bucket_worker import Entries, KeptConfig, alone
 from ranked_tables import PLAIN
 from ranked_tables import table as ranked
 from sfumato.operators.disorder.control import DisorderControl
@@ -164,7 +164,7 @@ class TimedHandle:
 @pytest.mark.parametrize("step", [0, -HOUR, HOUR])
 def test_a_bucket_has_a_timer_one_timeout_after_its_newest_row_whatever_the_clock_did(step):
     config = KeptConfig()
-    processor = BucketProcessor(config, config.fingerprint(), TIMEOUT)
+    processor = BucketProcessor(alone(config), config.fingerprint(), TIMEOUT)
     handle = TimedHandle()
     processor.open(handle, Entries())
 

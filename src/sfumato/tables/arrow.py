@@ -116,7 +116,7 @@ class SavedTable:
         data = Array(np.uint8, None).load(saved, name, sizes, owner, present)
         table = None if not data.size else from_bytes(name, data)
         check_size(name, self.size, 0 if table is None else table.num_rows, sizes)
-        return table
+        return table if table is None or saved.convert is None else saved.convert(name, table)
 
 
 def as_bytes(table: pa.Table) -> np.ndarray:

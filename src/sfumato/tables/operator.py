@@ -23,6 +23,7 @@ from sfumato.tables.arrow import as_numbers, complete, joined, taken
 from sfumato.tables.keys import KeyIndex
 
 ROW, TIE = "row", "__tie"
+SIDES = ("left", "right")  # the inputs of operators with two, and their state
 SEVERAL_CONTROLLERS = (
     "rows that are not late came after a punctuation later than their own time, so they are from "
     "several disorder controllers, for example from a union of reordered frames (or they were "

@@ -18,7 +18,6 @@ from sfumato.operators.state.snapshot import SnapshotError
 
 # Metadata of a field that may change while a checkpoint continues: `field(metadata=CHANGEABLE)`.
 CHANGEABLE = {"fingerprint": False}
-COLUMN_ORDER = "column order"  # in fingerprints, as state holds the cells of rows by position
 
 
 def as_json(config: Any) -> dict[str, Any]:
@@ -60,8 +59,6 @@ def differences(before: str, now: str) -> str:
         for name in dict.fromkeys([*then, *new])
         if then.get(name, ()) != new.get(name, ())
     ]
-    if len(parts) == 1 and COLUMN_ORDER in parts[0]:
-        parts[0] += " (select the columns in the order that they had)"
     return "; ".join(parts) if parts else "nothing differs"
 
 

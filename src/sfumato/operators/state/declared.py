@@ -21,10 +21,15 @@ Size = str | int | None  # a name, a fixed length, or any
 
 @dataclass
 class Saved:
-    """Saved parts by name: JSON values and arrays. Loading removes the parts."""
+    """Saved parts by name: JSON values and arrays. Loading removes the parts.
+
+    convert : function of the name and the content of a loaded table, for a state whose tables have
+        fewer columns; None: none
+    """
 
     values: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    convert: Callable[[str, Any], Any] | None = None
 
     def value(self, name: str) -> Any:
         if name not in self.values:
@@ -35,6 +40,11 @@ class Saved:
         if name not in self.arrays:
             raise SnapshotError(f"the snapshot has no array `{name}`")
         return self.arrays.pop(name)
+
+    def converting(self, prefix: str) -> Callable[[str, Any], Any] | None:
+        """Return `convert` for parts whose names are without a prefix."""
+        convert = self.convert
+        return convert and (lambda name, table: convert(prefix + name, table))
 
     def check_empty(self) -> None:
         """Raise SnapshotError if parts are left."""
@@ -288,6 +298,7 @@ class List:
             one = Saved(
                 {part: column[i] for part, column in values.items()},
                 {part: arrays[i] for part, arrays in cut.items() if arrays[i] is not None},
+                saved.converting(f"{name}."),
             )
             out.append(self.of.load(one, "item", dict(sizes), owner, None))
             one.values = {part: value for part, value in one.values.items() if value is not None}

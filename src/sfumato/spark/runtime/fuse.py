@@ -17,9 +17,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, DoubleType, LongType, StructType
 
-from sfumato.operators.state.config import COLUMN_ORDER
 from sfumato.spark.crossing.chunks import MetricsName, OperatorFigures, RawRows, SelectedColumns
-from sfumato.spark.model.columns import column
+from sfumato.spark.model.columns import arrow_schema, column
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.tables.operator import TableConfig
 from sfumato.tables.reading.chain import (
@@ -34,6 +33,7 @@ from sfumato.tables.reading.chain import (
     prefix,
 )
 from sfumato.tables.reading.job import Input
+from sfumato.tables.reading.layout import InputLayout
 from sfumato.tables.reading.rows import LATE, Reading, Ties
 from sfumato.tables.reading.rows import Column as ColumnAsItIs
 
@@ -47,10 +47,8 @@ def frame_of(one: Input) -> SparkFrame:
 
 
 def described(one: Input) -> dict[str, Any]:
-    """Return the identity of an input for checkpoints."""
-    columns = {f.name: f.dataType.simpleString() for f in frame_of(one).schema.fields}
-    known = {"columns": columns, COLUMN_ORDER: [*columns]}
-    return {**known, "order": [*one.reading.order], "key": [*one.reading.key], **one.about}
+    """Return the identity of an input for checkpoints, apart from its columns."""
+    return {"order": [*one.reading.order], "key": [*one.reading.key], **one.about}
 
 
 def bucket_key(one: Input) -> list[str]:
@@ -322,12 +320,19 @@ class ChainPlan:
             for side in self.sources
         ]
 
-    def config(self, frames: Sequence[RawRows]) -> ChainConfig:
-        """Return the config of all steps. frames : the rows selected by Spark"""
+    def config(self, frames: Sequence[RawRows], stored: bool) -> ChainConfig:
+        """Return the config of all steps.
+
+        frames : the rows selected by Spark    stored : whether rows will be in state
+        """
         steps = []
         for step in self.steps:
-            feeds = tuple(self._feed(side, frames) for side in step.sides)
-            steps.append(ChainStep(step.how.config, feeds, step.how.idle_timeout is not None))
+            feeds = [self._feed(side, frames) for side in step.sides]
+            if stored:
+                sides = zip(step.sides, feeds, strict=True)
+                feeds = [replace(feed, layout=_layout(side, feed)) for side, feed in sides]
+            idles = step.how.idle_timeout is not None
+            steps.append(ChainStep(step.how.config, tuple(feeds), idles))
         return ChainConfig(tuple(steps))
 
     def _feed(self, side: StepInput, frames: Sequence[RawRows]) -> Feed:
@@ -370,7 +375,7 @@ class ChainPlan:
         return f"{own}{IN_STEP_WITH}{last}"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the identity of the query for checkpoints: configs and frames, as JSON values."""
+        """Return the identity of the query for checkpoints, as JSON values."""
         found = []
         for step in self.steps:
             inputs = [described(side.input) for side in step.sides]
@@ -398,6 +403,20 @@ class ChainPlan:
                     figures = _totals(places, before, READ_COUNTERS)
                     figures.append(F.expr(reasons).alias("reason"))
                     yield f"{name}_{side}", [*step.how.metrics.identity(side, number + 1), *figures]
+
+
+def _layout(side: StepInput, feed: Feed) -> InputLayout:
+    """Return the places of an input's columns in state."""
+    frame, row = frame_of(side.input), side.reading.passed
+    fields = frame.schema.fields
+    passed = StructType([of for of in fields if of.name in row])
+    return InputLayout(
+        columns=tuple((of.name, of.dataType.simpleString()) for of in fields),
+        row=row,
+        chunk={} if feed.of_step else {name: place.path[0] for name, place in feed.columns},
+        uses=frozenset(side.input.reading.uses(frame)),
+        types={of.name: of.type for of in arrow_schema(passed, frame.df.sparkSession)},
+    )
 
 
 def _first_uses(steps: Sequence[PlannedStep]) -> set[PlannedStep]:

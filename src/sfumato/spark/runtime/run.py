@@ -53,7 +53,7 @@ ENDS_SETTING = "spark.sfumato.ends"  # set if streams can end: whether they do i
 MAX_COUNTED = 100  # maximum number of queries whose answers are counted, each in one column
 THAT_END: Counter[str] = Counter()  # number of steps created from streams that can end
 SIDE_SUFFIX = re.compile(r"_(left|right|input)$")  # suffixes of the metrics of inputs
-PARTITIONING = 6  # incremented when the layout of the buckets' state changes
+PARTITIONING = 7  # incremented when the layout of the buckets' state changes
 SPARK_TYPES: dict[str, DataType] = {
     NUMBER: DoubleType(),
     WHOLE: LongType(),
@@ -83,8 +83,8 @@ def run_operator(job: Job) -> DataFrame:
     plan = ChainPlan(how)
     buckets = bucket_count(spark)
     sides = raw_rows(plan.selections(), buckets)
-    chain = plan.config(sides)
     streams = any(side.frame.isStreaming for side in sides)
+    chain = plan.config(sides, streams)
     if streams:
         if plan.checks:  # a listener adds a cost to every micro-batch of the session
             warn_of_invalid_rows(spark)

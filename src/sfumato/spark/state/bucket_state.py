@@ -26,6 +26,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext, cloudpickle
@@ -53,6 +54,7 @@ from sfumato.spark.state.operator_owners import (
 
 if TYPE_CHECKING:
     from sfumato.tables.reading.chain import Chain, ChainConfig
+    from sfumato.tables.reading.layout import LayoutChange
 
 HEADER, LOG = 0, 1  # entries of a bucket's state; log from LOG on, snapshot pieces below 0
 WITH_HEADER = 32_768  # bytes; a snapshot up to this size is stored in the header's entry
@@ -72,6 +74,7 @@ class Header:
     pieces : of the snapshot, unless it is with the header: (hash of its bytes, its entry)
     seen, timer : processing time of the newest row, and the timer's time; ms
     run : the run of the query that wrote it
+    layout : the places of columns in the state: `ChainConfig.layout` as JSON text
     """
 
     fingerprint: str
@@ -84,6 +87,7 @@ class Header:
     seen: int = 0
     timer: int = 0
     run: str = ""
+    layout: str = ""
 
     def to_bytes(self) -> bytes:
         """Return the first line of the header's entry."""
@@ -117,6 +121,13 @@ def run_buckets(
     )
 
 
+def _refused(why: str) -> ValueError:
+    return ValueError(
+        f"the checkpoint belongs to another query: {why}: use a new checkpoint folder, or the "
+        "query as it was"
+    )
+
+
 class BucketProcessor:
     """Processor of a bucket's chunks; header, snapshot and log are in Spark's state."""
 
@@ -126,6 +137,11 @@ class BucketProcessor:
         self.idle_timeout = idle_timeout
         self.figures = OperatorFigures.of(blueprint)
         self.identity = uuid.uuid4().hex  # identifies this operator in a worker's cache
+
+    @cached_property
+    def layout(self) -> str:
+        """The places of columns in state, as text."""
+        return json.dumps(self.blueprint.layout())
 
     def open(self, handle: StatefulProcessorHandle, entries: Any) -> None:
         """Set the handle, which is for timers, and the map with the entries of the state."""
@@ -153,6 +169,7 @@ class BucketProcessor:
             return  # a bucket without any rows so far
         size = sum(len(chunk) for _, chunk in batch)
         whole = size > MAX_LOGGED or header.log_bytes + size >= header.snapshot_bytes
+        whole = whole or header.layout != self.layout  # the log has chunks of one layout
         state = header.snapshot_bytes + header.log_bytes
         nonce = uuid.uuid4().hex
         request = BatchRequest(self.identity, bucket, header.nonce, nonce, now, whole, state)
@@ -160,7 +177,7 @@ class BucketProcessor:
         if result is None:
             result = run_with(self._rebuild(bucket, header, snapshot), request, batch)
             header.owner = worker_id()
-        header.nonce = nonce
+        header.nonce, header.layout = nonce, self.layout
         run = _run() or self.identity
         if header.run != run:  # held rows are counted from the start of a run
             header.run = run
@@ -182,8 +199,8 @@ class BucketProcessor:
         """Refuse the checkpoint of another query, even if these buckets have no state."""
         if (self.identity, chunks.QUERY) not in _SEEN:
             header, _ = self._header(chunks.QUERY)
-            if not header.nonce:
-                header.nonce = uuid.uuid4().hex
+            if not header.nonce or header.layout != self.layout:
+                header.nonce, header.layout = uuid.uuid4().hex, self.layout
                 self._write(HEADER, header.to_bytes())
 
     def _write(self, number: int, data: bytes) -> None:
@@ -191,25 +208,33 @@ class BucketProcessor:
 
     def _header(self, bucket: int) -> tuple[Header, bytes]:
         """Return the header, and the snapshot if it is stored with the header."""
-        expected = self.fingerprint
+        new = Header(self.fingerprint, layout=self.layout)
         # Spark warns when a missing entry is read: check its existence first, once.
         if (self.identity, bucket) not in _SEEN and not self.entries.containsKey((HEADER,)):
-            return Header(expected), b""
+            return new, b""
         held = self.entries.getValue((HEADER,))
         if held is None:
-            return Header(expected), b""
+            return new, b""
         if len(_SEEN) >= MAX_SEEN:  # entries of ended queries; another existence check is cheap
             _SEEN.clear()
         _SEEN.add((self.identity, bucket))
         text, _, snapshot = bytes(held[0]).partition(b"\n")
         known = json.loads(text)
-        before = known["fingerprint"]  # checked first: headers of other layouts have other fields
-        if before != expected:
-            raise ValueError(
-                f"the checkpoint belongs to another query: {differences(before, expected)}: use a "
-                "new checkpoint folder, or the query as it was"
-            )
-        return Header(**known), snapshot
+        before = known["fingerprint"]  # checked first: headers of other formats have other fields
+        if before != self.fingerprint:
+            raise _refused(differences(before, self.fingerprint))
+        header = Header(**known)
+        self._change_of(header)
+        return header, snapshot
+
+    def _change_of(self, header: Header) -> LayoutChange | None:
+        """Return the change of the columns since the state was written; None: they are the same."""
+        if header.layout == self.layout:
+            return None
+        try:
+            return self.blueprint.change_from(json.loads(header.layout))
+        except ValueError as error:
+            raise _refused(str(error)) from None
 
     def _stored(self, number: int) -> bytes:
         held = self.entries.getValue((number,))
@@ -223,11 +248,21 @@ class BucketProcessor:
         if not header.nonce:
             return blueprint.make()
         data = snapshot or b"".join(self._stored(number) for _, number in header.pieces)
-        operator = blueprint.restore(data)
+        change = self._change_of(header)
+        operator = blueprint.restore(data, change)
         for number in range(header.logged):
             now, batch = unpack_entries(self._stored(LOG + number))
+            if change is not None:
+                batch = [(side, self._converted(side, data, change)) for side, data in batch]
             process_entries(operator, batch, now)
         return operator
+
+    def _converted(self, side: int, chunk: bytes, change: LayoutChange) -> bytes:
+        """Return a chunk of the log in the present layout."""
+        if side < 0:
+            return chunk
+        rows = self.blueprint.converted(chunks.from_bytes(chunk), side, change)
+        return chunks.to_bytes(rows)
 
     def _store(self, header: Header, snapshot: bytes) -> bytes:
         """Write the new pieces of a snapshot; return the part to be written with the header."""

@@ -21,8 +21,7 @@ from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
     SimilarityJoinTableConfig,
 )
-from sfumato.tables.joins.two_sides import SIDES
-from sfumato.tables.operator import ROW
+from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
     MARKS,
     NUMBER_KINDS,

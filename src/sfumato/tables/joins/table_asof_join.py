@@ -20,8 +20,8 @@ from sfumato.tables.arrow import as_array
 from sfumato.tables.joins.metric import finite
 from sfumato.tables.joins.similarity_query import alignment_of
 from sfumato.tables.joins.table_join import AnswerTypes
-from sfumato.tables.joins.two_sides import SIDES, OrderedSides, TwoSides, TwoSidesConfig
-from sfumato.tables.operator import ROW
+from sfumato.tables.joins.two_sides import OrderedSides, TwoSides, TwoSidesConfig
+from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
     EXISTENCE,
     MARKS,

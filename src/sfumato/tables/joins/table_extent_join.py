@@ -30,9 +30,8 @@ from sfumato.tables.joins.table_join import (
     attributes_at,
     samples_of,
 )
-from sfumato.tables.joins.two_sides import SIDES
 from sfumato.tables.keys import KeyIndex
-from sfumato.tables.operator import ROW, TableConfig, TableOperator
+from sfumato.tables.operator import ROW, SIDES, TableConfig, TableOperator
 from sfumato.tables.reading.frame import (
     Frame,
     check_keys,

@@ -18,8 +18,8 @@ from sfumato.operators.joins.pair_join import PairJoin
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import as_array
-from sfumato.tables.joins.two_sides import SIDES, Numbers, TwoSides, TwoSidesConfig
-from sfumato.tables.operator import ROW, SIZE_GAUGES, TableConfig, window_gauges
+from sfumato.tables.joins.two_sides import Numbers, TwoSides, TwoSidesConfig
+from sfumato.tables.operator import ROW, SIDES, SIZE_GAUGES, TableConfig, window_gauges
 from sfumato.tables.reading.results import relabelled
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import JoinWindow

@@ -17,7 +17,7 @@ from sfumato.tables.joins.table_similarity_join import (
     SimilarityJoinTableConfig,
     TableSimilarityJoin,
 )
-from sfumato.tables.joins.two_sides import SIDES
+from sfumato.tables.operator import SIDES
 
 
 @dataclass(frozen=True, kw_only=True)

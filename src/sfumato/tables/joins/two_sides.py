@@ -20,7 +20,6 @@ from sfumato.tables.arrow import as_numbers, joined
 from sfumato.tables.joins.aligned_sides import LATE, AlignedSides
 from sfumato.tables.operator import TIE, TableConfig, TableOperator
 
-SIDES = ("left", "right")
 Numbers = npt.NDArray[Any]
 
 

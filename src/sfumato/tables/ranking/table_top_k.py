@@ -55,7 +55,7 @@ class TopKTableConfig(ReleasedTableConfig):
     rules, streams : whether there are columns `rule` and `stream`
     rescale : whether rules with probability above 1 are scaled, see TopKWindows
     time : the order's type: "timestamp", "timestamp_ntz" or "long"
-    by : the scores and rows, only to identify a checkpoint of the same query
+    by : the expression of the scores, only to identify a checkpoint of the same query
     """
 
     queries: tuple[tuple[str, int, int], ...] = field(metadata=CHANGEABLE)

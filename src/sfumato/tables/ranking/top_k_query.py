@@ -115,7 +115,7 @@ class RankingQuery(WindowQuery):
             time=self.time,
             one_controller=self.one_controller,
             forget_after=forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
-            by=f"{self.wanted[0].expression} of {self.frame.described}",
+            by=str(self.wanted[0].expression),
         )
         config.windows()  # raises here for an invalid config, before a worker does
         return config

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import joined
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
 from sfumato.tables.reading.expressions import COMPARED
+from sfumato.tables.reading.layout import InputLayout, Layout, LayoutChange
 from sfumato.tables.reading.results import at_path, relabelled
 from sfumato.tables.reading.rows import Reading, ReadRows
 from sfumato.tables.reading.validity import kind_of
@@ -71,6 +72,7 @@ class Feed:
     reading : how rows are read; None: they already have the operator's fixed names
     columns : the columns read: (name in the frame, position)
     where : conditions that select the answers
+    layout : the places of the columns in state
     """
 
     source: int
@@ -78,6 +80,7 @@ class Feed:
     columns: tuple[tuple[str, Place], ...] = ()
     of_step: bool = False
     where: tuple[Condition, ...] = ()
+    layout: InputLayout = field(default_factory=InputLayout)
 
     @property
     def checks(self) -> bool:
@@ -165,23 +168,43 @@ class ChainConfig:
 
     def reads(self, frame: int) -> tuple[Feed, Arrival]:
         """Return how a frame is read, and the order in which its step processes the rows."""
+        step, side = self._reader(frame)
+        return self.steps[step].feeds[side], self.steps[step].config.arrival(side)
+
+    def _reader(self, frame: int) -> tuple[int, int]:
+        """Return the numbers of the step and of its side that read a frame."""
         return next(
-            (feed, step.config.arrival(side))
-            for step in self.steps
+            (number, side)
+            for number, step in enumerate(self.steps)
             for side, feed in enumerate(step.feeds)
             if feed.source == frame and not feed.of_step
         )
 
+    def layout(self) -> Layout:
+        """Return the places of the columns of every input in state, as JSON values."""
+        return [[feed.layout.as_json() for feed in step.feeds] for step in self.steps]
+
+    def change_from(self, before: Layout) -> LayoutChange:
+        """Return the conversion of state of another layout. Raises ValueError if there is none."""
+        return LayoutChange(before, [[feed.layout for feed in step.feeds] for step in self.steps])
+
+    def converted(self, rows: pa.Table, frame: int, change: LayoutChange) -> pa.Table:
+        """Return rows of a frame that were stored before a change."""
+        step, side = self._reader(frame)
+        return change.steps[step][side].chunk(rows)
+
     def make(self) -> Chain:
         return Chain(self)
 
-    def restore(self, data: bytes) -> Chain:
+    def restore(self, data: bytes, change: LayoutChange | None = None) -> Chain:
+        """Return the operators of a `snapshot`. change : of the columns since the snapshot"""
         values, saved = load_bytes(data, self.kind, self.version)
         if values.get("layouts") != self.layouts():
             raise SnapshotError(
                 f"expected a snapshot of {self.layouts()}; got {values.get('layouts')!r:.200}: "
                 "start from an empty checkpoint, or use the release that wrote it"
             )
+        saved.convert = None if change is None else change.saved
         with damage_in(self.kind):
             chain = self.make()
             chain.load_state(saved)

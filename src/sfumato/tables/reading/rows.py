@@ -294,10 +294,13 @@ class Reading:
 
     def columns(self, frame: Frame) -> list[str]:
         """Return the columns of the frame that are read, each once."""
-        cells = [cells for _, cells in self.values] + ([] if self.tie is None else [self.tie])
-        read = [name for of in cells for name in of.names(frame)]
-        every = [*self.passed, *self.order, *self.key, *read, *self.rule.names(frame)]
-        return [*dict.fromkeys(every)]
+        ties = [] if self.tie is None else self.tie.names(frame)
+        return [*dict.fromkeys([*self.passed, *self.uses(frame), *ties])]
+
+    def uses(self, frame: Frame) -> list[str]:
+        """Return the columns that are read other than to pass them on or to order ties."""
+        read = [name for _, cells in self.values for name in cells.names(frame)]
+        return [*self.order, *self.key, *read, *self.rule.names(frame)]
 
     def column(self, fixed: str) -> str:
         """Return the column that an operator reads unchanged under a fixed name."""

@@ -349,7 +349,9 @@ def resample_job(
     if numeric:
         outputs += [Output(column, (f"value{i}",), NUMBER) for i, column in enumerate(wanted)]
     outputs.append(Output(AGE, (AGE,), NUMBER, {ADDED_COLUMN: "true"}))
-    given = [Input(frame, reading, {"columns": wanted})]
+    # Without names, added columns of any type are carried, too.
+    about = {"columns": wanted} if numeric or columns is not None else {}
+    given = [Input(frame, reading, about)]
     return Job("resample", "resample", name, given, config, outputs)
 
 
