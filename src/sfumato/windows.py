@@ -70,7 +70,7 @@ class Rows:
     def __post_init__(self) -> None:
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
             raise ValueError(f"`rows` must be a whole number of at least 1; got {self.rows!r}")
-        if not (math.isfinite(self.confidence) and 0 < self.confidence <= 1):
+        if not (hasattr(self.confidence, "__float__") and 0 < self.confidence <= 1):
             raise ValueError(
                 f"`confidence` must lie in (0, 1], for example 0.95; got {self.confidence!r}"
             )

@@ -233,6 +233,10 @@ def test_a_column_of_nothing_but_null_is_one_of_numbers():
     answers = sf.window_aggregate(nothing, {"n": "count(x)", "m": "avg(x)"}, **window)
     assert answers.column("n").to_pylist() == [0, 0]
     assert answers.column("m").to_pylist() == [None, None]
+    ends = {of: f"{of}(x)" for of in ("min", "max", "first", "last", "sum")}
+    for of in ({"window": sf.Range("1 minute")}, {"window": sf.Rows(5)}):
+        answer = sf.window_aggregate(nothing, ends, **window | of).to_pylist()[-1]
+        assert [answer[name] for name in ends] == [None, None, None, None, 0.0]
     assert sf.earlier_values(nothing, attributes="x", order="at").num_rows == 2
     with pytest.raises(TypeError, match="must be a timestamp or whole microseconds; `x` is null"):
         sf.reorder(nothing, event_time="x", arrival="at", slack=1)

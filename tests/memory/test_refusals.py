@@ -14,6 +14,7 @@ from local_readings import RANGE, READINGS, READINGS_TABLE
 
 BOTH_BOUNDS = sf.Rows(3, within="1 minute")
 WINDOW = {"window": sf.Rows(2), "order": "made"}
+NUMBERS = pa.table({"a": [1.0, 2.0, 3.0], "b": [1.0, 3.0, 2.0]})
 WRONG = [
     (lambda t: sf.reorder([1], event_time="a", arrival="b"), TypeError, "got list"),
     (
@@ -28,6 +29,22 @@ WRONG = [
         "`t` is .*string: convert text with pandas.to_datetime",
     ),
     (lambda t: sf.window_aggregate(t, {"n": "abs(x)"}, **WINDOW), ValueError, "one of count"),
+    (lambda t: sf.Rows(3, confidence="high"), ValueError, "`confidence` must lie in"),
+    (lambda t: sf.samples([1.0, 2.0, 3.0], [0.1, 0.2], 4), ValueError, "values; got 3 and 2"),
+    (lambda t: sf.between([1.0, 2.0], [3.0], 4), ValueError, "`low` and `high` .* got 2 and 1"),
+    (lambda t: sf.circular([1.0], 2.0, 4, attributes=5), ValueError, "must be two names"),
+    (
+        lambda t: sf.discover_dependencies(NUMBERS, scaling={"a": 2.0}),
+        TypeError,
+        r"`scaling` must give \(shift, span\)",
+    ),
+    (
+        lambda t: sf.discover_dependencies(NUMBERS, epsilons=0.1),
+        ValueError,
+        "`epsilons` must be a list of finite numbers",
+    ),
+    (lambda t: sf.discover_dependencies(NUMBERS, sample=2.5), ValueError, "`sample` must be a wh"),
+    (lambda t: sf.discover_dependencies(NUMBERS, dependents=3), TypeError, "`dependents` must be"),
     (
         lambda t: sf.window_aggregate(t, {"n": "sum(abs(x))"}, **WINDOW),
         ValueError,
@@ -130,6 +147,9 @@ def test_columns_of_one_name_and_names_that_are_no_text_are_refused():
     for table in (twice, pd.DataFrame([[1, 2]], columns=["a", "a"])):
         with pytest.raises(ValueError, match="`df` has several columns called a: rename"):
             sf.split_invalid(table)
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64()), ("x", pa.int64())]))
+    with pytest.raises(ValueError, match="`alternatives` have several fields called 'x': rename"):
+        sf.split_invalid(pa.table({"alternatives": pa.array([None], kind)}))
     with pytest.raises(TypeError, match="names of columns must be text; got 1"):
         sf.split_invalid(pd.DataFrame({1: [2]}))
     with pytest.raises(TypeError, match="got LazyFrame: collect it first"):

@@ -109,6 +109,10 @@ def test_whole_numbers_with_nulls_keep_their_digits_in_pandas():
     assert found["k"].tolist() == [2**60 + 1, pd.NA, 3]
     found.to_parquet(io := BytesIO())  # what is kept in attrs can be written
     assert pd.read_parquet(BytesIO(io.getvalue())).attrs == found.attrs
+    pairs = sf.asof_join(given, given[1:], order="t")
+    assert pairs["left"][0]["k"] == 2**60 + 1  # also in a struct
+    assert [pair and pair["t"] for pair in pairs["right"]] == [None, 2, 3]
+    assert all(type(pair["t"]) is int for pair in pairs["right"][1:])
 
 
 def test_types_are_taken_as_spark_has_them():
@@ -147,6 +151,12 @@ def test_categories_and_lists_of_any_layout_become_those_of_spark():
     assert found.schema.types == [pa.string(), pa.list_(kinds), pa.list_(pa.float64())]
     assert found.column("alternatives")[0][0].as_py()["t"].microsecond == 1
     assert sf.split_invalid(table)[1].column("place").to_pylist() == [None, [3.0, 4.0]]
+    runs = pa.RunEndEncodedArray.from_arrays([2, 3], pa.array([7, 8], pa.uint16()))
+    found = sf.where(pa.table({"x": runs}), "x < 8").column("x")
+    assert (found.type, found.to_pylist()) == (pa.int32(), [7, 7])
+    either = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+    with pytest.raises(TypeError, match="column `x`: rows cannot have values of type sparse_union"):
+        sf.where(pa.table({"x": either}), "x > 1")
 
 
 def test_quantiles_are_fields_of_the_result():
@@ -389,6 +399,20 @@ def test_reorder_counts_as_late_the_rows_that_come_out_as_late():
     assert counts["rows"] == on_time.num_rows + late.num_rows
     found = sf.split_invalid(ordered, order="t")[1]
     assert found.column("reason").to_pylist() == ["order is NULL"]
+
+
+def test_columns_named_like_those_of_extents_get_a_number_and_stay():
+    rows = pa.table({"held": ["a", "b"], "late": [7, 8], "window": [1, 2], "at": [0, 9]})
+    by = {"window": sf.Range("5 us"), "order": "at", "key": "held"}
+    found = sf.window_aggregate(rows, {"n": "count(*)"}, **by, with_rows=True)
+    assert found.column("held_1").to_pylist() == ["a", "b"]
+    assert found.column("late_1").to_pylist() == [7, 8]
+    assert found.column("window_1").to_pylist() == [1, 2]
+    assert sf.extent_join(found, found, key="held_1").num_rows == 2
+    with pytest.raises(ValueError, match="complete for each held_1: add held_1 to `key`"):
+        sf.extent_join(found, found, key="held")  # the number of tuples
+    again = sf.window_aggregate(found, {"m": "count(*)"}, **by | {"key": "at"}, with_rows=True)
+    assert again.column_names.count("held") == again.column_names.count("window") == 1
 
 
 def test_rows_between_extents_are_outside_and_those_without_a_partner_unmatched():

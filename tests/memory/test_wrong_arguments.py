@@ -22,7 +22,9 @@ def empty(uncertain=(), **columns):
     return pa.schema(columns).empty_table()
 
 
-READINGS = empty(device=pa.string(), event=STAMP, arrival=STAMP, value=pa.float64())
+READINGS = empty(
+    device=pa.string(), event=STAMP, arrival=STAMP, value=pa.float64(), tags=pa.list_(pa.string())
+)
 TUPLES = empty(["x", "y"], id=pa.int64(), site=pa.string(), seen=pa.int64())
 PLACES = empty(id=pa.int64(), seen=STAMP, received=STAMP, x=pa.float64(), y=pa.float64())
 WINDOWED = empty(["x"], id=pa.int64(), k=pa.int64(), ts=STAMP)
@@ -53,6 +55,7 @@ FUNCTIONS = {
             ({"estimator": "best"}, "must be one of"),
             ({"source": "topik"}, "`source` names a column `topik`"),
             ({"expected_sources": 2}, "`expected_sources` needs `source`"),
+            ({"source": "tags"}, "`source`: rows cannot be sorted by column `tags`, which is list"),
         ],
     ),
     "similarity_join": (
@@ -118,8 +121,13 @@ FUNCTIONS = {
             ({"aggregates": {"t": "quantile(x, 2)"}}, "share from 0 to 1"),
             ({"aggregates": {"id": "sum(x)"}}, "already"),
             ({"order": "nope"}, "not in the frame"),
+            ({"order": 5}, "`order` must be a column name, as text"),
+            ({"order": None}, "`order`"),
             ({"order": ["ts", "id"], "window": sf.Range("1 minute")}, "one column"),
             ({"with_rows": True}, "sf.Range"),
+            ({"with_rows": "no"}, "`with_rows` must be True or False; got 'no'"),
+            ({"quantiles": 0.5}, "`quantiles` must be a list of numbers, .*; got 0.5"),
+            ({"quantiles": "0.5"}, "`quantiles` must be a list of numbers"),
             ({"distribution": 0}, "distribution"),
             ({"existence": "id"}, "carry their own"),
             ({"unique": "id"}, "`unique` needs `version`.*sf.reorder"),
@@ -175,6 +183,7 @@ FUNCTIONS = {
             ({"semantics": "pt_k"}, "needs `probability`"),
             ({"probability": 0.5}, "the column of probabilities is `existence`"),
             ({"alpha": 0.5}, "`alpha`"),
+            ({"semantics": "prf", "weights": 1.0}, "`weights` must be a list of finite numbers"),
             ({"plan": "fast"}, "`plan`"),
             ({"semantics": "u_topk", "group": "id"}, "streams are ranked"),
             ({"existence": "nope"}, "`existence`"),
@@ -198,6 +207,8 @@ FUNCTIONS = {
             ({"max_alternatives": 0}, "max_alternatives"),
             ({"joint": 1}, "joint"),
             ({"scaling": {"b": (0.0, 0.0)}}, "span above 0"),
+            ({"scaling": {"b": 1.0}}, r"`scaling` must give \(shift, span\) by the name"),
+            ({"dependencies": 5}, "`dependencies` must be texts like"),
             ({"repository": 3}, "static DataFrame, a pandas, Polars or Arrow table"),
             ({"repository": " "}, "empty text"),
         ],

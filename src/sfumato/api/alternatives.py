@@ -345,7 +345,8 @@ def circular(
     >>> [(round(a.cos, 2), round(a.sin, 2)) for a in readings.limit(1).select(night).first()[0]]
     [(0.97, -0.26)]
     """
-    if isinstance(attributes, str) or len(attributes) != 2:
+    listed = isinstance(attributes, Sequence) and not isinstance(attributes, str)
+    if not listed or len(attributes) != 2:
         raise ValueError(
             f"`attributes` must be two names, of the cosine and the sine; got {attributes!r:.80}"
         )

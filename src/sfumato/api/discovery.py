@@ -16,6 +16,7 @@ from sfumato.api.calls import (
     replace_columns,
 )
 from sfumato.api.imputation import Imputation, repository_frame
+from sfumato.operators.arguments import scaling_pairs
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.discovery import EPSILONS
 from sfumato.operators.imputation.discovery import discover_dependencies as discover
@@ -118,12 +119,14 @@ def discover_dependencies(
         replace_columns(given, plain_name)
     repository, attributes, dependents, order, key = given.values()
     frame = repository_frame(repository)
+    dependents = names("dependents", dependents) or None
     if order is not None:
+        order = frame.one("order", order)
         unused = {"within": within, "confidence": confidence, "epsilons": epsilons}
         require_defaults(unused | {"least_donors": least_donors, "scaling": scaling})
         asked = discovered_of(frame, attributes, max_rows, [*names("key", key), order])
         require_few(asked)
-        require_ages(frame, frame.one("order", order))
+        require_ages(frame, order)
         imputation = Imputation(repository, None, asked, key=key, order=order)
         past = imputation.rows_of(frame)
         _, changes, _ = changes_of(imputation.settings, past)
@@ -132,7 +135,7 @@ def discover_dependencies(
         return discover_changes(
             changes,
             asked,
-            dependents=names("dependents", dependents) or None,
+            dependents=dependents,
             max_determinants=max_determinants,
             sample=sample,
             max_rows=min(max_rows, MOST_OF_PAST),
@@ -160,7 +163,7 @@ def discover_dependencies(
         epsilons=epsilons,
         max_determinants=max_determinants,
         least_donors=least_donors,
-        scaling={**extents, **(scaling or {})},
+        scaling={**extents, **scaling_pairs(scaling)},
         sample=sample,
         seed=seed,
     )

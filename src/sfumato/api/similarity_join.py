@@ -234,8 +234,8 @@ def neighbours(
 
     Returns
     -------
-    Each valid row that is not late, once, with all its columns and `neighbours`: mean, stddev and
-    `distribution`, an array of prob and value (the number), for
+    Each valid row that may exist and is not late, once, with all its columns and `neighbours`:
+    mean, stddev and `distribution`, an array of prob and value (the number), for
     ``sf.quantile("value", 0.9, "neighbours.distribution")``. With `fewer_than` also `probability`.
 
     Raises
@@ -249,8 +249,7 @@ def neighbours(
     it arrives, with the neighbours among the tuples then in its window; later ones do not change
     it. They are exact over the possible worlds, since tuples are near independently given the value
     of the tuple that is counted for. In a window by count a tuple is ignored once it is among the
-    newest `rows` that exist with probability at most 1e-9. A row that never exists (no
-    alternatives) has NULL as mean, stddev and probability. Answers of different rows share tuples:
+    newest `rows` that exist with probability at most 1e-9. Answers of different rows share tuples:
     operators that combine them refuse them.
 
     Downstream of sf.reorder, with its event time as `order`, late rows are skipped and counted.

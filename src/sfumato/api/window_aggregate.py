@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
 from sfumato.limits import why_not_placed
+from sfumato.tables.reading.frame import names
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.windows.table_windows import quantile_name as quantile_name
 from sfumato.tables.windows.window_query import DEFAULT_LEVEL as DEFAULT_LEVEL
@@ -190,7 +191,8 @@ def aggregated(
     structs : see `WindowQuery`    laws : the other arguments that `WindowQuery.settings` takes
     """
     frame, window, placed = frame_of(df), window_of(window), None
-    meant = order if isinstance(order, str) or len(order) != 1 else order[0]
+    orders = names("order", order)
+    meant = orders[0] if len(orders) == 1 else orders
     own = frame
     if isinstance(window, TIMED) and frame.is_uncertain_time(meant):
         if isinstance(window, Session):

@@ -148,13 +148,18 @@ def samples(
     centres = [floats_of(as_doubles(array_of("mean", m), "`mean`")) for m in means]
     n, rows = len(points), len(centres[0])
     widths = [_number_or_column(s, rows) for s in sds]
+    for of in (*centres, *widths):
+        if len(of) != rows:
+            raise ValueError(
+                "readings and standard deviations must have the same number of values; got "
+                f"{rows} and {len(of)}"
+            )
     missing = np.zeros(rows, np.bool_)
     for width in widths:
         missing |= width < 0.0
-    for column, of in [*zip(means, centres, strict=True), *zip(sds, widths, strict=True)]:
+    for column in (*means, *sds):
         if not isinstance(column, int | float):
             missing |= array_of("mean", column).is_null().to_numpy(False)
-        assert len(of) == rows
     cells = [
         (centre[:, None] + width[:, None] * points[None, :, d]).ravel()
         for d, (centre, width) in enumerate(zip(centres, widths, strict=True))
@@ -170,12 +175,16 @@ def samples(
 
 def middle_and_half(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
     """Return the middle of intervals, and half their length."""
-    start, end = (
-        pc.multiply(
-            float(x) if isinstance(x, int | float) else as_doubles(array_of(of, x), of), 0.5
-        )
+    ends = [
+        float(x) if isinstance(x, int | float) else as_doubles(array_of(of, x), of)
         for of, x in (("low", low), ("high", high))
-    )
+    ]
+    sizes = [len(end) for end in ends if not isinstance(end, float)]
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            f"`low` and `high` must have the same number of values; got {sizes[0]} and {sizes[1]}"
+        )
+    start, end = (pc.multiply(end, 0.5) for end in ends)
     return pc.add(start, end), pc.subtract(end, start)
 
 
@@ -232,6 +241,13 @@ def fused(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
     """Implement `fuse` for a table."""
     names = common_attributes({name: _fields(frame.type(name)) for name in measurements})
     columns = [Tuples(pa.table({ALTERNATIVES: frame.table.column(name)})) for name in measurements]
+    for name in names:
+        kind = columns[0].fields[name].type
+        if pa.types.is_nested(kind):
+            raise TypeError(
+                f"`measurements`: attribute `{name}` must be of numbers, text or times, which are "
+                f"compared; got {kind}"
+            )
     rows = columns[0].table.num_rows
     absent = np.ones(rows)
     known, wrong = np.zeros((len(columns), rows), np.bool_), np.zeros(rows, np.bool_)

@@ -57,7 +57,8 @@ def is_polars(given: Any) -> bool:
 
 def as_pandas(table: pa.Table) -> Any:
     pandas = sys.modules["pandas"]
-    frame = table.to_pandas(ignore_metadata=True)
+    # Objects instead of float64 where a whole number is NULL: numbers above 2^53 stay exact.
+    frame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     for name, column in zip(table.column_names, table.columns, strict=True):
         whole = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
         if whole and column.null_count:
@@ -226,7 +227,7 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     """
     table, forgotten = _as_table(given, argument)
     _check_names(table.column_names, argument)
-    fields = [_field(field, spark_type(field.type)) for field in table.schema]
+    fields = [_field(field, _spark_type(field)) for field in table.schema]
     metadata = {k: v for k, v in (table.schema.metadata or {}).items() if k != PANDAS}
     columns = [
         column if column.type == field.type else _cast(column, field.type, field.name)
@@ -267,6 +268,13 @@ def _check_names(names: Iterable[Any], argument: str) -> None:
         )
 
 
+def _spark_type(field: pa.Field) -> pa.DataType:
+    try:
+        return spark_type(field.type)
+    except TypeError as error:
+        raise TypeError(f"column `{field.name}`: {error}: convert or drop it") from None
+
+
 def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
     try:
         return pa.chunked_array([relabelled(as_array(column), kind)])
@@ -293,7 +301,7 @@ class ArrowExpressions(Expressions):
 
     def type(self, expression: str) -> pa.DataType:
         values = self._values(expression, self.frame.table.slice(0, 0))
-        return pa.float64() if values is None else values.type
+        return pa.float64() if values is None or pa.types.is_null(values.type) else values.type
 
     def more_digits(self, expression: str) -> str | None:
         values = self._values(expression, self.frame.table)

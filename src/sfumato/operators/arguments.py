@@ -38,6 +38,18 @@ def share(name: str, value: Any, what: str = "a probability") -> float:
     return float(value)
 
 
+def scaling_pairs(given: Any) -> dict[str, tuple[float, float]]:
+    """Return the argument `scaling`, (shift, span) by name; None: empty."""
+    try:
+        pairs = {} if given is None else dict(given)
+        return {name: (float(shift), float(span)) for name, (shift, span) in pairs.items()}
+    except (TypeError, ValueError):
+        raise TypeError(
+            "`scaling` must give (shift, span) by the name of a column, like "
+            f'{{"temperature": (-20.0, 60.0)}}; got {given!r:.80}'
+        ) from None
+
+
 def flag(name: str, value: Any) -> bool:
     """Return True or False."""
     if not isinstance(value, bool):

@@ -133,7 +133,7 @@ def test_what_is_found_serves_to_impute():
         ({"dependents": ["z"]}, "`dependents` must be columns"),
         ({"within": 0.0}, "`within` must be a positive"),
         ({"confidence": 0.0}, "`confidence` must be a share"),
-        ({"epsilons": []}, "`epsilons` must be finite"),
+        ({"epsilons": []}, "`epsilons` must be a list of finite"),
         ({"max_determinants": 0}, "`max_determinants` must be"),
     ],
 )

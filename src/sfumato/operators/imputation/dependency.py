@@ -116,6 +116,11 @@ def as_dependencies(given: Dependency | Iterable[Dependency | str]) -> list[Depe
     """Return a list of dependencies, parsing texts. Raises TypeError for anything else."""
     if isinstance(given, str | Dependency):
         given = [given]
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            "`dependencies` must be texts like 'humidity -> temperature : 0.05 -> 0.1', or a list "
+            f"of them; got {given!r:.80}"
+        )
     return [item if isinstance(item, Dependency) else Dependency.parse(item) for item in given]
 
 

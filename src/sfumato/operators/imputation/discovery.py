@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arguments import distance
+from sfumato.operators.arguments import distance, scaling_pairs, whole
 from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.prepared_repository import rounding
@@ -74,7 +74,7 @@ def discover_dependencies(
     if total > search.sample:
         picked = np.random.default_rng(seed).choice(total, search.sample, replace=False)
         kept = rows[np.sort(picked)]
-    differences = _differences(kept, rows, known, dict(scaling or {}))
+    differences = _differences(kept, rows, known, scaling_pairs(scaling))
     found: dict[str, list[Dependency]] = {name: [] for name in chosen}
     missed: dict[str, Miss | None] = dict.fromkeys(chosen)
     least = search.least_donors / max(total - 1, 1)
@@ -132,16 +132,14 @@ class Search:
         distance("within", self.within)
         if not 0.0 < self.confidence <= 1.0:
             raise ValueError(f"`confidence` must be a share in (0, 1]; got {self.confidence!r}")
-        known = len(self.epsilons)
-        if not known or not all(e >= 0.0 and math.isfinite(e) for e in self.epsilons):
+        listed = isinstance(self.epsilons, Iterable) and [*self.epsilons]
+        if not listed or not all(e >= 0.0 and math.isfinite(e) for e in listed):
             raise ValueError(
-                f"`epsilons` must be finite numbers of at least 0; got {self.epsilons!r}"
+                f"`epsilons` must be a list of finite numbers of at least 0; got {self.epsilons!r}"
             )
-        if self.max_determinants < 1 or self.sample < 2:
-            raise ValueError(
-                "`max_determinants` must be at least 1 and `sample` at least 2; "
-                f"got {self.max_determinants!r} and {self.sample!r}"
-            )
+        whole("max_determinants", self.max_determinants)
+        if whole("sample", self.sample) < 2:
+            raise ValueError(f"`sample` must be at least 2; got {self.sample!r}")
 
 
 class Miss(NamedTuple):

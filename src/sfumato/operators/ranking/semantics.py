@@ -101,7 +101,8 @@ def semantics_of(
         )
     if probability is None and name == "pt_k":
         raise ValueError('"pt_k" needs `probability`, the least Pr_k, in (0, 1]; got None')
-    return Semantics(name, probability, alpha, None if weights is None else tuple(weights))
+    given = None if weights is None else tuple(checked_weights(weights).tolist())
+    return Semantics(name, probability, alpha, given)
 
 
 class TooManyVectorsError(ValueError):

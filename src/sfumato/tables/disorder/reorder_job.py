@@ -51,6 +51,11 @@ def reorder_job(
         `max_behind`
     """
     keys, sources = frame.keys("key", key), frame.keys("source", source)
+    for name in (name for name in sources if frame.shown(name).startswith(("list", "array"))):
+        raise TypeError(
+            f"`source`: rows cannot be sorted by column `{name}`, which is {frame.shown(name)}: "
+            "convert it to text"
+        )
     ids = frame.keys("unique", unique)
     event, arrived = frame.one("event_time", event_time), frame.one("arrival", arrival)
     again = frame.says("punctuation") is not None

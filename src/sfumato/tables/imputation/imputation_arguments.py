@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 from sfumato.limits import MAX_ALTERNATIVES, check_alternatives
-from sfumato.operators.arguments import one_of, whole
+from sfumato.operators.arguments import one_of, scaling_pairs, whole
 from sfumato.operators.imputation.dependency import Dependency, as_dependencies
 from sfumato.operators.imputation.imputer import FALLBACKS, IMPUTATION_METHODS
 from sfumato.operators.imputation.stream_imputer import MOST_CHANGING, MOST_CHOSEN, change_names
@@ -54,6 +54,7 @@ class ImputationArguments(ABC):
         if self.least_donors is not None:
             whole("least_donors", self.least_donors)
         whole("least_rows", self.least_rows)
+        scaling_pairs(self.scaling)
         object.__setattr__(self, "key", tuple(names("key", self.key)))
         dependencies = tuple(as_dependencies(self.dependencies or ()))
         if not dependencies and self.order is None:
@@ -157,7 +158,7 @@ class ImputationArguments(ABC):
         """Return the arguments without the repository."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "repository"}
         determinants = {name for d in as_dependencies(self.dependencies or ()) for name in d.names}
-        scaling = ((n, float(a), float(b)) for n, (a, b) in (self.scaling or {}).items())
+        scaling = ((name, *pair) for name, pair in scaling_pairs(self.scaling).items())
         names = (*self.attributes, *sorted(determinants.difference(self.attributes)))
         names = names if self.order is None else tuple(self.attributes)
         given |= {"names": names, "scaling": tuple(scaling), "order": self.order or ""}

@@ -92,6 +92,18 @@ def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
     return listed
 
 
+def listed_numbers(argument: str, given: Any) -> tuple[float, ...]:
+    """Return the numbers given by an argument: a list or an array."""
+    try:
+        if isinstance(given, str | bytes | Mapping):
+            raise TypeError
+        return tuple(float(one) for one in given)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"`{argument}` must be a list of numbers, like [0.05, 0.95]; got {given!r:.80}"
+        ) from None
+
+
 @dataclass(frozen=True)
 class Computation:
     """The cells and computed columns of expressions.

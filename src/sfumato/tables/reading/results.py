@@ -182,6 +182,8 @@ def relabelled(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return the array with another type of the same shape, whose fields may have other names."""
     if array.type.equals(kind, check_metadata=True):
         return array
+    if pa.types.is_run_end_encoded(array.type):
+        return relabelled(pc.run_end_decode(array), kind)
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(kind):
         cells = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -66,6 +67,11 @@ def attributes_in(schema: pa.Schema) -> list[str]:
         raise TypeError(
             f"column `{ALTERNATIVES}` must be list<struct<prob: double, ATTR: double, ...>>; got "
             f"{kind}: make it with sf.alternatives"
+        )
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(
+            f"the structs of column `{ALTERNATIVES}` have several fields called {twice[0]!r}: "
+            "rename or drop some"
         )
     return [name for name in names if name != "prob"]
 

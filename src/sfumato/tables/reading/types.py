@@ -25,7 +25,10 @@ UNSIGNED = {
 
 
 def spark_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that a column has after passing through Spark."""
+    """Return the type that a column has after passing through Spark.
+
+    Raises TypeError for a type that Spark does not have.
+    """
     if kind in UNSIGNED:
         return UNSIGNED[kind]
     if kind == pa.float16():
@@ -38,8 +41,10 @@ def spark_type(kind: pa.DataType) -> pa.DataType:
         return pa.date32()
     if pa.types.is_time(kind):
         return pa.time64("ns")
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return spark_type(kind.value_type)
+    if pa.types.is_union(kind) or pa.types.is_interval(kind):
+        raise TypeError(f"rows cannot have values of type {kind}")
     if pa.types.is_struct(kind):
         return pa.struct([f.with_type(spark_type(f.type)) for f in kind])
     if is_list(kind):

@@ -22,6 +22,7 @@ from sfumato.tables.reading.frame import (
     Frame,
     controlled_by,
     forget_after_of,
+    listed_numbers,
 )
 from sfumato.tables.reading.results import (
     NUMBER,
@@ -542,8 +543,15 @@ class WindowQuery:
         """Return the columns that are emitted with each row."""
         if self.missed:
             return [*self.frame.columns]
-        dropped = {ALTERNATIVES} if not with_rows else {*MARKS, "window", "held"}
+        dropped = {ALTERNATIVES} if not with_rows else self._replaced
         return [name for name in self.frame.columns if name not in dropped]
+
+    @property
+    def _replaced(self) -> set[str]:
+        """Return the columns of an operator upstream that those of extents replace."""
+        extents = self.frame.is_extents
+        found = {*MARKS} if extents or self.frame.has_punctuations else set()
+        return (found | ({"window", "held"} if extents else set())) - {*self.keys}
 
     def passed(self, with_rows: bool) -> list[str]:
         """Return the input columns that are emitted: of rows, or the keys of extents."""
@@ -623,7 +631,9 @@ class WindowQuery:
     def outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
         time = self.time_type
         prefix = "c" if self.emits_rows(settings.members) else "key"
-        found = passed(self.frame, self.passed(settings.members), prefix=prefix, taken=self.added)
+        names = self.passed(settings.members)
+        found = passed(self.frame, names, prefix=prefix, taken=self.added)
+        titles = {name: of.name for name, of in zip(names, found, strict=True)}
         extent = Struct((Field("start", time), Field("end", time)))
         kinds = {"window": extent, "held": WHOLE, "punctuation": time, "late": WHOLE}
         if self.early is not None:
@@ -634,7 +644,8 @@ class WindowQuery:
             shares = Struct((Field("share", NUMBER), *ends))
             of_early = (TRUTH, WHOLE, shares, Struct((*intervals,)))
             kinds |= dict(zip(EARLY_COLUMNS, of_early, strict=True))
-        metadata = {"held": {ADDED_COLUMN: "true"}, "window": controlled_by(self.in_order_within)}
+        scope = [titles.get(name, name) for name in self.in_order_within]
+        metadata = {"held": {ADDED_COLUMN: "true"}, "window": controlled_by(scope)}
         for name, kind in kinds.items():
             if name in self.added:
                 found.append(Output(name, (name,), kind, metadata.get(name)))
@@ -643,8 +654,8 @@ class WindowQuery:
             kind, cast = self._plain(i)[1:] if settings.kinds else (self._struct(settings), None)
             found.append(Output(w.name, (f"result{i}",), kind, of_results, cast=cast))
         if self.missed:
-            names = enumerate(self.row(False))
-            parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in names]
+            row = enumerate(self.row(False))
+            parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in row]
             found.append(Output("missed", ("missed",), Struct((*parts, Field("reason", TEXT)))))
         return marked(found, self._shared)
 
@@ -705,7 +716,7 @@ class WindowQuery:
         The arguments (in `laws`: seed and samples) are the arguments of `window_aggregate`.
         Raises ValueError or TypeError for incompatible arguments.
         """
-        window = self.window
+        window, quantiles = self.window, listed_numbers("quantiles", quantiles)
         if not self.structs:
             check_alternatives("distribution", self.distribution, self.frame.max_alternatives)
         plain = self.certain and not self.structs
@@ -718,6 +729,8 @@ class WindowQuery:
                 "`forget_after` with time_avg or integral needs a controller per key: write the "
                 f"key {self.keys} in {self.frame.prefix}reorder too, or leave `forget_after` out"
             )
+        if not isinstance(with_rows, bool):
+            raise TypeError(f"`with_rows` must be True or False; got {with_rows!r}")
         if with_rows and not self.timed:
             raise ValueError(
                 "`with_rows` gives the rows of windows of time: write window=sf.Range(...) or "
@@ -740,7 +753,7 @@ class WindowQuery:
             "keys": len(self.keys),
             "forget_after": forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
             "one_controller": self.one_controller,
-            "quantiles": tuple(float(q) for q in quantiles),
+            "quantiles": quantiles,
             **laws,
         }
         if self.early is not None:
@@ -783,8 +796,8 @@ class WindowQuery:
     def _refuse_laws_over_time(self, quantiles: Sequence[float]) -> None:
         """Raise ValueError for distributions of functions that have only moments."""
         of = self._over_time
-        if of and (len(quantiles) or self.distribution is not None):
-            argument = "quantiles" if len(quantiles) else "distribution"
+        if of and (quantiles or self.distribution is not None):
+            argument = "quantiles" if quantiles else "distribution"
             raise ValueError(
                 f"`{argument}`: {of[0].function} has an exact mean and standard deviation, but "
                 f"no distribution: leave `{argument}` out, or draw possible worlds with "
@@ -793,7 +806,7 @@ class WindowQuery:
 
     def _refuse_uncertain(self, quantiles: Sequence[float]) -> None:
         """Raise ValueError for arguments that apply only to uncertain results."""
-        asked = {"quantiles": bool(len(quantiles)), "distribution": self.distribution is not None}
+        asked = {"quantiles": bool(quantiles), "distribution": self.distribution is not None}
         for argument in (name for name, given in asked.items() if given):
             raise ValueError(
                 f"`{argument}` is for uncertain rows, and this {self.frame.noun} has neither "
