@@ -121,7 +121,7 @@ def approximate_tails(method: Any, k: Any, mu: Any, variance: Any, skew: Any) ->
 
 
 @compiled
-def _starts(p: Any, w: Any, method: Any, target: Any) -> Any:
+def find_starts(p: Any, w: Any, method: Any, target: Any) -> Any:
     starts = np.zeros(p.size, np.int64)
     begin, mu, variance, skew = 0, 0.0, 0.0, 0.0
     for t in range(p.size):
@@ -149,4 +149,4 @@ def window_starts(p: Any, w: Any, confidence: Any, probability: Any, method: Any
         return UncertainWindow(w, confidence, probability).extend(p)
     target = confidence if probability is None else min(confidence, 1.0 - probability)
     number = {"poisson": POISSON, "normal": NORMAL, "refined_normal": REFINED_NORMAL}[method]
-    return _starts(p, w, number, target)
+    return find_starts(p, w, number, target)

@@ -14,6 +14,15 @@ Every compiled function of the library carries one of seven decorators:
 All release the GIL. Error bounds in a docstring hold for everything its decorator permits.
 Compiled functions must be at module level because the file's text identifies their code.
 
+A function whose name starts with an underscore is for compiled callers only. It has no entry for
+Python; these entries took a tenth of the time to compile everything. A call from Python would end
+the process; `tests/project/test_layers.py` checks that there is none.
+
+Three habits keep compilation short. Numba compiles a function again for each literal argument, such
+as 0 or True, and once more for a variable, so callers pass `np.int64(0)` or `np.bool_(True)`. An
+array is written to a slice by a loop (`arrays.write_at`), because a slice assignment also compiles
+the text of its error. Sorting is in `arrays`, because Numba's own takes seconds.
+
 Numba stores compiled code in a folder whose name hashes all texts of this package, the versions
 and the settings below (`compile_store`). An edit or an upgrade changes the folder, so nothing
 stale is read.
@@ -147,7 +156,8 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
             f"{function.__qualname__}: a compiled function must be at the top level of a "
             "module, because the text of its file identifies the compiled function on disk"
         )
-    dispatcher: Any = njit(nogil=True, **{**_DEFAULTS, **options})(function)
+    entry = {"no_cpython_wrapper": function.__name__.startswith("_"), "no_cfunc_wrapper": True}
+    dispatcher: Any = njit(nogil=True, **{**_DEFAULTS, **options, **entry})(function)
     if not config.DISABLE_JIT:  # otherwise it is the Python function
         dispatcher._cache = _KernelCache(function)  # as `enable_caching`, but in our folder
     return dispatcher

@@ -39,7 +39,7 @@ from sfumato.kernels.arrays import first_at_least
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import MEASURES, NO_TIME
 
-NEWEST, EARLIER, CLOCK, ROWS = range(MEASURES)
+NEWEST, EARLIER, CLOCK, ROWS = np.arange(MEASURES)
 OCTAVE = 4  # buckets per factor 2 of lateness: a threshold is at most 19% too long
 LATENESS_BUCKETS = 46 * OCTAVE  # microseconds up to 2 years, or rows
 SAMPLE = 96  # event times: the rank of a row is known to about 1 in 10
@@ -118,7 +118,7 @@ def priced(histogram, rows, price, least, most):
 @compiled
 def later(sample, size, time):
     """Count the times of the ascending sample[:size] that are later than `time`. O(log size)."""
-    return size - first_at_least(sample, 0, size, time + 1)
+    return size - first_at_least(sample, np.int64(0), size, time + 1)
 
 
 @compiled
@@ -137,13 +137,16 @@ def remember_time(tau, key, sample):
     if key.size == SAMPLE:
         half, need = SAMPLE // 2, later(sample, SAMPLE, key.punctuation_of[ROWS])
         if need > half:
-            sample[:half] = sample[1::2]
+            for i in range(half):
+                sample[i] = sample[2 * i + 1]
             key.thinning *= 2
         elif key.thinning > 1 and need < SAMPLE // 8:
-            sample[:half] = np.repeat(sample[SAMPLE - half // 2 :], 2)
+            for i in range(half):
+                sample[i] = sample[SAMPLE - half // 2 + i // 2]
             key.thinning //= 2
         else:
-            sample[:half] = sample[half:].copy()
+            for i in range(half):
+                sample[i] = sample[half + i]
         key.size = half
     place = key.size - later(sample, key.size, tau)
     if place > 0 or key.size < SAMPLE // 2:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sfumato.kernels.arrays import write_at
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder import clock_guard as guard
 from sfumato.kernels.disorder import estimators
@@ -68,17 +69,20 @@ def with_room(rows, control, key, memory, usage):
     place, length, known = usage[0], numbers + (held_lanes + ring_lanes) * room, key.room
     if place + length > memory.size:
         wider = np.zeros(max(place + length, 2 * memory.size), np.int64)
-        wider[:place] = memory[:place]
+        write_at(wider, np.int64(0), memory[:place])
         memory = wider
-    memory[place : place + length] = 0
+    for i in range(place, place + length):
+        memory[i] = 0
     _, held, ring = parts_of(key, control, memory)
     usage[0] += length
     usage[1] += key.length
     key.place, key.room, key.length = place, room, length
     _, wider_held, wider_ring = parts_of(key, control, memory)
-    wider_held[:, :known] = held
-    for i in range(known):  # VSeq begins at `head`, a sort buffer at 0
-        wider_ring[:, i] = ring[:, (key.head + i) % known]
+    for lane in range(held_lanes):
+        write_at(wider_held[lane], np.int64(0), held[lane])
+    for lane in range(ring_lanes):
+        for i in range(known):  # VSeq begins at `head`, a sort buffer at 0
+            wider_ring[lane, i] = ring[lane, (key.head + i) % known]
     key.head = 0
     return memory
 
@@ -346,7 +350,8 @@ def punctuate(
             tau, t = event_time[i], max(arrival[i], key.clock)
             slot = ids.slot[i] if ids.slot.size > 0 else -1
             unguarded = key.guarded == 0
-            times[:, i], number[i] = reached(key), key.count
+            times[0, i] = times[1, i] = reached(key)
+            number[i] = key.count
             duplicate[i] = slot >= 0 and is_duplicate(slot, t, key, ids)
             late[i] = duplicate[i] or is_beyond_clocks(tau, t, control, counts)
             counts.duplicates += duplicate[i]
@@ -364,8 +369,8 @@ def punctuate(
                 expelled += 1
             if unguarded and key.guarded == 1:
                 found = begin_pending(key.clock, control, key, held, first, expelled)
-                at[expelled:found] = i
-                end[expelled:found] = first[expelled:found] + 1
+                for x in range(expelled, found):
+                    at[x], end[x] = i, first[x] + 1
                 expelled = found
     return memory, times, late, duplicate, number, at[:expelled], first[:expelled], end[:expelled]
 

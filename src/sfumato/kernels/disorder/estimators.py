@@ -6,6 +6,8 @@ FIXED: the punctuation trails the newest event time by a given delay.
 
 import math
 
+import numpy as np
+
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import NO_TIME
 
@@ -212,7 +214,7 @@ def slack_step(tau, slack, key, heap):
         return tau
     top = heap[0, 0]
     heap[0, 0] = tau
-    sink(heap, slack, 0)
+    sink(heap, slack, np.int64(0))
     return top
 
 
@@ -227,13 +229,13 @@ def remove_held(place, key, held):
 def release_held(time, key, held):
     """Remove all rows with an event time at or below `time`. O(log n) each."""
     while key.held > 0 and held[0, 0] <= time:
-        remove_held(0, key, held)
+        remove_held(np.int64(0), key, held)
 
 
 @compiled
 def expel(first, end, key, held):
     """Remove the buffered rows with numbers in [first, end). O(n log n)."""
-    key.held = drop(held, key.held, 1, first, end)
+    key.held = drop(held, key.held, np.int64(1), first, end)
     key.aside = held[2, : key.held].sum()
 
 

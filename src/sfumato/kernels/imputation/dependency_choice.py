@@ -69,7 +69,7 @@ def _choose_combination(repository, t, scratch):
     """
     applied, least, sets = 0, repository.choice.least_donors, repository.sets
     for c in range(sets.first_combination[t], sets.first_combination[t + 1]):
-        asked = narrow_box(repository, t, sets.combination[c], 0, scratch.search)
+        asked = narrow_box(repository, t, sets.combination[c], np.int64(0), scratch.search)
         if _applies(scratch, asked):
             applied = 1
             if rows_in_box(repository, t, asked, scratch, least, scratch.places[:0])[0] >= least:
@@ -89,9 +89,9 @@ def choose_narrowest(repository, t, scratch):
     for d in range(sets.first[t], sets.first[t + 1]):
         if chosen > 0 and d >= sets.first[t] + repository.lending[t].narrowing:
             break
-        if _applies(scratch, narrow_box(repository, t, bit, 0, search)):
+        if _applies(scratch, narrow_box(repository, t, bit, np.int64(0), search)):
             applied = 1
-            asked = narrow_box(repository, t, chosen | bit, 0, search)
+            asked = narrow_box(repository, t, chosen | bit, np.int64(0), search)
             found, _ = rows_in_box(repository, t, asked, scratch, least + 1, scratch.places[:0])
             if found >= least or (chosen == 0 and found > 0):
                 chosen |= bit
@@ -109,7 +109,7 @@ def donors_in_box(repository, t, chosen, scratch):
     If the nearest donors are used, the box is doubled until it has enough.
     """
     search, least, many = scratch.search, repository.choice.least_donors, scratch.places.size
-    asked = narrow_box(repository, t, chosen, 0, search)
+    asked = narrow_box(repository, t, chosen, np.int64(0), search)
     found, nodes = rows_in_box(repository, t, asked, scratch, many, scratch.places)
     while repository.choice.most_donors > 0 and found < least:
         for i in range(asked):

@@ -170,7 +170,7 @@ def attribute_law(repository, t, chosen, scratch, left_out):
 @lean_inline
 def calibrated_law(repository, t, chosen, scratch):
     """Compute `attribute_law`, calibrated if the nearest donors are used; return their number."""
-    n, about = attribute_law(repository, t, chosen, scratch, -1), scratch.about[t]
+    n, about = attribute_law(repository, t, chosen, scratch, np.int64(-1)), scratch.about[t]
     if repository.choice.most_donors > 0 and chosen == MARGINAL:
         widen_few(scratch.law[t], scratch.weight[t], about)
     elif repository.choice.most_donors > 0:

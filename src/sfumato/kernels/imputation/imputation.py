@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import stable_order, with_room
+from sfumato.kernels.arrays import stable_order, with_room, write_at
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
 from sfumato.kernels.imputation.calibration import deviation_of, rank_of
 from sfumato.kernels.imputation.dependency_choice import (
@@ -60,13 +60,14 @@ class Account(NamedTuple):
 def _joint_law(repository, most, scratch, chosen, which, account):
     """Return values float64[g, k] of attributes `which` in rows near on all determinants, and
     their probabilities; empty if there are too few rows."""
-    asked, tree, widest, choice = 0, -1, -1, repository.choice
+    asked, choice = np.int64(0), repository.choice
+    tree, widest = np.int64(-1), np.int64(-1)
     for t in which:
         before = asked
         if chosen[t] > 0:
             asked = narrow_box(repository, t, chosen[t], asked, scratch.search)
         if asked - before > widest:
-            tree, widest = t, asked - before
+            tree, widest = np.int64(t), asked - before
     places, g, codes = scratch.places, which.size, repository.row_codes
     n, _ = rows_in_box(repository, tree, asked, scratch, places.size, places)
     if choice.most_donors > 0:
@@ -74,7 +75,7 @@ def _joint_law(repository, most, scratch, chosen, which, account):
     rows = repository.trees.rows[tree][places[:n]]
     for t in which[::-1]:
         rows = rows[stable_order(codes[t][rows])]
-    law, weight, k = np.empty((g, n)), np.empty(n), 0
+    law, weight, k = np.empty((g, n)), np.empty(n), np.int64(0)
     for i in range(n):
         fresh = i == 0
         for t in which:
@@ -211,7 +212,7 @@ def impute_batch(repository, completion, objects):
     Source: E, sections 2.2 and 3; spec: several attributes independent (product) or joint.
     """
     n, trees = objects.shape[0], repository.column_of.size
-    scratch, steps, at = new_scratch(repository), np.int64(0), 0
+    scratch, steps, at = new_scratch(repository), np.int64(0), np.int64(0)
     chosen, reason = np.empty((n, trees), np.int64), np.empty(n, np.uint8)
     offsets, joined = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     account = Account(np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees)))
@@ -228,7 +229,7 @@ def impute_batch(repository, completion, objects):
                 law, share = _joint_law(repository, most, scratch, chosen[i], which, own)
                 end = at + share.size
                 prob, points = _grow(prob, points, end, trees)
-                prob[at:end] = share
+                write_at(prob, at, share)
                 for k in range(share.size):
                     for t in range(trees):
                         points[(at + k) * trees + t] = objects[i, repository.column_of[t]]

@@ -12,6 +12,7 @@ import heapq
 
 import numpy as np
 
+from sfumato.kernels.arrays import sort_slots
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import SHARE_TIE
@@ -68,7 +69,7 @@ def merge_nearest(points, weight, n, most, span, moved):
     g = points.shape[0]
     order, aside = np.arange(n), np.empty(n, np.int64)
     begin, end = np.zeros(most, np.int64), np.zeros(most, np.int64)
-    width, axis, low, high = _widest(points, order, 0, n, span)
+    width, axis, low, high = _widest(points, order, np.int64(0), n, span)
     end[0], heap, steps = n, [(-width, np.int64(0), 0, axis, low, high)], np.int64(0)
     for group in range(1, most):
         _, first, widest, axis, low, high = heapq.heappop(heap)  # the first of equal extents
@@ -78,7 +79,7 @@ def merge_nearest(points, weight, n, most, span, moved):
         for part in (widest, group):
             width, axis, low, high = _widest(points, order, begin[part], end[part], span)
             heapq.heappush(heap, (-width, begin[part], part, axis, low, high))
-    begin.sort()
+    sort_slots(begin, most)
     merged, total = np.empty((g, most)), np.zeros(most)
     for i in range(most):
         last = begin[i + 1] if i + 1 < most else n

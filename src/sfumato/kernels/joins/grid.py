@@ -24,7 +24,7 @@ SMALL = 48  # tuples: for fewer, a scan costs less than two or three look-ups
 AXES = 3
 EXCEPTIONAL = 4.0  # reach of a tuple, times (within + mean reach), from which it is in no cell
 LAST_CELL = 2.0**50  # cell numbers are clamped here; all tuples beyond share the last cell
-OUTSIDE = 2**60  # in place of cell numbers: no cell
+OUTSIDE = np.int64(2**60)  # in place of cell numbers: no cell
 NO_ENTRY = -1
 
 
@@ -194,7 +194,7 @@ def index_window(store, w):
     grid.side[w], grid.due[w] = 0.0, SMALL
     if count >= SMALL:
         grid.due[w] = 2 * count
-        _choose_side(store, w, count)
+        _choose_side(store, w, np.int64(count))
         for s in range(head, tail):
             if owned(store, s):
                 _link(store, w, s)
@@ -290,7 +290,7 @@ def _search_cells(grid, windows, w, out):
 
     Unordered; colliding 64-bit hashes may repeat or add slots. -1 if `out` is too small.
     """
-    box, head, tail, n = grid.box, windows.head[w], windows.tail[w], 0
+    box, head, tail, n = grid.box, windows.head[w], windows.tail[w], np.int64(0)
     if grid.exceptions[w] > 0:
         n = _read_cell(grid, _hash_of_exceptions(w), head, tail, out, n)
     for x in range(box[0, 0], box[0, 1] + 1):

@@ -174,7 +174,7 @@ def _write_rows(tuples, match, found, total, most, n, pairs, work):
     ranges, mass, steps = _near_ranges(tuples, match), np.empty(count), np.int64(0)
     for k in range(count):
         steps = after_signals(steps + (match.d + 2) * tuples.samples[match.v])
-        places, masses = _near_row(tuples, match, ranges, k, work)
+        places, masses = _near_row(tuples, match, ranges, np.int64(k), work)
         mass[k] = blocks[at + k] * (masses[-1] - masses[0])
         if found <= most:
             for j in places:
@@ -184,7 +184,7 @@ def _write_rows(tuples, match, found, total, most, n, pairs, work):
     if found <= most:
         return
     whole, k, before, last = mass.sum(), 0, 0.0, np.flatnonzero(mass > 0.0)[-1]
-    places, masses = _near_row(tuples, match, ranges, k, work)
+    places, masses = _near_row(tuples, match, ranges, np.int64(k), work)
     for i in range(most):
         wanted = (i + (0.5 + i * GOLDEN_RATIO) % 1.0) / most * whole
         row = k
@@ -193,7 +193,7 @@ def _write_rows(tuples, match, found, total, most, n, pairs, work):
             k += 1
         if row != k:
             steps = after_signals(steps + (match.d + 2) * tuples.samples[match.v])
-            places, masses = _near_row(tuples, match, ranges, k, work)
+            places, masses = _near_row(tuples, match, ranges, np.int64(k), work)
         inside = masses[0] + max(wanted - before, 0.0) / blocks[at + k]
         j = places[np.searchsorted(masses[1:-1], inside, side="right")]
         _write(pairs, n + i, total / most * match.factor, match, k, j)

@@ -85,29 +85,33 @@ def join_sorted(store, batch, criterion, counts):
     Source: A, section 6.2.2 (Sort-Match), with sorted arrays for the red-black tree.
     """
     widest, tuples, windows = widest_window(store.windows), store.tuples, store.windows
+    # Read from the store once: each access costs two atomic reference counts per array.
+    code, slots, head, tail = batch.code, batch.slots, windows.head, windows.tail
+    radius, rounding = windows.radius, windows.rounding
     likely, mass, streams = np.empty(widest, np.int64), np.full(widest, -1.0), store.span.size
-    found, n, steps, written = np.empty(64, FOUND), 0, np.int64(0), windows.tail.copy()
-    for i in range(batch.code.size):
-        written[batch.code[i]] = batch.slots[i] + 1
-    none, key = _sorted_samples(store, 0, 0), -1
-    held = [none, none]
-    for i in stable_order(batch.code // streams):
-        u, o = batch.slots[i], opposite(store, batch.code[i])
+    found, n, steps, written = np.empty(64, FOUND), np.int64(0), np.int64(0), tail.copy()
+    for i in range(code.size):
+        written[code[i]] = slots[i] + 1
+    first = second = _sorted_samples(store, np.int64(0), np.int64(0))
+    key = -1
+    for i in stable_order(code // streams):
+        u, o = slots[i], opposite(store, code[i])
         if o // streams != key:
             key = o // streams
-            for w in range(key * streams, (key + 1) * streams):
-                held[w % streams] = _sorted_samples(store, windows.head[w], written[w])
+            w, last = key * streams, (key + 1) * streams - 1  # the same if there is one stream
+            first = _sorted_samples(store, head[w], written[w])
+            second = _sorted_samples(store, head[last], written[last]) if last > w else first
         pass_time(store, o, batch.time[i])
-        begin, end = windows.head[o], windows.tail[o]
-        farthest = criterion.within + tuples.radius[u] + windows.radius[o]
-        limit = widest_reach(farthest, tuples.rounding[u] + windows.rounding[o])
-        count, visited = _likely(
-            tuples, u, begin, end, held[o % streams], criterion, limit, mass, likely
-        )
+        begin, end = head[o], tail[o]
+        farthest = criterion.within + tuples.radius[u] + radius[o]
+        limit = widest_reach(farthest, tuples.rounding[u] + rounding[o])
+        held = second if o > key * streams else first
+        count, visited = _likely(tuples, u, begin, end, held, criterion, limit, mass, likely)
         counts[0].visited += visited
         counts[0].pairs += end - begin
         counts[0].candidates += count
-        for v in likely[:count]:
+        for c in range(count):
+            v = likely[c]
             steps = after_signals(steps + tuples.samples[u] * tuples.samples[v])
             total = match_probability(tuples, u, v, criterion)
             if total >= 0.0:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sfumato.kernels.arrays import write_at
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import empty_grid, index_window, unlink_window
 from sfumato.kernels.joins.tuple_store import (
@@ -19,9 +20,9 @@ def empty_store(d, columns, rows, within, span, task, tasks):
     """Return a store without windows; `columns`, `rows` of summaries and boxes, see `Store`."""
     none = np.empty(0, np.int64)
     return Store(
-        empty_tuples(0, 0, columns, rows),
+        empty_tuples(np.int64(0), np.int64(0), columns, rows),
         StoreWindows(none, none, none, none, none, np.empty(0), np.empty(0)),
-        empty_grid(0, 0, d),
+        empty_grid(np.int64(0), np.int64(0), d),
         within, span, np.zeros(span.size, np.int64), np.zeros(2, np.int64), task, tasks, d,
     )  # fmt: skip
 
@@ -89,7 +90,8 @@ def renewed(store, code, places):
     count = max(count, 2 * known) if count > known else known
     lines, most = np.zeros((5, count), np.int64), np.zeros((2, count))
     windows = StoreWindows(lines[0], lines[1], lines[2], lines[3], lines[4], most[0], most[1])
-    windows.head[:known], windows.tail[:known] = store.windows.head, store.windows.tail
+    write_at(windows.head, np.int64(0), store.windows.head)
+    write_at(windows.tail, np.int64(0), store.windows.tail)
     for w in code:
         windows.arriving[w] += 1
     slots = 0
@@ -111,7 +113,7 @@ def renewed(store, code, places):
         used[1] += room
         for s in range(windows.head[w], windows.tail[w]):
             at, size = tuples.at[s], block_size(d, tuples.samples[s])
-            tuples.blocks[used[0] : used[0] + size] = old.blocks[at : at + size]
+            write_at(tuples.blocks, used[0], old.blocks[at : at + size])
             tuples.at[s] = used[0]
             used[0] += size
     index_windows(after)

@@ -90,7 +90,7 @@ def extreme_law(sign, begins, kept, order, of, to_value, to_prob):
     O(lists + r log lists) for r alternatives reached.  Error: relative 1e-15 r, and
     NEGLIGIBLE_REACH.
     """
-    size, value = 0, of.value
+    size, value = np.int64(0), of.value
     heap = np.empty(begins.size, np.int64)
     keys = np.empty(begins.size)
     at = np.zeros(begins.size, np.int64)
@@ -117,7 +117,7 @@ def extreme_law(sign, begins, kept, order, of, to_value, to_prob):
         else:
             size -= 1
             heap[0] = heap[size]
-        sink(heap, keys, 0, size)
+        sink(heap, keys, np.int64(0), size)
     for i in range(begins.size):
         for j in range(at[i]):
             of.rest[of.owner[begins[i] + order[begins[i] + j]]] = 1.0

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import write_at
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.tuples import rounded_to_one
 from sfumato.kernels.tolerances import OUTCOME_ROUNDING, SHARE_TIE
@@ -164,13 +165,14 @@ def all_quantiles(places, prob, value, shares):
 @compiled
 def all_bounded(places, prob, value, most):
     """Return `bounded` for the `outcomes` of k laws: (places, prob, value, moved float64[k])."""
-    new, moved, at = np.zeros(places.size, np.int64), np.zeros(places.size - 1), 0
+    new, moved, at = np.zeros(places.size, np.int64), np.zeros(places.size - 1), np.int64(0)
     to_prob, to_value = np.empty(prob.size), np.empty(prob.size)
     for t in range(places.size - 1):
         begin, end = places[t], places[t + 1]
         p, v = outcomes(prob[begin:end], value[begin:end])
         p, v, moved[t] = bounded(p, v, most)
-        to_prob[at : at + p.size], to_value[at : at + p.size] = p, v
+        write_at(to_prob, at, p)
+        write_at(to_value, at, v)
         at += p.size
         new[t + 1] = at
     return new, to_prob[:at].copy(), to_value[:at].copy(), moved

@@ -26,6 +26,7 @@ import numpy as np
 from sfumato.kernels.arrays import reals
 from sfumato.kernels.compile import compiled_ieee, lean
 
+FIRST_SET = np.int64(0)
 COUNT_OF, SUM_OF, AVG_OF, BOUNDARY_OF = 0, 1, 2, 3  # functions of aggregates that are moments
 # For a channel's tuples: the numbers with e > 0 and with e = 1 ("certain", the others feed the
 # nodes); sums of e, of e (1 - e), of e mu, of its variance, of mu; log of the probability that no

@@ -6,7 +6,7 @@ count as part of its state gives the distribution of any function of the inside 
 
 import numpy as np
 
-from sfumato.kernels.arrays import distinct_values, stable_order
+from sfumato.kernels.arrays import distinct_values, kth_smallest, stable_order
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.tuples import existence_of
 from sfumato.kernels.signals import after_signals
@@ -35,7 +35,9 @@ def _of_certain(tuples, head, end, w, share):
     if inside.size == 0:
         return np.empty(0), inside
     rank = rank_of(share, inside.size) - 1
-    return np.ones(1), np.partition(inside, rank)[rank : rank + 1].copy()
+    value = np.empty(1)
+    value[0] = kth_smallest(inside, inside.size, rank)
+    return np.ones(1), value
 
 
 @compiled

@@ -8,7 +8,7 @@ their precision.
 
 import numpy as np
 
-from sfumato.kernels.arrays import sorted_values, stable_order, with_room
+from sfumato.kernels.arrays import sort_slots, sorted_values, stable_order, with_room, write_at
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.end_values import first_value, last_value
 from sfumato.kernels.laws.order_statistics import order_statistic_law, quantile_is_small, rank_of
@@ -31,7 +31,7 @@ def _statistic(values, count, what, share):
             total += values[i]
         return total if what == SUM else total / count
     if what == DISTINCT:
-        values[:count].sort()
+        sort_slots(values, count)
         distinct = 0
         for i in range(count):
             distinct += i == 0 or values[i] != values[i - 1]
@@ -84,7 +84,7 @@ def _law_by_worlds(tuples, first, end, w, what):
     there, steps = np.empty(n), np.int64(0)
     for _ in range(worlds):
         steps = after_signals(steps + 4 * n)
-        chance, inside, values = 1.0, 0, 0
+        chance, inside, values = 1.0, 0, np.int64(0)
         for i in range(end - 1, first - 1, -1):
             a = tuples.offsets[i] + choice[i - first]
             if a == tuples.offsets[i + 1]:
@@ -177,7 +177,8 @@ def exact_laws(what, share, tuples, heads, ends, w, limits, group, first, untrie
         done[t], p, v = exact_law(what, share, tuples, heads[t], ends[t], w, limits)
         if done[t]:
             prob, value = with_room(prob, begin + p.size), with_room(value, begin + p.size)
-            prob[begin : begin + p.size], value[begin : begin + p.size] = p, v
+            write_at(prob, begin, p)
+            write_at(value, begin, v)
             places[t + 1] = begin + p.size
         elif sums:
             untried[j] = first[j] + ends[t]
@@ -195,7 +196,7 @@ def sampled_statistics(what, share, drawn, heads, ends, w, samples):
     steps = np.int64(0)
     for t in range(heads.size):
         for s in range(samples):
-            inside, values = 0, 0
+            inside, values = 0, np.int64(0)
             steps = after_signals(steps + 8 * (ends[t] - heads[t]))
             for i in range(ends[t] - 1, heads[t] - 1, -1):
                 a = taken(drawn.tuples, drawn.hashes, i, s)

@@ -102,7 +102,8 @@ def sum_law(tuples, head, end, w, average, most):
     near = _near(tuples, head, end)
     now, aside, spare = _room(most), _room(most), _room(most)
     now[0][0], now[1][0], now[2][0] = 0, 0.0, 1.0
-    states, stride, steps = 1, w + 1, np.int64(0)  # key: count * stride + number of values
+    # Key: count * stride + number of values.
+    states, stride, steps = np.int64(1), w + 1, np.int64(0)
     one = stride if end - head > w else 0
     for i in range(end - 1, head - 1, -1):
         movable = states  # states that are not full

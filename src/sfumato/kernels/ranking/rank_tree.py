@@ -18,7 +18,8 @@ from sfumato.kernels.laws.poisson_binomial import LANES, MARGIN, convolve_four, 
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
-ITEMS_PER_LEAF = 4  # of rank laws: at most three factors hold on a part of such a leaf, one pass
+# Of rank laws: at most three factors hold on a part of such a leaf, one pass.
+ITEMS_PER_LEAF = np.int64(4)
 SUMMED_K = 8  # numbers of k from which a row is summed at once and leaves are smaller
 
 
@@ -61,7 +62,8 @@ def new_tree(begin, end, most, block):
         room += 2 * length + 2
         length = (length + 1) // 2
     items = np.empty(room, np.int64)
-    items[:end] = np.arange(end)
+    for x in range(end):
+        items[x] = x
     parts[0] = end
     waiting = np.empty((levels + 1, 3), np.int64)
     waiting[0, 0], waiting[0, 1], waiting[0, 2] = begin, end, 1
@@ -230,7 +232,7 @@ def rank_laws(factors, end, most):
     Cost: O(end log(end) band); memory O(end band).  Error: as top_k_tails.
     """
     start, first = np.zeros(end + 1, np.int64), np.zeros(end, np.int64)
-    law, tree = np.empty(16 * end + 16), new_tree(0, end, most, ITEMS_PER_LEAF)
+    law, tree = np.empty(16 * end + 16), new_tree(np.int64(0), end, most, ITEMS_PER_LEAF)
     result, active = np.empty(most + 2 * MARGIN + 3 * (MARGIN + LANES)), np.empty(ITEMS_PER_LEAF)
     while True:
         a, b, depth = next_leaf(tree, factors, most, ITEMS_PER_LEAF)
@@ -244,7 +246,9 @@ def rank_laws(factors, end, most):
                 if i < x < factors.after[i]:
                     active[count] = factors.mass[i]
                     count += 1
-            convolve_four(tree.laws[depth], low, tree.high[depth], active[:count], 0, result)
+            convolve_four(
+                tree.laws[depth], low, tree.high[depth], active[:count], np.int64(0), result
+            )
             width = min(tree.high[depth] + count, most) - low
             if start[x] + width > law.size:
                 law = with_room(law, 2 * (start[x] + width))

@@ -207,7 +207,7 @@ def weighted_ranks(items, weights):
 
     Source: PRF(omega) of Li, Saha and Deshpande (2009), as named in D, section 2.
     """
-    order, factors, _, end = front_items(items, 1, weights.size)
+    order, factors, _, end = front_items(items, np.int64(1), weights.size)
     start, first, law = rank_laws(factors, end, weights.size)
     out = np.zeros(end)
     for x in range(end):
@@ -224,7 +224,7 @@ def likeliest_at_ranks(items, most):
     within 1e-12, by expected key.  Cost: as `rank_laws`.
     Source: U-kRanks of Soliman et al. (2007), as in D, section 2.
     """
-    order, factors, _, end = front_items(items, 1, most)
+    order, factors, _, end = front_items(items, np.int64(1), most)
     start, first, law = rank_laws(factors, end, most)
     by_tuple = stable_order(items.owner[order[:end]])
     begins, tuples = np.zeros(end + 1, np.int64), np.empty(end, np.int64)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.arrays import distinct_values, kth_smallest, stable_order
+from sfumato.kernels.arrays import distinct_values, kth_smallest, stable_order, write_at
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.ranked_items import (
     best_of_columns,
@@ -78,7 +78,8 @@ def _prefixes(items, tuples, value, ks):
         offsets[c + 1] = offsets[c] + min(ks[c], tuples.size)
     places = np.empty(offsets[ks.size], np.int64)
     for c in range(ks.size):
-        places[offsets[c] : offsets[c + 1]] = np.arange(offsets[c + 1] - offsets[c])
+        for i in range(offsets[c], offsets[c + 1]):
+            places[i] = i - offsets[c]
     return _ranked(items, offsets, tuples[places], value[places])
 
 
@@ -98,15 +99,17 @@ def _vectors(items, ks):
     ordered = ordered_units(items, stable_order(items.key))
     for c in range(ks.size):
         if items.single:
-            found, chance, _ = likeliest_vector(ordered, ks[c], False)
+            found, chance, _ = likeliest_vector(ordered, ks[c], np.bool_(False))
         else:
-            found, chance = likeliest_vector_of_tuples(items, expected_keys(items), ks[c], False)
+            keys = expected_keys(items)
+            found, chance = likeliest_vector_of_tuples(items, keys, ks[c], np.bool_(False))
             if chance < 0.0:
                 offsets = offsets[:0]
                 break
         offsets[c + 1] = offsets[c] + found.size
-        tuples[offsets[c] : offsets[c + 1]] = found
-        value[offsets[c] : offsets[c + 1]] = chance
+        write_at(tuples, offsets[c], found)
+        for i in range(offsets[c], offsets[c + 1]):
+            value[i] = chance
     end = offsets[-1] if offsets.size else 0
     return _ranked(items, offsets, tuples[:end], value[:end])
 
@@ -136,8 +139,9 @@ def rank_items(items, ks, question):
             column = values[:, c].copy()
             best = _at_least(column, question.number)
             offsets[c + 1] = offsets[c] + best.size
-            places[offsets[c] : offsets[c + 1]] = best
-            value[offsets[c] : offsets[c + 1]] = column[best]
+            write_at(places, offsets[c], best)
+            for i in range(best.size):
+                value[offsets[c] + i] = column[best[i]]
         places, value = places[: offsets[ks.size]], value[: offsets[ks.size]]
         value[value >= 1.0 - CERTAIN] = 1.0
         return _ranked(items, offsets, tuples[places], value)
@@ -185,7 +189,8 @@ def rank_streams(items, streams, ks):
     for t in range(items.tuples):  # streams with probability 0 are included too
         s = np.searchsorted(ids, streams[t])
         if most[s, 0] < 0.0:
-            leader[s, :], most[s, :] = t, 0.0
+            for c in range(ks.size):
+                leader[s, c], most[s, c] = t, 0.0
     offsets, places = best_of_columns(total, ks)
     chosen, value = np.empty(places.size, np.int64), np.empty(places.size)
     for c in range(ks.size):

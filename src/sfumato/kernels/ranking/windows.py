@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import write_at
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.ranked_items import RankedItems
 from sfumato.kernels.ranking.semantics import rank_items, rank_streams
@@ -211,7 +212,8 @@ def _longer(array, room):
     if array.shape[1] >= room:
         return array
     result = np.empty((array.shape[0], 2 * room), array.dtype)
-    result[:, : array.shape[1]] = array
+    for row in range(array.shape[0]):
+        write_at(result[row], np.int64(0), array[row])
     return result
 
 
@@ -265,11 +267,12 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
         for q in range(asked.begin[a], asked.begin[a + 1]):
             begin, end = found.offsets[asked.ranking[q]], found.offsets[asked.ranking[q] + 1]
             whole, real = _longer(whole, at + end - begin), _longer(real, at + end - begin)
-            rows = slice(at, at + end - begin)
-            whole[0, rows], whole[1, rows], whole[2, rows] = j, asked.query[q], asked.k[q]
-            whole[3, rows], whole[4, rows] = runs.time[r], runs.answered[r]
-            whole[5, rows], whole[7, rows] = found.rank[begin:end], found.stream[begin:end]
-            whole[6, rows] = chosen[found.tuples[begin:end]]
-            real[0, rows], real[1, rows] = found.score[begin:end], found.value[begin:end]
-            at += end - begin
+            for i in range(begin, end):
+                whole[0, at], whole[1, at], whole[2, at] = j, asked.query[q], asked.k[q]
+                whole[3, at], whole[4, at] = runs.time[r], runs.answered[r]
+                whole[5, at], whole[6, at] = found.rank[i], chosen[found.tuples[i]]
+                whole[7, at], real[0, at], real[1, at] = (
+                    found.stream[i], found.score[i], found.value[i],
+                )  # fmt: skip
+                at += 1
     return whole[:, :at], real[:, :at], ranked, rejected[:lost], failed

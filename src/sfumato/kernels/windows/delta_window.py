@@ -22,6 +22,7 @@ from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.laws.extreme_law import Passed, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import (
+    FIRST_SET,
     Sets,
     add_tuple,
     clear_set,
@@ -82,30 +83,30 @@ class PartialStacks(NamedTuple):
 def _build_front(marks, lifted, stacks):
     """Build the suffixes of the front: `kept` of every STRIDE-th."""
     block, marks.block = stacks.block, -1
-    clear_set(block, 0)
-    copy_set(block, 0, stacks.kept, 0)
+    clear_set(block, FIRST_SET)
+    copy_set(block, FIRST_SET, stacks.kept, FIRST_SET)
     for r in range(1, marks.middle - marks.head + 1):
-        add_tuple(lifted, marks.middle - r, block, 0)
+        add_tuple(lifted, marks.middle - r, block, FIRST_SET)
         if r % STRIDE == 0:
-            copy_set(block, 0, stacks.kept, r // STRIDE)
+            copy_set(block, FIRST_SET, stacks.kept, r // STRIDE)
 
 
 @lean
 def _merge_parts(marks, lifted, stacks, total):
     """Write the partial of all tuples held to set 0 of `total`."""
-    copy_set(stacks.back, 0, total, 0)
+    copy_set(stacks.back, FIRST_SET, total, FIRST_SET)
     r, block = marks.middle - marks.head, stacks.block
     if r == 0:
         return
     b = (r - 1) // STRIDE
     if marks.block != b:
         marks.block = b
-        copy_set(stacks.kept, b, block, 0)
+        copy_set(stacks.kept, b, block, FIRST_SET)
         for j in range(r - b * STRIDE):
             if j > 0:
                 copy_set(block, j - 1, block, j)
             add_tuple(lifted, marks.middle - b * STRIDE - j - 1, block, j)
-    merge_set(block, r - b * STRIDE - 1, total, 0)
+    merge_set(block, r - b * STRIDE - 1, total, FIRST_SET)
 
 
 @compiled_ieee
@@ -219,12 +220,14 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
     order, listed = np.empty((measures.sign.size, room), np.int64), np.zeros(extreme.size, np.int64)
     law, chance, survival = np.empty(room), np.empty(room), np.empty(room)
     _build_front(marks, tuples.lifted, stacks)
-    clear_set(stacks.back, 0)
+    clear_set(stacks.back, FIRST_SET)
     for i in range(marks.middle, held):
-        add_tuple(tuples.lifted, i, stacks.back, 0)
+        add_tuple(tuples.lifted, i, stacks.back, FIRST_SET)
     for x in range(measures.sign.size):
         values = tuples.values[measures.attribute[x]]
-        listed[x] = _list_alternatives(0, offsets[held], values, measures.sign[x], order[x], 0)
+        listed[x] = _list_alternatives(
+            np.int64(0), offsets[held], values, measures.sign[x], order[x], np.int64(0)
+        )
     if held > 0:
         _begin_survival(marks, tuples, by_value, rule, survival)
     steps = np.int64(0)
@@ -233,7 +236,7 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
         if enters[n]:
             i, before = marks.tail, marks.head
             marks.tail += 1
-            add_tuple(tuples.lifted, i, stacks.back, 0)
+            add_tuple(tuples.lifted, i, stacks.back, FIRST_SET)
             if before == i:
                 survival[: offsets[i + 1] - offsets[i]] = 1.0
             else:
@@ -244,7 +247,7 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
                         break
                     overflow += 1
                 if marks.head == marks.middle:  # turn the back over
-                    clear_set(stacks.back, 0)
+                    clear_set(stacks.back, FIRST_SET)
                     marks.middle = marks.tail
                     _build_front(marks, tuples.lifted, stacks)
                 marks.head += 1

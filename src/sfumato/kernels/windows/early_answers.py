@@ -362,7 +362,7 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
     scope = finals[begin].scope * (grid.stages + 1) * (many + 1)
     i = 0
     while i < at:
-        key, known, below, above = keys[order[i]], 0, 0, 0
+        key, known, below, above = keys[order[i]], 0, 0, np.int64(0)
         r = key % (many + 1)
         low, high = _misses(wanted.what[r] if r < many else COUNT, grid.level)
         place, total = (scope + key) * TRACK, (scope + grid.stages * (many + 1) + r) * TRACK
@@ -495,7 +495,7 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
     the completeness and its ends).
     Cost: O(extents of a row) per row that arrives, O(r) per revision, O(r log) per final answer.
     """
-    revisions, found = np.empty(finals.size, np.int64), 0
+    revisions, found = np.empty(finals.size, np.int64), np.int64(0)
     out, figures = np.empty(0, REVISION), np.empty(0)
     place = np.full(s.scopes.size, finals.size)
     for f in range(finals.size - 1, -1, -1):

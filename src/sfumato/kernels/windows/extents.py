@@ -36,6 +36,7 @@ from sfumato.kernels.compile import compiled, compiled_ieee, lean
 from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import (
+    FIRST_SET,
     Sets,
     add_tuple,
     clear_set,
@@ -48,7 +49,7 @@ from sfumato.kernels.signals import after_signals
 from sfumato.kernels.windows.totals import NEW, merge_prefix, total_extent
 
 NO_EXTENT = -(2**61)  # a punctuation or extent number below all; its double fits in int64
-NONE = -1  # no tuple, pane, group or alternative
+NONE = np.int64(-1)  # no tuple, pane, group or alternative
 
 # Verdicts on rows: in all extents that contain it; only in the later ones of these; in none because
 # it was late; because no extent contains it; because it has no alternatives; because a version that
@@ -486,7 +487,7 @@ def _rank(s, panes, tuples, measures, partials, room):
         if n > 1:
             order = order[stable_order(room.law[:n])]  # NaN at the end
         of = Passed(value, tuples.prob, tuples.owner, tuples.rest)
-        kept, below = cut_alternatives(0, n, of, order), tuples.below[x]
+        kept, below = cut_alternatives(np.int64(0), n, of, order), tuples.below[x]
         partials.top[x, s] = order[0] if kept > 0 else NONE
         for i in range(kept):
             below[order[i]] = order[i + 1] if i + 1 < kept else NONE
@@ -588,17 +589,17 @@ def _merge_extent(
                     panes[slots[i]].state = 2
                     if i + 1 < middle:
                         merge_set(own, slots[i + 1], own, slots[i])
-    clear_set(total, 0)
+    clear_set(total, FIRST_SET)
     if middle > low:
-        copy_set(own, slots[low], total, 0)
+        copy_set(own, slots[low], total, FIRST_SET)
     if middle < high:
-        merge_set(partials.prefix, slots[high - 1], total, 0)
+        merge_set(partials.prefix, slots[high - 1], total, FIRST_SET)
     for i in range(late_slots.size):
         if late_slots[i] != NONE and late_rows[i].first <= extent.number <= late_rows[i].last:
             if lifted.shape[2] > 0:
-                add_tuple(lifted, late_rows[i].tuple, total, 0)
+                add_tuple(lifted, late_rows[i].tuple, total, FIRST_SET)
             else:
-                merge_set(own, late_slots[i], total, 0)
+                merge_set(own, late_slots[i], total, FIRST_SET)
 
 
 @compiled_ieee
@@ -743,8 +744,8 @@ def complete(
     extents left out in longer gaps).
     Cost: two merges per pane, one per extent and late row; a sort of each pane for MIN and MAX.
     """
-    extents, found, answers = np.empty(16, EXTENT), 0, np.empty(0)
-    members, listed, skipped, steps = np.empty(0, np.int64), 0, 0, np.int64(0)
+    extents, found, answers = np.empty(16, EXTENT), np.int64(0), np.empty(0)
+    members, listed, skipped, steps = np.empty(0, np.int64), np.int64(0), 0, np.int64(0)
     total, many, late_group = one_set(partials.own), measures.what.size, late_rows.group.copy()
     fields = signs.size
     size = 3 * many if fields == 0 else fields
@@ -761,7 +762,7 @@ def complete(
         above, g, closed = NONE, scopes[c].groups, scopes[c].closed
         while g != NONE:
             group, start = groups[g], found
-            low = first_at_least(late_group, 0, late_group.size, g)
+            low = first_at_least(late_group, np.int64(0), late_group.size, g)
             own_late = late_rows[low : first_at_least(late_group, low, late_group.size, g + 1)]
             slots, numbers = _ready_panes(group, closed, own_late, panes, grid)
             if fields == 0:

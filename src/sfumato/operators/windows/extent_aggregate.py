@@ -432,7 +432,7 @@ class ExtentAggregate(Operator):
             self._restore_panes(late_rows)
             return
         none = np.empty(0, np.int64)
-        rows = ReleasedRows(held.group, none, held.time, held.offsets, none, none)
+        rows = ReleasedRows(held.group, none, held.time, held.offsets, none, none > 0)
         self._store(rows, held.index, held.number, late_rows, held.prob, held.values)
 
     def _restore_panes(self, late_rows: Records) -> None:

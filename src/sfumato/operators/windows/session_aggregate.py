@@ -75,7 +75,7 @@ class SessionAggregate(Operator):
     config: SessionConfig
     state = {
         "scopes": Array(int, "scopes", len(SESSION_SCOPE.names or ()), **WITHIN),
-        "groups": Array(int, "groups", low=NONE),
+        "groups": Array(int, "groups", low=int(NONE)),
         "sessions": Array(int, "sessions", SAVED_OF_SESSION, **WITHIN),
         "held": Record(GroupedBatch),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),

@@ -184,9 +184,9 @@ def enter_average(stack, tuples, i, reference):
     s = max(v - (1.0 - p) * m * m, 0.0)  # E[(value - m)^2; it exists]
     low, high = max(marks.low - 1, 0), marks.high
     if marks.from_ < high - 1:
-        _mix(functions, 0, marks.from_, high - 1, p, m, s)
-        _mix(functions, 3, marks.from_, high - 1, p, m, s)
-    _mix(planes, 0, low, high, p, m, s)
+        _mix(functions, np.int64(0), marks.from_, high - 1, p, m, s)
+        _mix(functions, np.int64(3), marks.from_, high - 1, p, m, s)
+    _mix(planes, np.int64(0), low, high, p, m, s)
     while high - low > 1 and planes[0, high - 1] < NEGLIGIBLE:
         high -= 1
         for plane in range(3):
@@ -279,7 +279,7 @@ def _short_worlds(stack, front, depth, row, w, means):
     marks, means[:] = stack.marks[0], 0.0
     empty = stack.planes[0, w] if marks.high == w + 1 else 0.0
     if depth == 0:
-        _functions_at(stack, 0, means)
+        _functions_at(stack, np.int64(0), means)
         means[3], means[4] = _spread_alone(stack, means[0])
         means[6] = means[3]
         return empty
@@ -289,8 +289,8 @@ def _short_worlds(stack, front, depth, row, w, means):
     planes, functions = front.rows[row], stack.functions
     if low < end:
         fill_cells(stack, low, means)
-        r, mr, mmr = _products(planes, functions, low, base, end - low, 0)
-        rr, mrr, mmrr = _products(planes, functions, low, base, end - low, 3)
+        r, mr, mmr = _products(planes, functions, low, base, end - low, np.int64(0))
+        rr, mrr, mmrr = _products(planes, functions, low, base, end - low, np.int64(3))
         means[0], means[1], means[2] = r, mr, mmr
         means[3], means[4], means[5], means[6] = rr - r * r, mrr - r * mr, mmrr, rr
     return empty * planes[S, LEAD - base] if low == 0 else 0.0

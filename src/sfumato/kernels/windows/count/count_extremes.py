@@ -211,7 +211,9 @@ def _enter(state, tuples, existence, i):
         marks.size += 1
         _insert(state, tuples, i, slot)
     else:
-        marks.low, marks.high = _mix(state.front, marks.low, marks.high, p, NEGLIGIBLE, True)
+        marks.low, marks.high = _mix(
+            state.front, marks.low, marks.high, p, NEGLIGIBLE, np.bool_(True)
+        )
 
 
 @compiled
@@ -342,16 +344,18 @@ def _deep_candidates(state, w, base):
     low, high = marks.low, marks.high
     _copy(state.front, low, high, base)
     for slot in range(deep, marks.size):
-        low, high = _mix(base, low, high, facts[slot].existence, NEGLIGIBLE, False)
+        low, high = _mix(base, low, high, facts[slot].existence, NEGLIGIBLE, np.bool_(False))
     end = 0
     for slot in range(deep - 1, -1, -1):
         own = places[slot]
-        reach, _ = _split(state.saved[own.place :], own.low, own.high, base, low, high, False)
+        reach, _ = _split(
+            state.saved[own.place :], own.low, own.high, base, low, high, np.bool_(False)
+        )
         facts[slot].outside = reach + facts[slot].over
         if end == 0 and facts[slot].outside > NEGLIGIBLE_DEEP:
             end = slot + 1
         if slot > 0:
-            low, high = _mix(base, low, high, facts[slot].existence, NEGLIGIBLE, False)
+            low, high = _mix(base, low, high, facts[slot].existence, NEGLIGIBLE, np.bool_(False))
     return end
 
 
@@ -527,7 +531,7 @@ def slide_extremes(state, tuples, existence, heads, w, limit, laws):
             arriving = offsets[i + 1] - offsets[i]
             stale = marks.built == 0 or first + i - marks.mid >= limit
             if stale or marks.outcomes + arriving > marks.limit:
-                state = _build(state, tuples, existence, head, i, w, True)
+                state = _build(state, tuples, existence, head, i, w, np.bool_(True))
                 if stages.size < state.owner.size:
                     stages = np.empty(state.owner.size, STAGE)
             _enter(state, tuples, existence, i)
@@ -547,7 +551,7 @@ def resume_extremes(state, tuples, existence, mid, w):
 
     `floor` and `limit` are the saved values.
     """
-    state = _build(state, tuples, existence, np.int64(0), mid, w, False)
+    state = _build(state, tuples, existence, np.int64(0), mid, w, np.bool_(False))
     for i in range(mid, tuples.offsets.size - 1):
         _evict(state, tuples.first, w)  # candidates that were surely outside when it arrived
         _enter(state, tuples, existence, i)

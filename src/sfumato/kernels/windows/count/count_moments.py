@@ -324,7 +324,7 @@ def slide_moments(stacks, tuples, heads, w, limit, out, laws):
         while True:
             if stale:
                 _clear(back, average, w)
-                front, mid = build(front, tuples, head, i, w, True), i
+                front, mid = build(front, tuples, head, i, w, np.bool_(True)), i
             _enter_all(back, average, tuples, i, reals, w, short)
             row = row_of(front, tuples, mid, head, w)
             if stale or not _outgrown(front.row_facts[row], sums, reals.reference):
@@ -361,7 +361,7 @@ def resume_moments(stacks, tuples, mid, w):
     """
     front, back, average = stacks
     _clear(back, average, w)
-    front, cell = build(front, tuples, np.int64(0), mid, w, False), np.empty(6)
+    front, cell = build(front, tuples, np.int64(0), mid, w, np.bool_(False)), np.empty(6)
     for i in range(mid, tuples.offsets.size - 1):
         _enter_all(back, average, tuples, i, front.reals[0], w, cell)
     return Stacks(front, back, average)
