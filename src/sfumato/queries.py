@@ -16,7 +16,7 @@ class Top:
     Parameters
     ----------
     k
-        Number of tuples (or streams) wanted, >= 1.
+        Number of tuples (or streams) to return, >= 1.
     every
         Maximum event time between two answers: "2 minutes" or a timedelta. None: the slide of the
         window.
@@ -84,7 +84,7 @@ def registered(
         if every is None:
             raise ValueError(
                 f"query {query.label!r} has no `every`: a window of rows does not slide by time, "
-                'so say how long an answer may take: sf.Top(3, every="2 minutes")'
+                'so give the longest time between two answers: sf.Top(3, every="2 minutes")'
             )
         if query.label in found:
             raise ValueError(

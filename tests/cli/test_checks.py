@@ -317,6 +317,15 @@ def test_init_takes_every_usual_form_of_a_time_for_a_timestamp(tmp_path, text):
     assert pipeline.sources[0].schema == "t timestamp, x double"
 
 
+def test_init_skips_lines_of_a_folder_that_cannot_be_read_and_names_dead_letters(tmp_path):
+    put(tmp_path / "in" / "a.json", '{"id": 1, "x": 0.5}', '{"id": 2, "x": 0.', "[3]")
+    text = first_file(str(tmp_path / "in"), tmp_path)
+    assert parse_pipeline(text, tmp_path / "p").sources[0].schema == "id bigint, x double"
+    with_dead_letters = parse_pipeline(text.replace("# dead", "dead"), tmp_path / "p")
+    check_before_spark(with_dead_letters)
+    assert with_dead_letters.sources[0].dead_letters == "spoiled"
+
+
 def test_init_plays_a_single_file_and_reads_a_topic(tmp_path):
     put(tmp_path / "2 trips.csv", "id,at", "1,2024-01-01 00:00:00")
     pipeline = parse_pipeline(first_file(str(tmp_path / "2 trips.csv"), tmp_path), tmp_path / "p")

@@ -70,7 +70,7 @@ def test_several_columns_make_a_key_and_whole_numbers_are_equal_in_any_width():
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"key": "x"}, "must be text, a whole number, a date or a truth value; `x` is"),
+        ({"key": "x"}, "must be text, a whole number, a date or a boolean; `x` is"),
         ({"key": "room"}, "room"),
         ({"key": "sensor", "least_rows": 0}, "`least_rows` must be"),
     ],

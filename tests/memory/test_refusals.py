@@ -92,6 +92,11 @@ WRONG = [
     (sf.existence, ValueError, "must have the column `alternatives`"),
     (lambda t: sf.alternatives([[1]], [1.0]), TypeError, "must be a column of lists"),
     (
+        lambda t: sf.alternatives([None, {131.0: 0.6}]),
+        TypeError,
+        r"got dicts: write alternatives\(\[list\(d\) for d in column\], ",
+    ),
+    (
         lambda t: sf.alternatives([[{"a": 1.0}]]),
         ValueError,
         "must be structs with a field `prob`, or",

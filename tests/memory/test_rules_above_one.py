@@ -99,7 +99,7 @@ def test_each_window_scales_what_it_holds_and_rules_that_fit_stay():
 
 
 def test_rescale_needs_rules_and_is_a_truth_value(bergs):
-    with pytest.raises(ValueError, match="name the column that says which"):
+    with pytest.raises(ValueError, match="name the column that identifies them"):
         sf.top_k(bergs, 1, rescale=True, **HOUR)
     with pytest.raises(TypeError, match="`rescale` must be"):
         sf.top_k(bergs, 1, exclusive="berg", rescale="yes", **HOUR)

@@ -226,7 +226,9 @@ def test_a_restart_in_the_middle_continues_with_the_next_row(replay, tmp_path):
     # The micro-batch that failed was planned with 4 rows and is repeated as it was.
     assert [len(batch) for batch in batches] == [4, 4, 4, 10, 3]
     numbers(tmp_path / "n.csv", 9)
-    with pytest.raises(StreamingQueryException, match=r"25 rows were played.* has 9: the file has"):
+    with pytest.raises(
+        StreamingQueryException, match=r"25 rows were replayed.* has 9: the file has"
+    ):
         replay(path, tmp_path / "c")
 
 

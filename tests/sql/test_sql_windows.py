@@ -564,7 +564,7 @@ def test_unique_with_a_version_corrects_rows_in_windows_as_the_function_does(tab
     assert sorted(map(repr, answers.collect())) == sorted(map(repr, expected.collect()))
     assert {row.n for row in answers.collect()} == {1}
     plan = explain(spark, CORRECTED.format("COUNT(*)", "ts"))
-    assert "of the rows with one vehID, the largest ts" in plan
+    assert "the row with the largest ts of each vehID" in plan
     assert "unique" not in plan
 
 

@@ -91,7 +91,8 @@ def alternatives(
     with a sum beyond 1 + 1e-6 or a negative probability. Operators skip these rows. A stream warns
     of them; for a static frame only `sf.split_invalid` reports them, and raises with
     ``strict=True``.
-    For a map from values to probabilities use F.map_keys and F.map_values.
+    For a map from values to probabilities use F.map_keys and F.map_values. In memory, for dicts,
+    give their keys and their values as two lists.
 
     Examples
     --------
@@ -180,7 +181,7 @@ def samples(
 
 
 def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str = "value") -> Any:
-    """Build `n` equally likely alternatives of a value of which only an interval is known.
+    """Build `n` equally likely alternatives of a value that is known to lie in an interval.
 
     Parameters
     ----------

@@ -35,9 +35,9 @@ def asof_join(
     key
         Column(s) of both frames that must be equal.
     within
-        Largest age of the right row, inclusive: "10 seconds"; None: any.
+        Maximum age of the right row, inclusive: "10 seconds"; None: any.
     probability
-        Least probability of a row of the result, in (0, 1].
+        Minimum probability of a row of the result, in (0, 1].
     how
         "left": also left rows without an earlier right row, with NULL. "inner": without these.
     idle_timeout

@@ -64,15 +64,15 @@ def discover_dependencies(
     dependents
         The attributes to infer (None: all).
     within
-        Greatest epsilon of a dependent, as a share of its extent.
+        Maximum epsilon of a dependent, as a share of its extent.
     confidence
         Share of the pairs close on the determinants that must be close on the dependent, in (0, 1].
     epsilons
         Candidates for the epsilon of the determinants of a dependency.
     max_determinants
-        Greatest number of determinants of a dependency.
+        Maximum number of determinants of a dependency.
     least_donors
-        Least number of donors that a row is expected to have in the whole repository.
+        Minimum number of donors that a row is expected to have in the whole repository.
     scaling
         As for `sfumato.Imputation`: by default minimum and extent over the whole repository.
     sample

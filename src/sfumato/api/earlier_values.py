@@ -36,7 +36,7 @@ def earlier_values(
         (``sf.reorder`` ensures this): a row that comes after later ones gets the values known by
         then, with a negative age, and replaces no newer value.
     key
-        Column(s) that tell one sensor, device or stream from another.
+        Column(s) that identify a sensor, device or stream.
     forget_after
         Time to live of a key, "1 day" (in the unit of `order` where that is a number): a row that
         comes later than this after the key's last one starts with no known values. The state is

@@ -32,7 +32,7 @@ def resample(
     every
         Distance of the grid points, "1 minute" or a timedelta: the multiples of it since 1970 UTC.
     order
-        Event time, a timestamp or whole microseconds. A stream needs ``sf.reorder`` first.
+        Event time, a timestamp or whole microseconds. A stream needs ``sf.reorder`` upstream.
     key
         Column(s); each of their values has a grid, from its first to its last row.
     columns
@@ -42,7 +42,7 @@ def resample(
         NULL. "linear": on the line between the neighbouring rows. "mean": the mean since the last
         point, weighted by time.
     limit
-        Largest gap that is filled; None: any. Beyond it the columns are NULL.
+        Maximum gap that is filled; None: any. Beyond it the columns are NULL.
     forget_after
         Time to live of a key ("1 day"): a later row begins a new grid, without points between.
     name

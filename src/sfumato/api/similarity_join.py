@@ -62,10 +62,10 @@ def similarity_join(
     on
         Attribute(s) of the alternatives of both frames, or plain columns, that span the distance.
     within
-        Greatest distance, inclusive; a dict with a distance per attribute; or the column of a
+        Maximum distance, inclusive; a dict with a distance per attribute; or the column of a
         radius per row, and two rows match within the sum of their radii.
     probability
-        Least probability of a pair, in (0, 1].
+        Minimum probability of a pair, in (0, 1].
     window
         sf.Rows(500), sf.Range("10 minutes"), or a pair of these for left and right.
     order, key

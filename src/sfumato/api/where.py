@@ -29,8 +29,8 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
 
     Returns
     -------
-    The frame without the tuples of which no alternative satisfies the condition. A tuple that keeps
-    some of its alternatives exists with less probability. A comparison with NULL is not satisfied.
+    The frame without the tuples whose alternatives all fail the condition. A tuple that keeps some
+    of its alternatives exists with less probability. A comparison with NULL is not satisfied.
     A frame without alternatives is filtered as by ``DataFrame.where``.
 
     Raises
@@ -84,11 +84,11 @@ def prune(
     min_prob
         Alternatives with a smaller probability are removed.
     top
-        Maximum number of alternatives kept per row; of equally probable ones the first are kept.
+        Maximum number of alternatives kept per row; among equally probable ones the first are kept.
         None: any number.
     normalize
-        False: the removed probability is left out, and the existence of the row falls by it. True:
-        the remaining alternatives are scaled so that the row exists as it did before.
+        False: the removed probability is left out, and the existence of the row decreases by it.
+        True: the remaining alternatives are scaled so that the row exists as it did before.
 
     Returns
     -------

@@ -46,7 +46,7 @@ def window_aggregate(
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> Any:
-    """Compute aggregates over windows of rows: plain values of certain rows, else distributions.
+    """Compute aggregates over windows: plain values of certain rows, distributions of others.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def window_aggregate(
         ("10 seconds") of the punctuation, with intervals for the final answers at `level` (0.9).
         For count, sum, avg, min and max; rows of sf.reorder need its ``early=True``.
     unique, version, shared
-        Range: of the rows of a key with the same `unique`, an extent has the largest `version` that
-        arrived before it was complete; rows with the same `shared` take the same alternative.
+        Range: among the rows of a key with the same `unique`, an extent has the largest `version`
+        that arrived before it was complete; rows with the same `shared` take the same alternative.
     seed, samples
         For results that are sampled because they have too many possible values.
     forget_after

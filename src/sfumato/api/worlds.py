@@ -84,7 +84,7 @@ def merge_worlds(
         Columns of values, whose joint distribution is returned; None: only the probability of the
         answer.
     n
-        Number of worlds; only needed if the frame has lost it, as a file does.
+        Number of worlds; needed only if the frame no longer has it, as after a file.
 
     Returns
     -------

@@ -3,12 +3,15 @@
 import json
 import re
 from collections.abc import Mapping
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow.json import read_json
 
 from sfumato.cli.pipeline.model import PipelineError
 from sfumato.cli.pipeline.permissions import CONNECTORS
@@ -16,6 +19,7 @@ from sfumato.cli.pipeline.permissions import CONNECTORS
 SUFFIXES = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parquet"}
 ISO_TIME = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?$"
 SAMPLE_ROWS = 1000  # rows used to infer the columns
+DEAD_LETTERS = '# dead_letters = "spoiled"              # a table of what cannot be decoded\n'
 TYPES = (
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_integer, "bigint"),
@@ -41,14 +45,14 @@ def first_file(place: str, folder: Path) -> str:
     found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
     if not found:
         raise PipelineError(f"{place} has no file of {', '.join(SUFFIXES)}")
-    form, columns = _columns(found[0])
+    form, columns = _columns(found[0], skip_unreadable=True)
     ddl = ", ".join(f"{_quoted(name)} {kind}" for name, kind in columns.items())
     whole = path.resolve()
     place = str(whole.relative_to(folder) if whole.is_relative_to(folder) else whole)
     lines = {"format": form, "path": place, "schema": ddl}
     if form == "csv":
         lines["options"] = {"header": True}
-    return _file(path.resolve().name, lines, columns)
+    return _file(path.resolve().name, lines, columns, DEAD_LETTERS if form == "json" else "")
 
 
 def _of_topic(place: str) -> str:
@@ -67,23 +71,40 @@ def _of_topic(place: str) -> str:
     spark = f"\n[spark]\npackages = [{_value(CONNECTORS['kafka'])}]\n"
     hint = (
         '# value = "json"                        # decode values: name their columns\n'
-        '# schema = "id string, t timestamp"\n'
-        '# dead_letters = "spoiled"              # a table of the values that cannot be decoded\n'
+        f'# schema = "id string, t timestamp"\n{DEAD_LETTERS}'
     )
     query = "SELECT CAST(value AS STRING) AS value, partition, timestamp FROM"
     return _file(topic, lines, {}, hint, query) + spark
 
 
-def _columns(file: Path) -> tuple[str, dict[str, str]]:
+def _columns(file: Path, skip_unreadable: bool = False) -> tuple[str, dict[str, str]]:
     """Return the format of a file, and its columns with Spark types."""
     form = SUFFIXES.get(file.suffix.lower())
     if form is None:
         raise PipelineError(f"the name of {file} must end with one of {', '.join(SUFFIXES)}")
     try:
-        schema = _with_times(ds.dataset(file, format=form).head(SAMPLE_ROWS))
+        if form == "json" and skip_unreadable:
+            sample = _readable_lines(file)
+        else:
+            sample = ds.dataset(file, format=form).head(SAMPLE_ROWS)
+        schema = _with_times(sample)
     except (pa.ArrowInvalid, OSError) as error:
         raise PipelineError(f"{file} cannot be read as {form}: {error}") from None
     return form, {field.name: _type(field.type) for field in schema}
+
+
+def _readable_lines(file: Path) -> pa.Table:
+    """Return the first lines that are JSON objects; Spark reads the others as dead letters."""
+    with file.open("rb") as lines:
+        readable = (line for line in islice(lines, SAMPLE_ROWS) if _is_object(line))
+        return read_json(BytesIO(b"".join(readable)))
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 def _with_times(table: pa.Table) -> pa.Schema:

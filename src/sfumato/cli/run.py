@@ -82,10 +82,10 @@ def serve_run(
                 port = stack.enter_context(metrics)
                 lines += [] if port is None else [f"Metrics: http://127.0.0.1:{port}/metrics"]
         except ImportError as error:
-            why = f"showing a run needs more: pip install 'sfumato[watch]' ({error})"
+            why = f"page and metrics need more packages: pip install 'sfumato[watch]' ({error})"
             raise PipelineError(why) from None
         except (OSError, ValueError) as error:
-            raise PipelineError(f"the run cannot be shown: {error}") from None
+            raise PipelineError(f"the page or the metrics cannot be served: {error}") from None
         for line in lines:
             console.print(line, highlight=False, soft_wrap=True)
         yield view

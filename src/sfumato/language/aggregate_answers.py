@@ -487,7 +487,7 @@ def _versions_line(unique: str | list[str] | None, version: str | None) -> str:
     if version is None:
         return ""
     ids = ", ".join(names_in(unique))
-    return f"of the rows with one {ids}, the largest {version} before the extent is complete"
+    return f"the row with the largest {version} of each {ids} before the extent is complete"
 
 
 def _shared_line(shared: str | None) -> str:

@@ -70,7 +70,7 @@ def agreed(relations: tuple[Relation, Relation], text: str) -> int | None:
     """Return the side whose IMPUTE applies to a join: one applies to both, two must be equal."""
     given = [(i, r.imputation) for i, r in enumerate(relations) if r.imputation is not None]
     if len({_said(node) for _, node in given}) > 1:
-        raise at(text, given[1][1], "the IMPUTE of both sides must be the same: one is for both")
+        raise at(text, given[1][1], "IMPUTE must be the same for both sides: write it once")
     return given[0][0] if given else None
 
 

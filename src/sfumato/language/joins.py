@@ -322,7 +322,7 @@ def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str |
 
 def _equated(rest: Items, text: str) -> list[tuple[Name, ...]]:
     if rest and not is_word(rest[0], "ON"):
-        raise at(text, rest[0], "two windowed streams are joined ON a condition", "ON")
+        raise at(text, rest[0], "a join of two windowed streams needs a condition", "ON")
     pairs: list[tuple[Name, ...]] = []
     for items in split(rest[1:], lambda item: is_word(item, "AND")):
         sides = [name_in(part) for part in split(items, lambda item: str(item) == "=")]

@@ -176,7 +176,7 @@ class Planner:
         common = dict(scope)
         for cte in body.ctes:
             if cte.query.query is None:
-                raise at(self.text, cte.query, "a common table needs a query")
+                raise at(self.text, cte.query, "a common table expression must be a query")
             frame = self.query(cte.query.query, common)
             if cte.columns is not None and cte.columns.body is not None:
                 names = [plain(str(i)) for i in cte.columns.body.clauses[0].items if i != ","]

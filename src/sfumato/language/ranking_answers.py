@@ -126,9 +126,9 @@ def asked(clauses: Sequence[Clause], text: str) -> Asked | None:
     place = 1 if is_type(after[0], "MINUS") else 0
     number, rest = after[place], items[place + 2 :]
     if not is_type(number, "NUMBER"):
-        raise at(text, top, "TOP has no number of rows", "SELECT TOP 3")
+        raise at(text, top, "TOP needs a number of rows", "SELECT TOP 3")
     if not number.isdigit() or not 1 <= int(number) < 2**31:
-        raise at(text, number, "the k of TOP is a whole number of at least 1")
+        raise at(text, number, "the k of TOP must be a whole number of at least 1")
     if rest and is_type(rest[0], "COMMA"):
         raise at(text, rest[0], "a column is missing after TOP k", "*", "a column")
     every = None
@@ -147,7 +147,7 @@ def asked(clauses: Sequence[Clause], text: str) -> Asked | None:
 
 def _check_score(rank: Clause, text: str) -> None:
     if not rank.items:
-        raise at(text, rank.place, "RANK BY has no score", "RANK BY column")
+        raise at(text, rank.place, "RANK BY needs a score", "RANK BY column")
     for one, other in pairwise((None, *rank.items)):
         if is_type(other, "COMMA"):
             raise at(text, other, "RANK BY takes one score: combine several in one expression")

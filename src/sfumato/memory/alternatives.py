@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -440,9 +440,13 @@ def lists_of(argument: str, given: Any, wanted: str) -> pa.Array:
     """Return a column of lists; the rows of a matrix become lists."""
     if isinstance(given, np.ndarray) and given.ndim == 2:
         given = list(given)
+    rows = given if isinstance(given, Iterable) else ()
+    if isinstance(next((row for row in rows if row is not None), None), Mapping):
+        of_dicts = "[list(d) for d in column], [list(d.values()) for d in column]"
+        raise TypeError(f"{wanted}; got dicts: write alternatives({of_dicts})")
     array = array_of(argument, given)
     if not is_list(array.type):
-        raise TypeError(f"{wanted}; got {array.type}")
+        raise TypeError(f"{wanted}; got {array.type!s:.80}")
     return array
 
 

@@ -192,7 +192,8 @@ def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> Non
     if not invalid:
         return
     commonest = sorted(reasons, key=lambda reason: -reasons[reason])[:3]
-    why = ", ".join(f"{reason} ({reasons[reason]})" for reason in commonest)
+    several = len(reasons) > 1
+    why = ", ".join(f"{r} ({reasons[r]} of them)" if several else r for r in commonest)
     warnings.warn(
         f"{function}: {invalid} of {rows} rows ({invalid / rows:.1%}) were skipped as invalid: "
         f"{why}",

@@ -69,7 +69,7 @@ OPERATOR_HISTOGRAMS = {
 # Counters of operators, by name. docs/semantics.md defines some of the terms.
 COUNTER_TEXTS = {
     "rows": "rows read by the operator",
-    "late": "of `reorder`: rows emitted with `late = true`; of other operators: rows left out "
+    "late": "in `reorder`, rows emitted with `late = true`; in other operators, rows left out "
     "because they came too late",
     "stale": "late rows with an implausibly long delay, or beyond `max_behind`",
     "after_idle": "rows late only because of an idle timeout",
@@ -89,7 +89,7 @@ COUNTER_TEXTS = {
     "unaligned": "rows of two streams joined without punctuations",
     "pairs": "pairs in the answers",
     "unmatched": "rows of a join of extents without a row of the other side in the same extent and "
-    "key; of an outer join by distance, rows emitted without a partner",
+    "key; in an outer join by distance, rows emitted without a partner",
     "complete": "rows without missing values",
     "imputed": "rows whose values were imputed",
     "unimputable": "rows that no dependency could complete",

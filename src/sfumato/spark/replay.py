@@ -145,8 +145,8 @@ def _checked(given: Mapping[str, str]) -> ReplayFile:
             )
         if order is None:
             raise ValueError(
-                f"option `speed` is {speed!r} but `order` is missing: give the column whose clock "
-                "it multiplies, or speed 'max'"
+                f"option `speed` is {speed!r} but `order` is missing: name the column of times "
+                "that it speeds up, or write speed 'max'"
             )
     rows = options.get("rows_per_batch", "10000")
     if not (rows.isdecimal() and int(rows) >= 1):
@@ -390,7 +390,7 @@ class SliceReader:
         if partition.rows not in (None, table.num_rows):
             raise RuntimeError(
                 f"{self.file.path!r} had {partition.rows} rows when this query started and has "
-                f"{table.num_rows} in this worker: the file must not change while it is played, "
+                f"{table.num_rows} in this worker: the file must not change while it is replayed, "
                 "and must be the same for every worker"
             )
         rows = (partition.end or table.num_rows) - partition.start
@@ -458,8 +458,8 @@ class StreamReplay(SliceReader, DataSourceStreamReader, SupportsTriggerAvailable
             )
         if row > self.rows:
             raise RuntimeError(
-                f"the checkpoint says that {row} rows were played, but {self.file.path!r} "
-                f"has {self.rows}: the file has changed since; put the old one back, or start "
+                f"the checkpoint says that {row} rows were replayed, but {self.file.path!r} "
+                f"has {self.rows}: the file has changed since; restore the old file, or start "
                 f"with a new checkpoint folder"
             )
         return row

@@ -87,5 +87,5 @@ def test_texts_and_dependencies_may_be_mixed():
     dependency = Dependency.parse("A -> B : 1 -> 2")
     assert as_dependencies(["A -> B : 1 -> 2", dependency]) == [dependency, dependency]
     assert as_dependencies("A -> B : 1 -> 2") == [dependency]
-    with pytest.raises(TypeError, match="must be a str"):
+    with pytest.raises(TypeError, match="must be a string"):
         as_dependencies([3])

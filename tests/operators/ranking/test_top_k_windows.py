@@ -391,7 +391,7 @@ def test_wrong_settings_are_refused():
     with pytest.raises(ValueError, match="streams are ranked by"):
         TopKWindows(QUERIES, length=1, semantics="u_topk", streams=True)
     window = TopKWindows(QUERIES, length=1, streams=True)
-    with pytest.raises(ValueError, match="`group` must say"):
+    with pytest.raises(ValueError, match="`group` must give"):
         window.extend([1], scores=[1.0], prob=[1.0])
     with pytest.raises(ValueError, match="`group` must be 1 whole numbers"):
         engine_free.top_k_streams([1], [1], [0.5], k=1)

@@ -147,5 +147,5 @@ class ReorderConfig:
     def __post_init__(self) -> None:
         if self.expected_sources is not None:
             if not self.by_source:
-                raise ValueError("`expected_sources` needs `source`: say which column names them")
+                raise ValueError("`expected_sources` needs `source`, the column that names them")
             check_count("expected_sources", self.expected_sources, 1)

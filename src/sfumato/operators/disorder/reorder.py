@@ -328,7 +328,7 @@ class Reorder(Operator):
             or waiting.source.max() >= len(self.controllers)
             or waiting.key.max() >= self._keys
         ):
-            raise ValueError("its held rows are not rows that arrived")
+            raise ValueError("its buffered rows have not arrived")
         if len(self.sources.key_of) != (len(self.controllers) if config.by_source else 0):
             raise ValueError("the numbers of its sources and controllers differ")
 

@@ -108,7 +108,7 @@ class Dependency:
         Raises DependencyError (a ValueError) with the position and the expected token.
         """
         if not isinstance(text, str):
-            raise TypeError(f"a dependency's text must be a str like {SHAPE!r}; got {text!r:.80}")
+            raise TypeError(f"a dependency must be a string like {SHAPE!r}; got {text!r:.80}")
         return _DependencyReader(text).dependency()
 
 

@@ -193,9 +193,10 @@ def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
     if len(missed) > MOST_TOLD:
         lines.append(f"and {len(missed) - MOST_TOLD} more")
     warnings.warn(
-        f"no dependency found with {search.confidence:.0%} of the near pairs within "
-        f"{search.within:g}, of scaled attributes; " + "; ".join(lines)
-        + ". To find looser ones, give a larger `within`, a lower `confidence` or more "
+        f"no dependency found for {len(missed)} attribute{'s' * (len(missed) > 1)}: "
+        f"{search.confidence:.0%} of the near pairs must differ by at most {search.within:g} of "
+        "the range; " + "; ".join(lines)
+        + ". To find looser dependencies, give a larger `within`, a lower `confidence` or more "
         "`max_determinants`",
         NothingDiscovered,
         stacklevel=3,

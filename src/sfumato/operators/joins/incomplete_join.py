@@ -47,10 +47,11 @@ class IncompleteJoinConfig:
         for unit in self.units:
             distance("units", unit)
         if self.units and self.scaled:
-            raise ValueError("`units` and `scaled` both say what distances are of: give one")
+            raise ValueError("`units` and `scaled` both set the unit of the distances: give one")
         if not 2 <= len(self.windows) <= MOST_STREAMS:
             raise ValueError(
-                f"there must be 2 to {MOST_STREAMS} streams, a window each; got {len(self.windows)}"
+                f"there must be 2 to {MOST_STREAMS} streams, with one window per stream; got "
+                f"{len(self.windows)}"
             )
 
 
@@ -192,7 +193,7 @@ class IncompleteJoin(PairJoin):
     def objects(self, held: HeldObjects) -> None:
         samples, reason = self._imputed(held.raw)
         if (reason > IMPUTED).any():
-            raise ValueError("an object is held that cannot be imputed")
+            raise ValueError("it holds an object that cannot be imputed")
         radii = self._radii(held.number.size, None)
         self._load(self._batch(held.code, held.number, held.time, samples, radii), held.raw)
 

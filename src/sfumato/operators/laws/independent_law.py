@@ -185,5 +185,8 @@ def checked_aggregates(
     if attributes is None:
         return needed
     if attributes < needed:
-        raise ValueError(f"`attributes` must be at least {needed}, as asked for; got {attributes}")
+        raise ValueError(
+            f"`attributes` must be at least {needed}, the number that `aggregates` use; "
+            f"got {attributes}"
+        )
     return attributes

@@ -111,9 +111,7 @@ def as_whole_numbers(name: str, values: npt.ArrayLike, length: int) -> Ints:
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have one dimension; got {array.ndim}")
     if array.size != length:
-        raise ValueError(
-            f"`{name}` must have {length} entries, as there are tuples; got {array.size}"
-        )
+        raise ValueError(f"`{name}` must have {length} entries, one per tuple; got {array.size}")
     return np.array(array, dtype=np.int64)
 
 

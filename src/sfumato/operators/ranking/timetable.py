@@ -89,8 +89,8 @@ class Timetable:
             return tuple(zip(self.times.tolist(), self.numbers.tolist(), strict=True))
         if sum(self.cycle // bound for bound in self.bounds) > MOST_RUNS:
             raise ValueError(
-                f"the groups meet again only after {self.cycle} units, too many runs to list: "
-                'take them from `after`, or use plan="dp"'
+                f"the timetable repeats only after {self.cycle} units, which are too many runs to "
+                'list: iterate over `after`, or use plan="dp"'
             )
         return tuple(self.until(0, self.cycle))
 

@@ -202,7 +202,7 @@ def u_topk(
     -----
     Cost: O(n log n); with `tuples` O(k m) for each sequence of tuples that is more probable than
     the answer, for m items within reach.
-    Error: exact, except that of vectors whose probabilities differ by less than a factor 1 + 1e-10
+    Error: exact, except for vectors whose probabilities differ by less than a factor 1 + 1e-10:
     either may be returned (if detected, the one that ends higher; with `tuples`, the one of better
     expected scores).
 

@@ -169,7 +169,9 @@ class TopKWindows(Operator):
         numbers = {"exclusive": exclusive, "group": group, "id": id}
         fresh = HeldTuples.of_arrivals(time, scores, prob, offsets, **numbers)
         if self.config.streams and group is None:
-            raise ValueError("`group` must say each tuple's stream, for streams are ranked")
+            raise ValueError(
+                "`group` must give the stream of each tuple, because streams are ranked"
+            )
         if fresh.size and not -MAX_TIME < fresh.time.min() <= fresh.time.max() < MAX_TIME:
             raise ValueError(f"`time` must lie within {MAX_TIME} microseconds of 1970")
         if key is None:
@@ -379,7 +381,7 @@ class TopKWindows(Operator):
             raise ValueError("every window has tuples, a schedule and a count")
         uncertain = self.config.confidence is not None
         if any((count is not None) != uncertain for count in self.counts):
-            raise ValueError("a window with a confidence has an uncertain window, others none")
+            raise ValueError("only windows with a confidence must have an uncertain window")
         for held, schedule, arrived in zip(self.held, self.schedules, self.arrived, strict=True):
             held.check_restored(int(arrived))
             known = self.queries if schedule is None else {**schedule.queries, **schedule.waiting}

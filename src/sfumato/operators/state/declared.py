@@ -284,7 +284,7 @@ class List:
         about = Value(dict).load(saved, name, sizes, owner, None)
         count, values = about.get("items"), about.get("values")
         if type(count) is not int or count < 0 or not isinstance(values, dict):
-            raise SnapshotError(f"`{name}` does not say how many items it has")
+            raise SnapshotError(f"the number of items of `{name}` is missing")
         columns = [column for column in values.values() if isinstance(column, list)]
         if len(columns) != len(values) or any(len(column) != count for column in columns):
             raise SnapshotError(f"the values of `{name}` must be of {count} items")

@@ -79,7 +79,7 @@ def unpack(data: bytes, kind: str, version: int) -> Snapshot:
         header = json.loads(bytes(view[:header_length]))
         found = header["kind"], header["version"]
         if header.keys() != {"kind", "version", "values", "parts"} or type(found[1]) is not int:
-            raise ValueError("its header is not one")
+            raise ValueError("its header has other fields")
         if found == (kind, version):
             return _read(header["values"], header["parts"], view[header_length:])
     except Exception as error:  # any effect of forged bytes
@@ -129,7 +129,7 @@ def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memor
         size = math.prod(shape) * dtype.itemsize if whole else -1
         about = {"offset": offset, "length": size, "dtype": dtype.str, "shape": shape}
         if repr(place) != repr(about) or not 0 <= size <= len(body) - offset:
-            raise ValueError(f"the part `{name}` is not where it should be")
+            raise ValueError(f"the array `{name}` has a wrong type, shape or position")
         part = np.frombuffer(body[offset : offset + size], np.uint8)
         if dtype.kind == "b" and (part > 1).any():
             raise ValueError(f"the array `{name}` holds bytes that are not bools")

@@ -75,7 +75,9 @@ def checked_alternatives(
     if offsets[0] != 0 or (np.diff(offsets) < 0).any():
         raise ValueError("`offsets` must start at 0 and not decrease")
     if prob.shape != (offsets[-1],):
-        raise ValueError(f"`prob` must have {offsets[-1]} entries, as `offsets`; got {prob.shape}")
+        raise ValueError(
+            f"`prob` must have {offsets[-1]} entries, the last one of `offsets`; got {prob.shape}"
+        )
     if table.ndim != 2 or table.shape[0] != prob.size or table.shape[1] < attributes:
         raise ValueError(
             f"`values` must be [{prob.size}, {attributes} attributes or more], one row per "

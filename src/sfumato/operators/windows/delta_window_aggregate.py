@@ -194,7 +194,7 @@ class DeltaWindowAggregate(Operator):
         if sizes.sum() != self.held.size or (front > sizes).any():
             raise ValueError("the front of a window must be among its tuples")
         if np.unique(self.codes).size < self.codes.size:
-            raise ValueError("every code must have its group, once")
+            raise ValueError("every code must have exactly one group")
         ends = offsets_of(sizes)
         for i, code in enumerate(self.codes.tolist()):
             self._groups[code] = _pack(self.marks[i], self.held.part(ends[i], ends[i + 1]))

@@ -260,7 +260,7 @@ class EarlyAnswers(Operator):
         shapes = self.cells.shape[1], self.predicted.shape[1], self.usual.shape[1]
         wanted = self.config.attributes * CELLS, PREDICTED * many, self._per_group
         if shapes != wanted or self.tracks.shape[1] != self._per_scope:
-            raise ValueError("its figures are not those of its aggregates")
+            raise ValueError("its sums are not those of its aggregates")
         if (groups[:, 0] >= len(self.scopes)).any() or (groups[:, :2] < [NONE, 0]).any():
             raise ValueError("groups must be of known scopes, and count from 0")
         known = not n or 0 <= group.min() <= group.max() < len(groups)
@@ -268,7 +268,7 @@ class EarlyAnswers(Operator):
             raise ValueError("open extents must be of known groups, and hold a row")
         twice = len(np.unique(np.stack([group, extent], axis=1), axis=0)) < n
         if twice or not np.isin(changed, (0, 1)).all():
-            raise ValueError("an open extent must be there once")
+            raise ValueError("each open extent must appear once")
         if (owner >= n).any() or (stage >= self._grid.stages).any() or (before < 1).any():
             raise ValueError("predictions must be of open extents and known stages")
         scopes, all_groups = np.full(len(self.scopes), NEW_SCOPE), np.full(len(groups), NEW_GROUP)

@@ -42,7 +42,7 @@ class IdentifiedExtentAggregate(ExtentAggregate):
         self, ids: npt.ArrayLike, version: npt.ArrayLike, *rows: Any, scope: npt.ArrayLike,
         shared: bool,
     ) -> Extents:  # fmt: skip
-        """Process rows as `process`.
+        """Process rows like `process`.
 
         ids : int64[n], dense codes of ids, each within one group; -1 for a row without an id
         version : int64[n]    shared : see `Versions`

@@ -166,7 +166,7 @@ class SparkFrame(Frame):
         if self.streams and not self.has_punctuations:
             raise ValueError(
                 f"`order` names the attribute `{order}`, an uncertain event time: on a stream put "
-                "sf.reorder before, by the earliest time that a tuple may have"
+                "sf.reorder upstream, by the earliest time that a tuple may have"
             )
         at, each = self.free_name("__extent_time"), self.free_name("__extent")
         time = kind if isinstance(kind, TimestampType) else LongType()

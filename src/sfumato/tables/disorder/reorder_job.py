@@ -84,7 +84,7 @@ def reorder_job(
         frame.require_time("punctuation", promised)
         waits = _sent(waits)
     elif waits["estimator"] == SENT:
-        raise ValueError("estimator='sent' needs `punctuation`: say which column has it")
+        raise ValueError("estimator='sent' needs `punctuation`: name the column that has it")
     durations = {
         name: microseconds(name, waits[name])
         for name in ("max_delay", "max_ahead", "max_behind")

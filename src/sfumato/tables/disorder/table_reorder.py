@@ -271,7 +271,7 @@ class TableReorder(TableOperator):
             raise ValueError("it has start times of unknown keys")
         held = np.array_equal(self.rows.numbers, self.operator.waiting.number)
         if not held or self.rows.next != self.operator.arrived:
-            raise ValueError("its rows are not those held")
+            raise ValueError("its rows are not the buffered rows")
 
 
 def _marked(

@@ -106,10 +106,10 @@ class ImputationArguments(ABC):
             unknown = [name for name in dependency.names if name not in known or name in own]
             if unknown:
                 raise ValueError(
-                    "`dependencies`: with `order`, determinants are the age_ and earlier_ of one "
-                    f"of the `attributes` {list(self.attributes)}, the change_ and value_ of "
-                    "another one, like "
-                    f"`age_{dependency.dependent}`; got `{unknown[0]}` in `{dependency}`. "
+                    "`dependencies`: with `order`, the determinants must be columns age_ and "
+                    f"earlier_ of the `attributes` {list(self.attributes)}, or change_ and "
+                    f"value_ of another attribute, like `age_{dependency.dependent}`; got "
+                    f"`{unknown[0]}` in `{dependency}`. "
                     "sf.discover_dependencies finds dependencies, given an `order`"
                 )
 
@@ -190,5 +190,5 @@ def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
         if frame.kind(name) not in KEY_KINDS:
             raise TypeError(
                 f"`{argument}`: a key of a repository must be text, a whole number, a date or a "
-                f"truth value; `{name}` is {frame.shown(name)}: cast it first"
+                f"boolean; `{name}` is {frame.shown(name)}: cast it first"
             )

@@ -446,18 +446,18 @@ class TableTopK(TableOperator):
         super().after_loading()
         keys, windows, ids = self.scope.size, self.windows, self.windows.ids
         if keys and (self.scope.min() < 0 or self.scope.max() >= self.scopes.clock.size):
-            raise ValueError("every key belongs to a scope that is known")
+            raise ValueError("every key must belong to a known scope")
         if len(windows.held) != keys or (self.config.keys and keys > max(self.index.size, 1)):
-            raise ValueError("every window belongs to a key that is known")
+            raise ValueError("every window must belong to a known key")
         times = np.concatenate([self.newest, self.closed])
         if (abs(times[times != NO_INSTANT]) > LONGEST).any():
             raise ValueError("times of windows must lie within their range")
         if not self.config.streams and not np.isin(ids, self.rows.numbers).all():
-            raise ValueError("a row is missing that a window holds")
+            raise ValueError("a row of a window is missing")
         if self.config.streams:
             held = [window.stream for window in windows.held]
             if not np.isin(np.concatenate([[], *held]), self.streams.values.numbers).all():
-                raise ValueError("every window holds streams that are known")
+                raise ValueError("every window must hold known streams only")
         windows.register(self.config.named)
 
 

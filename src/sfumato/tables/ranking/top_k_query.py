@@ -98,7 +98,7 @@ class RankingQuery(WindowQuery):
         if flag("rescale", rescale) and self.exclusive is None:
             raise ValueError(
                 "`rescale` scales the probabilities of rows that exclude each other: name the "
-                "column that says which, exclusive=..."
+                "column that identifies them, exclusive=..."
             )
         assert isinstance(self.window, Range | Rows)
         config = TopKTableConfig(

@@ -114,7 +114,7 @@ class ExactNumber:
             shown += f"e-{self.scale}"
         raise ValueError(
             f"`aggregates`: a sum must fit in {kind}; got {shown}: "
-            f"cast the column to double{other} before"
+            f"cast the column to double{other} first"
         )
 
 

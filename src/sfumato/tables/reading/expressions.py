@@ -42,7 +42,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Text:
-    """A text or a truth value."""
+    """A string or a boolean."""
 
     value: str | bool
 

@@ -547,7 +547,7 @@ class Frame(ABC):
             raise ValueError(
                 "the rows have the columns `late` and `punctuation` of "
                 f"{self.prefix}reorder, but the {self.noun} lost the metadata that describes them, "
-                "as it does on the way through CSV or JSON: keep the rows in Parquet, or give the "
+                "as CSV and JSON files do: keep the rows in Parquet, or give the "
                 "schema of the reordered rows to the reader, or drop both columns"
             )
 

@@ -68,7 +68,7 @@ class Doubles(Column):
 
 
 class Mark(Column):
-    """A column of truth values; NULL is false."""
+    """A column of booleans; NULL is false."""
 
     def of(self, tuples: Tuples) -> pa.Array:
         return pc.fill_null(super().of(tuples), False)

@@ -26,7 +26,7 @@ from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths
 
 ALTERNATIVES = "alternatives"
 PRUNED, CONFLICT = "pruned", "conflict"  # columns that `prune` and `fuse` add
-WANTED_PROB = "`prob` must be a column of lists of numbers; of a map write F.map_values(m)"
+WANTED_PROB = "`prob` must be a column of lists of numbers; for a map write F.map_values(m)"
 _OF_A_MAP = "for a map alternatives(F.map_keys(m), F.map_values(m))"
 
 

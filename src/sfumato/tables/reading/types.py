@@ -12,7 +12,7 @@ from sfumato.tables.arrow import as_array
 
 Kind = Literal["timestamp", "timestamp_ntz", "whole", "number", "date", "truth", "text", ""]
 """Times with and without a time zone, whole numbers (maybe microseconds), other numbers, dates,
-truth values, text, and other types.
+booleans, text, and other types.
 """
 EXACT_DIGITS = 15  # a double keeps decimal numbers of at most this many digits
 EXACT_WHOLE = 2**53  # and whole numbers up to this
@@ -75,7 +75,7 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Return whether values are numbers in Spark; truth values are not."""
+    """Return whether values are numbers in Spark; booleans are not."""
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 

@@ -159,9 +159,7 @@ def checked_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> 
 def require_order(order: object) -> None:
     """Raise ValueError for `rules` without a row order."""
     if not order:
-        raise ValueError(
-            "`exclusive` needs `order`: of the rows of a rule the later ones are left out"
-        )
+        raise ValueError("`exclusive` needs `order`: the later rows of a rule are left out")
 
 
 def add_of_rules(

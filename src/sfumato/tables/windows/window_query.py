@@ -215,7 +215,9 @@ class WindowQuery:
         if self.early is not None:
             self._check_early()
         elif self.level is not None:
-            raise ValueError('`level` is of early answers: add early="10 seconds", or leave it out')
+            raise ValueError(
+                '`level` is for early answers: add early="10 seconds", or leave it out'
+            )
         self._check_over_time()
         self._check_versions()
         self._check_shared()

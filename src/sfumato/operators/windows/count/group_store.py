@@ -113,12 +113,12 @@ class GroupStore(Stateful):
         codes, held, self.status, self.memo, self.numbers, offsets, prob, values = saved
         check_held(offsets, prob, values)
         if np.unique(codes).size < codes.size or held.sum() != offsets.size - 1:
-            raise ValueError("every code must have its group, once, and every tuple its group")
+            raise ValueError("codes must differ, and every tuple must belong to a group")
         if (held > self.status[:, 0]).any() or (self.memo > self.status[:, 0]).any():
-            raise ValueError("nothing of a group can be held, or end, after its newest tuple")
+            raise ValueError("the tuples and ends of a group must not be after its newest tuple")
         sizes = self.numbers[..., 1:]
         if np.isnan(self.numbers).any() or not ((sizes >= 0) & (sizes < MOST_OUTCOMES)).all():
-            raise ValueError("numbers that no window can have had")
+            raise ValueError("the numbers of a group must be possible for a window")
         self._slots = {code: slot for slot, code in enumerate(codes.tolist())}
         self._begin, self._held = offsets_of(held)[:-1], held
         self._tuples = PackedTuples(offsets, prob, values)
