@@ -6,6 +6,8 @@ import math
 from fractions import Fraction
 from itertools import pairwise
 
+from hypothesis import strategies as st
+
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.windows import JoinWindow
 
@@ -64,12 +66,18 @@ def held(tuples, i):
     return samples, 1.0 if abs(total - 1) < 1e-14 else total
 
 
-def brute_force(stream, within, probability, rows, confidence, max_tuples=None):
+def brute_force(stream, within, probability, rows, confidence, max_tuples=None, spans=(None, None)):
     """All changes: (arrival, change, left, right, probability, {(left, right sample): prob}).
 
     within : None for the sum of both tuples' radii
+    rows : bound of both windows, or one per side; None: no bound
+    spans : per side, how long a tuple is held; None: forever. A window stands at the newest time of
+        its key; what is `span` old, or older, is gone.
     """
-    numbers, windows, current, changes, radii = [0, 0], {}, [], [], {}
+    numbers, windows, current, changes, radii, clock = [0, 0], {}, [], [], {}, {}
+    rows = [
+        count or stream.side.size for count in (rows if isinstance(rows, tuple) else (rows, rows))
+    ]
     evict_at = min(confidence, 1 - probability)
     for i, (side, key) in enumerate(zip(stream.side.tolist(), stream.key.tolist(), strict=True)):
         samples, existence = held(stream, i)
@@ -78,9 +86,16 @@ def brute_force(stream, within, probability, rows, confidence, max_tuples=None):
         radii[side, number] = 0 if within is not None else on_paper(stream.radius[i])
         if existence == 0:
             continue
-        other = windows.setdefault((key, 1 - side), [])
-        for (opposite, theirs, _), inside in zip(
-            other, positions([e for _, _, e in other], rows), strict=True
+        now = 0 if stream.time is None else int(stream.time[i])
+        now = clock[key] = max(now, clock.get(key, now))
+        gone = set()
+        for of in (0, 1):
+            window = windows.setdefault((key, of), [])
+            while spans[of] is not None and window and window[0][3] <= now - spans[of]:
+                gone.add((of, window.pop(0)[0]))
+        other = windows[key, 1 - side]
+        for (opposite, theirs, *_), inside in zip(
+            other, positions([e for _, _, e, _ in other], rows[1 - side]), strict=True
         ):
             reach = within
             if within is None:
@@ -94,22 +109,21 @@ def brute_force(stream, within, probability, rows, confidence, max_tuples=None):
             match = inside * sum(pairs.values())
             if match >= probability:
                 left, right = (number, opposite) if side == 0 else (opposite, number)
-                found = (left, right, match, {pair: p * inside for pair, p in pairs.items()}, key)
-                changes.append((i, 1, *found[:4]))
+                found = (left, right, match, {pair: p * inside for pair, p in pairs.items()})
+                changes.append((i, 1, *found))
                 current.append(found)
-        own = windows.setdefault((key, side), [])
-        own.append((number, samples, existence))
-        gone = set()
-        while len(own) > rows:
-            reached = at_least([e for _, _, e in own[1:]], rows)
+        own = windows[key, side]
+        own.append((number, samples, existence, now))
+        while len(own) > rows[side]:
+            reached = at_least([e for _, _, e, _ in own[1:]], rows[side])
             if not (reached >= evict_at if evict_at > 0 else reached > 0):
                 break
-            gone.add(own.pop(0)[0])
+            gone.add((side, own.pop(0)[0]))
         while max_tuples is not None and len(own) > max_tuples:
-            gone.add(own.pop(0)[0])
-        leaving = [a for a in current if a[side] in gone]
-        current = [a for a in current if a[side] not in gone]
-        changes += [(i, -1, *a[:4]) for a in sorted(leaving, key=lambda a: a[:2])]
+            gone.add((side, own.pop(0)[0]))
+        leaving = [a for a in current if (0, a[0]) in gone or (1, a[1]) in gone]
+        current = [a for a in current if a not in leaving]
+        changes += [(i, -1, *a) for a in sorted(leaving, key=lambda a: a[:2])]
     return changes
 
 
@@ -147,3 +161,32 @@ def in_parts(join, stream, cuts, saved=False):
 
 def strategies_for(dimensions):
     return ["nested", "index", "auto"] + (["sort"] if dimensions == 1 else [])
+
+
+def assert_every_strategy(data, stream, expected, make, output="changes"):
+    """Hold the join under every strategy to these changes, in any split and across snapshots.
+
+    data : Hypothesis's, for the cuts    make : (options) to a new join
+    """
+    if output == "append":
+        expected = [change for change in expected if change[1] > 0]
+    cuts = data.draw(st.lists(st.integers(0, stream.side.size), max_size=4))
+    saved = data.draw(st.booleans())
+    for strategy in strategies_for(stream.points.shape[1]):
+        join = make(strategy=strategy, output=output)
+        assert_same(in_parts(join, stream, cuts, saved)[0], expected)
+
+
+def assert_cells_lose_nothing(stream, make):
+    """Compare each strategy with nested loops, to the last bit, through cuts and a snapshot.
+
+    Returns the join by nested loops, and the last one of the others.
+    """
+    nested = make(strategy="nested")
+    expected = as_changes(nested.process(stream))
+    assert len(expected) > 30
+    for strategy in strategies_for(stream.points.shape[1])[1:]:
+        join = make(strategy=strategy)
+        changes, join = in_parts(join, stream, [1, 60, 61, 400, 777], saved=strategy == "auto")
+        assert changes == expected
+    return nested, join

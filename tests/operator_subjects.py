@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
+from controllers import CONTROLS
 from operator_laws import Subject, exactly
 from sfumato.operators.disorder.punctuator import Punctuator
 from sfumato.operators.imputation.earlier_values import EarlierValues
@@ -14,6 +17,7 @@ from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -280,3 +284,37 @@ SUBJECTS = {
         lambda: NeighbourCount(1, 1.0, 1e-9, Rows(4, 1 - 1e-9)), two_streams, feed_neighbours
     ),
 }  # fmt: skip
+SEMANTICS = [
+    Semantics("pk_topk"),
+    Semantics("pt_k", probability=0.3),
+    Semantics("u_topk"),
+    Semantics("u_kranks"),
+    Semantics("expected_rank"),
+    Semantics("prf", weights=(3, 2.5, 1)),
+    Semantics("prfe", alpha=0.9),
+]
+# Other settings of the same operators: they have the same layouts of state.
+OTHER_SETTINGS = {
+    **{
+        f"top-k by {each.name} of {of}": ranking(semantics=each, rescale=True, **extent)
+        for each in SEMANTICS
+        for of, extent in (
+            ("a range", {"length": 40}),
+            ("rows", {"rows": 4, "confidence": 0.8, "plan": "none"}),
+        )
+    },
+    **{
+        f"punctuations, {name}, {guard}": replace(
+            SUBJECTS["punctuations"],
+            make=partial(Punctuator, **control, guard=guard == "guarded"),
+            counts=lambda operator: (operator.counters, operator.punctuation),
+        )
+        for name, control in CONTROLS.items()
+        for guard in ("guarded", "unguarded")
+    },
+    "tuples held, bounded": replace(
+        SUBJECTS["tuples held"],
+        make=partial(UncertainWindow, 10, 0.9, 0.3, max_tuples=15),
+        counts=lambda operator: (operator.overflow, operator.guaranteed),
+    ),
+}

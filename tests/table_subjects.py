@@ -31,6 +31,7 @@ from sfumato.tables.joins.table_similarity_join import (
 )
 from sfumato.tables.ranking.table_top_k import TopKTableConfig
 from sfumato.tables.reading.chain import ChainConfig, ChainStep, Condition, Feed, Place
+from sfumato.tables.reading.exact import ExactNumber
 from sfumato.tables.reading.expressions import ColumnRef
 from sfumato.tables.reading.frame import MARKS
 from sfumato.tables.reading.rows import Column, Probabilities, Reading, Rule, Ties, Values, marks_of
@@ -186,6 +187,22 @@ def certain(table):
     return table
 
 
+def exact_rows(rng, n):
+    """`rows` that have one large whole number each."""
+    found = certain_rows(rng, n)
+    table = found["table"]
+    values = pa.array([[v] for v in rng.integers(-(2**58), 2**58, n).tolist()])
+    return found | {"table": table.set_column(table.column_names.index("value0"), "value0", values)}
+
+
+def rows_of_hours(rng, n):
+    """`rows` with an hour for each microsecond between them."""
+    found = rows(rng, n)
+    table = found["table"]
+    hours = pc.multiply(table.column("order0"), 3_600_000_000)
+    return found | {"table": table.set_column(table.column_names.index("order0"), "order0", hours)}
+
+
 def rows_of_values(rng, n):
     found = rows(rng, n)
     return found | {"table": certain(found["table"])}
@@ -228,10 +245,10 @@ def answers(tables):
 def place_of(row):
     """The number of a row's key; a row that no extent took comes before or after their answers, and
     so does one of a side of a join that has no partner."""
+    place = KEYS.index(key_of(row)[0])  # a key may be numbered
     if "left" in row and None in (row["left"], row["right"]):
-        return KEYS.index(key_of(row)) + (1 + (row["left"] is None)) * len(KEYS)
-    missed = row.get("missed") is not None
-    return KEYS.index(key_of(row)) + missed * len(KEYS)
+        return place + (1 + (row["left"] is None)) * len(KEYS)
+    return place + (row.get("missed") is not None) * len(KEYS)
 
 
 def key_of(row):
@@ -659,5 +676,33 @@ TABLES = {
             Feed(1, RESULT, OF_RESULT, of_step=True),
             Feed(2, RESULT, OF_RESULT, True, (Condition(("total", "mean"), "<", 0.5),)),
         ),
+    ),
+}  # fmt: skip
+SUMS = tuple((of, of, 0, None) for of in ("sum", "min", "max"))
+EXACT = {
+    "results": SUMS,
+    "attributes": 1,
+    "kinds": ("exact",) * 3,
+    "exact": tuple(ExactNumber(64, of != "sum") for of, *_ in SUMS),
+    "keys": 1,
+}
+# Other settings of the same operators: they have the same layouts of state.
+OTHER_SETTINGS = {
+    "exact sums of rows": subject(
+        RowWindowTableConfig(window=Rows(4), **EXACT), WINDOW, exact_rows
+    ),
+    **{
+        f"exact sums of {name}": subject(
+            ExtentTableConfig(window=window, key_names=("key",), **EXACT),
+            WINDOW, exact_rows, gaps=LACKS_KEYS,
+        )
+        for name, window in (("extents", Range("60 us", "20 us")), ("sessions", Session("9 us")))
+    },
+    "days of a zone": subject(
+        ExtentTableConfig(
+            window=Range("2 days", "1 day", zone="America/New_York"), keys=1, key_names=("key",),
+            missed=True, **RESULTS,
+        ),
+        WINDOW, rows_of_hours, gaps=LACKS_KEYS,
     ),
 }  # fmt: skip

@@ -242,6 +242,13 @@ def test_a_column_of_nothing_but_null_is_one_of_numbers():
         sf.reorder(nothing, event_time="x", arrival="at", slack=1)
 
 
+def test_an_order_that_is_no_number_is_no_order():
+    rows = pa.table({"id": ["x", "y", "z"], "at": [1.0, math.nan, 2.5], "a": [5.0, 6.0, None]})
+    found = sf.earlier_values(rows, "a", order="at").to_pylist()
+    known = {row["id"]: (row["earlier_a"], row["age_a"]) for row in found}
+    assert known == {"x": (None, None), "y": (None, None), "z": (5.0, 1.5)}
+
+
 def history(**more):
     x = np.random.default_rng(0).random(300)
     return {"x": x, "y": 2.0 * x, **more}

@@ -169,23 +169,6 @@ def test_quantiles_are_fields_of_the_result():
     }  # fmt: skip
 
 
-def test_pairs_are_those_of_every_pair():
-    random = np.random.default_rng(1)
-    columns = {"t": np.arange(40), "x": random.random(40), "y": random.random(40)}
-    table = pa.table(columns)
-    pairs = sf.similarity_join(
-        table, table, on=["x", "y"], within=0.2, probability=0.5, window=sf.Range("7 us"), order="t"
-    )
-    expected = set()
-    for i, j in product(range(40), repeat=2):
-        apart = np.hypot(columns["x"][i] - columns["x"][j], columns["y"][i] - columns["y"][j])
-        if abs(i - j) < 7 and apart <= 0.2:
-            expected.add((i, j))
-    found = [(pair["left"]["t"], pair["right"]["t"]) for pair in pairs.to_pylist()]
-    assert len(found) == len(set(found))
-    assert set(found) == expected
-
-
 def test_operators_chain_and_their_counters_with_them():
     rows = sf.reorder(READINGS_TABLE, event_time="made", arrival="arrival", slack=1)
     windows = sf.window_aggregate(rows, {"s": "sum(x)"}, window=sf.Rows(2), order="made")

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from operator_laws import LAWS, Subject
-from operator_subjects import SUBJECTS
+from operator_subjects import OTHER_SETTINGS, SUBJECTS
 from seeds import seeds
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 
 
 @pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", SUBJECTS | OTHER_SETTINGS)
 def test_every_operator_keeps_the_laws_of_operators(name, law, seed):
-    subject = SUBJECTS[name]
+    subject = (SUBJECTS | OTHER_SETTINGS)[name]
     if law in subject.gaps:
         pytest.skip(subject.gaps[law])
     LAWS[law](subject, np.random.default_rng(seed))

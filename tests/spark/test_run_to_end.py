@@ -2,47 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from pyspark.errors import StreamingQueryException
 
 import sfumato as sf
-from seeds import nightly_except
-from two_sources import PART, QUERIES, ROWS, SCHEMA, joined, put, source
+from two_sources import ROWS, SCHEMA, put, source
 
 pytestmark = pytest.mark.spark
-
-
-def rounded(rows):
-    return Counter(tuple(round(v, 9) if isinstance(v, float) else v for v in row) for row in rows)
-
-
-@pytest.mark.parametrize("query", nightly_except(QUERIES, joined), ids=lambda query: query.__name__)
-def test_a_stream_run_to_its_end_answers_as_the_static_frame(spark, tmp_path, query):
-    sources = [source(1)[:-5], source(2)[:-5]]
-    for side, rows in zip("ab", sources, strict=True):
-        put(tmp_path / "whole" / side, 0, rows)
-        for number in range(0, len(rows), PART):
-            put(tmp_path / side, number, rows[number : number + PART])
-    frames = [spark.read.schema(SCHEMA).json(str(tmp_path / "whole" / side)) for side in "ab"]
-    expected = rounded(query(*frames).collect())
-    assert len(expected) > 10
-    came, runs = [], []
-
-    def start():
-        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-        streams = [reader.json(str(tmp_path / side)) for side in "ab"]
-        writer = query(*streams).writeStream.option("checkpointLocation", str(tmp_path / "state"))
-        writer = writer.foreachBatch(lambda df, _: came.extend(df.collect()))
-        runs.append(writer.trigger(availableNow=True).start())
-        return runs[-1]
-
-    assert sf.ops.run_to_end(spark, start) is runs[1]
-    assert rounded(came) == expected
-    first, second = (set(run.lastProgress.observedMetrics) for run in runs)
-    assert first == second
-    assert spark.conf.get("spark.sfumato.ends", None) is None
 
 
 def test_a_run_that_fails_in_its_last_micro_batch_ends_the_stream_when_it_is_run_again(
@@ -132,7 +98,8 @@ def nights(spark, folder, made, query):
             "timestamp_seconds(id * 60) AS made", "timestamp_seconds(id * 60 + 5) AS arrival", "id"
         )
         rows.coalesce(1).write.mode("append").parquet(str(folder / "in"))
-        sf.ops.run_to_end(spark, start)
+        assert sf.ops.run_to_end(spark, start) is runs[-1]
+        assert len({frozenset(run.lastProgress.observedMetrics) for run in runs[-2:]}) == 1
         found.append(spark.read.parquet(str(folder / "out")).collect())
     return runs, found
 

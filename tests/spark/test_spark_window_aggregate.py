@@ -11,19 +11,6 @@ import sfumato as sf
 pytestmark = pytest.mark.spark
 
 
-def test_nulls_are_skipped_and_expressions_are_sparks(spark):
-    rows = [(0, 1.0), (1, None), (2, 5.0)]
-    df = spark.createDataFrame(rows, "id long, v double")
-    out = sf.window_aggregate(
-        df,
-        {"n": "count(*)", "known": "count(v)", "twice": "avg(2 * v)", "none": "max(nullif(v, v))"},
-        window=sf.Rows(3),
-        order="id",
-    )
-    last = out.where("id = 2").first()
-    assert (last["n"], last["known"], last["twice"], last["none"]) == (3, 2, 6.0, None)
-
-
 def test_results_of_certain_rows_have_the_types_of_sql(spark):
     columns = ("id", "CAST(id AS SMALLINT) AS small", "CAST(id AS DECIMAL(9, 2)) / 4 AS price")
     df = spark.range(3).selectExpr(*columns, "timestamp_seconds(id) AS ts", "id > 0 AS up")

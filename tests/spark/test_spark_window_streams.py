@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import sfumato as sf
-from streams import put, run, stream_of
+from streams import put, stream_of
 
 pytestmark = pytest.mark.spark
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,38 +33,6 @@ def test_answers_in_order_for_each_key_only_are_refused_where_all_are_ranked(spa
             extents.selectExpr("*", "window.end AS done"), 2, by="m.mean",
             window=sf.Range("10 seconds"), order="done",
         )  # fmt: skip
-
-
-def test_join_filter_and_window_run_in_one_streaming_query(spark, tmp_path):
-    for number in range(4):
-        put_rows(spark, tmp_path / "in", number, range(10 * number, 10 * number + 10))
-
-    def chained(df):
-        pairs = sf.similarity_join(
-            df, df, on="x", within=0.5, probability=0.1, window=sf.Rows(5), order="id"
-        )
-        # A pair is found when its later tuple arrives: by that time pairs come in order.
-        found = sf.assume_independent(
-            pairs.selectExpr("greatest(left.ts, right.ts) AS ts", "alternatives")
-        )
-        high = sf.where(found, "left_x >= 1")
-        return sf.window_aggregate(
-            high,
-            {"n": "count(*)", "total": "sum(left_x)"},
-            window=sf.Range("8 seconds"),
-            order="ts",
-        )
-
-    came, _ = run(chained(stream_of(spark, tmp_path / "in", SCHEMA)), tmp_path)
-    static = chained(spark.read.schema(SCHEMA).parquet(str(tmp_path / "in"))).collect()
-    whole = {row["window"]["end"]: row for row in static}
-    assert len(came) == len({row["window"]["end"] for row in came}) == len(whole) - 1
-    for row in came:  # the last extent is still open
-        other = whole[row["window"]["end"]]
-        assert row["held"] == other["held"]
-        for name in ("n", "total"):
-            assert row[name]["mean"] == pytest.approx(other[name]["mean"], abs=1e-12)
-            assert row[name]["stddev"] == pytest.approx(other[name]["stddev"], abs=1e-9)
 
 
 def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):

@@ -22,5 +22,7 @@ def test_rows_are_sorted_by_all_columns_and_equal_ones_stay(seed, n, nearly, mis
         columns[2][rng.random(n) < 0.2] = np.nan
     expected = np.lexsort(columns[::-1])
     assert arrival_order(columns[:2], columns[2:]).tolist() == expected.tolist()
+    first = np.argsort(columns[0], kind="stable")
+    assert arrival_order(columns[:1]).tolist() == first.tolist()
     whole = [*columns[:2], np.arange(n)]
     assert arrival_order(whole[:1], whole[1:]).tolist() == np.lexsort(whole[::-1]).tolist()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from seeds import examples
 from sfumato.operators.state.declared import Saved
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
-from sfumato.tables.arrival_order import arrival_order, count_out_of_order
+from sfumato.tables.arrival_order import count_out_of_order
 from sfumato.tables.arrow import as_bytes, from_bytes
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.row_store import RowStore
@@ -194,23 +194,6 @@ def test_a_forgotten_row_is_an_error_not_another_row():
     assert store.take(np.array([5, 2])).column("n").to_pylist() == [5, 2]
     with pytest.raises(KeyError):
         store.take(np.array([3]))
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)), max_size=30))
-def test_arrival_order_is_a_stable_sort_by_columns_then_ties(rows):
-    a, b, t = (np.array([r[i] for r in rows], np.int64) for i in range(3))
-    expected = sorted(range(len(rows)), key=lambda i: rows[i])
-    assert arrival_order([a, b], [t]).tolist() == expected
-    assert arrival_order([a]).tolist() == sorted(range(len(rows)), key=lambda i: rows[i][0])
-
-
-@examples(100)
-@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, math.nan]), st.integers(0, 2)), max_size=6))
-def test_rows_in_order_stay_as_they_are_and_nan_comes_last(rows):
-    a, t = (np.array([row[i] for row in rows], float) for i in range(2))
-    assert arrival_order([a], [t]).tolist() == np.lexsort([t, a]).tolist()
-    order = np.lexsort([t, a])
-    assert arrival_order([a[order]], [t[order]]).tolist() == list(range(len(rows)))
 
 
 def test_rows_before_the_latest_one_of_earlier_batches_are_out_of_order():

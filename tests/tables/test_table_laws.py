@@ -7,14 +7,14 @@ import pytest
 
 from operator_laws import LAWS, any_order_within_a_call, any_split, restart_anywhere
 from seeds import seeds
-from table_subjects import TABLES
+from table_subjects import OTHER_SETTINGS, TABLES
 
 
 @pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", TABLES | OTHER_SETTINGS)
 def test_every_operator_over_tables_keeps_the_laws_of_operators(name, law, seed):
-    subject = TABLES[name]
+    subject = (TABLES | OTHER_SETTINGS)[name]
     if law in subject.gaps:
         pytest.skip(subject.gaps[law])
     LAWS[law](subject, np.random.default_rng(seed))

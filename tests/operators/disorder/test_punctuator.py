@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 from fractions import Fraction
-from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
@@ -160,25 +159,6 @@ def test_averaged_max_is_the_clock_less_the_mean_of_block_maxima(stream):
 
 
 # ------------------------------------------------------------------------- laws of all of them
-
-
-@every_control
-@examples(15)
-@given(stream=streams(400), cuts=st.lists(st.integers(0, 400), max_size=6), guard=st.booleans())
-def test_neither_cuts_nor_snapshots_change_a_punctuation(control, stream, cuts, guard):
-    event, arrival = stream
-    whole = Punctuator(**control, guard=guard)
-    expected = whole.extend(event, arrival)
-    punctuator, parts = Punctuator(**control, guard=guard), []
-    places = sorted({0, len(event), *(c for c in cuts if c <= len(event))})
-    for low, high in pairwise(places):
-        dying, punctuator = punctuator, Punctuator.restore(punctuator.snapshot())
-        dying.extend(event[low:high], arrival[low:high])  # the snapshot must not notice
-        parts.append(punctuator.extend(event[low:high], arrival[low:high]))
-    got = np.concatenate([*parts, np.empty(0, np.int64)])
-    assert got.tolist() == expected.tolist()
-    assert punctuator.counters == whole.counters
-    assert punctuator.punctuation == whole.punctuation
 
 
 @every_control

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,49 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from join_cases import random_stream
-from join_reference import assert_same, at_least, held, in_parts, near_on_paper, strategies_for
+from join_reference import (
+    assert_every_strategy,
+    assert_same,
+    at_least,
+    brute_force,
+    held,
+    in_parts,
+)
 from seeds import examples
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.windows import JoinWindow, Range
-
-
-def timed_brute_force(stream, within, probability, windows):
-    """As `brute_force`, with a window (rows, span) of certain tuples for each side; None: no bound.
-
-    A window stands at the newest time of its key; what is `span` old, or older, is gone.
-    """
-    numbers, held_by, clock, current, changes = [0, 0], {}, {}, [], []
-    rows = zip(stream.side.tolist(), stream.key.tolist(), stream.time.tolist(), strict=True)
-    for i, (side, key, time) in enumerate(rows):
-        now = clock[key] = max(time, clock.get(key, time))
-        samples, _ = held(stream, i)
-        number = numbers[side]
-        numbers[side] += 1
-        gone = []
-        for of in (0, 1):
-            window = held_by.setdefault((key, of), [])
-            span = windows[of][1]
-            while span is not None and window and window[0][2] <= now - span:
-                gone.append((of, window.pop(0)[0]))
-        for opposite, theirs, _ in held_by[key, 1 - side]:
-            pairs = {
-                ((k, m) if side == 0 else (m, k)): p * q
-                for k, (p, x) in enumerate(samples)
-                for m, (q, y) in enumerate(theirs)
-                if near_on_paper(x, y, within)
-            }
-            if sum(pairs.values()) >= probability:
-                left, right = (number, opposite) if side == 0 else (opposite, number)
-                changes.append((i, 1, left, right, sum(pairs.values()), pairs))
-                current.append((left, right, sum(pairs.values()), pairs))
-        held_by[key, side].append((number, samples, now))
-        rows = windows[side][0]
-        if rows is not None and len(held_by[key, side]) > rows:
-            gone.append((side, held_by[key, side].pop(0)[0]))
-        leaving = [a for a in current if any(a[of] == number for of, number in gone)]
-        current = [a for a in current if a not in leaving]
-        changes += [(i, -1, *a) for a in sorted(leaving, key=lambda a: a[:2])]
-    return changes
 
 
 @examples(40)
@@ -72,18 +41,16 @@ def test_windows_by_time_equal_brute_force_under_every_strategy(
     total = np.repeat(np.add.reduceat(stream.prob, stream.offsets[:-1]), np.diff(stream.offsets))
     time = np.cumsum(rng.integers(0, 4, 90)) - rng.integers(0, 6, 90) * (rng.random(90) < 0.1)
     stream = replace(stream, prob=stream.prob / total, time=time)
-    expected = timed_brute_force(stream, 1.5, probability, windows)
-    if output == "append":
-        expected = [change for change in expected if change[1] > 0]
+    rows, spans = zip(*windows, strict=True)
+    expected = brute_force(stream, 1.5, probability, rows, 0.9, spans=spans)
     chosen = [
-        Range(span) if rows is None and span is not None else JoinWindow(rows=rows, span=span)
-        for rows, span in ((rows, span and f"{span} us") for rows, span in windows)
+        Range(f"{span} us")
+        if count is None and span is not None
+        else JoinWindow(rows=count, span=span and f"{span} us")
+        for count, span in windows
     ]
-    cuts = data.draw(st.lists(st.integers(0, 90), max_size=4))
-    saved = data.draw(st.booleans())
-    for strategy in strategies_for(d):
-        join = SimilarityJoin(d, 1.5, probability, chosen, strategy=strategy, output=output)
-        assert_same(in_parts(join, stream, cuts, saved)[0], expected)
+    make = partial(SimilarityJoin, d, 1.5, probability, chosen)
+    assert_every_strategy(data, stream, expected, make, output)
 
 
 def crowded_out(stream, window, span, probability):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from join_cases import arrivals_of, random_stream
-from join_reference import as_changes, assert_same, brute_force, in_parts, strategies_for
+from join_reference import assert_cells_lose_nothing, assert_every_strategy, brute_force
 from seeds import examples
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.outer_join import OuterJoin
@@ -72,13 +73,8 @@ def test_every_strategy_equals_brute_force_in_any_split_and_across_snapshots(
     )
     rows = data.draw(st.integers(1, 25))
     expected = brute_force(stream, None, probability, rows, 0.9)
-    if output == "append":
-        expected = [change for change in expected if change[1] > 0]
-    cuts, saved = data.draw(st.lists(st.integers(0, n), max_size=4)), data.draw(st.booleans())
-    for strategy in strategies_for(d):
-        join = join_by_radii(d, probability, rows, strategy=strategy, output=output)
-        changes, _ = in_parts(join, stream, cuts, saved)
-        assert_same(changes, expected)
+    make = partial(join_by_radii, d, probability, rows)
+    assert_every_strategy(data, stream, expected, make, output)
 
 
 @pytest.mark.parametrize("tail", [0.0, 0.02, 0.3])
@@ -90,12 +86,7 @@ def test_cells_lose_no_answer_where_a_few_radii_are_large(dimensions, rows, exte
     rng = np.random.default_rng(5)
     radii = np.where(rng.random(900) < tail, extent / 3, rng.choice([0.0, 0.5, 1.0], 900))
     stream = with_radii(stream, radii)
-    expected = as_changes(join_by_radii(dimensions, 0.3, rows, strategy="nested").process(stream))
-    assert len(expected) > 30
-    for strategy in strategies_for(dimensions)[1:]:
-        join = join_by_radii(dimensions, 0.3, rows, strategy=strategy)
-        changes, join = in_parts(join, stream, [1, 60, 61, 400, 777], saved=strategy == "auto")
-        assert changes == expected  # to the last bit
+    assert_cells_lose_nothing(stream, partial(join_by_radii, dimensions, 0.3, rows))
 
 
 def test_a_few_large_radii_do_not_make_every_search_a_scan():

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from join_cases import arrivals_of, random_stream
 from join_reference import (
     SAME,
     as_changes,
+    assert_cells_lose_nothing,
+    assert_every_strategy,
     assert_same,
     brute_force,
     held,
@@ -54,14 +57,7 @@ def test_every_strategy_equals_brute_force_in_any_split_and_across_snapshots(cas
     stream = random_stream(case["seed"], case["n"], d, case["keys"])
     criteria = [case[name] for name in ("within", "probability", "rows", "confidence")]
     expected = brute_force(stream, *criteria)
-    if output == "append":
-        expected = [change for change in expected if change[1] > 0]
-    cuts = data.draw(st.lists(st.integers(0, case["n"]), max_size=4))
-    saved = data.draw(st.booleans())
-    for strategy in strategies_for(d):
-        join = join_of(d, *criteria, strategy=strategy, output=output)
-        changes, _ = in_parts(join, stream, cuts, saved)
-        assert_same(changes, expected)
+    assert_every_strategy(data, stream, expected, partial(join_of, d, *criteria), output)
 
 
 @pytest.mark.parametrize(
@@ -72,14 +68,8 @@ def test_cells_that_are_chosen_anew_and_windows_that_move_lose_no_answer(
     dimensions, drift, rows, extent
 ):
     stream = random_stream(7, 900, dimensions, 2, most=3, extent=extent, drift=drift)
-    criteria = (2.0, 0.3, rows, 0.9)
-    nested = join_of(dimensions, *criteria, strategy="nested")
-    expected = as_changes(nested.process(stream))
-    assert len(expected) > 50
-    for strategy in strategies_for(dimensions)[1:]:
-        join = join_of(dimensions, *criteria, strategy=strategy)
-        changes, join = in_parts(join, stream, [1, 60, 61, 400, 777], saved=strategy == "auto")
-        assert changes == expected  # to the last bit
+    make = partial(join_of, dimensions, 2.0, 0.3, rows, 0.9)
+    nested, join = assert_cells_lose_nothing(stream, make)
     assert join.counters["pairs"] == nested.counters["pairs"]
 
 

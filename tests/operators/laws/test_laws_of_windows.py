@@ -11,8 +11,6 @@ from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
-from window_cases import arrays, check, column, random_tuples
-from worlds import aggregate_laws
 
 ASKED = [
     Aggregate("count"), Aggregate("count", 0), Aggregate("sum", 0), Aggregate("avg", 0),
@@ -95,23 +93,6 @@ def test_a_hundred_random_laws_are_the_same_in_every_window(seed):
     rng = np.random.default_rng(seed)
     for _ in range(100):
         assert_same_everywhere(*random_law(rng), distribution=4, quantiles=SHARES)
-
-
-@pytest.mark.parametrize("seed", seeds(4, 2))
-def test_laws_are_those_of_the_possible_worlds_in_every_window(seed):
-    rng = np.random.default_rng(seed)
-    for _ in range(6):
-        tuples = random_tuples(rng, int(rng.integers(1, 5)))
-        offsets, prob, values = arrays(tuples)
-        for most in (4, 1000):
-            for window in ("rows", "range", "delta"):
-                results, row = through(
-                    window, offsets, prob, values, distribution=most, quantiles=SHARES
-                )
-                for aggregate, measured in zip(ASKED, results, strict=True):
-                    request = aggregate.function, aggregate.argument
-                    law = aggregate_laws([request], column(tuples, aggregate.attribute))[0]
-                    check(measured, row, law, SHARES, most)
 
 
 @pytest.mark.parametrize("seed", [0, 1, -5, 2**62])

@@ -366,20 +366,3 @@ def test_errors_of_the_other_rankings():
         engine_free.prf([1], [1], weights=[])
     with pytest.raises(ValueError, match="`k` must be"):
         engine_free.u_topk([1], [1], k=-1)
-
-
-@pytest.mark.parametrize(
-    ("n", "k", "most"), [(2_000, 1, 1.0), (2_000, 300, 1.0), (4_000, 40, 0.02)]
-)
-def test_probabilities_of_thousands_are_those_of_the_plain_recursion(n, k, most):
-    rng = np.random.default_rng(k)
-    scores, prob = rng.normal(0, 1, n), rng.random(n) * most + 1e-6
-    above, exact = np.zeros(k), np.zeros(n)  # Pr(so many rank higher), for fewer than k
-    above[0] = 1.0
-    for i in np.argsort(-scores):
-        exact[i] = prob[i] * above.sum()
-        above = above * (1 - prob[i]) + np.concatenate([[0.0], above[:-1]]) * prob[i]
-    close(engine_free.top_k_probabilities(scores, np.minimum(prob, 1.0), k=k), exact)
-    some = [1, k + 1, 2 * k]
-    several = engine_free.top_k_probabilities(scores, np.minimum(prob, 1.0), k=[k, *some])
-    close(several[:, 0], exact)

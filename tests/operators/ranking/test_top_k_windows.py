@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operator_subjects import SEMANTICS
 from seeds import examples
 from sfumato import engine_free
 from sfumato.operators.ranking.schedule import Schedule
@@ -16,7 +15,6 @@ from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_windows import TopKWindows, renamed_queries
 from sfumato.operators.state.snapshot import SnapshotError
 
-COUNTS = ("out_of_order", "rejected", "executions", "cost")
 QUERIES = {"a": (1, 6), "b": (3, 10), "c": (2, 25)}
 NONE = np.iinfo(np.int64).min
 
@@ -128,59 +126,6 @@ def test_answers_over_the_newest_rows_are_those_of_these(seed, alternatives, lat
     end = tuples[-1][0] + 30
     got += table(window.advance(end))
     same(got, from_scratch(tuples, QUERIES, rows=rows, advance=end))
-
-
-SEMANTICS = [
-    Semantics("pk_topk"),
-    Semantics("pt_k", probability=0.3),
-    Semantics("u_topk"),
-    Semantics("u_kranks"),
-    Semantics("expected_rank"),
-    Semantics("prf", weights=(3, 2.5, 1)),
-    Semantics("prfe", alpha=0.9),
-]
-
-
-@examples(120)
-@given(
-    st.integers(0, 10**6),
-    st.sampled_from([{"length": 7}, {"length": 40}, {"rows": 5}, {"rows": 4, "confidence": 0.8}]),
-    st.sampled_from(SEMANTICS),
-    st.sampled_from(["dp", "none"]),
-    st.lists(st.integers(1, 59), max_size=3),
-    st.sampled_from(["fine", "overfull", "rescaled", "late", "least", "streams"]),
-)
-def test_windows_of_many_keys_are_those_of_each_key_alone(
-    seed, extent, semantics, plan, cuts, kind
-):
-    heavy = kind in ("overfull", "rescaled")
-    tuples = stream(seed, 60, semantics.name != "u_topk", heavy, 0.2 * (kind == "late"), 9)
-    tuples = [(t, s, np.minimum(p * 9, 0.9 / len(p)), r, n) for t, s, p, r, n in tuples]
-    keys = np.random.default_rng(seed).integers(0, 3, 60)
-    options = {"ascending": kind == "least", "rescale": kind == "rescaled", "plan": plan, **extent}
-    options |= {"streams": True} if kind == "streams" else {"semantics": semantics}
-    together, apart = (
-        TopKWindows(QUERIES, **options),
-        [TopKWindows(QUERIES, **options) for _ in range(3)],
-    )
-    found = []
-    for begin, end in pairwise([0, *sorted(cuts), 60]):
-        found.append(extend(together, tuples[begin:end], keys[begin:end]))
-        together = TopKWindows.restore(together.snapshot())
-    end = tuples[-1][0] + 50
-    found.append(together.advance(end))
-    for key in range(3):
-        own, rows, rejected = np.flatnonzero(keys == key), [], []
-        for begin, last in pairwise([0, *sorted(cuts), 60]):
-            part = [tuples[i] for i in own if begin <= i < last]
-            answers = extend(apart[key], part)
-            rows, rejected = rows + table(answers), rejected + answers.rejected.tolist()
-        rows += table(apart[key].advance(end))
-        got = [row for answers in found for row in table(answers, answers.window == key)]
-        assert got == rows
-    for name in COUNTS:
-        assert getattr(together, name) == sum(getattr(window, name) for window in apart)
-    assert together.size == sum(window.size for window in apart)
 
 
 def test_a_window_is_half_open():

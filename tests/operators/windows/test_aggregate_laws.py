@@ -7,45 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from seeds import seeds
 from sfumato.kernels.laws.mergeable_moments import NODE, NODES, WEIGHT
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import LawOptions
 from sfumato.operators.laws.independent_law import law_of
 from sfumato.operators.state.tuple_batch import TupleBatch
-from window_cases import arrays, check, column, random_tuples
-from worlds import aggregate_laws
-
-ASKED = [("count", None), ("sum", None), ("avg", None), ("min", None), ("max", None),
-         ("quantile", 0.5), ("quantile", 0.0), ("quantile", 1.0), ("quantile", 0.3),
-         ("stddev", None), ("var", None), ("boundary_sum", None),
-         ("first", None), ("last", None), ("count_distinct", None)]  # fmt: skip
-
-
-def members_of(tuples):
-    offsets, prob, values = arrays(tuples)
-    return TupleBatch(offsets, prob, np.ascontiguousarray(values.T), np.arange(len(tuples)))
 
 
 def answer(aggregate, members, options):
     """The law's own moments, quantiles and distribution."""
     return options.measured(None, [law_of(aggregate, members, options)])
-
-
-@pytest.mark.parametrize("seed", seeds(8, 4))
-def test_every_law_is_that_of_the_possible_worlds(seed):
-    rng = np.random.default_rng(seed)
-    shares = (0.0, 0.25, 0.5, 0.875, 1.0)
-    for _ in range(25):
-        tuples = random_tuples(rng, int(rng.integers(0, 6)), level=rng.choice([0, 0, 1e6]))
-        members = members_of(tuples)
-        most = int(rng.choice([2, 4, 100]))
-        for (function, argument), law in zip(
-            ASKED, aggregate_laws(ASKED, column(tuples, 0)), strict=True
-        ):
-            options = LawOptions(shares, most)
-            measured = answer(Aggregate(function, 0, argument), members, options)
-            check(measured, 0, law, shares, most)
 
 
 def test_inverse_counts_are_sums_of_exponentials():
@@ -111,17 +82,6 @@ def test_many_tuples_of_few_values_have_an_exact_law():
     np.testing.assert_allclose(law.value, 0.1 * counts, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(law.prob, np.array(expected)[counts], rtol=1e-11, atol=1e-18)
     assert (np.array(expected) > 1e-15).sum() <= counts.size < n
-
-
-def test_a_tenth_ten_times_is_certain():
-    members = TupleBatch(
-        np.array([0, 10]), np.full(10, 0.1), np.arange(10.0)[None], np.zeros(1, int)
-    )
-    for function in ("avg", "min", "sum"):
-        law = law_of(Aggregate(function, 0), members, LawOptions((0.5,)))
-        np.testing.assert_allclose(law.prob, 0.1)
-        assert law.value.tolist() == list(range(10))
-    assert law_of(Aggregate("count"), members, LawOptions((0.5,))).value.tolist() == [1.0]
 
 
 @pytest.mark.parametrize(

@@ -269,22 +269,6 @@ def test_a_snapshot_costs_16_bytes_a_held_tuple_and_nothing_else_grows():
     assert UncertainWindow(1_000_000, 0.95).nbytes < 1024  # what is not needed is not made
 
 
-def test_a_snapshot_is_a_value_and_goes_on_as_the_window_would():
-    rng = np.random.default_rng(6)
-    window = UncertainWindow(10, 0.9, 0.3, max_tuples=40)
-    window.extend(rng.random(100))
-    saved = window.snapshot()
-    more = rng.random(100)
-    first = window.extend(more)
-    restored = UncertainWindow.restore(saved)
-    assert restored.snapshot() == saved
-    np.testing.assert_array_equal(restored.extend(more), first)
-    assert (restored.rows, restored.confidence, restored.probability) == (10, 0.9, 0.3)
-    assert restored.max_tuples == 40
-    assert (restored.overflow, restored.guaranteed) == (window.overflow, window.guaranteed)
-    assert restored.snapshot() == window.snapshot()
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

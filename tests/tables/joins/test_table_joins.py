@@ -1,4 +1,4 @@
-"""The joins over Arrow tables: the rows that they store, keys that they forget, the self join."""
+"""The joins over Arrow tables: the rows that they store, the self join."""
 
 from __future__ import annotations
 
@@ -32,13 +32,6 @@ INCOMPLETE = IncompleteJoinTableConfig(
     ).to_bytes(),
     within=0.5, probability=0.2, windows=(JoinWindow(4),) * 2, on=("y", "x"), keys=1,
 )  # fmt: skip
-JOINS = {
-    "nested": replace(SIMILAR, strategy="nested"),
-    "index": replace(SIMILAR, strategy="index", windows=(JoinWindow(90, 0.9),) * 2),
-    "sort": replace(SIMILAR, strategy="sort"),
-    "time": replace(SIMILAR, windows=(JoinWindow(span="300 us"),) * 2),
-    "incomplete": INCOMPLETE,
-}
 ALONE = SelfJoinTableConfig(
     within=0.7, probability=0.2, windows=(JoinWindow(12),) * 2, on=("x",), keys=1
 )
@@ -72,16 +65,6 @@ def stream(rows, seed, keys="abcdefgh"):
     return table, rng.integers(0, 2, rows)
 
 
-def parts_of(table):
-    """The keys, each with the number of silences before its row."""
-    found, last, number = [], {}, {}
-    for t, k in zip(table["order0"].to_pylist(), table["key0"].to_pylist(), strict=True):
-        number[k] = number.get(k, 0) + (k in last and t - last[k] > AFTER)
-        last[k] = t
-        found.append(f"{k}{number[k]}")
-    return found
-
-
 def pairs(config, table, sides, ends, restart=-1):
     """The operator after the rows, and what it answered: {column: value} per pair."""
     operator, found = config.make(), []
@@ -97,36 +80,6 @@ def pairs(config, table, sides, ends, restart=-1):
 
 def ids(answers):
     return [(row["left"]["id"], row["right"]["id"], row["probability"]) for row in answers]
-
-
-@pytest.mark.parametrize("name", JOINS)
-@pytest.mark.parametrize("keys", ["abcdefgh", "a"])
-def test_a_silent_key_begins_again_with_empty_windows(name, keys):
-    config = replace(JOINS[name], forget_after=AFTER)
-    for seed in range(3):
-        table, sides = stream(200, seed, keys)
-        rng = np.random.default_rng(seed)
-        apart = table.set_column(table.schema.get_field_index("key0"), "key0", [parts_of(table)])
-        expected = ids(pairs(JOINS[name], apart, sides, [0, 200])[1])
-        assert expected != ids(pairs(JOINS[name], table, sides, [0, 200])[1])
-        for _ in range(3):
-            cuts = np.sort(rng.choice(np.arange(1, 200), 5, replace=False)).tolist()
-            _, got = pairs(config, table, sides, [0, *cuts, 200], int(rng.integers(0, 6)))
-            assert ids(got) == expected
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", JOINS)
-def test_memory_of_silent_keys_is_freed(name):
-    config = replace(JOINS[name], forget_after=AFTER)
-    table, sides = stream(3000, 1)
-    keys = [f"k{i // 2}" for i in range(3000)]
-    table = table.set_column(table.schema.get_field_index("key0"), "key0", [keys])
-    operator, found = pairs(config, table, sides, range(0, 3001, 100))
-    assert len(operator.index) < 110
-    assert operator.operator.store.held.sum() < 220
-    assert operator.left.numbers.size < 700
-    assert found == pairs(JOINS[name], table, sides, [0, 3000])[1]
 
 
 def test_current_answers_are_not_forgotten():

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from ranked_tables import PLAIN, QUERIES, table
 from seeds import examples
-from sfumato.operators.ranking.semantics import Semantics
 from sfumato.queries import Top
 from sfumato.windows import Range, Rows
 from worlds import worlds
@@ -132,49 +131,6 @@ def test_after_a_controller_an_answer_is_given_when_the_row_of_any_key_shows_its
         assert row["answered"] == (reached[0] if reached else None)
 
 
-@pytest.mark.parametrize("plan", ["dp", "greedy", "none"])
-def test_no_query_waits_longer_than_it_may_while_its_window_holds_tuples(plan):
-    rows = tuples(2, 60, keys=1)
-    found, counts = answers(replace(PLAIN, plan=plan), rows)
-    last = rows[-1]["time"]
-    for name, _, every in QUERIES:
-        times = sorted({row["time"] for row in found if row["query"] == name})
-        assert times[-1] > last >= times[-2]  # once after the end
-        for one, other in pairwise(times):
-            empty = [t for t in range(one + 1, other) if not any(
-                t - 8 <= r["time"] < t for r in rows
-            )]  # fmt: skip
-            assert other - one - len(empty) <= every
-    assert counts["executions"] > 0
-
-
-@given(
-    seed=st.integers(0, 50),
-    cuts=st.lists(st.integers(0, 40), max_size=6),
-    semantics=st.sampled_from(
-        [
-            Semantics("pk_topk"),
-            Semantics("pt_k", probability=0.1),
-            Semantics("u_topk"),
-            Semantics("u_kranks"),
-            Semantics("expected_rank"),
-            Semantics("prfe", alpha=0.9),
-            Semantics("prf", weights=(2.0, 1.0)),
-        ]
-    ),
-    window=st.sampled_from([Range("8 us"), Rows(1, confidence=0.7)]),
-)
-@examples(14)
-def test_batches_and_restarts_do_not_matter(seed, cuts, semantics, window):
-    plan = replace(PLAIN, semantics=semantics, window=window)
-    rows = tuples(seed, 40)
-    whole, counts = answers(plan, rows)
-    parts, same = answers(plan, rows, cuts, restart=True)
-    key = lambda row: (row["time"], row["key0"], row["query"], row["rank"])  # noqa: E731
-    assert sorted(parts, key=key) == sorted(whole, key=key)
-    assert same == counts
-
-
 def controlled(seed, n):
     """Rows as a disorder controller lets them out: by event time, late ones at once."""
     rng = np.random.default_rng(seed)
@@ -267,16 +223,6 @@ def test_the_idle_timeout_gives_the_last_answers_once_and_what_comes_later_is_la
     assert operator.counters()["late"] == 1
     new = {**rows[-1], "id": 100, "time": due + 5}
     assert operator.process([(0, table([new]))], 11_000)
-
-
-def test_tuples_that_overfill_their_rule_are_left_out_and_counted():
-    rows = [
-        {"id": i, "key": "s", "time": 1 + i, "score": [float(i)], "prob": [0.6], "rule": "r"}
-        for i in range(3)
-    ]
-    found, counts = answers(replace(PLAIN, queries=(("q", 3, 4),)), rows)
-    assert {row["row"]["id"] for row in found} == {0}
-    assert counts["rejected"] == 2
 
 
 @pytest.mark.parametrize("plan", ["dp", "none"])
