@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.windows import JoinWindow
+from window_reference import broken_by_definition
 
 SAME = 1e-12
 COLUMNS = ("arrival", "change", "left", "right", "probability")
@@ -66,13 +67,16 @@ def held(tuples, i):
     return samples, 1.0 if abs(total - 1) < 1e-14 else total
 
 
-def brute_force(stream, within, probability, rows, confidence, max_tuples=None, spans=(None, None)):
+def brute_force(
+    stream, within, probability, rows, confidence, max_tuples=None, spans=(None, None), delta=None
+):
     """All changes: (arrival, change, left, right, probability, {(left, right sample): prob}).
 
     within : None for the sum of both tuples' radii
     rows : bound of both windows, or one per side; None: no bound
     spans : per side, how long a tuple is held; None: forever. A window stands at the newest time of
         its key; what is `span` old, or older, is gone.
+    delta : (distance, coordinate, threshold) of attribute-delta windows, or None
     """
     numbers, windows, current, changes, radii, clock = [0, 0], {}, [], [], {}, {}
     rows = [
@@ -117,6 +121,12 @@ def brute_force(stream, within, probability, rows, confidence, max_tuples=None, 
         while len(own) > rows[side]:
             reached = at_least([e for _, _, e, _ in own[1:]], rows[side])
             if not (reached >= evict_at if evict_at > 0 else reached > 0):
+                break
+            gone.add((side, own.pop(0)[0]))
+        while delta is not None and len(own) > 1:
+            distance, on, threshold = delta
+            first, *others = (of for _, of, _, _ in own)
+            if broken_by_definition(first, others, distance, on) < threshold:
                 break
             gone.add((side, own.pop(0)[0]))
         while max_tuples is not None and len(own) > max_tuples:

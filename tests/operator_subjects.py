@@ -269,6 +269,10 @@ SUBJECTS = {
         lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes"), two_streams, feed_join,
         gaps=NUMBERED,
     ),
+    "similarity join, delta windows": Subject(
+        lambda: SimilarityJoin(1, 1.0, 0.2, JoinWindow(delta=2.0, max_tuples=9), output="changes"),
+        two_streams, feed_join, gaps=NUMBERED,
+    ),
     "similarity join, a task of three": Subject(
         lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes", task=Task(1, 3)),
         two_streams, feed_join, gaps=NUMBERED,

@@ -565,6 +565,10 @@ TABLES = {
         SimilarityJoinTableConfig(output="changes", on=("x",), **PAIRS),
         fed("alternatives", sides=True), gaps=LACKS_KEYS,
     ),
+    "similarity join, delta windows": subject(
+        SimilarityJoinTableConfig(on=("x",), **PAIRS | {"windows": (JoinWindow(delta=2.0),) * 2}),
+        fed("alternatives", sides=True), gaps=LACKS_KEYS,
+    ),
     "similarity join, a task of two": subject(
         SimilarityJoinTableConfig(output="changes", on=("x",), tasks=2, task=1, **PAIRS),
         fed("alternatives", sides=True), gaps=LACKS_KEYS,

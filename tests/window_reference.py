@@ -5,6 +5,8 @@ Possible worlds are too many there. This shares nothing with the kernels but the
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 
@@ -76,3 +78,20 @@ class Window:
             first = self._step(first, p, p * (first + mean * law))
             law = self._step(law, p, p * law)
         return (first[1:] / np.arange(1, self.rows + 1)).sum() / law[1:].sum(), law[1:].sum()
+
+
+def broken_by_definition(oldest, others, delta, on):
+    """Pr(some other tuple exists and is too far from the oldest | the oldest exists)."""
+    existence = sum(p for p, _ in oldest)
+    total = Fraction(0)
+    for p, values in oldest:
+        near = Fraction(1)
+        for other in others:
+            far = sum(
+                q for q, vs in other
+                if values[on] is not None and vs[on] is not None
+                and abs(vs[on] - values[on]) > delta
+            )  # fmt: skip
+            near *= 1 - far
+        total += p / existence * (1 - near)
+    return total

@@ -1,6 +1,8 @@
 """Operations around queries, one line each: see `ops.py`."""
 
 from sfumato.api.declared import declared as declared
+from sfumato.api.revisions import newest_revisions as newest_revisions
+from sfumato.api.revisions import upsert_revisions as upsert_revisions
 from sfumato.api.validity import checked as checked
 from sfumato.api.validity import rejected as rejected
 from sfumato.live.watch import watch as watch

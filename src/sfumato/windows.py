@@ -291,16 +291,20 @@ class Session:
 
 @dataclass(frozen=True)
 class JoinWindow:
-    """Window of one stream in a join, built from a user's `Rows` or `Range`. Not public; saved.
+    """Window of one stream in a join, built from a user's window. Not public; saved.
 
     rows, confidence, max_tuples : as for `Rows`; rows=None: any number
     span : `within` of `Rows` or `length` of `Range`; None: no time bound
+    delta, threshold : as for `Delta`, on the coordinate `on` of the join; delta=None: no such bound
     """
 
     rows: int | None = None
     confidence: float = 0.95
     max_tuples: int | None = None
     span: Duration | None = None
+    delta: float | None = field(default=None, metadata={"fingerprint": "added"})
+    on: int = field(default=0, metadata={"fingerprint": "added"})
+    threshold: float = field(default=0.5, metadata={"fingerprint": "added"})
 
     def __post_init__(self) -> None:
         Rows(1 if self.rows is None else self.rows, self.confidence)

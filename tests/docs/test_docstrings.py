@@ -14,8 +14,8 @@ from public_names import PUBLIC, doc, home, public
 
 WITHOUT = {
     "DriftWarning", "FewRowsWarning", "Imputation", "InvalidRowsWarning", "ReplaySource",
-    "SqlError",
-    "Timetable", "chart", "run_to_end", "warm_up", "watch",
+    "SqlError", "Timetable", "chart", "run_to_end", "upsert_revisions", "warm_up",
+    "watch",
 }  # fmt: skip
 """Names whose use is shown on pages: it writes files, waits, opens a port, or is no function."""
 

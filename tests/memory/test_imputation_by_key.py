@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import sfumato as sf
@@ -32,6 +32,7 @@ def scaling_of(table) -> dict:
     st.sampled_from([1, 8, 20]),
     st.sampled_from(["calibrated", "plain"]),
 )
+@example(0, ["a"] * 20, [None], 1, "calibrated")  # a column of pandas without a type
 def test_a_row_has_the_answer_of_its_own_keys_rows_or_of_all(seed, past, keys, least, method):
     random = np.random.default_rng(seed)
     repository, rows = readings(random, past), readings(random, keys)

@@ -29,7 +29,8 @@ NAMES = {
     """,
     "sf.errors": "DriftWarning FewRowsWarning InvalidRowsWarning SqlError",
     "sf.ops": """
-        ReplaySource checked counters declared rejected run_to_end settings warm_up watch
+        ReplaySource checked counters declared newest_revisions rejected run_to_end settings
+        upsert_revisions warm_up watch
     """,
 }
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine_cases import rows_of
 from servers.fetched import PYSPARK_OF_DELTA
 from servers.jars import NoRegistryError, added
 from servers.other_pyspark import path_with
@@ -74,13 +77,19 @@ def readings(number):
 
 
 @pytest.fixture
-def settings(monkeypatch):
+def jars(monkeypatch):
+    """The paths of Delta Lake's jars; processes find the PySpark that it is made for."""
     assert PYSPARK_OF_DELTA.startswith(RUNS_WITH["delta"])
     try:
-        jars = added(CONNECTORS["delta"])
+        found = added(CONNECTORS["delta"])
         monkeypatch.setenv("PYTHONPATH", path_with(PYSPARK_OF_DELTA))
     except NoRegistryError as error:
         pytest.skip(f"no Delta Lake: {error}")
+    return found
+
+
+@pytest.fixture
+def settings(jars):
     return SETTINGS.format(jars=json.dumps(jars))
 
 
@@ -112,3 +121,11 @@ def test_a_table_has_each_row_once_through_a_kill_and_is_a_source(settings, tmp_
     ]
     assert sorted(row["id"] for row in found) == list(range(FILES * ROWS))
     assert not any(row["late"] for row in found)
+
+
+@pytest.mark.nightly
+def test_a_table_of_early_answers_has_the_final_ones_at_the_end(jars, tmp_path):
+    command = [sys.executable, "-m", "servers.delta_upserts", str(tmp_path), ",".join(jars)]
+    subprocess.run(command, check=True, timeout=500, cwd=tmp_path)
+    table, answers = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("table", "answers"))
+    assert rows_of(table) == rows_of(answers.filter(answers["final"]))

@@ -115,6 +115,7 @@ WINDOWS = [
     ("RANGE -5 s WATTR ts", "-5 s", "RANGE must be positive; got -5 s"),
     ("RANGE 1 s SLIDE 0 s WATTR ts", "0 s", "SLIDE must be positive"),
     ("WATTR ts MAX SLIDE 1 s", "SLIDE 1 s", "needs the RANGE"),
+    ("WATTR ts EMPTY 3", "EMPTY 3", "EMPTY needs the RANGE"),
     ("RANGE 300 WATTR ts", "300", "has no unit of time"),
     ("RANGE 1 hour 30 WATTR ts", "1 hour 30", "has no unit of time"),
 ]

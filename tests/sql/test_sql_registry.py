@@ -27,8 +27,8 @@ def test_every_public_function_from_frames_to_a_frame_is_one():
             known.append(name)
     assert " ".join(sorted(known)) == (
         "asof_join assume_independent declared draw_worlds earlier_values extent_join fuse impute "
-        "join_streams merge_worlds neighbours prune reorder resample self_join similarity_join "
-        "top_k where window_aggregate"
+        "join_streams merge_worlds neighbours newest_revisions prune reorder resample self_join "
+        "similarity_join top_k where window_aggregate"
     )
 
 

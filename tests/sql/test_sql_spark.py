@@ -226,6 +226,10 @@ def by_function(spark, **more):
             },
         ),
         (
+            f"SELECT * FROM s a [DELTA 0.4 ON x THRESHOLD 80%] {JOIN}",
+            {"window": sf.Delta(0.4, on="x", threshold=0.8)},
+        ),
+        (
             f"SELECT * FROM s a [SPAN 20 seconds ORDER ts] {JOIN} HOW full",
             {"window": sf.Range("20 seconds"), "order": "ts", "how": "full"},
         ),

@@ -127,7 +127,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         (
             f"SELECT * FROM s [WATTR ts MAX] SIMILARITY JOIN r {NEAR}",
             "[WATTR ts MAX]",
-            "compares windows of ROWS or SPAN",
+            "compares windows of ROWS, SPAN or DELTA",
         ),
         (
             f"SELECT * FROM s [ROWS 5] SIMILARITY JOIN r {NEAR} AND s.sensor = r.id",

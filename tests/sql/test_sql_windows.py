@@ -505,14 +505,35 @@ def test_explain_says_that_a_window_answers_early(tables):
         ("SELECT PERCENTILE(speed, 0.5) FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY",
          "is quantile: compute it"),
         ("SELECT AVG(x) FROM u [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY", "certain rows"),
+        ("SELECT vehID FROM Sensors [RANGE 300 s WATTR ts EMPTY 2]", "EMPTY",
+         "EMPTY belongs to aggregates over a RANGE"),
+        ("SELECT TOP 3 vehID FROM Sensors [RANGE 300 s WATTR ts EMPTY 2] RANK BY speed", "EMPTY",
+         "a ranking answers at the times of its queries"),
+        ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EMPTY 0]", "EMPTY 0",
+         "must be a number of extents from 1"),
         ("SELECT AVG(speed) FROM Disordered [RANGE 300 s WATTR ts SLACK 3 KEY vehID FORGET 1 day "
          "EARLY 9 s]", "", "exclude each other"),
     ],
 )  # fmt: skip
-def test_what_early_cannot_be_is_refused_where_it_stands(tables, text, place, words):
+def test_what_early_or_empty_cannot_be_is_refused_where_it_stands(tables, text, place, words):
     found = error(tables["spark"], text)
     assert words in str(found)
     assert place in str(found)
+
+
+def test_empty_extents_from_sql_are_those_of_the_function(tables):
+    spark = tables["spark"]
+    window = sf.Range("50 seconds", empty=2)
+    expected = sf.window_aggregate(
+        spark.table("Sensors"), {"n": "count(*)"}, window=window, order="ts", key="vehID"
+    ).select("vehID", "window", "n")
+    text = "SELECT vehID, window, COUNT(*) AS n FROM Sensors [RANGE 50 s WATTR ts{}] GROUP BY vehID"
+    rows = sql(spark, text.format(" EMPTY 2")).collect()
+    assert sorted(map(repr, rows)) == sorted(map(repr, expected.collect()))
+    assert {row.n > 0 for row in rows} == {True, False}
+    assert "RANGE 50 s SLIDE 50 s EMPTY 2" in explain(
+        spark, text.format(" EMPTY 2 ARRIVAL ts SLACK 3")
+    )
 
 
 SPEEDS = (

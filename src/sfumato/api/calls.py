@@ -124,9 +124,17 @@ def replace_columns(given: dict[str, Any], name_of: Callable[[str, Any], str]) -
             given[argument] = [named(argument, one) for one in value]
         elif is_column_object(value):
             given[argument] = name_of(argument, value)
+
+    def of_name(window: Any) -> Any:
+        if isinstance(window, Delta) and is_column_object(window.on):
+            return replace(window, on=name_of("window.on", window.on))
+        return window
+
     window = given.get("window")
-    if isinstance(window, Delta) and is_column_object(window.on):
-        given["window"] = replace(window, on=name_of("window.on", window.on))
+    if isinstance(window, list | tuple):
+        given["window"] = [of_name(one) for one in window]
+    elif window is not None:
+        given["window"] = of_name(window)
 
 
 def plain_name(argument: str, column: Any) -> str:

@@ -45,6 +45,7 @@ WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "punctuation", "estimator", "m
 """Arguments that limit the delay; without any of them no rows are buffered."""
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; without any of them rows are assumed to be in order."""
+EXTENT_WORDS = ("RANGE", "SLIDE", "EMPTY")
 ESTIMATOR = "conformal"  # default of `sf.reorder` for a drop ratio
 
 
@@ -83,9 +84,9 @@ def of_operator(options: Sequence[Option]) -> tuple[Option, ...]:
 
 
 def refuse_of_aggregates(options: Sequence[Option], text: str) -> None:
-    """Raise SqlError for EARLY, LEVEL, VERSION or SHARED of a window without aggregates."""
+    """Raise SqlError for EARLY, LEVEL, VERSION, SHARED or EMPTY of a window without aggregates."""
     for option in options:
-        if option.word in OF_AGGREGATES:
+        if option.word in (*OF_AGGREGATES, "EMPTY"):
             reason = f"{option.word} belongs to aggregates over a RANGE"
             raise at(text, option, reason, "SELECT AVG(x)")
 
@@ -95,6 +96,7 @@ class TimeOptions(TableOptions):
 
     words = (
         *words_of(Range, "length", "slide"),
+        Word("EMPTY", "number", "empty"),
         *words_of(reorder, "event_time", "arrival", "key", "source", "slack", "drop_ratio"),
         *words_of(reorder, "max_delay", "punctuation"),
         Word("MAX", "", "estimator", constant="max"),
@@ -121,7 +123,7 @@ class TimeOptions(TableOptions):
             self._check_uncertain(extent, answered)
             return frame
         of_answers = answered and self.get("KEY") is None  # no controllers per key
-        others = ["RANGE", "SLIDE", *OF_AGGREGATES]
+        others = [*EXTENT_WORDS, *OF_AGGREGATES]
         others += [UNIQUE.word] if self.get(VERSION.word) is not None else []
         arguments = self.arguments(*others, *([FORGET.word] if of_answers else []))
         controlled = bool(CONTROL_WORDS & arguments.keys())
@@ -160,7 +162,7 @@ class TimeOptions(TableOptions):
         if extent is None or not answered:
             reason = f"{name} is an uncertain event time, which only aggregates over a RANGE take"
             raise at(self.text, wattr.place, reason, "SELECT AVG(x)")
-        own = {"RANGE", "SLIDE", "WATTR", *OF_OPERATORS}
+        own = {*EXTENT_WORDS, "WATTR", *OF_OPERATORS}
         if other := next((o for o in self.options if o.word not in own), None):
             earliest = f"SELECT *, array_min(alternatives.{name}) AS earliest FROM {self.of}"
             reason = (
@@ -171,13 +173,14 @@ class TimeOptions(TableOptions):
             raise at(self.text, other, reason)
 
     def _extent(self) -> Range | None:
-        slide = self.get("SLIDE")
-        if self.get("RANGE") is None and slide is not None:
-            raise at(self.text, slide, "SLIDE needs the RANGE of the extents that slide")
         if self.get("RANGE") is None:
+            for word in EXTENT_WORDS:
+                if (option := self.get(word)) is not None:
+                    raise at(self.text, option, f"{word} needs the RANGE of its extents")
             return None
-        names = ("length", "slide", "idle_timeout")
-        given = {w.argument: self.value(w) for w in self.words if w.argument in names}
+        names = ("length", "slide", "empty", "idle_timeout")
+        values = {w.argument: self.value(w) for w in self.words if w.argument in names}
+        given = {argument: value for argument, value in values.items() if value is not None}
         return self.call(lambda: Range(**given))
 
     def _arrival(self, arguments: dict[str, Any], controlled: bool) -> tuple[PlannedFrame, str]:
@@ -266,12 +269,16 @@ class DeltaOptions(TableOptions):
     kind = "value"
 
     def window(self) -> tuple[Window | None, list[str]]:
+        return self.join_window(), self.ordered()
+
+    def join_window(self) -> Delta:
+        """Return the window, also of one side of a join."""
         option = self.get("DELTA")
         assert option is not None
         known = self.table.attributes or self.table.df.columns
         on = column(option.names[0], known, self.of, self.text)
         arguments: dict[str, Any] = self.arguments(*OF_OPERATORS)
-        return self.call(lambda: Delta(on=on, **arguments)), self.ordered()
+        return self.call(lambda: Delta(on=on, **arguments))
 
 
 class EarlierOptions(TableOptions):
@@ -347,7 +354,9 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
         shown["early"] = "each row also on its arrival, for the early answers"
     lines = argument_lines({"event_time": None, "arrival": None} | known | shown)
     if extent is not None:
-        lines.append(("extents", f"RANGE {span(extent.length_us)} SLIDE {span(extent.slide_us)}"))
+        empty = f" EMPTY {extent.empty}" if extent.empty else ""
+        shown_extent = f"RANGE {span(extent.length_us)} SLIDE {span(extent.slide_us)}{empty}"
+        lines.append(("extents", shown_extent))
     return [
         *lines,
         ("parallel", per_key(key)),

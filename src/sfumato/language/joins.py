@@ -11,7 +11,13 @@ from sfumato.api.similarity_join import similarity_join
 from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import microseconds
 from sfumato.language.blocks import Block
-from sfumato.language.brackets import RowsOptions, bracket_of, refuse_of_aggregates
+from sfumato.language.brackets import (
+    DeltaOptions,
+    RowsOptions,
+    TableOptions,
+    bracket_of,
+    refuse_of_aggregates,
+)
 from sfumato.language.construct_options import FORGET, NAMED, Options, words_of
 from sfumato.language.impute_clause import IMPUTE_WORDS, agreed, read_imputation
 from sfumato.language.parse import Word
@@ -41,7 +47,7 @@ from sfumato.language.syntax import (
     split,
 )
 from sfumato.language.tables import PlannedFrame, Source, column, existence_said, found
-from sfumato.spark.model.figures import join_confidence, join_sharing
+from sfumato.spark.model.figures import join_confidence, join_sharing, pair_of
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import Selection, remember_selected, steps_of
 from sfumato.windows import JoinWindow, Range
@@ -92,8 +98,9 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
     names = _side_names(left, right, text)
     sides = [(relation, block.needed(relation)) for relation in relations]
     brackets = _brackets(sides, join, text)
-    windows = brackets[0].join_window(), brackets[-1].join_window()
     on = [_shared(name, name, sides, text, attributes=True) for name in join.on]
+    bounds = brackets[0].join_window(), brackets[-1].join_window()
+    windows = brackets[0].call(lambda: pair_of(bounds, on))
     arguments: dict[str, Any] = {"on": on, **given.arguments()}
     if isinstance(within := arguments["within"], list):  # one per attribute
         if len(within) != len(on):
@@ -156,22 +163,24 @@ def _shared(
     return spelled[0]
 
 
-def _brackets(sides: Sides, join: Similarity, text: str) -> list[RowsOptions]:
+def _brackets(sides: Sides, join: Similarity, text: str) -> list[RowsOptions | DeltaOptions]:
     """Return the window words of both sides; a single bracket applies to both."""
-    brackets: list[RowsOptions] = []
+    brackets: list[RowsOptions | DeltaOptions] = []
     for relation, frame in sides:
         given = bracket_of(relation, text, frame)
-        if isinstance(given, RowsOptions):
+        if isinstance(given, RowsOptions | DeltaOptions):
             _refuse_name(given.options, text)
             brackets.append(given)
         elif given is not None:
             word = "WATTR" if given.kind else given.words[0].word
             hint = f"write the other bracket in a subquery, (SELECT * FROM stream [{word} ...])"
-            reason = f"a SIMILARITY JOIN compares windows of ROWS or SPAN; {hint}"
+            reason = f"a SIMILARITY JOIN compares windows of ROWS, SPAN or DELTA; {hint}"
             raise at(text, given.node, reason)
     if not brackets:
         reason = "the join has no window after a table's name"
-        raise at(text, join.keyword, reason, "[ROWS number]", "[SPAN duration]")
+        raise at(
+            text, join.keyword, reason, "[ROWS number]", "[SPAN duration]", "[DELTA number ON x]"
+        )
     orders = [list(map(str, option.names)) for o in brackets if (option := o.get("ORDER"))]
     forgets = [given.value(FORGET) for given in brackets]
     if forgets[0] != forgets[-1] or (orders and orders[0] != orders[-1]):
@@ -187,7 +196,7 @@ def _refuse_name(options: Sequence[Option], text: str) -> None:
             raise at(text, option, reason)
 
 
-def _order(brackets: list[RowsOptions], sides: Sides, text: str) -> list[str]:
+def _order(brackets: Sequence[TableOptions], sides: Sides, text: str) -> list[str]:
     option = next((option for given in brackets if (option := given.get("ORDER"))), None)
     names: Sequence[Name | str] = ["arrival"] if option is None else option.names
     return [
@@ -418,6 +427,9 @@ def _join_lines(
     for side, window in zip(SIDES, windows, strict=True):
         ages = f"the tuples of the last {span(window.span_us)}" if window.span_us else ""
         rows = newest(window) if window.rows is not None else ""
+        if window.delta is not None:
+            rows = f"the newest tuples, until one is more than {window.delta:g} from the oldest in "
+            rows += f"{given['on'][window.on]}, with probability {percent(window.threshold)}"
         if windows[0] != windows[1] or side == SIDES[0]:
             heading = "window" if windows[0] == windows[1] else f"{side} window"
             lines.append((heading, ", of ".join(filter(None, (rows, ages))) or "all tuples"))

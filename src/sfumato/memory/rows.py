@@ -12,11 +12,12 @@ from sfumato.memory.alternatives import existence_of
 from sfumato.memory.frame import ArrowFrame
 from sfumato.memory.run import table_of, warn_of_invalid, with_record
 from sfumato.operators.arrays import offsets_of
-from sfumato.tables.arrow import as_array
+from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings, RepositoryImputer
 from sfumato.tables.imputation.table_imputation import FLAGS, UNIMPUTABLE, impute_table
 from sfumato.tables.joins.metric import bounds_of
+from sfumato.tables.keys import grouped_rows, positive_zeros
 from sfumato.tables.reading.expressions import (
     ColumnRef,
     field_at,
@@ -28,7 +29,7 @@ from sfumato.tables.reading.expressions import (
 from sfumato.tables.reading.frame import FILTERED
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of
-from sfumato.tables.reading.user_warnings import ASSUMED_KEY
+from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION
 from sfumato.tables.reading.validity import (
     add_of_rules,
     checked_attributes,
@@ -84,6 +85,18 @@ def split(frame: ArrowFrame, mark: str) -> tuple[pa.Table, pa.Table]:
     """Return the rows where a boolean column is not true, and the rows where it is true."""
     marked = pc.fill_null(frame.table.column(mark), False)
     return frame.table.filter(pc.invert(marked)), frame.table.filter(marked)
+
+
+def newest(frame: ArrowFrame, by: Sequence[str]) -> pa.Table:
+    """Implement `newest_revisions` for a table; `by` are the key and the window."""
+    codes, _ = grouped_rows(positive_zeros(frame.table.select(by).flatten()))
+    revision = as_numbers(frame.table.column("revision"))
+    order = np.lexsort((revision, codes))
+    differs, newer = np.diff(codes[order]) > 0, np.diff(revision[order]) > 0
+    if not (differs | newer).all():
+        raise ValueError(SAME_REVISION)
+    last = order[np.append(differs, np.ones(min(1, len(order)), bool))]
+    return frame.table.take(pa.array(np.sort(last)))
 
 
 def _existences(tuples: Tuples) -> np.ndarray:

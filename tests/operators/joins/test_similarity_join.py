@@ -32,8 +32,10 @@ from join_reference import (
 )
 from seeds import examples
 from sfumato.kernels.joins.match_probability import distance_limit
+from sfumato.operators.joins.arrivals import Task
 from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError, pack, unpack
+from sfumato.windows import JoinWindow
 from worlds import worlds
 
 joins = st.fixed_dictionaries(
@@ -58,6 +60,32 @@ def test_every_strategy_equals_brute_force_in_any_split_and_across_snapshots(cas
     criteria = [case[name] for name in ("within", "probability", "rows", "confidence")]
     expected = brute_force(stream, *criteria)
     assert_every_strategy(data, stream, expected, partial(join_of, d, *criteria), output)
+
+
+@examples(50)
+@given(
+    joins,
+    st.sampled_from(["append", "changes"]),
+    st.sampled_from([0.55, 2.05, 4.05]),  # values are multiples of 0.1
+    st.sampled_from([0.1, 0.5, 0.9]),
+    st.sampled_from([None, 3]),
+    st.data(),
+)
+def test_attribute_delta_windows_equal_brute_force_in_any_split_and_across_snapshots(
+    case, output, delta, threshold, most, data
+):
+    d, on = case["dimensions"], case["seed"] % case["dimensions"]
+    stream = random_stream(case["seed"], case["n"], d, case["keys"])
+    criteria = case["within"], min(case["probability"], 0.95)  # 1 is near its rounding
+    expected = brute_force(stream, *criteria, None, 1.0, most, delta=(delta, on, threshold))
+    if output == "append":
+        expected = [change for change in expected if change[1] > 0]
+    cuts = data.draw(st.lists(st.integers(0, case["n"]), max_size=4))
+    window = JoinWindow(max_tuples=most, delta=delta, on=on, threshold=threshold)
+    for strategy in strategies_for(d):
+        join = SimilarityJoin(d, *criteria, window, strategy=strategy, output=output)
+        changes, _ = in_parts(join, stream, cuts, data.draw(st.booleans()))
+        assert_same(changes, expected)
 
 
 @pytest.mark.parametrize(
@@ -274,6 +302,11 @@ GOOD = {"dimensions": 1, "within": 1.0, "probability": 0.5, "rows": 5, "confiden
 def test_a_setting_out_of_range_is_refused_by_name(wrong, message):
     with pytest.raises(ValueError, match=message):
         join_of(**(GOOD | wrong))
+
+
+def test_attribute_delta_windows_have_one_task():
+    with pytest.raises(ValueError, match=r"`tasks` must be 1 for windows of sf.Delta; got 2"):
+        SimilarityJoin(1, 1.0, 0.5, JoinWindow(delta=1.0), task=Task(0, 2))
 
 
 @pytest.mark.parametrize(

@@ -16,24 +16,8 @@ from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from window_cases import ALL, arrays, check, column, random_tuples
+from window_reference import broken_by_definition
 from worlds import aggregate_laws
-
-
-def broken_by_definition(oldest, others, delta, on):
-    """Pr(some other tuple exists and is too far from the oldest | the oldest exists)."""
-    existence = sum(p for p, _ in oldest)
-    total = Fraction(0)
-    for p, values in oldest:
-        near = Fraction(1)
-        for other in others:
-            far = sum(
-                q for q, vs in other
-                if values[on] is not None and vs[on] is not None
-                and abs(vs[on] - values[on]) > delta
-            )  # fmt: skip
-            near *= 1 - far
-        total += p / existence * (1 - near)
-    return total
 
 
 def windows_by_definition(tuples, groups, delta, on, threshold, most=None):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sfumato.operators.arguments import arrays_of, check_shapes, whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
-from sfumato.windows import LONGEST, JoinWindow, Range, Rows, window_of
+from sfumato.windows import LONGEST, Delta, JoinWindow, Range, Rows, window_of
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,15 @@ class Task:
 ALONE = Task()
 
 
-Window = Rows | Range | JoinWindow
+Window = Rows | Range | Delta | JoinWindow
 
 
-def windows_of(window: Window | Sequence[Window], least: int = 2) -> tuple[JoinWindow, ...]:
+def windows_of(
+    window: Window | Sequence[Window], least: int = 2, on: Sequence[str] = ()
+) -> tuple[JoinWindow, ...]:
     """Return the windows of all streams, from one for both or a list of at least `least`.
 
+    on : the attributes of the join, one of which a `Delta` may name
     Raises TypeError for anything else, and ValueError for a range whose slide differs from its
     length, as a join's window moves with every tuple.
     """
@@ -52,14 +55,17 @@ def windows_of(window: Window | Sequence[Window], least: int = 2) -> tuple[JoinW
     if len(several) < least or not all(isinstance(one, Window) for one in several):
         raise TypeError(
             '`window` must be sf.Rows(500), sf.Rows(500, within="10 minutes"), sf.Range("10 '
-            f'minutes") or a pair of them, for left and right; got {window!r}'
+            'minutes"), sf.Delta(5, on="x") or a pair of them, for left and right; got '
+            f"{window!r}"
         )
-    return tuple(map(_one, several))
+    return tuple(_one(one, on) for one in several)
 
 
-def pair_of(window: Window | Sequence[Window]) -> tuple[JoinWindow, JoinWindow]:
+def pair_of(
+    window: Window | Sequence[Window], on: Sequence[str] = ()
+) -> tuple[JoinWindow, JoinWindow]:
     """Return `windows_of` for two sides. Raises TypeError for more."""
-    windows = windows_of(window)
+    windows = windows_of(window, on=on)
     if len(windows) != 2:
         raise TypeError(
             "`window` of a join of two sides must be one for both, or a pair for left and right; "
@@ -73,13 +79,25 @@ def require_one(window: Any) -> None:
     if isinstance(window, list | tuple) or not isinstance(window_of(window), Window):
         raise TypeError(
             '`window` of a stream with itself is one window: sf.Rows(500), sf.Rows(500, within="10 '
-            f'minutes") or sf.Range("10 minutes"); got {window!r}'
+            f'minutes"), sf.Range("10 minutes") or sf.Delta(5, on="x"); got {window!r}'
         )
 
 
-def _one(window: Window) -> JoinWindow:
+def _one(window: Window, on: Sequence[str]) -> JoinWindow:
     if isinstance(window, JoinWindow):
         return window
+    if isinstance(window, Delta):
+        if window.on not in on:
+            raise ValueError(
+                f"`window.on` must be one of the attributes that the join compares, {list(on)}; "
+                f"got {window.on!r}"
+            )
+        return JoinWindow(
+            max_tuples=window.max_tuples,
+            delta=float(window.delta),
+            on=list(on).index(window.on),
+            threshold=float(window.threshold),
+        )
     if isinstance(window, Rows):
         if window.slide is not None:
             raise ValueError(

@@ -35,8 +35,10 @@ from sfumato.operators.arrays import (
 )
 from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
 from sfumato.operators.joins.arrivals import ALONE, Arrivals, IncompleteArrivals, Task
+from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.declared import Array, Declaration, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
+from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.windows import JoinWindow
 
@@ -64,7 +66,7 @@ class PairJoin(Operator):
 
     A window by count in which all tuples have existence 1 holds the newest `rows`. Other windows
     have an `UncertainWindow`, built from the held tuples when first needed. It is not saved, as its
-    decisions depend only on these tuples.
+    decisions depend only on these tuples. The same holds for attribute-delta windows.
     """
 
     most_pairs = MAX_ALTERNATIVES  # sample pairs per answer, see `matching_pairs`
@@ -100,6 +102,16 @@ class PairJoin(Operator):
         within = criterion.within if indexed else -1.0
         self.store = empty_store(criterion.d, columns, rows, within, spans, task.number, task.tasks)
         self._uncertain: dict[int, UncertainWindow] = {}
+        self._deltas = {  # attribute-delta windows of all keys, by stream
+            stream: DeltaWindowAggregate(
+                w.delta, w.on, [Aggregate("count", None)], threshold=w.threshold,
+                max_tuples=w.max_tuples, attributes=criterion.d,
+            )
+            for stream, w in enumerate(windows)
+            if w.delta is not None
+        }  # fmt: skip
+        if self._deltas and task.tasks > 1:  # a task does not save the samples of all tuples
+            raise ValueError(f"`tasks` must be 1 for windows of sf.Delta; got {task.tasks}")
         self.timed = bool((spans < FOREVER).any())
         self.clock = np.empty(0, np.int64)  # newest time by key, for windows by time
         self.current = Answers.none()  # answers whose tuples are both in their windows
@@ -155,6 +167,8 @@ class PairJoin(Operator):
         for w in codes.tolist() if self._uncertain else ():
             self._uncertain.pop(w, None)
         empty_windows(self.store, codes)
+        for windows in self._deltas.values():
+            windows.forget(keys)
         self.clock[keys[keys < self.clock.size]] = NO_CLOCK
 
     def answers(self) -> Answers:
@@ -307,8 +321,9 @@ class PairJoin(Operator):
         if raw is not None:
             self.store.tuples.box[-raw.shape[1] :, batch.slots] = raw.T
         self._begin_uncertain(batch)
+        self._begin_deltas(batch)
         for stream, window in enumerate(self.windows):
-            if window.rows is None and window.max_tuples is not None:
+            if window.rows is None and window.delta is None and window.max_tuples is not None:
                 of = np.flatnonzero(batch.code % self.streams == stream)
                 out = batch.slots[of] - window.max_tuples
                 self.overflow += self._count_held(batch, of, out)
@@ -340,6 +355,17 @@ class PairJoin(Operator):
                 batch.begins[place] = begin
                 if window.overflow > before:
                     self.overflow += self._count_held(batch, np.array([place]), begin - 1)
+
+    def _begin_deltas(self, batch: Batch) -> None:
+        """Compute the beginnings of attribute-delta windows."""
+        samples = SampledTuples(batch.offsets, batch.prob, batch.points)
+        for stream, windows in self._deltas.items():
+            of = np.flatnonzero(batch.code % self.streams == stream)
+            given, before = samples.take(of), windows.overflow
+            keys = batch.code[of] // self.streams
+            held = windows.process(keys, given.offsets, given.prob, given.points).held
+            batch.begins[of] = batch.slots[of] + 1 - held
+            self.overflow += windows.overflow - before
 
     def _count_held(self, batch: Batch, places: Ints, slots: Ints) -> int:
         """Count slots whose tuples are still in time when arrivals enter the same windows."""

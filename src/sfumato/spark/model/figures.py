@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
+from sfumato.operators.joins.arrivals import pair_of
 from sfumato.operators.ranking.timetable import Timetable, timetable
 from sfumato.operators.windows.uncertain_window import expected_tuples, join_confidence
 from sfumato.tables.joins.similarity_query import cost, rows_held, tasks_for
@@ -14,6 +15,7 @@ __all__ = [
     "expected_tuples",
     "join_confidence",
     "join_sharing",
+    "pair_of",
     "row_bytes",
     "timetables",
 ]

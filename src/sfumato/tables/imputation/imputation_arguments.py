@@ -17,6 +17,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 
 IMPUTED_BY = "imputed_by"
 KEY_KINDS = ("text", "whole", "date", "truth")
+UNTYPED = ("null", "void")  # types of columns that are NULL throughout
 LEAST_ROWS = 200  # 199 rows support a range of probability 99%
 
 
@@ -176,8 +177,9 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
     """Raise TypeError for columns that are text in one of two frames only, unless all NULL."""
     for name in columns:
         given, known = (of.resolved("repository", name)[0] for of in (frame, past))
-        untyped = frame.shown(given) in ("null", "void")
-        if not untyped and (frame.kind(given) == "text") != (past.kind(known) == "text"):
+        if frame.shown(given) not in UNTYPED and (frame.kind(given) == "text") != (
+            past.kind(known) == "text"
+        ):
             raise TypeError(
                 f"`repository`: `{name}` is {past.shown(known)}, and in the {frame.noun} it is "
                 f"{frame.shown(given)}: cast one of the two"
@@ -187,7 +189,7 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
 def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
     """Raise TypeError or ValueError for columns that do not name keys of a repository."""
     for name in frame.keys(argument, key):
-        if frame.kind(name) not in KEY_KINDS:
+        if frame.kind(name) not in KEY_KINDS and frame.shown(name) not in UNTYPED:
             raise TypeError(
                 f"`{argument}`: a key of a repository must be text, a whole number, a date or a "
                 f"boolean; `{name}` is {frame.shown(name)}: cast it first"

@@ -205,13 +205,34 @@ class JoinQuery:
             raise ValueError("`on` must name at least one attribute; got none")
         if not names("order", self.order):
             raise ValueError("`order` must name the column(s) of the arrival order; got none")
-        self.windows = pair_of(self.window)
+        self.windows = pair_of(self.window, self.attributes)
         self.timed = any(window.span is not None for window in self.windows)
         self.limit, self.distance = distance_of(self.within, self.attributes, self.metric)
+        if any(window.delta is not None for window in self.windows):
+            self._check_deltas()
         self.imputed: tuple[str, ...] | None = None
         if self.imputation is not None:
             self._check_imputation(self.imputation)
             self.imputed = self.imputation.settings.names
+
+    def _check_deltas(self) -> None:
+        """Raise ValueError for arguments that are incompatible with windows of sf.Delta."""
+        if self.distance.name != "euclidean" or self.distance.scales:
+            raise ValueError(
+                "`within` of a join with windows of sf.Delta must be one distance, as the window "
+                f"compares the same coordinates; got within={self.within!r} and "
+                f'metric="{self.metric}": use sf.Rows or sf.Range'
+            )
+        if self.imputation is not None:
+            raise ValueError(
+                "`window` must be sf.Rows or sf.Range in a join with `impute`; got "
+                f"{self.window!r}: use {self.imputation.function} before the join"
+            )
+        if self.tasks not in (None, 1):
+            raise ValueError(
+                f"`tasks` must be 1 for windows of sf.Delta; got {self.tasks!r}: give a `key`, "
+                "whose values share the work"
+            )
 
     def _check_imputation(self, imputation: ImputationArguments) -> None:
         """Raise ValueError for arguments that are incompatible with `impute`."""

@@ -61,6 +61,11 @@ class RankingQuery(WindowQuery):
         window = window_of(window)
         if not isinstance(window, Range | Rows):
             raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
+        if isinstance(window, Range) and window.empty:
+            raise ValueError(
+                "`empty` of sf.Range is for aggregates; a ranking answers at the times of its "
+                f"queries, with or without tuples; got {window!r}: leave `empty` out"
+            )
         if isinstance(window, Rows) and window.slide is not None:
             raise ValueError(
                 "`slide` of sf.Rows is for aggregates; a ranking has the `every` of its "

@@ -10,6 +10,10 @@ PACKAGE = "sfumato."  # prefix of the module names of the package
 # Pairs of a join share the tuples they consist of; answers of overlapping windows share the tuples
 # in both windows. Operators need independent rows, and refuse these.
 SHARED_KEY = "sfumato.shared"
+SAME_REVISION = (
+    "two rows have the same key, window and revision: write `key` as in sf.window_aggregate, and "
+    "give each answer once"
+)
 ASSUMED_KEY = "sfumato.assumed"  # the user takes such rows as independent
 PAIRS = "pairs of a join"
 RANKED = "answers of a ranking"

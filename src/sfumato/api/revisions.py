@@ -1,0 +1,130 @@
+"""Revisions of early answers: the newest one of each window, and tables that hold these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sfumato.api.calls import ColumnNames, frame_of, in_memory, public
+from sfumato.tables.reading.frame import Frame
+
+REVISION_COLUMNS = ("window", "final", "revision")
+
+
+@public('sf.ops.newest_revisions(batch, key="room")', "df")
+def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
+    """Keep the newest revision of each window among early answers.
+
+    Parameters
+    ----------
+    df
+        Answers of ``sf.window_aggregate(..., early=...)``: a static DataFrame of Spark, such as a
+        micro-batch in ``foreachBatch``, or a pandas, Polars or Arrow table. The result has the
+        same type.
+    key
+        The `key` of the window_aggregate, or None if it has none.
+
+    Returns
+    -------
+    The row with the largest `revision` for each `key` and `window`, in no particular order. A final
+    answer is the newest revision of its window. A NULL key is a key like any other.
+
+    Raises
+    ------
+    ValueError
+        For a stream, for a frame without the columns of early answers, for unknown columns, and for
+        two rows with the same key, window and revision (on Spark, when the query runs).
+    TypeError
+        For arguments of other types.
+
+    Notes
+    -----
+    ``upsert_revisions`` writes these rows to a table that has MERGE. For another target, such as a
+    key-value store, call this function in ``foreachBatch`` and write the rows by `key` and
+    `window`, unless the target has a larger `revision`. A micro-batch that is repeated after a
+    failure then changes nothing.
+
+    Cost: one shuffle by `key` and `window` on Spark, a sort in memory.
+
+    Examples
+    --------
+    >>> answers = sf.window_aggregate(
+    ...     readings, {"n": "count(*)"}, window=sf.Range("1 minute"), order="made", early="20 s"
+    ... )
+    >>> newest = sf.ops.newest_revisions(answers)
+    >>> answers.count() > newest.count() == newest.select("window").distinct().count()
+    True
+    """
+    frame = frame_of(df)
+    if frame.streams:
+        raise ValueError(
+            "`df` must be a static frame, as a stream has no newest revision; for a stream, call "
+            "sf.ops.newest_revisions for each micro-batch, in foreachBatch"
+        )
+    by = [*_keys(frame, key), "window"]
+    if in_memory(frame):
+        from sfumato.memory.rows import newest
+
+        return newest(frame, by)
+    from sfumato.spark.revisions import newest_rows
+
+    return newest_rows(df, by)
+
+
+def upsert_revisions(table: str, *, key: ColumnNames | None = None) -> Callable[[Any, int], None]:
+    """Return a function for ``foreachBatch`` that keeps the newest revision per window in a table.
+
+    Parameters
+    ----------
+    table
+        Name of an existing table with the columns of the answers, in a format that has MERGE, such
+        as Delta Lake or Iceberg.
+    key
+        The `key` of the window_aggregate, or None if it has none.
+
+    Returns
+    -------
+    A function of a micro-batch and its number. It inserts the newest revision of each new `key` and
+    `window`, and updates a row whose `revision` is smaller.
+
+    Raises
+    ------
+    TypeError
+        If `table` is not the name of a table.
+    ValueError
+        When the query runs, as for ``newest_revisions``. Errors of Spark, such as for a table
+        without MERGE, are raised as they are.
+
+    Notes
+    -----
+    The table then has one row per `key` and `window`: the newest answer, which is final once
+    `final` is true. A micro-batch that is repeated after a failure changes nothing.
+
+    Cost: one MERGE per micro-batch.
+
+    Examples
+    --------
+        upsert = sf.ops.upsert_revisions("totals", key="room")
+        answers.writeStream.foreachBatch(upsert).option("checkpointLocation", state).start()
+    """
+    if not isinstance(table, str) or not table.strip():
+        raise TypeError(f'`table` must be the name of a table, like "totals"; got {table!r:.80}')
+
+    def upsert(batch: Any, number: int) -> None:
+        from sfumato.spark.revisions import merge_newer
+
+        merge_newer(newest_revisions(batch, key=key), table, [*_keys(frame_of(batch), key)])
+
+    return upsert
+
+
+def _keys(frame: Frame, key: ColumnNames | None) -> list[str]:
+    """Return the names of the keys. Raises ValueError for a frame without early answers."""
+    missing = [f"`{name}`" for name in REVISION_COLUMNS if name not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"`df` must have early answers, and has no column {', '.join(missing)}; it has "
+            f"{', '.join(frame.columns)}: write sf.window_aggregate(..., early=...), and keep its "
+            "columns `window`, `final` and `revision`"
+        )
+    return frame.resolved("key", key)
