@@ -63,6 +63,9 @@ CASES = {
     "reorder": lambda f: ordered(f.rows),
     "split_late": lambda f: sf.split_late(ordered(f.rows))[0],
     "window_aggregate": lambda f: extents(f.rows),
+    "newest_revisions": lambda f: sf.ops.newest_revisions(
+        sf.window_aggregate(f.rows, {"mean": "avg(x)"}, early="1 us", **WINDOW)
+    ),
     "split_missed": lambda f: sf.split_missed(
         sf.window_aggregate(ordered(f.rows), {"mean": "avg(x)"}, missed=True, **WINDOW)
     )[0],
@@ -102,4 +105,4 @@ CASES = {
         r=f.rows,
     ),
 }  # fmt: skip
-STATIC = {"merge_worlds"}  # refused over streams
+STATIC = {"merge_worlds", "newest_revisions"}  # refused over streams

@@ -23,7 +23,10 @@ from sfumato.tables.imputation.table_stream_imputation import StreamImputationTa
 from sfumato.tables.joins.table_asof_join import AsofTableConfig
 from sfumato.tables.joins.table_extent_join import ExtentJoinTableConfig
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
-from sfumato.tables.joins.table_neighbours import NeighboursTableConfig
+from sfumato.tables.joins.table_neighbours import (
+    NeighboursTableConfig,
+    OtherNeighboursTableConfig,
+)
 from sfumato.tables.joins.table_outer_join import OuterJoinTableConfig
 from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
@@ -601,6 +604,10 @@ TABLES = {
     "neighbours": subject(
         NeighboursTableConfig(on=("x",), fewer_than=2, **PAIRS | {"probability": 1e-9}),
         fed("alternatives"), gaps=LACKS_KEYS,
+    ),
+    "neighbours of two sides": subject(
+        OtherNeighboursTableConfig(on=("x",), fewer_than=2, **PAIRS | {"probability": 1e-9}),
+        fed("alternatives", sides=True), gaps=LACKS_KEYS,
     ),
     "self join, a task of two": subject(
         SelfJoinTableConfig(output="changes", on=("x",), tasks=2, task=1, **PAIRS),

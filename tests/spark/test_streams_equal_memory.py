@@ -44,7 +44,8 @@ QUERIES = {
         "early answers", "sessions after reorder", "days of a zone", "extents of unique rows",
         "extents of corrected rows", "extents with shared errors", "three joined",
         "averages over time",
-        "neighbours after reorder", "full joined after reorder",
+        "neighbours after reorder", "neighbours in another frame after reorder",
+        "full joined after reorder",
         "as of, after reorder", "worlds of reordered rows",
     )
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
@@ -41,7 +41,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
         A call, for messages.
     frames
         The arguments that are frames, all of Spark or all in memory; the result has the type of
-        the first.
+        the first. An argument with a default may be None.
 
     Notes
     -----
@@ -52,8 +52,9 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:
         signature, name = inspect.signature(function), f"sf.{function.__name__}"
+        optional = {f for f in frames if signature.parameters[f].default is None}
 
-        def call_of_spark(bound: inspect.BoundArguments) -> R:
+        def call_of_spark(bound: inspect.BoundArguments, frames: Sequence[str]) -> R:
             from sfumato.spark.model.validation import ColumnObjects
 
             columns = ColumnObjects(bound.arguments, frames)
@@ -67,14 +68,15 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
             bound = signature.bind(*args, **kwargs)
             given = bound.arguments
             _check_metrics_name(given.get("name"))
+            there = [f for f in frames if f not in optional or given.get(f) is not None]
             first = given[frames[0]]
             if isinstance(first, Mapping):  # of several frames
                 first = next(iter(first.values()), None)
             if is_of_spark(first):
                 from sfumato.spark.model.validation import call_with_frames
 
-                return call_with_frames(lambda: call_of_spark(bound), given, frames)
-            for argument in frames[1:]:
+                return call_with_frames(lambda: call_of_spark(bound, there), given, there)
+            for argument in there[1:]:
                 if is_of_spark(given[argument]):
                     raise TypeError(
                         f"`{argument}` must be a pandas, Polars or Arrow table, as `{frames[0]}` "

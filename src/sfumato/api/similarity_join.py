@@ -201,10 +201,12 @@ def self_join(
 @public(
     'sf.neighbours(df, on="x", within=0.5, window=sf.Range("10 minutes"), order="ts")',
     "df",
+    "other",
 )
 def neighbours(
     df: Any,
     *,
+    other: Any = None,
     on: ColumnNames,
     within: float | ColumnName | Mapping[str, float],
     window: Window,
@@ -212,6 +214,7 @@ def neighbours(
     key: ColumnNames | None = None,
     fewer_than: int | None = None,
     metric: str = "euclidean",
+    idle_timeout: str | timedelta | None = None,
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> Any:
@@ -225,11 +228,15 @@ def neighbours(
     df
         A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
         whole stream. The result has the same type.
-    on, within, order, key, metric, forget_after, name
-        As for ``sf.similarity_join``. The metrics are ``sfumato_neighbours_N``.
+    other
+        A frame of the same kind whose tuples are counted. None: the tuples of `df` itself.
+    on, within, order, key, metric, idle_timeout, forget_after, name
+        As for ``sf.similarity_join``. The metrics are ``sfumato_neighbours_N``. `idle_timeout` is
+        for two frames.
     window
         As for ``sf.self_join``: the tuples of the last `length`, or the newest `rows` that exist,
-        without the tuple itself. The `confidence` of sf.Rows has no effect.
+        without the tuple itself; with `other`, tuples of that frame. The `confidence` of sf.Rows
+        has no effect.
     fewer_than
         Number of neighbours, at least 1: adds the column `probability` of fewer neighbours.
 
@@ -254,6 +261,8 @@ def neighbours(
     operators that combine them refuse them.
 
     Downstream of sf.reorder, with its event time as `order`, late rows are skipped and counted.
+    Both frames are aligned as in ``sf.similarity_join``. With `other`, the two frames must have no
+    tuple in common.
     Cost: one shuffle by `key`. Per alternative of a row, the square of its possible neighbours. In
     a full window by count whose tuples exist with probabilities below 1, the product of rows,
     tuples held and possible neighbours: about 10 ms per row for 500 rows of 10 alternatives. Choose
@@ -270,15 +279,26 @@ def neighbours(
     require_one(window)
     if fewer_than is not None:
         whole("fewer_than", fewer_than)
+    if other is None and idle_timeout is not None:
+        raise ValueError("`idle_timeout` is for two frames: give `other`, or leave it out")
     asked = (on, within, NEGLIGIBLE_MEMBER, window, order, key, "auto", "append", False, metric)
     query = JoinQuery(*asked, forget_after, 1, function="neighbours")
-    side = query.sides(frame_of(df))[0]
-    side.passed = list(side.frame.columns)
-    config = query.config_neighbours(side, fewer_than)
-    given = [Input(side.frame, side.reading(config.marks_late))]
-    return run(
-        Job("neighbours", "neighbours", name, given, config, neighbours_outputs(side, fewer_than))
-    )
+    frames = [frame_of(df)] if other is None else [frame_of(df), frame_of(other, "other")]
+    sides = query.sides(*frames)
+    left, right = sides
+    left.passed, right.passed = list(left.frame.columns), right.orders
+    outputs = neighbours_outputs(sides, fewer_than)
+    if other is None:
+        config = query.config_neighbours(left, fewer_than)
+        given = [Input(left.frame, left.reading(config.marks_late))]
+        return run(Job("neighbours", "neighbours", name, given, config, outputs))
+    of_two = query.config_other_neighbours(sides, idle_timeout, fewer_than)
+    given = [
+        Input(side.frame, side.reading(of_two.aligned is not None or side.marks_late))
+        for side in sides
+    ]
+    idle = None if of_two.idle_timeout is None else 1000 * of_two.idle_timeout
+    return run(Job("neighbours", "neighbours", name, given, of_two, outputs, idle))
 
 
 @public(

@@ -15,7 +15,10 @@ from sfumato.tables.imputation.imputation_arguments import ImputationArguments
 from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_join import ALTERNATIVES, JoinTableConfig
-from sfumato.tables.joins.table_neighbours import NeighboursTableConfig
+from sfumato.tables.joins.table_neighbours import (
+    NeighboursTableConfig,
+    OtherNeighboursTableConfig,
+)
 from sfumato.tables.joins.table_outer_join import OuterJoinTableConfig
 from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
@@ -353,6 +356,19 @@ class JoinQuery:
         given = vars(self.config_alone(side)) | {"windows": tuple(map(_complete, self.windows))}
         return NeighboursTableConfig(**given, fewer_than=fewer_than)
 
+    def config_other_neighbours(
+        self,
+        sides: Sequence[JoinSide],
+        idle_timeout: str | timedelta | None,
+        fewer_than: int | None,
+    ) -> OtherNeighboursTableConfig:
+        """Return the configuration of the numbers of neighbours in another frame."""
+        own = JoinWindow(1)  # left tuples are not searched
+        given = vars(self.config(sides, idle_timeout)) | {
+            "windows": (own, _complete(self.windows[1]))
+        }
+        return OtherNeighboursTableConfig(**given, fewer_than=fewer_than)
+
     def _common(self, side: JoinSide) -> dict[str, Any]:
         """Return the arguments shared by all configurations, from one of the sides."""
         return {
@@ -422,16 +438,16 @@ def _complete(window: JoinWindow) -> JoinWindow:
     return replace(window, confidence=1.0 - NEGLIGIBLE_MEMBER)
 
 
-def neighbours_outputs(side: JoinSide, fewer_than: int | None) -> list[Output]:
-    """Return the columns of the numbers of neighbours: those of the frame, and the results."""
+def neighbours_outputs(sides: Sequence[JoinSide], fewer_than: int | None) -> list[Output]:
+    """Return the columns of the numbers of neighbours: those of the first side, and the results."""
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
-    frame = side.frame
+    frame = sides[0].frame
     found = passed(frame, frame.columns, ROW, taken=names)
     pairs = ListOf(Struct((Field("prob", NUMBER), Field("value", NUMBER))))
     fields = (Field("mean", NUMBER), Field("stddev", NUMBER), Field("distribution", pairs))
     for name, kind in zip(names, (Struct(fields), NUMBER), strict=False):
         found.append(Output(name, (name,), kind))
-    return marked(found, None if frame.certain else WINDOWS)
+    return marked(found, None if all(side.frame.certain for side in sides) else WINDOWS)
 
 
 def check_streams(streams: object, kind: str) -> None:

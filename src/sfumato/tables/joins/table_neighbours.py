@@ -1,15 +1,22 @@
-"""The number of neighbours of each row of a stream over Arrow tables."""
+"""The number of neighbours of each row, in its stream or in another, over Arrow tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arrays import Ints
-from sfumato.operators.joins.neighbours import NeighbourCount
+from sfumato.operators.joins.neighbours import NeighbourCount, NeighbourCounts
 from sfumato.tables.arrow import joined
-from sfumato.tables.joins.table_similarity_join import SelfJoinTableConfig, TableSelfJoin
+from sfumato.tables.joins.table_similarity_join import (
+    SelfJoinTableConfig,
+    SimilarityJoinTableConfig,
+    TableSelfJoin,
+    TableSimilarityJoin,
+)
 from sfumato.tables.joins.two_sides import Numbers
 from sfumato.tables.operator import ROW
 from sfumato.tables.row_store import RowStore
@@ -46,20 +53,66 @@ class TableNeighbours(TableSelfJoin):
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
     ) -> list[pa.Table]:
         found = self.operator.count(self.arrivals(tables, order, side, code, time))
-        pairs = pa.StructArray.from_arrays(
-            [pa.array(found.prob), pa.array(found.value)], ["prob", "value"]
-        )
-        moments = found.moments()
-        columns = {
-            "mean": pa.array(moments[:, 0], from_pandas=True),
-            "stddev": pa.array(moments[:, 1], from_pandas=True),
-            "distribution": pa.ListArray.from_arrays(pa.array(found.offsets, pa.int32()), pairs),
-        }
         rows = joined([table.select([ROW]) for table in tables]).take(pa.array(order))
-        out = {
-            ROW: rows.column(ROW),
-            "neighbours": pa.StructArray.from_arrays(list(columns.values()), list(columns)),
-        }
-        if self.config.fewer_than is not None:
-            out["probability"] = pa.array(found.below(self.config.fewer_than), from_pandas=True)
-        return [pa.table(out)]
+        return [_answers(rows.column(ROW), found, self.config.fewer_than)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherNeighboursTableConfig(SimilarityJoinTableConfig):
+    """Settings of `NeighbourCount` over tables of two sides: neighbours of left rows on the right.
+
+    fewer_than : as for `NeighboursTableConfig`
+    """
+
+    fewer_than: int | None = None
+
+    kind, version = "neighbours of two sides table", 1
+    counters: ClassVar[tuple[str, ...]] = tuple(
+        name for name in SimilarityJoinTableConfig.counters if name != "pairs"
+    )
+
+    def make(self) -> TableOtherNeighbours:
+        return TableOtherNeighbours(self)
+
+
+class TableOtherNeighbours(TableSimilarityJoin):
+    """`NeighbourCount` over Arrow tables: every left row is emitted at once, see `arrivals`."""
+
+    config: OtherNeighboursTableConfig
+    operator: NeighbourCount
+    make_operator = NeighbourCount
+
+    @property
+    def stores(self) -> tuple[RowStore, ...]:
+        return ()  # a row is not needed after its own answer
+
+    def found(
+        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
+    ) -> list[pa.Table]:
+        found = self.operator.count(self.arrivals(tables, order, side, code, time))
+        left = np.flatnonzero(side == 0)
+        if not left.size:
+            return []
+        # Rows of the left side come first in the tables.
+        rows = tables[0].column(ROW).take(pa.array(order[left]))
+        return [_answers(rows, found.take(left), self.config.fewer_than)]
+
+
+def _answers(rows: Any, found: NeighbourCounts, fewer_than: int | None) -> pa.Table:
+    """Return rows with their numbers of neighbours."""
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(found.prob), pa.array(found.value)], ["prob", "value"]
+    )
+    moments = found.moments()
+    columns = {
+        "mean": pa.array(moments[:, 0], from_pandas=True),
+        "stddev": pa.array(moments[:, 1], from_pandas=True),
+        "distribution": pa.ListArray.from_arrays(pa.array(found.offsets, pa.int32()), pairs),
+    }
+    out = {
+        ROW: rows,
+        "neighbours": pa.StructArray.from_arrays(list(columns.values()), list(columns)),
+    }
+    if fewer_than is not None:
+        out["probability"] = pa.array(found.below(fewer_than), from_pandas=True)
+    return pa.table(out)
