@@ -126,7 +126,8 @@ def brute_force(
         while delta is not None and len(own) > 1:
             distance, on, threshold = delta
             first, *others = (of for _, of, _, _ in own)
-            if broken_by_definition(first, others, distance, on) < threshold:
+            is_far = broken_by_definition(first, others, distance, on) >= threshold
+            if not is_far and (max_tuples is None or len(own) <= max_tuples):
                 break
             gone.add((side, own.pop(0)[0]))
         while max_tuples is not None and len(own) > max_tuples:

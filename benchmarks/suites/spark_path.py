@@ -148,10 +148,13 @@ def echo(stream: Any, key: str | None = None) -> Any:
         def for_task(self, number: int) -> Any:
             return self
 
+        def layout(self) -> list[Any]:
+            return []
+
         def make(self) -> Any:
             return Echo()
 
-        def restore(self, data: bytes) -> Any:
+        def restore(self, data: bytes, change: Any = None) -> Any:
             return Echo()
 
     bucket = F.lit(0) if key is None else F.pmod(F.hash(key), F.lit(BUCKETS))
