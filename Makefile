@@ -29,13 +29,13 @@ fast: $(VENV)/dev.stamp
 	$(PYTEST) --dist worksteal -q -m 'not spark and not nightly' --hypothesis-profile fifth
 
 test: warm
-	$(PYTEST) --dist loadfile -m 'not nightly' --hypothesis-profile half --times build/times/test.txt
+	$(PYTEST) --dist loadfile -m 'not nightly' --hypothesis-profile half --times=build/times/test.txt
 
 # All tests with all their cases, and kernels that check the bounds of arrays. These are other kernels than
 # those of queries, so they are compiled first. `.ci/nightly` also records the result.
 nightly: export NUMBA_BOUNDSCHECK := 1
 nightly: warm fetched
-	$(PYTEST) --dist loadfile --times build/times/nightly.txt
+	$(PYTEST) --dist loadfile --times=build/times/nightly.txt
 
 # Compiled kernels, and an archive of Spark's classes with which JVMs of tests start in half the time.
 warm: $(VENV)/dev.stamp
