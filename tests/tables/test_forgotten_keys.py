@@ -1,4 +1,4 @@
-"""Operators over tables forget a key: it begins anew by its own rows, in any micro-batches."""
+"""Operators over tables forget a key by its own rows, and then start it again, in any cut."""
 
 from __future__ import annotations
 

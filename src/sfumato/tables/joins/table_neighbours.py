@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Ints
 from sfumato.operators.joins.neighbours import NeighbourCount, NeighbourCounts
-from sfumato.tables.arrow import joined
 from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
     SimilarityJoinTableConfig,
@@ -23,45 +22,10 @@ from sfumato.tables.row_store import RowStore
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeighboursTableConfig(SelfJoinTableConfig):
-    """Settings of `NeighbourCount` over tables.
-
-    fewer_than : answers include the probability of fewer neighbours than this; None: they do not
-    """
-
-    fewer_than: int | None = None
-
-    kind, version = "neighbours table", 2
-    counters = ("rows", "late", "out_of_order", "overflow")
-
-    def make(self) -> TableNeighbours:
-        return TableNeighbours(self)
-
-
-class TableNeighbours(TableSelfJoin):
-    """`NeighbourCount` over Arrow tables: every row is emitted at once, with its distribution."""
-
-    config: NeighboursTableConfig
-    operator: NeighbourCount
-    make_operator = NeighbourCount
-
-    @property
-    def stores(self) -> tuple[RowStore, ...]:
-        return ()  # a row is not needed after its own answer
-
-    def found(
-        self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
-    ) -> list[pa.Table]:
-        found = self.operator.count(self.arrivals(tables, order, side, code, time))
-        rows = joined([table.select([ROW]) for table in tables]).take(pa.array(order))
-        return [_answers(rows.column(ROW), found, self.config.fewer_than)]
-
-
-@dataclass(frozen=True, kw_only=True)
 class OtherNeighboursTableConfig(SimilarityJoinTableConfig):
     """Settings of `NeighbourCount` over tables of two sides: neighbours of left rows on the right.
 
-    fewer_than : as for `NeighboursTableConfig`
+    fewer_than : answers include the probability of fewer neighbours than this; None: they do not
     """
 
     fewer_than: int | None = None
@@ -76,7 +40,7 @@ class OtherNeighboursTableConfig(SimilarityJoinTableConfig):
 
 
 class TableOtherNeighbours(TableSimilarityJoin):
-    """`NeighbourCount` over Arrow tables: every left row is emitted at once, see `arrivals`."""
+    """`NeighbourCount` over Arrow tables: every left row is emitted at once."""
 
     config: OtherNeighboursTableConfig
     operator: NeighbourCount
@@ -93,9 +57,28 @@ class TableOtherNeighbours(TableSimilarityJoin):
         left = np.flatnonzero(side == 0)
         if not left.size:
             return []
-        # Rows of the left side come first in the tables.
+        # Rows of the left side come first in the tables; a stream alone is the left side.
         rows = tables[0].column(ROW).take(pa.array(order[left]))
         return [_answers(rows, found.take(left), self.config.fewer_than)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeighboursTableConfig(SelfJoinTableConfig):
+    """Settings of `NeighbourCount` over tables of one side; fewer_than : as for two sides."""
+
+    fewer_than: int | None = None
+
+    kind, version = "neighbours table", 2
+    counters = ("rows", "late", "out_of_order", "overflow")
+
+    def make(self) -> TableNeighbours:
+        return TableNeighbours(self)
+
+
+class TableNeighbours(TableOtherNeighbours, TableSelfJoin):
+    """`NeighbourCount` over Arrow tables of one side."""
+
+    config: NeighboursTableConfig  # type: ignore[assignment]
 
 
 def _answers(rows: Any, found: NeighbourCounts, fewer_than: int | None) -> pa.Table:
