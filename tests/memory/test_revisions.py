@@ -45,5 +45,8 @@ def test_wrong_arguments():
         NEWEST(ANSWERS, key="hall")
     with pytest.raises(ValueError, match="same key, window and revision: write `key`"):
         NEWEST(ANSWERS)
+    texts = pl.from_arrow(ANSWERS).with_columns(revision=pl.lit("a"))
+    with pytest.raises(TypeError, match="`revision` must have whole numbers"):
+        NEWEST(texts, key="room")
     with pytest.raises(TypeError, match="`table` must be the name of a table"):
         sf.ops.upsert_revisions(None)

@@ -119,12 +119,17 @@ def upsert_revisions(table: str, *, key: ColumnNames | None = None) -> Callable[
 
 
 def _keys(frame: Frame, key: ColumnNames | None) -> list[str]:
-    """Return the names of the keys. Raises ValueError for a frame without early answers."""
+    """Return the names of the keys. Raises ValueError or TypeError without early answers."""
     missing = [f"`{name}`" for name in REVISION_COLUMNS if name not in frame.columns]
     if missing:
         raise ValueError(
             f"`df` must have early answers, and has no column {', '.join(missing)}; it has "
             f"{', '.join(frame.columns)}: write sf.window_aggregate(..., early=...), and keep its "
             "columns `window`, `final` and `revision`"
+        )
+    if frame.kind("revision") != "whole":
+        raise TypeError(
+            "`df`: column `revision` must have whole numbers, as early answers do; it is "
+            f"{frame.shown('revision')}: keep it as sf.window_aggregate returns it"
         )
     return frame.resolved("key", key)
