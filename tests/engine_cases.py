@@ -166,6 +166,11 @@ CASES = {
         {"n": "count(*)", "s": "sum(m.mean)", "most": "max(id)"}, window=RANGE, early="1 second",
         level=0.5, **AT,
     ),
+    "early answers of uncertain rows": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(a, **REORDERED, slack=9, early=True),
+        {"n": "count(*)", "s": "sum(x)", "m": "avg(x)"}, window=RANGE, early="1 second", level=0.5,
+        **AT,
+    ),
     "extents of unique rows": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(a, **REORDERED, slack=9, unique="made"), TOTALS, window=RANGE, **AT
     ),

@@ -131,12 +131,12 @@ CONTROLS = {
 }
 
 
-def released(by, rng, n, sides=False, early=False):
+def released(by, rng, n, sides=False, early=False, unsure=False):
     """`rows` as a controller releases them, with their lateness, punctuation and arrival.
 
     by : "by key" or "by source"    sides : each of two sides has a controller, which releases one
         row at a time: those that it releases together come in one micro-batch, whatever the cuts
-    early : also as they arrive, each with one certain value
+    early : also as they arrive    unsure : then too with alternatives, instead of one certain value
     """
     most = n + 40 if sides else n
     found = rows(rng, most)
@@ -172,7 +172,7 @@ def released(by, rng, n, sides=False, early=False):
     columns = {"arrival": table.column("order0"), "order0": table.column("event")}
     columns |= {name: marked.column(name) for name in ("late", "punctuation")}
     if early:
-        table = certain(table)
+        table = table if unsure else certain(table)
         columns["early"] = marked.column("early")
     table = table.drop_columns(["order0"])
     for name, column in columns.items():
@@ -325,12 +325,13 @@ def extents_of(length, slide, **more):
     )
 
 
-def early_of(by_source, **more):
-    results = (("n", "count", None, None), ("total", "sum", 0, None), ("most", "max", 0, None))
+def early_of(by_source, unsure=False, **more):
+    functions = (("count", None), ("sum", 0), ("avg" if unsure else "max", 0))
     return EarlyTableConfig(
         window=Range("40 us", "20 us"), keys=1, key_names=("key",), time="long", early=10,
-        level=0.5, by_source=by_source, results=results, attributes=1,
-        kinds=("whole", "number", "number"), **more,
+        level=0.5, by_source=by_source, attributes=1,
+        results=tuple((f"result{i}", *of, None) for i, of in enumerate(functions)),
+        kinds=() if unsure else ("whole", "number", "number"), **more,
     )  # fmt: skip
 
 
@@ -653,12 +654,14 @@ TABLES = {
         if by == "by key" or not sides
     },
     **{
-        f"early answers of rows released {by}": subject(
-            early_of(by == "by source", scope=(0,), **ONE),
+        f"early answers of {rows_of}rows released {by}": subject(
+            early_of(by == "by source", rows_of != "", scope=(0,), **ONE),
             fed("prob", "value0", "early", "arrival", *MARKS),
-            partial(released, by, early=True), released=True,
+            partial(released, by, early=True, unsure=rows_of != ""), released=True,
         )
         for by in CONTROLS
+        for rows_of in ("", "uncertain ")
+        if by == "by key" or not rows_of
     },
     "early answers of rows in order": subject(
         early_of(False, scope=None), WINDOW, rows_of_values, gaps=LACKS_KEYS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.tables.windows.table_early import EarlyTableConfig, EarlyTableExtents
+from worlds import aggregate_laws, moments_of
 
 ASKED = {"n": "count(*)", "k": "count(x)", "s": "sum(x)", "a": "avg(x)", "lo": "min(x)",
          "hi": "max(x)"}  # fmt: skip
@@ -27,14 +30,14 @@ def early(rows, length, slide, every, delay, key="key", asked=ASKED, **more):
     )
 
 
-def final(rows, length, slide, delay):
+def final(rows, length, slide, delay, asked=ASKED):
     ordered = sf.reorder(rows, event_time="made", arrival="arrival", max_delay=f"{delay} us")
     window = sf.Range(f"{length} us", slide=f"{slide} us")
-    return sf.window_aggregate(ordered, ASKED, window=window, order="made", key="key")
+    return sf.window_aggregate(ordered, asked, window=window, order="made", key="key")
 
 
 def by_loop(rows, length, slide, every, delay):
-    """All revisions: {(key, end): [(punctuation, values), ...]}."""
+    """All revisions: {(key, end): [(punctuation, x of the rows so far), ...]}."""
     punctuation = reached = -(10**9)
     held, open_, changed, found = [], {}, set(), {}
 
@@ -46,10 +49,7 @@ def by_loop(rows, length, slide, every, delay):
             return
         for key, end in sorted(changed):
             if end - 1 > time:
-                x = [v for v in open_[key, end] if v == v]
-                some = (sum(x), sum(x) / len(x), min(x), max(x)) if x else (None,) * 4
-                values = len(open_[key, end]), len(x), *some
-                found.setdefault((key, end), []).append((time, values))
+                found.setdefault((key, end), []).append((time, [*open_[key, end]]))
         changed.clear()
 
     for row in rows.itertuples():
@@ -68,28 +68,85 @@ def by_loop(rows, length, slide, every, delay):
     return found
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12), st.integers(0, 5), st.booleans()),
-             min_size=1, max_size=15),  # rows without a guard against wrong clocks
-    st.sampled_from([(10, 10), (12, 5), (5, 7)]), st.integers(2, 5), st.integers(1, 9),
-)  # fmt: skip
-def test_revisions_are_those_of_a_loop_over_the_arrivals(steps, extent, every, delay):
-    made = np.cumsum([step for step, *_ in steps])
-    made = made - np.array([back for _, back, *_ in steps])
+def of_certain(held):
+    """The values of ASKED over certain rows."""
+    x = [v for v in held if v == v]
+    some = (sum(x), sum(x) / len(x), min(x), max(x)) if x else (None,) * 4
+    return len(held), len(x), *some
+
+
+def of_worlds(held):
+    """(mean, stddev, existence) of each of UNCERTAIN, over all possible worlds."""
+    calls = ("count", None), ("sum", None), ("avg", None)
+    counts = aggregate_laws(calls[:1], [[(p, 0) for p, _ in row] for row in held])
+    laws = [*counts, *aggregate_laws(calls, held)]
+    return [
+        (mean, None if mean is None else math.sqrt(variance), existence)
+        for mean, variance, existence in map(moments_of, laws)
+    ]
+
+
+EXTENTS = st.sampled_from([(10, 10), (12, 5), (5, 7)])
+
+
+def arrivals(values, most):
+    """Rows without a guard against wrong clocks; x is the number of one of some values."""
+    step = st.tuples(st.integers(0, 9), st.integers(0, 12), st.integers(0, values), st.booleans())
+    return st.lists(step, min_size=1, max_size=most).map(frame_of)
+
+
+def frame_of(steps):
+    made = np.cumsum([step for step, *_ in steps]) - np.array([back for _, back, *_ in steps])
     rows = pd.DataFrame({"made": made, "arrival": np.arange(len(steps))})
-    rows["x"] = [np.nan if x == 5 else float(x) for _, _, x, _ in steps]
-    rows["key"] = ["a" if one else "b" for *_, one in steps]
-    expected = by_loop(rows, *extent, every, delay)
-    answers = early(rows, *extent, every, delay)
-    revised = answers[~answers["final"]]
+    return rows.assign(x=[x for *_, x, _ in steps], key=["ab"[one] for *_, one in steps])
+
+
+def revised_in(answers, asked):
+    """The revisions of answers, as of `by_loop`, with the values of these columns."""
     found: dict = {}
-    for row in revised.to_dict("records"):
-        values = tuple(None if row[name] != row[name] else row[name] for name in ASKED)
+    for row in answers[~answers["final"]].to_dict("records"):
         of = found.setdefault((row["key"], row["window"]["end"]), [])
         assert row["revision"] == len(of) + 1
-        assert row["held"] == values[0]
-        of.append((row["punctuation"], values))
-    assert found == expected
+        of.append((row["punctuation"], row["held"], [row[name] for name in asked]))
+    return found
+
+
+@given(arrivals(5, 15), EXTENTS, st.integers(2, 5), st.integers(1, 9))
+def test_revisions_are_those_of_a_loop_over_the_arrivals(rows, extent, every, delay):
+    rows["x"] = rows["x"].astype(float).replace(5.0, np.nan)
+    found = revised_in(early(rows, *extent, every, delay), ASKED)
+    expected = by_loop(rows, *extent, every, delay)
+    assert {
+        of: [(at, held, *(None if v != v else v for v in values)) for at, held, values in turns]
+        for of, turns in found.items()
+    } == {
+        of: [(at, len(held), *of_certain(held)) for at, held in turns]
+        for of, turns in expected.items()
+    }
+
+
+TUPLES = [
+    [(1.0, 3)], [(0.5, 1), (0.25, 4)], [(0.25, None)], [(0.5, None), (0.5, 2)], [(0.75, -2)],
+    [(1.0, None)],
+]  # fmt: skip
+UNCERTAIN = {name: ASKED[name] for name in "nksa"}
+
+
+@given(arrivals(len(TUPLES) - 1, 8), EXTENTS, st.integers(2, 5), st.integers(1, 9))
+def test_revisions_of_uncertain_rows_are_those_of_all_possible_worlds(rows, extent, every, delay):
+    expected = by_loop(rows.assign(x=rows["x"].map(TUPLES.__getitem__)), *extent, every, delay)
+    alternatives = [[{"prob": p, "x": v} for p, v in TUPLES[x]] for x in rows["x"]]
+    rows = rows.drop(columns="x").assign(alternatives=alternatives)
+    found = revised_in(early(rows, *extent, every, delay, asked=UNCERTAIN), UNCERTAIN)
+    assert found.keys() == expected.keys()
+    for of, turns in expected.items():
+        assert [turn[:2] for turn in found[of]] == [(at, len(held)) for at, held in turns]
+        for (*_, results), (_, held) in zip(found[of], turns, strict=True):
+            for result, (mean, stddev, existence) in zip(results, of_worlds(held), strict=True):
+                assert result["existence"] == pytest.approx(float(existence))
+                assert result["mean"] == (None if mean is None else pytest.approx(float(mean)))
+                deviation = None if stddev is None else pytest.approx(stddev, abs=1e-7)
+                assert result["stddev"] == deviation
 
 
 def trace(seed, n, keys=2):
@@ -101,12 +158,15 @@ def trace(seed, n, keys=2):
     return rows.sort_values("arrival", kind="stable").reset_index(drop=True)
 
 
-def test_final_answers_are_those_without_early_answers():
+@pytest.mark.parametrize("asked", [ASKED, UNCERTAIN])
+def test_final_answers_are_those_without_early_answers(asked):
     rows = trace(1, 3000)
-    answers = early(rows, 4000, 2000, 1000, 3000)
+    if asked is UNCERTAIN:
+        rows["existence"] = 0.3 + 0.01 * (np.arange(len(rows)) % 71)
+    answers = early(rows, 4000, 2000, 1000, 3000, asked=asked)
     of = ["key", "held"]
     finals = answers[answers["final"]].drop(columns=ADDED)
-    expected = final(rows, 4000, 2000, 3000)
+    expected = final(rows, 4000, 2000, 3000, asked)
     at = [finals["window"].map(lambda w: w["end"]), expected["window"].map(lambda w: w["end"])]
     finals, expected = (
         frame.assign(end=end).sort_values(["end", *of]).reset_index(drop=True)
@@ -130,9 +190,13 @@ def test_a_final_answer_comes_once_and_last_with_itself_as_its_interval():
 @pytest.fixture(scope="module")
 def revisions():
     """Revisions of 1,000 extents, with their final answers."""
-    answers = early(trace(3, 60_000), 6000, 6000, 1000, 6000, asked=ASKED | {"n": "count(*)"})
+    return with_finals(early(trace(3, 60_000), 6000, 6000, 1000, 6000), ASKED)
+
+
+def with_finals(answers, asked):
+    """Revisions, each with the final values of its extent."""
     answers["end"] = answers["window"].map(lambda w: w["end"])
-    finals = answers[answers["final"]].set_index(["key", "end"])[[*ASKED]]
+    finals = answers[answers["final"]].set_index(["key", "end"])[[*asked]]
     return answers[~answers["final"]].join(finals, on=["key", "end"], rsuffix=" in the end")
 
 
@@ -148,6 +212,18 @@ def test_intervals_hold_the_final_answer_as_often_as_their_level_says(revisions,
     last = of[f"{name} in the end"]
     assert len(of) > 5000
     assert 0.88 <= ((last >= low - 1e-9) & (last <= high + 1e-9)).mean() <= 0.92
+
+
+def test_intervals_of_uncertain_rows_hold_the_final_mean_as_often(revisions):
+    rows = trace(3, 60_000).assign(existence=lambda of: 0.2 + 0.01 * (np.arange(len(of)) % 79))
+    answers = early(rows, 6000, 6000, 1000, 6000, asked=UNCERTAIN)
+    for name in UNCERTAIN:
+        answers[name] = answers[name].map(lambda of: of["mean"])
+    for name in "nsa":
+        low, high, of = ends_of(with_finals(answers, UNCERTAIN), name)
+        last = of[f"{name} in the end"]
+        assert len(of) > 5000
+        assert 0.88 <= ((last >= low - 1e-9) & (last <= high + 1e-9)).mean() <= 0.92
 
 
 @pytest.mark.parametrize("name", ["lo", "hi"])
@@ -186,10 +262,8 @@ def test_intervals_hold_as_often_where_delays_change(delays, keys):
     rows = pd.DataFrame({"made": made, "arrival": arrival.astype(int)})
     rows["x"], rows["key"] = rng.normal(5, 2, len(rows)), rng.integers(0, keys, len(rows))
     rows = rows.sort_values("arrival", kind="stable")
-    answers = early(rows, 5000, 5000, 1000, 8000, asked={"n": "count(*)", "s": "sum(x)"})
-    answers["end"] = answers["window"].map(lambda w: w["end"])
-    finals = answers[answers["final"]].set_index(["key", "end"])[["n", "s"]]
-    revisions = answers[~answers["final"]].join(finals, on=["key", "end"], rsuffix=" in the end")
+    asked = {"n": "count(*)", "s": "sum(x)"}
+    revisions = with_finals(early(rows, 5000, 5000, 1000, 8000, asked=asked), asked)
     for name in ("n", "s"):
         low, high, of = ends_of(revisions, name)
         last = of[f"{name} in the end"]
@@ -240,6 +314,7 @@ ROWS = trace(6, 50)
 ORDERED = {"event_time": "made", "arrival": "arrival", "max_delay": "9 us"}
 AT = {"window": sf.Range("9 us"), "order": "made"}
 COUNT = {"n": "count(*)"}
+UNSURE = ROWS.sort_values("made").assign(existence=0.5)
 
 
 @pytest.mark.parametrize(
@@ -264,11 +339,12 @@ COUNT = {"n": "count(*)"}
          "`with_rows`"),
         (lambda: sf.window_aggregate(ROWS, COUNT, window=sf.Session("3 us"), order="made",
                                      early="3 us"), "fixed length"),
-        (lambda: sf.window_aggregate(ROWS.assign(existence=0.5), COUNT, **AT, early="3 us"),
-         "certain rows"),
-        (lambda: sf.window_aggregate(ROWS, {"revision": "count(*)"}, **AT, early="3 us"),
-         "a column of that name"),
-        (lambda: sf.reorder(ROWS.assign(early=1), **ORDERED, early=True), "has a column `early`"),
+        (lambda: sf.window_aggregate(UNSURE, {"most": "max(x)"}, **AT, early="3 us"),
+         "of uncertain rows; `aggregates['most']` is max"),
+        (lambda: sf.window_aggregate(UNSURE, COUNT, **AT, early="3 us", distribution=5),
+         "`distribution` exclude"),
+        (lambda: sf.window_aggregate(UNSURE, COUNT, **AT, early="3 us", quantiles=[0.5]),
+         "`quantiles` exclude"),
     ],
 )  # fmt: skip
 def test_what_early_answers_cannot_be_is_refused(call, words):

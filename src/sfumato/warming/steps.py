@@ -175,7 +175,7 @@ def early_windows() -> None:
     early = EarlyAnswers(30, 7, 3, 0.9, wanted, 1)
     for time in (np.arange(n), np.arange(n) + n):
         rows = group, time, None, None, np.arange(n + 1), ones, ones[:, np.newaxis]
-        arrivals = group, group, time, time - 1, ones > 0, ones > 0, ones[np.newaxis]
+        arrivals = group, group, time, time - 1, ones > 0, ones > 0, *rows[4:]
         early.process(*arrivals, complete=extents.process(*rows))
         early = EarlyAnswers.restore(early.snapshot())
     early.forget(np.arange(2), scopes=True)

@@ -80,6 +80,27 @@ def one_set(sets):
     return Sets(np.empty((1, channels), MOMENT_SUMS), np.empty((1, averaged), NODE_SUMS))
 
 
+@compiled_ieee
+def with_sets(sets, size, noded):
+    """Return `sets`, or a copy with room for more than `size` sets if it has fewer.
+
+    noded : whether each set has separate nodes
+    """
+    have, channels = sets.sums.shape
+    if have >= size:
+        return sets
+    room = size * 5 // 4
+    sums = np.zeros((room, channels), MOMENT_SUMS)
+    nodes = np.empty((room if noded else 1, sets.nodes.shape[1]), NODE_SUMS)
+    for s in range(have):
+        for c in range(channels):
+            sums[s, c] = sets.sums[s, c]
+    for s in range(min(have, nodes.shape[0])):
+        for c in range(nodes.shape[1]):
+            nodes[s, c] = sets.nodes[s, c]
+    return Sets(sums, nodes)
+
+
 @lean
 def _row(sets, s):
     return min(s, sets.nodes.shape[0] - 1)

@@ -14,6 +14,9 @@ answer from one extent to the next. Predictions from c rows:
     sum      s * t / c                      usual : mean final count of the group
     avg, min, max    the partial answer; the final minimum and maximum are beyond it
 
+Of uncertain rows c and t are numbers of rows, too. Their answers are expected values, by the
+partials of `mergeable_moments`, and the intervals are for the expected values in the end.
+
 The first scores of a stage give their range: with 2 / (1 - level) - 1 of them, each end is missed
 with probability (1 - level) / 2 if scores are exchangeable. From then on a quantile moves up when
 it is missed and down otherwise, in the ratio that keeps its long-run share of misses, whatever the
@@ -39,6 +42,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, stable_order, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
+from sfumato.kernels.laws.mergeable_moments import Sets, add_tuple, clear_set, measure, with_sets
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
 
 COUNT, SUM, AVG, MIN, MAX = range(5)
@@ -63,7 +67,8 @@ PREDICTION = integers("stage held following")
 EXTENT_POOL = integers("entries free_entry predictions free_prediction")
 REVISION = integers("group extent revision held punctuation")
 FINAL = integers("scope group extent punctuation")  # by scope, punctuation and extent
-CELLS = 4  # floats per entry and attribute: values, sum, minimum, maximum
+CELLS = 4  # floats per entry and attribute of certain rows: values, sum, minimum, maximum
+FIGURES = 5  # floats per revision and aggregate: mean, low and high end, deviation, existence
 # Floats per tracked score: number of scores, lower and upper quantile, mean, mean deviation, excess
 # of misses below and above.
 TRACK = 7
@@ -83,10 +88,18 @@ class EarlyGrid(NamedTuple):
 
 
 class EarlyAggregates(NamedTuple):
-    """Predicted aggregates: int64[r], the first is the count of rows; attribute NONE: of rows."""
+    """Predicted aggregates, r of them; the first is the count of rows.
+
+    what : int64[r], COUNT, SUM, AVG, MIN or MAX
+    source : int64[r], the attribute, or the channel of uncertain rows; NONE: the count of rows
+    measure : int64[r], function of `mergeable_moments`; empty if rows are certain
+    noded : whether averaged values may be missing
+    """
 
     what: np.ndarray
-    attribute: np.ndarray
+    source: np.ndarray
+    measure: np.ndarray
+    noded: bool
 
 
 class EarlyRows(NamedTuple):
@@ -94,6 +107,8 @@ class EarlyRows(NamedTuple):
 
     moves : whether a row is in order, so that its punctuation is that of the scope
     arrives : whether a row counts here, at its arrival
+    values : float64[attributes, n] of certain rows, NaN for NULL; else no attributes
+    lifted : float64[channels, 3, n] of uncertain rows, see `lift`; else no channels
     """
 
     group: np.ndarray
@@ -103,12 +118,14 @@ class EarlyRows(NamedTuple):
     moves: np.ndarray
     arrives: np.ndarray
     values: np.ndarray
+    lifted: np.ndarray
 
 
 class EarlyState(NamedTuple):
     """Open extents, their predictions, and what is known from completed ones.
 
-    cells : float64[entries * attributes * CELLS]
+    cells : float64[entries * attributes * CELLS], of certain rows
+    sets : partials by entry, of uncertain rows
     predicted : float64[predictions * r * PREDICTED]
     usual : float64[groups * r * USUALS]
     tracks : float64[scopes * (stages + 1) * (r + 1) * TRACK], the last of the shares, and the last
@@ -120,6 +137,7 @@ class EarlyState(NamedTuple):
     groups: np.ndarray
     entries: np.ndarray
     cells: np.ndarray
+    sets: Sets
     predictions: np.ndarray
     predicted: np.ndarray
     usual: np.ndarray
@@ -170,18 +188,23 @@ def _visit(g, extent, s):
 
 
 @compiled_ieee
-def _with_entry(g, extent, attributes, s):
-    """Return a new entry of a group, and the state with room for it."""
+def _with_entries(more, attributes, noded, s):
+    """Return the state with room for more entries."""
+    entries = with_room(s.entries, s.pool[0].entries + more)
+    cells = with_room(s.cells, entries.size * attributes * CELLS)
+    return EarlyState(
+        s.pool, s.scopes, s.groups, entries, cells, with_sets(s.sets, entries.size, noded),
+        s.predictions, s.predicted, s.usual, s.tracks,
+    )  # fmt: skip
+
+
+@lean
+def _new_entry(g, extent, attributes, s):
+    """Return a new entry of a group, for which there is room."""
     pool = s.pool[0]
     e = pool.free_entry
     if e == NONE:
         e, pool.entries = pool.entries, pool.entries + 1
-        entries = with_room(s.entries, e + 1)
-        cells = with_room(s.cells, (e + 1) * attributes * CELLS)
-        s = EarlyState(
-            s.pool, s.scopes, s.groups, entries, cells, s.predictions, s.predicted, s.usual,
-            s.tracks,
-        )  # fmt: skip
     else:
         pool.free_entry = s.entries[e].following
     _visit(g, extent, s)
@@ -189,11 +212,12 @@ def _with_entry(g, extent, attributes, s):
     entry.group, entry.extent, entry.following = g, extent, s.groups[g].first
     entry.next_changed, entry.changed, entry.revision, entry.held = NONE, 0, 0, 0
     entry.prediction, s.groups[g].first = NONE, e
+    clear_set(s.sets, e)
     for a in range(attributes):
         at = (e * attributes + a) * CELLS
         s.cells[at], s.cells[at + 1] = 0.0, 0.0
         s.cells[at + 2], s.cells[at + 3] = np.inf, -np.inf
-    return e, s
+    return e
 
 
 @compiled_ieee
@@ -206,8 +230,8 @@ def _with_prediction(e, stage, many, s):
         predictions = with_room(s.predictions, p + 1)
         predicted = with_room(s.predicted, (p + 1) * many * PREDICTED)
         s = EarlyState(
-            s.pool, s.scopes, s.groups, s.entries, s.cells, predictions, predicted, s.usual,
-            s.tracks,
+            s.pool, s.scopes, s.groups, s.entries, s.cells, s.sets, predictions, predicted,
+            s.usual, s.tracks,
         )  # fmt: skip
     else:
         pool.free_prediction = s.predictions[p].following
@@ -219,9 +243,7 @@ def _with_prediction(e, stage, many, s):
 
 @lean
 def _partial(what, attribute, e, attributes, s):
-    """Return the answer of an aggregate to the rows so far; NaN if it is NULL."""
-    if attribute == NONE:
-        return np.float64(s.entries[e].held)
+    """Return the answer of an aggregate to the certain rows so far; NaN if it is NULL."""
     at = (e * attributes + attribute) * CELLS
     n = s.cells[at]
     if what == COUNT:
@@ -233,6 +255,16 @@ def _partial(what, attribute, e, attributes, s):
     if what == AVG:
         return s.cells[at + 1] / n
     return s.cells[at + 2] if what == MIN else s.cells[at + 3]
+
+
+@compiled_ieee
+def _measured(wanted, r, e, attributes, s):
+    """Return (mean, standard deviation, existence) of an aggregate of the rows so far."""
+    if wanted.source[r] == NONE:
+        return np.float64(s.entries[e].held), 0.0, 1.0
+    if wanted.measure.size > 0:
+        return measure(wanted.measure[r], s.sets, e, wanted.source[r])
+    return _partial(wanted.what[r], wanted.source[r], e, attributes, s), 0.0, 1.0
 
 
 @lean
@@ -401,7 +433,7 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
 def _revise(c, grid, wanted, attributes, s, out, figures, found):
     """Emit revisions of the changed extents of a scope: (state, out, figures, their number)."""
     many, scope = wanted.what.size, s.scopes[c]
-    width, n, e = 3 * (many + 1), 0, scope.changed
+    width, n, e = FIGURES * (many + 1), 0, scope.changed
     least = math.ceil(2 / (1 - grid.level) - 1e-9) - 1
     changed = np.empty(16, np.int64)
     while e != NONE:
@@ -443,8 +475,8 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
             total = held + (1 - share) * usual
         at = found * width
         for r in range(many):
-            what, attribute = wanted.what[r], wanted.attribute[r]
-            partial = _partial(what, attribute, e, attributes, s)
+            what = wanted.what[r]
+            partial, deviation, existence = _measured(wanted, r, e, attributes, s)
             predicted = partial
             if what in (COUNT, SUM):
                 predicted = partial * total / held
@@ -458,22 +490,28 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
             place = (p * many + r) * PREDICTED
             s.predicted[place], s.predicted[place + 1] = predicted, unit
             s.predicted[place + 2], s.predicted[place + 3] = low, high
-            figures[at + 3 * r], figures[at + 3 * r + 1], figures[at + 3 * r + 2] = (
-                partial, low, high,
-            )  # fmt: skip
-        at += 3 * many  # the completeness, from the interval of the count
-        figures[at] = min(held / total, 1.0)
+            figures[at], figures[at + 1], figures[at + 2] = partial, low, high
+            figures[at + 3], figures[at + 4] = deviation, existence
+            at += FIGURES
+        figures[at] = min(held / total, 1.0)  # the completeness, from the interval of the count
         figures[at + 1] = held / figures[found * width + 2]
         figures[at + 2] = held / figures[found * width + 1]
+        figures[at + 3] = figures[at + 4] = np.nan
         found += 1
     return s, out, figures, found
+
+
+@lean
+def _is_due(f, c, reached, finals):
+    """Return whether the final answer at place f is of a scope, and complete by a punctuation."""
+    return f < finals.size and finals[f].scope == c and finals[f].punctuation <= reached
 
 
 @compiled_ieee
 def _complete_until(c, reached, f, finals, answers, grid, wanted, s, revisions):
     """Learn from the extents of a scope that were completed up to a punctuation; return the place
     of the next final answer."""
-    while f < finals.size and finals[f].scope == c and finals[f].punctuation <= reached:
+    while _is_due(f, c, reached, finals):
         end = f + 1
         while (
             end < finals.size and finals[end].scope == c and finals[end].extent == finals[f].extent
@@ -484,57 +522,79 @@ def _complete_until(c, reached, f, finals, answers, grid, wanted, s, revisions):
     return f
 
 
+@lean
+def _take_rows(i, rows, place, finals, grid, attributes, s):
+    """Process rows from number i on, up to one that completes extents, is a tick or needs room for
+    more entries; return its number. place : of each scope's next final answer"""
+    pool = s.pool[0]
+    for n in range(i, rows.time.size):
+        c, g, t, punctuation = rows.scope[n], rows.group[n], rows.time[n], rows.punctuation[n]
+        scope = s.scopes[c]
+        if rows.moves[n] and punctuation > scope.reached:
+            due = _is_due(place[c], c, scope.reached, finals)
+            if due or punctuation // grid.early > scope.tick:
+                return n
+            _move(scope, punctuation)
+        if not rows.arrives[n]:
+            continue
+        first, last = t // grid.slide + 1, (t + grid.length) // grid.slide
+        closed = max(scope.reached, punctuation)
+        if closed > NO_EXTENT:
+            first = max(first, (closed + 1) // grid.slide + 1)
+        if pool.entries + last - first >= s.entries.size:
+            return n
+        for extent in range(first, last + 1):
+            e = _find(g, extent, scope.earlier, grid.slide, s)
+            if e == NONE:
+                e = _new_entry(g, extent, attributes, s)
+            entry = s.entries[e]
+            entry.held += 1
+            if entry.changed == 0:
+                entry.changed, entry.next_changed, scope.changed = 1, scope.changed, e
+            add_tuple(rows.lifted, n, s.sets, e)
+            for a in range(attributes):
+                x, at = rows.values[a, n], (e * attributes + a) * CELLS
+                if not math.isnan(x):
+                    s.cells[at] += 1
+                    s.cells[at + 1] += x
+                    s.cells[at + 2] = min(s.cells[at + 2], x)
+                    s.cells[at + 3] = max(s.cells[at + 3], x)
+    return rows.time.size
+
+
 @compiled_ieee
 def advance(rows, finals, answers, grid, wanted, attributes, s):
     """Process rows and the extents that they complete.
 
-    rows : EarlyRows, values float64[attributes, n] with NaN for NULL
+    rows : EarlyRows
     finals : FINAL[f], by scope, punctuation and extent    answers : float64[f * r], NaN for NULL
     Returns (state; int64[f], the number of each final answer's revision; REVISION[m], in order of
-    their rows; float64[m * (r + 1) * 3]: partial answer, low and high end of each aggregate, then
-    the completeness and its ends).
-    Cost: O(extents of a row) per row that arrives, O(r) per revision, O(r log) per final answer.
+    their rows; float64[m * (r + 1) * FIGURES], of each aggregate, then the completeness and its
+    ends).
+    Cost: O(extents of a row) per row that arrives, O(r) per revision, O(r log) per final answer;
+    for an average over uncertain rows times NODES.
     """
     revisions, found = np.empty(finals.size, np.int64), np.int64(0)
     out, figures = np.empty(0, REVISION), np.empty(0)
     place = np.full(s.scopes.size, finals.size)
     for f in range(finals.size - 1, -1, -1):
         place[finals[f].scope] = f
-    for i in range(rows.time.size):
-        c, g, t = rows.scope[i], rows.group[i], rows.time[i]
-        if rows.moves[i] and rows.punctuation[i] > s.scopes[c].reached:
+    i = _take_rows(np.int64(0), rows, place, finals, grid, attributes, s)
+    while i < rows.time.size:
+        c, punctuation = rows.scope[i], rows.punctuation[i]
+        if rows.moves[i] and punctuation > s.scopes[c].reached:
             place[c] = _complete_until(
                 c, s.scopes[c].reached, place[c], finals, answers, grid, wanted, s, revisions
             )
-            _move(s.scopes[c], rows.punctuation[i])
-            tick = rows.punctuation[i] // grid.early
-            if tick > s.scopes[c].tick:
-                s.scopes[c].tick = tick
+            _move(s.scopes[c], punctuation)
+            if punctuation // grid.early > s.scopes[c].tick:
+                s.scopes[c].tick = punctuation // grid.early
                 s, out, figures, found = _revise(
                     c, grid, wanted, attributes, s, out, figures, found
                 )
-        if not rows.arrives[i]:
-            continue
-        first = t // grid.slide + 1
-        closed = max(s.scopes[c].reached, rows.punctuation[i])
-        if closed > NO_EXTENT:
-            first = max(first, (closed + 1) // grid.slide + 1)
-        for extent in range(first, (t + grid.length) // grid.slide + 1):
-            e = _find(g, extent, s.scopes[c].earlier, grid.slide, s)
-            if e == NONE:
-                e, s = _with_entry(g, extent, attributes, s)
-            entry = s.entries[e]
-            entry.held += 1
-            if entry.changed == 0:
-                entry.changed, entry.next_changed = 1, s.scopes[c].changed
-                s.scopes[c].changed = e
-            for a in range(attributes):
-                x, at = rows.values[a, i], (e * attributes + a) * CELLS
-                if not math.isnan(x):
-                    s.cells[at] += 1
-                    s.cells[at + 1] += x
-                    s.cells[at + 2] = min(s.cells[at + 2], x)
-                    s.cells[at + 3] = max(s.cells[at + 3], x)
+        else:
+            s = _with_entries(grid.length // grid.slide + 1, attributes, wanted.noded, s)
+        i = _take_rows(i, rows, place, finals, grid, attributes, s)
     f = 0
     while f < finals.size:
         c, end = finals[f].scope, f + 1
@@ -546,7 +606,7 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
             _move(s.scopes[c], last)
             s.scopes[c].tick = last // grid.early
         f = end
-    width = 3 * (wanted.what.size + 1)
+    width = FIGURES * (wanted.what.size + 1)
     return s, revisions, out[:found], figures[: found * width]
 
 

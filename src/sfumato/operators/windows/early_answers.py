@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.laws.mergeable_moments import Sets
 from sfumato.kernels.windows import early_answers
 from sfumato.kernels.windows.early_answers import (
     AVG,
@@ -17,6 +18,7 @@ from sfumato.kernels.windows.early_answers import (
     EARLY_GROUP,
     EARLY_SCOPE,
     EXTENT_POOL,
+    FIGURES,
     FINAL,
     MAX,
     MIN,
@@ -33,14 +35,16 @@ from sfumato.kernels.windows.early_answers import (
 )
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
 from sfumato.operators.arguments import whole
-from sfumato.operators.arrays import Floats, Ints, longer
+from sfumato.operators.arrays import Floats, Ints, Records, longer
 from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Operator
-from sfumato.operators.state.tuple_batch import codes
+from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes
 from sfumato.operators.windows.extent_aggregate import Extents, as_numbers, with_codes
 
 EARLY_FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG, "min": MIN, "max": MAX}
+UNCERTAIN_FUNCTIONS = ("count", "sum", "avg")  # those that uncertain rows have, too
 MOST_TICKS = 1_000  # in the length of an extent
 STAGES_BEHIND = 16  # stages beyond the length
 OCTAVES = 16  # stages after these, each of which reaches twice as far as the one before
@@ -56,8 +60,9 @@ class Revisions:
 
     start, end, group, held, punctuation : as for `Extents`; held are the rows so far
     number : int64[m], the revision of its extent, from 1
-    figures : float64[m, r + 1, 3]: partial answer, low and high end of the final one, of each
-        aggregate; last the completeness and its ends; NaN where unknown
+    figures : float64[m, r + 1, 3]: partial answer (its mean), low and high end of the final one, of
+        each aggregate; last the completeness and its ends; NaN where unknown
+    stddev, existence : float64[m, r], of the partial answers
     """
 
     start: Ints
@@ -67,6 +72,8 @@ class Revisions:
     punctuation: Ints
     number: Ints
     figures: Floats
+    stddev: Floats
+    existence: Floats
 
     def __len__(self) -> int:
         return self.end.size
@@ -82,6 +89,7 @@ class EarlyConfig:
     level: float
     aggregates: tuple[Aggregate, ...]
     attributes: int
+    certain: bool
 
     def __post_init__(self) -> None:
         check_early(whole("early", self.early), self.length)
@@ -107,23 +115,26 @@ def check_level(level: Any) -> None:
 class EarlyAnswers(Operator):
     """Revisions of the extents of an `ExtentAggregate`, which gets the same rows.
 
-    length, slide, aggregates, attributes : as for `ExtentAggregate`; count, sum, avg, min and max
-        of certain rows
+    length, slide, aggregates, attributes, certain : as for `ExtentAggregate`; only count, sum, avg
+        and, of certain rows, min and max
     early : int > 0 microseconds: a revision per multiple that the punctuation of a scope passes
-    level : share of the intervals that are to contain the final answer
+    level : share of the intervals that are to contain the final answer, of uncertain rows its mean
 
     Revisions and intervals depend on the sequence of a scope's rows, and on nothing else.
     Memory: 120 bytes per open extent and revision, 50 per group, and 56 per scope, stage and
-    aggregate.  Source: see `kernels.windows.early_answers`.
+    aggregate; 5 KB per open extent and average over uncertain existence.
+    Source: see `kernels.windows.early_answers`.
     """
 
-    kind, version = "early_answers", 2
+    kind, version = "early_answers", 3
     config: EarlyConfig
     state = {
         "scopes": Array(int, "scopes", SAVED_SCOPE, low=NO_EXTENT),
         "groups": Array(int, "groups", 3, low=NO_EXTENT),
         "entries": Array(int, "entries", len(SAVED_ENTRY), low=NO_EXTENT),
         "cells": Array(float, "entries", "cells"),
+        "sums": Array(float, "entries", None),
+        "nodes": Array(float, "entries", None),
         "predictions": Array(int, "predictions", 3, low=0),
         "predicted": Array(float, "predictions", "predicted"),
         "usual": Array(float, "groups", "usual"),
@@ -138,11 +149,18 @@ class EarlyAnswers(Operator):
         level: float,
         aggregates: Sequence[Aggregate],
         attributes: int,
+        certain: bool = True,
     ) -> None:
-        self.config = EarlyConfig(length, slide, early, level, tuple(aggregates), attributes)
+        self.config = EarlyConfig(
+            length, slide, early, level, tuple(aggregates), attributes, certain
+        )
+        self._channels = channels = Channels([] if certain else aggregates)
         what = [COUNT, *(EARLY_FUNCTIONS[of.function] for of in aggregates)]
         of = [NONE, *(NONE if a.attribute is None else a.attribute for a in aggregates)]
-        self._wanted = EarlyAggregates(np.array(what), np.array(of))
+        source = np.array(of) if certain else np.append(NONE, channels.channel)
+        measure = np.empty(0, np.int64) if certain else np.append(NONE, channels.what)
+        self._wanted = EarlyAggregates(np.array(what), source, measure, False)
+        self._attributes = attributes if certain else 0  # with cells
         linear = -(-length // early) + STAGES_BEHIND
         stages = linear + OCTAVES
         self._grid = EarlyGrid(length, slide, early, linear, stages, float(level))
@@ -150,9 +168,26 @@ class EarlyAnswers(Operator):
         self._per_scope, self._per_group = (stages + 1) * (many + 1) * TRACK, many * USUALS
         self._s = EarlyState(
             np.array([(0, NONE, 0, NONE)], EXTENT_POOL), np.empty(0, EARLY_SCOPE),
-            np.empty(0, EARLY_GROUP), np.empty(0, OPEN_EXTENT), np.empty(0),
+            np.empty(0, EARLY_GROUP), np.empty(0, OPEN_EXTENT), np.empty(0), self._sets(0),
             np.empty(0, PREDICTION), np.empty(0), np.empty(0), np.empty(0),
         )  # fmt: skip
+
+    def _sets(self, size: int) -> Sets:
+        """Return empty partials of uncertain rows; without channels for certain ones."""
+        sets = self._channels.room(size, self._wanted.noded)
+        return Sets(sets.sums[:, :0].copy(), sets.nodes) if self.config.certain else sets
+
+    def _lifted(self, offsets: Ints, prob: Floats, values: Floats) -> Floats:
+        """Return the moments of uncertain rows, and make room for nodes if they need them."""
+        n = len(offsets) - 1
+        if self.config.certain:
+            return np.empty((0, 3, n))
+        lifted, noded = self._channels.lifted(TupleBatch(offsets, prob, values, np.arange(n)))
+        if noded and not self._wanted.noded:
+            self._wanted = self._wanted._replace(noded=True)
+            nodes = self._sets(len(self._s.sets.sums)).nodes
+            self._s = self._s._replace(sets=self._s.sets._replace(nodes=nodes))
+        return lifted
 
     def process(
         self,
@@ -162,6 +197,8 @@ class EarlyAnswers(Operator):
         punctuation: npt.ArrayLike,
         moves: npt.ArrayLike,
         arrives: npt.ArrayLike,
+        offsets: npt.ArrayLike,
+        prob: npt.ArrayLike,
         values: npt.ArrayLike,
         *,
         complete: Extents,
@@ -171,14 +208,19 @@ class EarlyAnswers(Operator):
         group, scope, time, punctuation : int64[n], rows in the order of their release
         moves : bool[n], whether a row is in order, so that its punctuation counts
         arrives : bool[n], whether a row is one that has just arrived, to be counted here
-        values : float64[attributes, n], NaN for NULL
+        offsets, prob, values : the alternatives, as for `ExtentAggregate.process`
         complete : the extents that these rows complete
         """
-        s, many, n = self._s, len(self._wanted.what), np.asarray(time).size
+        many, n = len(self._wanted.what), np.asarray(time).size
         group, scope = codes("group", group, n), codes("scope", scope, n)
         time, punctuation = codes("time", time, n), codes("punctuation", punctuation, n)
         moves, arrives = np.require(moves, bool, ["C", "W"]), np.require(arrives, bool, ["C", "W"])
-        values = np.require(values, float, ["C", "W"])
+        offsets, prob, table = checked_alternatives(
+            n, offsets, prob, values, self.config.attributes
+        )
+        lifted = self._lifted(offsets, prob, table)
+        table = table[: self._attributes]
+        s = self._s
         scopes, groups = with_codes(s.scopes, scope, NEW_SCOPE), s.groups
         groups = with_codes(groups, np.append(group, complete.group), NEW_GROUP)
         groups["scope"][group] = scope
@@ -193,20 +235,23 @@ class EarlyAnswers(Operator):
         columns = of, complete.group, complete.end // self._grid.slide, complete.punctuation
         finals = np.ascontiguousarray(np.stack(columns, axis=1)[order]).view(FINAL)[:, 0]
         answers = np.stack([complete.held, *(result.mean for result in complete.results)], axis=1)
-        rows = EarlyRows(group, scope, time, punctuation, moves, arrives, values)
+        rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, lifted)
         self._s, turns, out, figures = early_answers.advance(
             rows, finals, answers[order].astype(float).ravel(), self._grid, self._wanted,
-            self.config.attributes, s,
+            self._attributes, s,
         )  # fmt: skip
         numbers = np.empty(order.size, np.int64)
         numbers[order] = turns
         end = out["extent"] * self._grid.slide
-        figures = figures.reshape(len(out), many + 1, 3)[:, 1:]
+        figures = figures.reshape(len(out), many + 1, FIGURES)[:, 1:]
+        stddev, existence = figures[:, :-1, 3], figures[:, :-1, 4]
         group, held, punctuation, number = (
             np.ascontiguousarray(out[name]) for name in ("group", "held", "punctuation", "revision")
         )
         start = end - self._grid.length
-        return Revisions(start, end, group, held, punctuation, number, figures), numbers
+        return Revisions(
+            start, end, group, held, punctuation, number, figures[:, :, :3], stddev, existence
+        ), numbers
 
     def idle_groups(self, groups: Ints) -> Ints:
         """Return those of the groups that `forget` may delete without a change of any answer."""
@@ -229,12 +274,16 @@ class EarlyAnswers(Operator):
             self._s.scopes["changed"][groups] = changed  # entries to be freed by the next tick
 
     def before_saving(self) -> None:
-        s, attributes, many = self._s, self.config.attributes, len(self._wanted.what)
+        s, attributes, many = self._s, self._attributes, len(self._wanted.what)
         used = int(s.pool[0]["entries"])
         kept = np.flatnonzero(s.entries["group"][:used] != NONE)
         self.entries = np.stack([s.entries[name][kept] for name in SAVED_ENTRY], axis=1)
         cells = s.cells[: used * attributes * CELLS].reshape(used, attributes * CELLS)
         self.cells = cells[kept]
+        self.sums = _as_floats(s.sets.sums[kept])
+        self.nodes = np.empty((len(kept), 0))
+        if self._wanted.noded:
+            self.nodes = _as_floats(s.sets.nodes[kept])
         found, owners = [], []
         for number, first in enumerate(s.entries["prediction"][kept].tolist()):
             p = first
@@ -257,10 +306,18 @@ class EarlyAnswers(Operator):
         many, (group, extent, changed, revision, held) = len(self._wanted.what), self.entries.T
         owner, stage, before = self.predictions.T
         groups, n, m = self.groups, len(self.entries), len(self.predictions)
-        shapes = self.cells.shape[1], self.predicted.shape[1], self.usual.shape[1]
-        wanted = self.config.attributes * CELLS, PREDICTED * many, self._per_group
+        self._wanted = self._wanted._replace(noded=self.nodes.shape[1] > 0)
+        sets = self._sets(n)
+        sums, nodes = _as_floats(sets.sums), _as_floats(sets.nodes)
+        shapes = [of.shape[1] for of in (self.cells, self.predicted, self.usual, self.sums)]
+        wanted = [self._attributes * CELLS, PREDICTED * many, self._per_group, sums.shape[1]]
         if shapes != wanted or self.tracks.shape[1] != self._per_scope:
             raise ValueError("its sums are not those of its aggregates")
+        sums[:] = self.sums
+        if self._wanted.noded:
+            if self.nodes.shape[1] != nodes.shape[1]:
+                raise ValueError("its nodes are not those of its averages")
+            nodes[:] = self.nodes
         if (groups[:, 0] >= len(self.scopes)).any() or (groups[:, :2] < [NONE, 0]).any():
             raise ValueError("groups must be of known scopes, and count from 0")
         known = not n or 0 <= group.min() <= group.max() < len(groups)
@@ -286,9 +343,15 @@ class EarlyAnswers(Operator):
         predictions["following"] = _linked(entries["prediction"], owner, np.arange(m))
         self._s = EarlyState(
             np.array([(n, NONE, m, NONE)], EXTENT_POOL), scopes, all_groups, entries,
-            self.cells.ravel(), predictions, self.predicted.ravel(), self.usual.ravel(),
+            self.cells.ravel(), sets, predictions, self.predicted.ravel(), self.usual.ravel(),
             self.tracks.ravel(),
         )  # fmt: skip
+
+
+def _as_floats(records: Records) -> Floats:
+    """View records of float64 fields, [n, channels], as float64[n, width]."""
+    n, channels = records.shape
+    return records.view(float).reshape(n, channels * (records.dtype.itemsize // 8))
 
 
 def _linked(first: Ints, owner: Ints, places: Ints) -> Ints:

@@ -18,6 +18,7 @@ ASSUMED_KEY = "sfumato.assumed"  # the user takes such rows as independent
 PAIRS = "pairs of a join"
 RANKED = "answers of a ranking"
 WINDOWS = "answers of overlapping windows"
+REVISIONS = "early answers of a window"
 AVERAGES = "averages over time"
 UNCERTAIN_TIMES = "answers of windows over uncertain times"
 SHARED_ERRORS = "answers of windows over shared errors"

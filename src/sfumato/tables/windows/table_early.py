@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import Floats, longer
+from sfumato.operators.arrays import Floats, longer, offsets_of
 from sfumato.operators.laws.aggregate import Measured
 from sfumato.operators.state.declared import Part
 from sfumato.operators.windows.early_answers import EarlyAnswers, Revisions
@@ -29,7 +29,7 @@ class EarlyTableConfig(ExtentTableConfig):
     early: int
     level: float
 
-    kind, version = "early_extents", 2
+    kind, version = "early_extents", 3
     reads_shown_early = True
     counters = (*ExtentTableConfig.counters, "revisions", "on_arrival")
 
@@ -56,13 +56,14 @@ class EarlyTableExtents(TableExtents):
         super().__init__(config)
         grid = self.operator.length, self.operator.slide  # type: ignore[union-attr]
         self.early = EarlyAnswers(
-            *grid, config.early, config.level, config.aggregates, config.attributes
-        )
+            *grid, config.early, config.level, config.aggregates, config.attributes,
+            bool(config.kinds),
+        )  # fmt: skip
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         group = scope = self.codes(rows)
         time = as_numbers(rows.column("order0"))
-        _, prob, values = alternatives_of(rows, self.config.attributes)
+        offsets, prob, values = alternatives_of(rows, self.config.attributes)
         punctuation, late, shown = time - 1, None, np.ones(len(time), bool)
         lasting = shown
         if self.config.scope is not None:
@@ -74,20 +75,23 @@ class EarlyTableExtents(TableExtents):
         self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
         self.seen[scope] = now
         before = self.operator.counters["out_of_order"]
+        lengths = np.diff(offsets)
+        of_lasting = np.repeat(lasting, lengths)
         extents = self.operator.process(
             group[lasting],
             time[lasting],
             None if late is None else punctuation[lasting],
             None if late is None else late[lasting],
-            np.arange(int(lasting.sum()) + 1),
-            prob[lasting],
-            values[lasting],
+            offsets_of(lengths[lasting]),
+            prob[of_lasting],
+            values[of_lasting],
             scope=scope[lasting],
         )
         self.require_one_controller(self.operator.counters["out_of_order"] - before)
         punctuation = np.minimum(punctuation, MAX_TIME_US)
         moves = lasting if late is None else lasting & ~late
-        return self._both(extents, group, scope, time, punctuation, moves, shown, values.T)
+        given = group, scope, time, punctuation, moves, shown, offsets, prob, values
+        return self._both(extents, *given)
 
     def forget_expired(self) -> None:
         """Forget keys without open extents and whose usual answers no longer matter."""
@@ -105,8 +109,8 @@ class EarlyTableExtents(TableExtents):
 
     def _tables(self, extents: Extents) -> list[pa.Table]:
         none, flags = np.empty(0, np.int64), np.empty(0, bool)
-        values = np.empty((self.config.attributes, 0))
-        return self._both(extents, none, none, none, none, flags, flags, values)
+        alternatives = np.zeros(1, np.int64), np.empty(0), np.empty((0, self.config.attributes))
+        return self._both(extents, none, none, none, none, flags, flags, *alternatives)
 
     def _both(self, extents: Extents, *rows: Any) -> list[pa.Table]:
         """Return the revisions at some rows, and the final answers that these complete.
@@ -128,7 +132,7 @@ class EarlyTableExtents(TableExtents):
             if not len(of):
                 continue
             final = isinstance(of, Extents)
-            results = extents.results if final else _measured(revised[:, :-1, 0])
+            results = extents.results if final else _measured(revisions)
             names = enumerate(self.config.key_names)
             columns: dict[str, Any] = {name: self.index.take(of.group, i) for i, name in names}
             columns |= self._times_of(of)
@@ -155,10 +159,11 @@ class EarlyTableExtents(TableExtents):
         return {"window": window, "held": pa.array(of.held), "punctuation": punctuation}
 
 
-def _measured(partial: Floats) -> list[Measured]:
-    """Return partial answers float64[m, r] as results."""
-    ones, none = np.ones(len(partial)), np.empty((len(partial), 0))
-    return [Measured(column, 0 * ones, ones, none, ones) for column in partial.T.copy()]
+def _measured(revisions: Revisions) -> list[Measured]:
+    """Return partial answers as results."""
+    mean, exact, none = revisions.figures[:, :-1, 0], np.zeros(len(revisions)), np.empty((0, 0))
+    columns = [of.T.copy() for of in (mean, revisions.stddev, revisions.existence)]
+    return [Measured(*of, none, exact) for of in zip(*columns, strict=True)]  # type: ignore[call-arg]
 
 
 def _struct(figures: Floats, names: tuple[str, ...]) -> pa.StructArray:

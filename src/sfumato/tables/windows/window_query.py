@@ -49,6 +49,7 @@ from sfumato.tables.reading.rows import (
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import (
     AVERAGES,
+    REVISIONS,
     SHARED_ERRORS,
     UNCERTAIN_TIMES,
     WINDOWS,
@@ -315,6 +316,7 @@ class WindowQuery:
         """Raise ValueError or TypeError where early answers are not known."""
         from sfumato.operators.windows.early_answers import (
             EARLY_FUNCTIONS,
+            UNCERTAIN_FUNCTIONS,
             check_early,
             check_level,
         )
@@ -324,17 +326,21 @@ class WindowQuery:
                 '`early` is for windows of a fixed length: write window=sf.Range("1 minute"); got '
                 f"{self.window!r}"
             )
-        if self.by_extent or not self.certain:
-            raise ValueError(
-                "`early` is for certain rows with certain event times: these have alternatives or "
-                "an existence"
-            )
+        if self.by_extent:
+            raise ValueError("`early` needs certain event times, and `order` is uncertain")
+        for argument in ("shared", "distribution"):
+            if getattr(self, argument) is not None:
+                raise ValueError(
+                    f"`early` and `{argument}` exclude each other: leave one of them out"
+                )
         if self.missed:
             raise ValueError("`early` and `missed` exclude each other: leave one of them out")
+        known = EARLY_FUNCTIONS if self.certain else UNCERTAIN_FUNCTIONS
         for w in self.wanted:
-            if w.function not in EARLY_FUNCTIONS:
+            if w.function not in known:
+                of = "" if self.certain else " of uncertain rows"
                 raise ValueError(
-                    f"`early` is for {', '.join(EARLY_FUNCTIONS)}; `aggregates[{w.name!r}]` is "
+                    f"`early` is for {', '.join(known)}{of}; `aggregates[{w.name!r}]` is "
                     f"{w.function}: compute it in a second window_aggregate, without `early`"
                 )
         check_early(span_of("early", self.early), self.window.length_us)
@@ -668,6 +674,8 @@ class WindowQuery:
             return None
         if self.shared is not None:
             return SHARED_ERRORS
+        if self.early is not None:
+            return REVISIONS
         apart = self.timed and not (isinstance(self.window, Range) and self.window.overlaps)
         if self.by_extent:
             return UNCERTAIN_TIMES
@@ -759,8 +767,9 @@ class WindowQuery:
             **laws,
         }
         if self.early is not None:
-            if with_rows or forget_after is not None:
-                given = "with_rows" if with_rows else "forget_after"
+            beside = {"with_rows": with_rows, "quantiles": quantiles}
+            beside["forget_after"] = forget_after is not None
+            for given in (name for name, is_given in beside.items() if is_given):
                 raise ValueError(f"`early` and `{given}` exclude each other: leave one of them out")
             level = DEFAULT_LEVEL if self.level is None else self.level
             common |= {"early": span_of("early", self.early), "level": float(level)}
