@@ -227,6 +227,10 @@ CASES = {
         sf.reorder(a, **REORDERED, slack=5), sf.reorder(b, **REORDERED, slack=2), on="x",
         within={"x": 0.3}, probability=0.1, window=sf_.Range("5 seconds"), output="changes", **AT,
     ),
+    "joined in lockstep": lambda sf, a, b: sf.similarity_join(
+        sf.reorder(a, **REORDERED, slack=5), sf.reorder(b, **REORDERED, slack=2), on="x",
+        within=0.3, probability=0.1, window=sf_.Rows(2, lockstep=True), **AT,
+    ),
     "joined in delta windows": lambda sf, a, b: sf.similarity_join(
         a, b, on=["x", "y"], within=0.5, probability=0.2,
         window=(sf_.Delta(0.6, on="y"), sf_.Delta(0.4, on="x", threshold=0.9)), **AT,

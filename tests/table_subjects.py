@@ -28,6 +28,7 @@ from sfumato.tables.joins.table_neighbours import (
     OtherNeighboursTableConfig,
 )
 from sfumato.tables.joins.table_outer_join import OuterJoinTableConfig
+from sfumato.tables.joins.table_lockstep_join import LockstepJoinTableConfig
 from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
     SimilarityJoinTableConfig,
@@ -63,6 +64,7 @@ PAST = OF_A_STREAM.make(HISTORY).to_bytes()
 CHOSEN = ("age_x, earlier_x, value_y -> x : 0.5, 0.2, 0.1 -> 1", "change_x -> y : 0.1 -> 1")
 PAST_BY_CHOSEN = replace(OF_A_STREAM, dependencies=tuple(map(Dependency.parse, CHOSEN)))
 PAIRS = {"within": 0.5, "probability": 0.05, "windows": (JoinWindow(4, 0.9),) * 2, "keys": 1}
+LOCKSTEP = {"windows": (JoinWindow(2, 0.9, lockstep=True),) * 2}
 RADII = PAIRS | {"within": None}
 SPANS = {"windows": (JoinWindow(span="20 us"), JoinWindow(span="12 us"))}
 LACKS_KEYS = {"keys_in_any_order": "order is shared by all keys"}
@@ -112,6 +114,14 @@ def rows(rng, n):
     side = rng.integers(0, 2, n)
     sources = pa.array([f"s{i}" for i in rng.integers(0, 3, n)])
     return {"table": table.append_column("source0", sources), "key": key, "side": side}
+
+
+def simultaneous(rng, n):
+    """`rows` of which several have one time."""
+    found = rows(rng, n)
+    table = found["table"]
+    place, time = table.column_names.index("order0"), table.column("order0").to_numpy()
+    return found | {"table": table.set_column(place, "order0", pa.array(time // 10 * 10))}
 
 
 def certain_rows(rng, n):
@@ -456,6 +466,12 @@ RELEASED = {
         ),
         ("alternatives",), True,
     ),
+    "join in lockstep": (
+        lambda _: LockstepJoinTableConfig(
+            on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS | LOCKSTEP
+        ),
+        ("alternatives",), True,
+    ),
     "outer join": (
         lambda _: OuterJoinTableConfig(
             how="full", on=("x",), aligned=((0,), (0,)), **ONE, **PAIRS | SPANS
@@ -572,6 +588,10 @@ TABLES = {
     "similarity join, delta windows": subject(
         SimilarityJoinTableConfig(on=("x",), **PAIRS | {"windows": (JoinWindow(delta=2.0),) * 2}),
         fed("alternatives", sides=True), gaps=LACKS_KEYS,
+    ),
+    "similarity join in lockstep": subject(
+        LockstepJoinTableConfig(output="changes", on=("x",), **PAIRS | LOCKSTEP),
+        fed("alternatives", sides=True), simultaneous, gaps=LACKS_KEYS,
     ),
     "similarity join, a task of two": subject(
         SimilarityJoinTableConfig(output="changes", on=("x",), tasks=2, task=1, **PAIRS),

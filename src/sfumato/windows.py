@@ -45,6 +45,9 @@ class Rows:
     slide
         Aggregates only: emit a result at every `slide`-th row of each key, whether or not the row
         exists. The rows in between are in the window, but emit no result. None: a result per row.
+    lockstep
+        `similarity_join` only: both windows take all rows of an event time before any are compared.
+        With one row per time and side, Rows(1) then pairs only rows of equal times.
 
     Raises
     ------
@@ -66,6 +69,7 @@ class Rows:
     max_tuples: int | None = None
     within: Duration | None = field(default=None, metadata={"fingerprint": "added"})
     slide: int | None = field(default=None, metadata={"fingerprint": "added"})
+    lockstep: bool = field(default=False, metadata={"fingerprint": "added"})
 
     def __post_init__(self) -> None:
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
@@ -88,6 +92,8 @@ class Rows:
                 f"`slide` must be None or a whole number of at least 1; got {slide!r}: write "
                 f"slide={self.rows} for a result at every {self.rows}th row of a key"
             )
+        if not isinstance(self.lockstep, bool):
+            raise TypeError(f"`lockstep` must be True or False; got {self.lockstep!r}")
 
 
 @checks_call('sf.Range("5 minutes")')
@@ -296,6 +302,7 @@ class JoinWindow:
     rows, confidence, max_tuples : as for `Rows`; rows=None: any number
     span : `within` of `Rows` or `length` of `Range`; None: no time bound
     delta, threshold : as for `Delta`, on the coordinate `on` of the join; delta=None: no such bound
+    lockstep : as for `Rows`
     """
 
     rows: int | None = None
@@ -305,6 +312,7 @@ class JoinWindow:
     delta: float | None = field(default=None, metadata={"fingerprint": "added"})
     on: int = field(default=0, metadata={"fingerprint": "added"})
     threshold: float = field(default=0.5, metadata={"fingerprint": "added"})
+    lockstep: bool = field(default=False, metadata={"fingerprint": "added"})
 
     def __post_init__(self) -> None:
         Rows(1 if self.rows is None else self.rows, self.confidence)

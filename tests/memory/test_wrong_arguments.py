@@ -99,6 +99,8 @@ FUNCTIONS = {
                 "must be one distance",
             ),
             ({"window": sf.Delta(3, on="x"), "how": "left"}, "needs windows by time"),
+            ({"window": sf.Rows(3, lockstep=True), "order": "x"}, "`order` must be one timestamp"),
+            ({"window": (sf.Rows(3, lockstep=True), sf.Rows(3))}, "the same for both windows"),
             ({"idle_timeout": "1 minute"}, "put sf.reorder before both"),
         ],
     ),
@@ -115,6 +117,7 @@ FUNCTIONS = {
             ({"within": "a"}, "`within` of a join with `impute` must be a number, or one per"),
             ({"output": "update"}, "output"),
             ({"window": sf.Delta(1.0, on="b")}, "`window` must be sf.Rows"),
+            ({"window": sf.Rows(3, lockstep=True)}, "exclude each other: use sf.impute"),
         ],
     ),
     "window_aggregate": (

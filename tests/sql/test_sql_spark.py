@@ -226,6 +226,10 @@ def by_function(spark, **more):
             },
         ),
         (
+            f"SELECT * FROM s a [ROWS 2 LOCKSTEP ORDER ts] {JOIN}",
+            {"window": sf.Rows(2, lockstep=True), "order": "ts"},
+        ),
+        (
             f"SELECT * FROM s a [DELTA 0.4 ON x THRESHOLD 80%] {JOIN}",
             {"window": sf.Delta(0.4, on="x", threshold=0.8)},
         ),

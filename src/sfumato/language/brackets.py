@@ -218,7 +218,7 @@ class RowsOptions(TableOptions):
         *words_of(Rows, "rows"),
         *words_of(JoinWindow, "span"),
         replace(words_of(Rows, "slide")[0], shape="duration"),  # the syntax of SLIDE after RANGE
-        *words_of(Rows, "confidence", "max_tuples"),
+        *words_of(Rows, "confidence", "max_tuples", "lockstep"),
         ORDER,
         FORGET,
         NAMED,
@@ -248,7 +248,7 @@ class RowsOptions(TableOptions):
             reason = "SLIDE belongs to aggregates; the window of a join moves with every tuple: "
             raise at(self.text, slide, f"{reason}leave it out")
         if self.get("ROWS") is None:
-            for word in ("CONFIDENCE", BOUND.word):
+            for word in ("CONFIDENCE", BOUND.word, "LOCKSTEP"):
                 if (option := self.get(word)) is not None:
                     raise at(self.text, option, f"{word} belongs to a window of ROWS", "ROWS n")
         else:  # also checks the bound

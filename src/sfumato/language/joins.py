@@ -427,6 +427,7 @@ def _join_lines(
     for side, window in zip(SIDES, windows, strict=True):
         ages = f"the tuples of the last {span(window.span_us)}" if window.span_us else ""
         rows = newest(window) if window.rows is not None else ""
+        rows += ", once all tuples of a time are in" if window.lockstep else ""
         if window.delta is not None:
             rows = f"the newest tuples, until one is more than {window.delta:g} from the oldest in "
             rows += f"{given['on'][window.on]}, with probability {percent(window.threshold)}"

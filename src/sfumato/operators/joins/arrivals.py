@@ -58,7 +58,10 @@ def windows_of(
             'minutes"), sf.Delta(5, on="x") or a pair of them, for left and right; got '
             f"{window!r}"
         )
-    return tuple(_one(one, on) for one in several)
+    found = tuple(_one(one, on) for one in several)
+    if len({one.lockstep for one in found}) > 1:
+        raise ValueError(f"`lockstep` of sf.Rows must be the same for both windows; got {window!r}")
+    return found
 
 
 def pair_of(
@@ -104,7 +107,10 @@ def _one(window: Window, on: Sequence[str]) -> JoinWindow:
                 "`slide` of sf.Rows is for aggregates; the window of a join moves with every row; "
                 f"got {window!r}: leave `slide` out"
             )
-        return JoinWindow(window.rows, window.confidence, window.max_tuples, window.within)
+        return JoinWindow(
+            window.rows, window.confidence, window.max_tuples, window.within,
+            lockstep=window.lockstep,
+        )  # fmt: skip
     if window.slide is not None or window.idle_timeout is not None or window.empty:
         raise ValueError(
             "`window` of a join takes a sf.Range by its length alone: it moves with every tuple "

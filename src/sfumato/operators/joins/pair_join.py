@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -112,7 +113,9 @@ class PairJoin(Operator):
         }  # fmt: skip
         if self._deltas and task.tasks > 1:  # a task does not save the samples of all tuples
             raise ValueError(f"`tasks` must be 1 for windows of sf.Delta; got {task.tasks}")
-        self.timed = bool((spans < FOREVER).any())
+        # Each time's tuples all enter their windows before they are compared.
+        self.lockstep = any(w.lockstep for w in windows)
+        self.timed = self.lockstep or bool((spans < FOREVER).any())
         self.clock = np.empty(0, np.int64)  # newest time by key, for windows by time
         self.current = Answers.none()  # answers whose tuples are both in their windows
         self.given = np.zeros(self.streams, np.int64)  # tuples of each stream so far
@@ -204,13 +207,17 @@ class PairJoin(Operator):
         return owned
 
     def _in_parts(self, arrivals: Any, step: int, join: Callable[[Any], Answers]) -> Answers:
-        """Join arrivals in parts of about `step`."""
+        """Join arrivals in parts of about `step`, in lockstep with all tuples of a time in one."""
         n = arrivals.side.size
         if n <= 2 * step:
             return join(arrivals)
-        parts = []
-        for begin in range(0, n, step):
-            part = join(arrivals.part(begin, min(begin + step, n)))
+        parts, cuts = [], np.arange(0, n, step)
+        if self.lockstep:
+            starts = np.flatnonzero(np.diff(arrivals.time)) + 1
+            after = np.searchsorted(starts, cuts[1:])
+            cuts = np.unique(np.append(0, starts[after[after < starts.size]]))
+        for begin, end in pairwise([*cuts.tolist(), n]):
+            part = join(arrivals.part(begin, end))
             parts.append(replace(part, arrival=part.arrival + begin))
         return Answers.joined(parts)
 
@@ -415,17 +422,51 @@ class PairJoin(Operator):
             self.current, answers = changed_answers(self.current, answers, gone)
         return answers
 
+    def _inside(self, held: Ints, newest: Ints, window: Ints) -> Floats:
+        """Return the probability that fewer than `rows` of the tuples after `held` exist.
+
+        held : slots    newest : the slots after the newest tuples of their windows
+        """
+        inside, rows = np.ones(held.size), self.rows[window % self.streams]
+        crowded = newest - held > rows
+        for limit in np.unique(rows[crowded]):
+            of = np.flatnonzero(crowded & (rows == limit))
+            first, last = held[of] + 1, newest[of].copy()
+            inside[of] = positions(self.store.tuples.existence, first, last, int(limit))
+        return inside
+
+    def _in_lockstep(self, batch: Batch, found: Records) -> tuple[Records, Floats]:
+        """Return the pairs whose tuples are both held once all tuples of the arrival's time have
+        come, and the probability that both are then inside."""
+        arrival = found["arrival"]
+        own, slots, time = batch.code[arrival], batch.slots[arrival], batch.time[arrival]
+        _, rank = np.unique(np.append(batch.time, time), return_inverse=True)
+        many, n = rank.max(initial=-1) + 1, batch.code.size
+        of_time = batch.code * many + rank[:n]  # ascends with the slots of a window
+        order = np.argsort(of_time, kind="stable")
+        keep, inside = np.ones(found.size, bool), np.ones(found.size)
+        for window, held, before in (
+            (found["window"], found["held"], found["newest"]),
+            (own, slots, slots + 1),
+        ):
+            wanted = window * many + rank[n:]
+            last = order[np.searchsorted(of_time[order], wanted, "right") - 1]
+            moved = of_time[last] == wanted  # else the window has no tuple of this time
+            newest = np.where(moved, batch.slots[last] + 1, before)
+            keep &= ~moved | (held >= batch.begins[last])
+            inside *= self._inside(held, newest, window)
+        return found[keep], inside[keep]
+
     def _answers(self, batch: Batch, found: Records) -> Answers:
         """Return the found pairs that, multiplied by T_j, are still probable enough."""
         tuples, streams = self.store.tuples, self.streams
-        inside, rows = np.ones(found.size), self.rows[found["window"] % streams]
-        crowded = found["newest"] - found["held"] > rows
-        if crowded.any():
-            for limit in np.unique(rows[crowded]):
-                of = np.flatnonzero(crowded & (rows == limit))
-                first, last = found["held"][of] + 1, found["newest"][of].copy()
-                inside[of] = positions(tuples.existence, first, last, int(limit))
-            keep = ~crowded | reaches_all(inside * found["total"], self.criterion.probability)
+        if self.lockstep:
+            found, inside = self._in_lockstep(batch, found)
+        else:
+            inside = self._inside(found["held"], found["newest"], found["window"])
+        if (inside < 1.0).any():
+            probable = reaches_all(inside * found["total"], self.criterion.probability)
+            keep = (inside == 1.0) | probable
             found, inside = found[keep], inside[keep]
         arrival, held, total = (found[name].copy() for name in ("arrival", "held", "total"))
         arriving = batch.slots[arrival]

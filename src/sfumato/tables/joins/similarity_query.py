@@ -15,6 +15,7 @@ from sfumato.tables.imputation.imputation_arguments import ImputationArguments
 from sfumato.tables.joins.metric import distance_of, finite
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_join import ALTERNATIVES, JoinTableConfig
+from sfumato.tables.joins.table_lockstep_join import LockstepJoinTableConfig
 from sfumato.tables.joins.table_neighbours import (
     NeighboursTableConfig,
     OtherNeighboursTableConfig,
@@ -209,10 +210,16 @@ class JoinQuery:
         if not names("order", self.order):
             raise ValueError("`order` must name the column(s) of the arrival order; got none")
         self.windows = pair_of(self.window, self.attributes)
-        self.timed = any(window.span is not None for window in self.windows)
+        self.lockstep = self.windows[0].lockstep
+        self.timed = self.lockstep or any(window.span is not None for window in self.windows)
         self.limit, self.distance = distance_of(self.within, self.attributes, self.metric)
         if any(window.delta is not None for window in self.windows):
             self._check_deltas()
+        if self.lockstep and self.imputation is not None:
+            raise ValueError(
+                "`lockstep` of sf.Rows and `impute` exclude each other: use "
+                f"{self.imputation.function} before the join"
+            )
         self.imputed: tuple[str, ...] | None = None
         if self.imputation is not None:
             self._check_imputation(self.imputation)
@@ -284,9 +291,13 @@ class JoinQuery:
             self.imputation = self.imputation.bounded(frames[0].max_alternatives)
         require_same_worlds(frames, self.how)
         alone = len(frames) == 1
+        called = self.function or ("self_join" if alone else "similarity_join")
         for frame in frames:
-            called = self.function or ("self_join" if alone else "similarity_join")
             frame.require_independent(called)
+        if self.lockstep and called != "similarity_join":
+            raise ValueError(
+                f"`lockstep` of sf.Rows is for similarity_join, and this is {called}: leave it out"
+            )
         sides = [
             JoinSide(self, frame, name, alone)
             for name, frame in zip(SIDES, (frames[0], frames[-1]), strict=True)
@@ -319,6 +330,7 @@ class JoinQuery:
         common = self._common(sides[0])
         require_same_keys([side.frame for side in sides], [side.keys for side in sides])
         needed = self.how != INNER and f'`how`="{self.how}"'
+        needed = needed or (self.lockstep and "`lockstep` of sf.Rows")
         common |= alignment_of(
             [side.frame for side in sides],
             [side.orders for side in sides],
@@ -330,6 +342,8 @@ class JoinQuery:
             common |= self._comparison(sides[0])
             if self.how != INNER:
                 return OuterJoinTableConfig(**common, how=self.how)
+            if self.lockstep:
+                return LockstepJoinTableConfig(**common)
             return SimilarityJoinTableConfig(**common)
         for side in sides:
             side.frame.require_numbers("impute", self.imputation.settings.names)

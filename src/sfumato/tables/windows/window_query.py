@@ -195,6 +195,10 @@ class WindowQuery:
                 "`within` of sf.Rows is for joins: write window=sf.Rows(500) for the newest rows, "
                 f'window=sf.Range("10 minutes") for extents of time; got {self.window!r}'
             )
+        if isinstance(self.window, Rows) and self.window.lockstep:
+            raise ValueError(
+                f"`lockstep` of sf.Rows is for joins; got {self.window!r}: leave it out"
+            )
         if not self.orders:
             raise ValueError("`order` must name the column(s) of the order; got none")
         if self.existence is not None and frame.uncertain:
