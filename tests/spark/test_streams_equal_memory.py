@@ -41,7 +41,8 @@ QUERIES = {
     name: (CASES[name], (A, B))
     for name in (
         "reorder sources", "joined with itself after reorder", "resampled",
-        "early answers", "early answers of uncertain rows", "joined in lockstep", "sessions after reorder", "days of a zone", "extents of unique rows",
+        "early answers", "early answers of uncertain rows", "joined in lockstep",
+        "sessions after reorder", "days of a zone", "extents of unique rows",
         "extents of corrected rows", "extents with shared errors", "three joined",
         "averages over time",
         "neighbours after reorder", "neighbours in another frame after reorder",
