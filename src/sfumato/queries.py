@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from sfumato.calls import checks_call
 from sfumato.windows import Duration, span_of
@@ -22,6 +23,9 @@ class Top:
         window.
     name
         Name of the query in the answers; None: "top_K".
+    probability
+        Return all tuples that are among the best k with at least this probability, in (0, 1], as
+        semantics="pt_k" does; None: as the `semantics` of `top_k` says.
 
     Raises
     ------
@@ -42,6 +46,7 @@ class Top:
     k: int
     every: Duration | None = None
     name: str | None = None
+    probability: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int):
@@ -52,6 +57,12 @@ class Top:
             span_of("every", self.every)
         if self.name is not None and (not isinstance(self.name, str) or not self.name):
             raise TypeError(f"`name` must be text, or None; got {self.name!r}")
+        given = self.probability
+        if given is not None and not (hasattr(given, "__float__") and 0 < given <= 1):
+            raise ValueError(
+                f"`probability` must lie in (0, 1], for example 0.5; got {given!r}: leave it out "
+                "for the k best tuples"
+            )
 
     @property
     def label(self) -> str:
@@ -64,6 +75,17 @@ class Top:
         return None if self.every is None else span_of("every", self.every)
 
 
+def listed(queries: Top | int | Sequence[Top | int]) -> Sequence[Any]:
+    """Return queries, given as one or several, as a list."""
+    return queries if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
+
+
+def least_of(queries: Top | int | Sequence[Top | int]) -> dict[str, float]:
+    """Return {name: probability} of the queries that have one."""
+    several = (query for query in listed(queries) if isinstance(query, Top))
+    return {q.label: float(q.probability) for q in several if q.probability is not None}
+
+
 def registered(
     queries: Top | int | Sequence[Top | int], otherwise: int | None
 ) -> dict[str, tuple[int, int]]:
@@ -72,7 +94,7 @@ def registered(
     otherwise : default of `every`, or None if each query must have one
     Raises TypeError for anything but queries, ValueError for equal names or a missing `every`.
     """
-    given = queries if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
+    given = listed(queries)
     if not given or not all(_is_query(query) for query in given):
         raise TypeError(
             "`queries` must be one sf.Top, a number k, or a list of at least one, like "

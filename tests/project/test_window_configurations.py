@@ -83,7 +83,8 @@ def test_windows_cannot_change():
 
 
 def test_rows_of_a_join_bounded_by_time_too_are_saved():
-    unbounded = {"rows": 4, "confidence": 0.95, "max_tuples": None, "within": None, "slide": None}
+    unbounded = {"rows": 4, "confidence": 0.95, "max_tuples": None, "within": None, "slide": None,
+                 "lockstep": False}  # fmt: skip
     assert as_json(sf.Rows(4)) == unbounded
     bounded = sf.Rows(4, within="1 minute")
     assert from_json(sf.Rows, as_json(bounded)) == bounded

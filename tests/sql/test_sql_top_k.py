@@ -48,13 +48,12 @@ def test_the_words_of_a_ranking_are_read():
         "FREQUENCY 1 hour 30 mins"
     )
     found = words(text)
-    assert (found.k, found.every, found.rest) == (3, 5_400_000_000, True)
+    assert (found.wanted, found.rest) == ((3, 5_400_000_000, 0.5), True)
     assert [str(item) for item in found.by] == ["a", ".", "speed", "*", "2"]
-    pt_k = {"semantics": "pt_k", "probability": 0.5}
-    wanted = {"plan": "dp", "ascending": True, "exclusive": "rule", **pt_k}
+    wanted = {"plan": "dp", "ascending": True, "exclusive": "rule", "semantics": "pk_topk"}
     assert arguments(text, "rule") == wanted
     plain = words("SELECT top-4 FROM s FREQUENCY 3 mins")
-    assert (plain.k, plain.every, plain.by, plain.rest) == (4, 180_000_000, (), False)
+    assert (plain.wanted, plain.by, plain.rest) == ((4, 180_000_000, None), (), False)
     assert words("SELECT top - 3 FROM s") is None
     assert words("SELECT top FROM s") is None
 
@@ -277,6 +276,27 @@ def test_sql_answers_as_the_function_does_for_every_key_and_alternative(tables):
     columns = ("query", "row.id", "sensor", "time", "rank", "score", "probability")
     same(out, answers.selectExpr(*columns))
     assert out.count() > 10
+
+
+@pytest.mark.spark
+def test_pk_topk_and_pt_k_over_one_ranking_are_planned_together(tables):
+    base = "SELECT TOP 2 * FROM readings [RANGE 20 minutes WATTR at] "
+    text = base + "RANK BY speed {} FREQUENCY 2 minutes"
+    using = {"": None, "USING PT_K(40%)": 0.4, "USING PT_K(0.7)": 0.7, "USING PK_TOPK": None}
+    statements = "; ".join(text.format(words) for words in using)
+    plan = explain(tables, statements)
+    assert "top_2 from 40%" in plan
+    assert "with probability 70% or more" in plan
+    frames = {words: sql(tables, text.format(words)) for words in using}
+    found = tables_of(frames)
+    window = {"window": sf.Range("20 minutes"), "order": "at", "by": "speed"}
+    for words, probability in using.items():
+        how = {} if probability is None else {"semantics": "pt_k", "probability": probability}
+        query = sf.Top(2, every="2 minutes")
+        expected = sf.top_k(tables.table("readings"), query, **window, **how)
+        probabilities = [row.probability for row in expected.orderBy("time", "rank").collect()]
+        got = found[words].sort_by([("time", "ascending"), ("rank", "ascending")])
+        assert got.column("probability").to_pylist() == pytest.approx(probabilities), words
 
 
 @pytest.mark.spark

@@ -66,7 +66,8 @@ def top_k(
     group
         Column; rank groups of tuples by the sum of their probabilities ("pk_topk" only).
     plan
-        "dp" (least cost), "greedy" (at most twice that), or "none" (each query separately).
+        "dp" (least sum of k), "time" (least running time), "greedy" (at most twice "dp"), or "none"
+        (each query separately).
     ascending
         Whether the least score ranks first, where `by` has neither `asc` nor `desc`.
     forget_after

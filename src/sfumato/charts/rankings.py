@@ -17,6 +17,7 @@ WIDTH = 640
 MAX_QUERIES, MAX_RUNS = 40, 120
 PLAN_NAMES = {
     "dp": "DP, least cost",
+    "time": "DP, least time",
     "greedy": "GA, greedy",
     "inco": "INCO, with the combination rule",
     "in": "IN, equal bounds together",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from lark import Token
 from pyspark.sql import DataFrame
@@ -23,7 +23,15 @@ from sfumato.language.blocks import Block
 from sfumato.language.brackets import refuse_of_aggregates
 from sfumato.language.construct_options import FORGET, NAMED, Options, duration_of
 from sfumato.language.parse import Word
-from sfumato.language.steps import Lines, argument_lines, newest, one_line, per_key, span
+from sfumato.language.steps import (
+    Lines,
+    argument_lines,
+    newest,
+    one_line,
+    per_key,
+    percent,
+    span,
+)
 from sfumato.language.syntax import (
     AGGREGATES,
     OPENING,
@@ -64,6 +72,7 @@ RANK_OPTIONS = tuple(dict.fromkeys(word.word for word in RANK_WORDS))
 BEFORE_OPERAND = ("THEN", "ELSE", "ESCAPE", "XOR", "BY", "DISTINCT", "FROM")
 PROB = "prob"  # the name of existence in the multi-top-k paper
 SCORE = "score"  # the default column or attribute of RANK BY
+PK_TOPK, PT_K = "pk_topk", "pt_k"  # rankings by Pr_k
 RUNS_SHOWN = 8  # runs of a timetable that EXPLAIN shows
 RANKING_COLUMNS = ("query", "k", "time", "rank", "score", "probability", "answered")
 
@@ -75,8 +84,19 @@ class RankOptions(Options):
 
     def arguments(self, *but: str) -> dict[str, Any]:
         """Return the arguments of `sf.top_k`. Raises SqlError."""
-        given = {"plan": "dp", **super().arguments("USING", *but)}
-        given |= {"semantics": "pk_topk", "probability": None, "alpha": None, "weights": None}
+        given = {"plan": "dp", **super().arguments("USING", *but), **self.semantics()}
+        if given["semantics"] == PT_K:  # each query has its own probability
+            given |= {"semantics": PK_TOPK, "probability": None}
+        return given
+
+    def semantics(self) -> dict[str, Any]:
+        """Return the arguments of `sf.top_k` given by USING. Raises SqlError."""
+        given: dict[str, Any] = {
+            "semantics": PK_TOPK,
+            "probability": None,
+            "alpha": None,
+            "weights": None,
+        }
         if (using := self.get("USING")) is not None:
             name, numbers = using.names[0].parts[0].lower(), [m.value for m in using.measures]
             argument = {"pt_k": "probability", "prf": "weights"}.get(name, "alpha")
@@ -84,9 +104,23 @@ class RankOptions(Options):
                 name, argument = "prfe", "alpha"
             single = len(numbers) < 2 and argument != "weights"
             given |= {"semantics": name, argument: next(iter(numbers), None) if single else numbers}
-        semantics = [given[name] for name in ("semantics", "probability", "alpha", "weights")]
-        self.call(lambda: semantics_of(*semantics))
+        self.call(lambda: semantics_of(*given.values()))
         return given
+
+
+class TopQuery(NamedTuple):
+    """The k of TOP; microseconds, or None without FREQUENCY; the probability of PT_K, or None."""
+
+    k: int
+    every: int | None
+    probability: float | None
+
+    def called(self, *names: str) -> str:
+        """Return a name: top_3, with the `names` of further fields."""
+        found = f"top_{self.k}"
+        if "probability" in names and self.probability is not None:
+            found += f" from {percent(self.probability)}"
+        return found + (f" every {spelled(self.every)}" if "every" in names and self.every else "")
 
 
 @dataclass(frozen=True)
@@ -94,14 +128,13 @@ class Asked:
     """The clauses of a TOP query.
 
     top : the words from TOP to its number;  rest : whether more columns follow them
-    every : microseconds, or None without FREQUENCY;  by : the expression of RANK BY, or ()
+    wanted : which answers;  by : the expression of RANK BY, or ()
     clauses : RANK BY and FREQUENCY, if present;  given : the options of RANK BY
     """
 
     top: tuple[Token, Token]
     rest: bool
-    k: int
-    every: int | None
+    wanted: TopQuery
     by: Items
     clauses: tuple[Clause, ...]
     given: RankOptions
@@ -142,7 +175,8 @@ def asked(clauses: Sequence[Clause], text: str) -> Asked | None:
     by, options = (rank.items, rank.options) if rank is not None else ((), ())
     given = RankOptions(options, rank or span_of([top, number]), text, "the table")
     found = tuple(clause for clause in (rank, frequency) if clause is not None)
-    return Asked((top, number), bool(rest), int(number), every, by, found, given)
+    wanted = TopQuery(int(number), every, given.semantics()["probability"])
+    return Asked((top, number), bool(rest), wanted, by, found, given)
 
 
 def _check_score(rank: Clause, text: str) -> None:
@@ -168,25 +202,24 @@ def _check_score(rank: Clause, text: str) -> None:
 class RankingGroup:
     """TOP queries over the same table, window, filter and ranking, and their answers.
 
-    wanted : (k, FREQUENCY in microseconds or None) per query
+    wanted : of each query; PK_TOPK and PT_K are one ranking
     members : the names of their statements, one per query, if the statements have names
     key : the words that identify the ranking
     """
 
-    wanted: list[tuple[int, int | None]] = field(default_factory=list)
+    wanted: list[TopQuery] = field(default_factory=list)
     members: list[str] = field(default_factory=list)
     key: tuple[str, ...] = ()
     frame: PlannedFrame | None = None
 
-    def labels(self) -> dict[tuple[int, int | None], str]:
+    def labels(self) -> dict[TopQuery, str]:
         """Return the name of each query in state and files, independent of the other queries."""
-        of = {every: f" every {spelled(every)}" if every else "" for _, every in self.wanted}
-        return {(k, every): f"top_{k}{of[every]}" for k, every in self.wanted}
+        return {of: of.called("probability", "every") for of in self.wanted}
 
-    def names(self) -> dict[tuple[int, int | None], str]:
+    def names(self) -> dict[TopQuery, str]:
         """Return the names of the queries: top_3, or `top_3 every 2 min` if that is ambiguous."""
-        ks, labels = [k for k, _ in self.wanted], self.labels()
-        return {of: labels[of] if ks.count(of[0]) > 1 else f"top_{of[0]}" for of in self.wanted}
+        ks, labels = [of.k for of in self.wanted], self.labels()
+        return {of: labels[of] if ks.count(of.k) > 1 else of.called() for of in self.wanted}
 
 
 class RankingGroups:
@@ -238,8 +271,8 @@ class RankingGroups:
         return list(self._groups.values())
 
     def _add(self, group: RankingGroup, wish: Asked, text: str, name: str) -> None:
-        if (wish.k, wish.every) not in group.wanted:
-            group.wanted.append((wish.k, wish.every))
+        if wish.wanted not in group.wanted:
+            group.wanted.append(wish.wanted)
         group.members.append(name)
         self._of[text, start_of(wish.top[0])] = group
 
@@ -248,9 +281,19 @@ class RankingGroups:
         parts = []
         for word in ("FROM", "WHERE", "GROUP_BY", "HAVING", "RANK_BY"):
             for clause in (clause for clause in block if clause.word == word):
-                words = script.words(clause)
+                words = [t for t in script.words(clause) if not _is_front(t, clause)]
                 parts += [str(t) if t.type in exact else t.lower() for t in words] + [";"]
         return tuple(parts)
+
+
+def _is_front(token: Token, clause: Clause) -> bool:
+    """Return whether a word of RANK BY says USING PK_TOPK or PT_K, which share one ranking."""
+    using = (option for option in clause.options if option.word == "USING")
+    return any(
+        option.start <= start_of(token) < option.end
+        and option.names[0].parts[0].lower() in (PK_TOPK, PT_K)
+        for option in using
+    )
 
 
 # ---- rankings ------------------------------------------------------------------------------------
@@ -320,7 +363,7 @@ class Ranking(WindowedBlock):
             raise at(self.text, reference.word, reason, "score", *known)
 
     def _window(self) -> Range | Rows:
-        window, every = self.source.window, self.wish.every
+        window, every = self.source.window, self.wish.wanted.every
         bracket = self.block.relations[0].bracket
         assert bracket is not None
         assert window is not None
@@ -356,8 +399,7 @@ class Ranking(WindowedBlock):
         group = rankings.group_of(wish, self.text)
         if group.frame is None:
             group.frame = rankings.shared(group, self._answers(group))
-        wanted = wish.k, wish.every
-        name, label = group.names()[wanted], group.labels()[wanted]
+        name, label = group.names()[wish.wanted], group.labels()[wish.wanted]
         column = _called("query", self._columns())
         df = group.frame.df.where(F.col(quoted(column)) == F.lit(label))
         df = df.withColumn(column, F.lit(name)) if name != label else df
@@ -381,8 +423,13 @@ class Ranking(WindowedBlock):
         if not frame.attributes and found("existence", frame.df.columns) is None:
             options.setdefault("existence", found(PROB, frame.df.columns))
         queries = [
-            Top(k, None if every is None else timedelta(microseconds=every), label)
-            for (k, every), label in group.labels().items()
+            Top(
+                k,
+                None if every is None else timedelta(microseconds=every),
+                label,
+                probability=probability,
+            )
+            for (k, every, probability), label in group.labels().items()
         ]
 
         def build() -> DataFrame:
@@ -395,15 +442,25 @@ class Ranking(WindowedBlock):
         facts = {"timetable": (timetable, options["plan"]), "ranked by": options["by"]}
         answers = self.answer("top-k answers", build, self.place, [], **facts)
         # Only queries that the function has accepted have a timetable.
-        step = replace(answers.step, lines=self._lines(timetable, options))
+        least = [wanted.probability for wanted in group.wanted]
+        step = replace(answers.step, lines=self._lines(timetable, least, options))
         return PlannedFrame(_flat(answers.df, self._columns(), options.get("group")), step)
 
-    def _lines(self, timetable: Sequence[tuple[str, int, int]], given: dict[str, Any]) -> Lines:
+    def _lines(
+        self,
+        timetable: Sequence[tuple[str, int, int]],
+        least: Sequence[float | None],
+        given: dict[str, Any],
+    ) -> Lines:
         window = self.window
         held = newest(window) if isinstance(window, Rows) else f"the last {span(window.length_us)}"
         shared, alone = timetables(timetable, given["plan"])
         cost, most = (table.cost_per_unit * 3_600_000_000 for table in (shared, alone))
-        queries = [f"{name} (k = {k}, every {span(every)})" for name, k, every in timetable]
+        queries = [
+            f"{name} (k = {k}, every {span(every)}"
+            + (")" if p is None else f", with probability {percent(p)} or more)")
+            for (name, k, every), p in zip(timetable, least, strict=True)
+        ]
         other = ("window", "key", "existence", "name")
         listed = {name: value for name, value in given.items() if name not in other}
         return [

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from seeds import examples
 from sfumato import engine_free
 from sfumato.operators.ranking.schedule import Schedule
-from sfumato.operators.ranking.timetable import LONGEST_CYCLE, first_runs
+from sfumato.operators.ranking.timetable import LONGEST_CYCLE, RUN_TIME, first_runs
 from sfumato.operators.state.declared import Saved
 
 EXAMPLE_1 = [(3, 2), (4, 3), (5, 5)]
 EXAMPLE_2 = [(2, 30), (3, 51), (4, 60)]
 SIX = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]  # Q1 ... Q6 of D, in minutes
-ALL_PLANS = ("dp", "greedy", "inco", "in", "none")
+ALL_PLANS = ("dp", "time", "greedy", "inco", "in", "none")
 
 queries = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 40)), min_size=1, max_size=8)
 few = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 6)), min_size=1, max_size=4)
@@ -46,9 +46,10 @@ def cost_by_replay(table):
     return cost / table.cycle
 
 
-def optimum_by_search(given_queries):
+def optimum_by_search(given_queries, of_run=0):
     """Least cost per unit of any cycle in which some run answers everyone and ends it.
 
+    of_run : cost of any run besides its k
     The state between two runs is how long each query waits; runs of every cost are tried.
     """
     ks = sorted({k for k, _ in given_queries})
@@ -60,11 +61,12 @@ def optimum_by_search(given_queries):
         if left == 0:
             return 0
         best = None
-        for cost in (0, *ks):
-            if left == 1 and cost != ks[-1]:
+        for most in (0, *ks):
+            if left == 1 and most != ks[-1]:
                 continue  # the cycle ends with a run for all
+            cost = most + of_run if most else 0
             after = tuple(
-                1 if k <= cost else wait + 1
+                1 if k <= most else wait + 1
                 for wait, (k, _) in zip(waits, given_queries, strict=True)
             )
             rest = least(after, left - 1)
@@ -143,6 +145,14 @@ def test_dp_is_as_cheap_as_the_best_of_all_timetables(given_queries):
     assert engine_free.timetable(given_queries).cost == optimum_by_search(tuple(given_queries))
 
 
+@examples(60)
+@given(few)
+def test_the_plan_of_least_time_is_the_best_where_runs_cost_time(given_queries):
+    table = engine_free.timetable(given_queries, "time")
+    least = optimum_by_search(tuple(given_queries), RUN_TIME)
+    assert table.cost + Fraction(RUN_TIME * len(table.runs), table.cycle) == least
+
+
 def algorithm_1(f, k):
     """D's dynamic program as printed, over groups of rising bounds and costs."""
     cost = np.arange(f[-1]) // f[0] * k[0]
@@ -165,9 +175,10 @@ def test_long_bounds_are_planned_as_by_the_dynamic_program_as_printed(bounds, co
 @examples(400)
 @given(queries)
 def test_more_sharing_never_costs_more_and_greedy_at_most_twice_the_optimum(given_queries):
-    dp, greedy, inco, in_, none = (
+    dp, time, greedy, inco, in_, none = (
         engine_free.timetable(given_queries, plan).cost for plan in ALL_PLANS
     )
+    assert dp <= time
     assert dp <= inco <= in_ <= none
     assert dp <= greedy <= 2 * dp
 
@@ -237,7 +248,9 @@ def test_wrong_queries_are_refused(wrong, words):
 
 
 def test_an_unknown_plan_is_refused():
-    with pytest.raises(ValueError, match='`plan` must be "dp", "greedy" or "none"; got \'best\''):
+    with pytest.raises(
+        ValueError, match='`plan` must be "dp", "time", "greedy" or "none"; got \'best\''
+    ):
         engine_free.timetable(SIX, "best")
     with pytest.raises(ValueError, match="`plan` must be"):
         Schedule({}, 0, "best")

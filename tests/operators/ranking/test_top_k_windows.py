@@ -245,6 +245,27 @@ def test_every_semantics_answers_all_k_as_each_k_alone(semantics):
         same([row for row in got if row[0] == name], table(extend(alone, tuples)))
 
 
+def test_queries_with_a_probability_answer_beside_others_as_alone():
+    tuples = stream(7, 80, alternatives=True, rules=True)
+    queries = {"best": (3, 10), "sure": (3, 10), "wide": (9, 10), "likely": (9, 10), "few": (3, 10)}
+    least = {"sure": 0.6, "likely": 0.2, "few": 0.6}
+    window = TopKWindows(queries, length=30, least=least)
+    window = TopKWindows.restore(window.snapshot())
+    got = table(extend(window, tuples))
+    for name, query in queries.items():
+        asked = Semantics("pt_k", probability=least[name]) if name in least else Semantics()
+        alone = TopKWindows({name: query}, length=30, semantics=asked)
+        same([row for row in got if row[0] == name], table(extend(alone, tuples)))
+    of_pt_k = TopKWindows({"all": (3, 10), "sure": (3, 10)}, length=30, least={"sure": 0.6},
+                          semantics=Semantics("pt_k", probability=0.3))  # fmt: skip
+    both = table(extend(of_pt_k, tuples))
+    alone = TopKWindows({"all": (3, 10)}, length=30, semantics=Semantics("pt_k", probability=0.3))
+    same([row for row in both if row[0] == "all"], table(extend(alone, tuples)))
+    assert [row[1:] for row in both if row[0] == "sure"] == [
+        row[1:] for row in got if row[0] == "sure"
+    ]
+
+
 def test_semantics_over_a_window_are_the_functions_over_arrays():
     scores, prob = np.array([5.0, 4, 3, 2, 1]), np.array([0.5, 0.6, 0.7, 0.8, 0.9])
 

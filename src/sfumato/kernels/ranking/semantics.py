@@ -30,7 +30,7 @@ PK_TOPK, PT_K, U_TOPK, U_KRANKS, EXPECTED_RANK, PRF, PRFE = range(7)
 
 
 class RankingQuestion(NamedTuple):
-    """Code of the semantics; the least Pr_k of PT-k or alpha of PRFe; float64[], weights of PRF."""
+    """Code of the semantics; alpha of PRFe; float64[], weights of PRF."""
 
     semantics: int
     number: float
@@ -38,7 +38,7 @@ class RankingQuestion(NamedTuple):
 
 
 class Rankings(NamedTuple):
-    """The answers for several k in turn: k number c has offsets[c] ... offsets[c + 1].
+    """Several answers in turn: number c has offsets[c] ... offsets[c + 1].
 
     rank : int64, 1, 2, ...;  tuples : int64
     score : float64, of the tuple's most probable alternative
@@ -91,6 +91,28 @@ def _at_least(values, least):
 
 
 @compiled
+def _by_front_probability(items, ks, of, least):
+    """Return the `Rankings` by Pr_k, see `rank_items`."""
+    tuples, values = front_probabilities(items, ks)
+    begins, best = best_of_columns(values, ks)
+    offsets, places = np.zeros(of.size + 1, np.int64), np.empty(of.size * values.shape[0], np.int64)
+    value = np.empty(places.size)
+    for a in range(of.size):
+        column = values[:, of[a]].copy()
+        if np.isnan(least[a]):
+            chosen = best[begins[of[a]] : begins[of[a] + 1]]
+        else:
+            chosen = _at_least(column, least[a])
+        offsets[a + 1] = offsets[a] + chosen.size
+        write_at(places, offsets[a], chosen)
+        for i in range(chosen.size):
+            value[offsets[a] + i] = column[chosen[i]]
+    places, value = places[: offsets[of.size]], value[: offsets[of.size]]
+    value[value >= 1.0 - CERTAIN] = 1.0
+    return _ranked(items, offsets, tuples[places], value)
+
+
+@compiled
 def _vectors(items, ks):
     """Return the `Rankings` by U-Topk; `offsets` is empty if the search for a vector gave up."""
     offsets = np.zeros(ks.size + 1, np.int64)
@@ -115,36 +137,18 @@ def _vectors(items, ks):
 
 
 @compiled
-def rank_items(items, ks, question):
-    """Return the `Rankings` for all of `ks`, int64[c], ascending.
+def rank_items(items, ks, of, least, question):
+    """Return the `Rankings` of several answers.
 
+    ks : int64[c], different ones, ascending    of : int64[a], the number of each answer's k
+    least : float64[a], of answers by Pr_k all tuples that reach this, NaN: the k greatest. Under
+        other semantics, answer number i has k number i
     Values equal to 12 digits are ordered by expected key, then by tuple.  `offsets` is empty if
     U-Topk gave up.  Cost: as for the greatest k; under U-Topk, as for each k separately.
     """
     code, most = question.semantics, ks[ks.size - 1]
-    if code == PK_TOPK:
-        tuples, values = front_probabilities(items, ks)
-        offsets, places = best_of_columns(values, ks)
-        value = np.empty(places.size)
-        for c in range(ks.size):
-            for i in range(offsets[c], offsets[c + 1]):
-                value[i] = values[places[i], c]
-        value[value >= 1.0 - CERTAIN] = 1.0
-        return _ranked(items, offsets, tuples[places], value)
-    if code == PT_K:
-        tuples, values = front_probabilities(items, ks)
-        offsets = np.zeros(ks.size + 1, np.int64)
-        places, value = np.empty(values.size, np.int64), np.empty(values.size)
-        for c in range(ks.size):
-            column = values[:, c].copy()
-            best = _at_least(column, question.number)
-            offsets[c + 1] = offsets[c] + best.size
-            write_at(places, offsets[c], best)
-            for i in range(best.size):
-                value[offsets[c] + i] = column[best[i]]
-        places, value = places[: offsets[ks.size]], value[: offsets[ks.size]]
-        value[value >= 1.0 - CERTAIN] = 1.0
-        return _ranked(items, offsets, tuples[places], value)
+    if code in (PK_TOPK, PT_K):
+        return _by_front_probability(items, ks, of, least)
     if code == U_TOPK:
         return _vectors(items, ks)
     if code == U_KRANKS:

@@ -131,8 +131,9 @@ class WindowRuns(NamedTuple):
 class RunQueries(NamedTuple):
     """Requests of several runs: run a has the queries begin[a] ... begin[a + 1].
 
-    query, k : int64, number and k of each query;  ranking : index of its k among the run's ks
+    query, k : int64, number and k of each query;  ranking : index of its answer among the run's
     ks : int64, run a's different k, ascending, at some_k[a] ... some_k[a + 1]
+    of, least : the run's different answers, see `rank_items`, at some[a] ... some[a + 1]
     """
 
     begin: np.ndarray
@@ -141,6 +142,9 @@ class RunQueries(NamedTuple):
     ranking: np.ndarray
     some_k: np.ndarray
     ks: np.ndarray
+    some: np.ndarray
+    of: np.ndarray
+    least: np.ndarray
 
 
 @compiled
@@ -259,7 +263,8 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
         if streams:
             found = rank_streams(items, tuples.stream[chosen], ks)
         else:
-            found = rank_items(items, ks, question)
+            some = slice(asked.some[a], asked.some[a + 1])
+            found = rank_items(items, ks, asked.of[some], asked.least[some], question)
         if not found.offsets.size:
             failed = r
             break

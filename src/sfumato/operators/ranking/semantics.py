@@ -79,12 +79,17 @@ class Semantics:
     def question(self) -> RankingQuestion:
         """The semantics in the form that kernels take."""
         weights = np.array(self.weights or (), np.float64)
-        number = self.probability or self.alpha or 0.0
-        return RankingQuestion(SEMANTICS.index(self.name), number, weights)
+        return RankingQuestion(SEMANTICS.index(self.name), self.alpha or 0.0, weights)
+
+    @property
+    def least(self) -> float:
+        """The least Pr_k of "pt_k"; NaN for other semantics."""
+        return np.nan if self.probability is None else self.probability
 
     def rank(self, items: RankedItems, ks: Ints) -> Rankings:
         """Answer all of `ks`, int64[c], ascending. Raises TooManyVectorsError."""
-        found: Rankings = rank_items(items, ks, self.question)
+        least = np.full(ks.size, self.least)
+        found: Rankings = rank_items(items, ks, np.arange(ks.size), least, self.question)
         if not found.offsets.size:
             raise TooManyVectorsError(int(ks[-1]), items.tuples)
         return found

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,8 @@ class TopKWindows(Operator):
         bind them)
     confidence : float in (0, 1], with `rows` only;  max_tuples : int or None, with it only
     semantics : a Semantics, or its name
+    least : name -> probability, of queries for all tuples with at least this Pr_k ("pt_k"), which
+        share the computation with the others ("pk_topk" or "pt_k")
     plan : "dp", "greedy", or another plan of `timetable`
     start : int microseconds, the instant from which `every` counts; by default the time of a
         window's first tuple, rounded down to a multiple of the greatest common divisor of all
@@ -98,9 +101,11 @@ class TopKWindows(Operator):
     def __init__(
         self,
         queries: Mapping[str, Sequence[int]],
+        least: Mapping[str, float] = MappingProxyType({}),
         **settings: Any,
     ) -> None:
         given = tuple((name, *query) for name, query in queries.items())
+        settings["least"] = tuple(least.items())
         self.config = TopKWindowConfig(given, **settings)  # type: ignore[arg-type]
         self.queries = named(self.config.queries)
         self.latest = self.due = self.reach = self.arrived = np.empty(0, np.int64)
@@ -114,7 +119,8 @@ class TopKWindows(Operator):
 
     @classmethod
     def of(cls, config: TopKWindowConfig, **_: Any) -> TopKWindows:
-        return cls(**{**vars(config), "queries": named(config.queries)})
+        given = {"queries": named(config.queries), "least": dict(config.least)}
+        return cls(**{**vars(config), **given})
 
     def grow(self, keys: int) -> None:
         """Add empty windows up to this number."""
@@ -264,7 +270,7 @@ class TopKWindows(Operator):
         runs, names = self._runs(keys, intervals, latest)
         queries = tuple(self.queries.items())
         whole, real, ranked, rejected, failed = rank_windows(
-            windows, runs, _run_queries(names, queries), self.config.semantics.question,
+            windows, runs, self._run_queries(names, queries), self.config.semantics.question,
             SCALE if self.config.rescale else REJECT, length > 0, self.config.streams,
         )  # fmt: skip
         if failed >= 0:
@@ -335,6 +341,9 @@ class TopKWindows(Operator):
         runs_of = window[interval], time, kind, answered[interval], visible[interval], since
         return WindowRuns(*map(np.ascontiguousarray, runs_of)), kinds
 
+    def _run_queries(self, *runs: Any) -> RunQueries:
+        return _run_queries(*runs, self.config.least, self.config.semantics.least)
+
     def _settle(self, keys: Ints, held: HeldTuples, owner: Ints) -> None:
         """Keep the tuples that a later run can use, and record when that run is due."""
         if self.config.length is not None:
@@ -394,23 +403,38 @@ class TopKWindows(Operator):
 
 @lru_cache(256)
 def _run_queries(
-    runs: tuple[tuple[str, ...], ...], queries: tuple[tuple[str, Query], ...]
+    runs: tuple[tuple[str, ...], ...],
+    queries: tuple[tuple[str, Query], ...],
+    least: tuple[tuple[str, float], ...],
+    otherwise: float,
 ) -> RunQueries:
-    """Build the requests of runs, given by query names, from the queries (name, (k, every))."""
-    k_of, number = (
-        {name: k for name, (k, _) in queries},
-        {name: i for i, (name, _) in enumerate(queries)},
-    )
-    none = np.empty(0, np.int64)
-    each = [np.array([k_of[name] for name in run], np.int64) for run in runs]
-    some = [np.unique(k, return_inverse=True) for k in each]
+    """Build the requests of runs, given by query names, from the queries (name, (k, every)).
+
+    least : as in `TopKWindowConfig`    otherwise : of the other queries
+    """
+    k_of, least_of = {name: k for name, (k, _) in queries}, dict(least)
+    number = {name: i for i, (name, _) in enumerate(queries)}
+    k, ranking, ks, of = ([np.empty(0, np.int64)] for _ in range(4))
+    some_least = [np.empty(0)]
+    for run in runs:
+        each = np.array([k_of[name] for name in run], np.int64)
+        k.append(each)
+        ks.append(np.unique(each))
+        asked = np.stack([each, [least_of.get(name, otherwise) for name in run]], axis=1)
+        answers, place = np.unique(np.nan_to_num(asked), axis=0, return_inverse=True)
+        ranking.append(place.ravel())
+        of.append(np.searchsorted(ks[-1], answers[:, 0]))
+        some_least.append(np.where(answers[:, 1] > 0.0, answers[:, 1], np.nan))
     return RunQueries(
-        begin=offsets_of([k.size for k in each]),
+        begin=offsets_of([of_run.size for of_run in k[1:]]),
         query=np.array([number[name] for run in runs for name in run], np.int64),
-        k=np.concatenate([none, *each]),
-        ranking=np.concatenate([none, *(place for _, place in some)]),
-        some_k=offsets_of([k.size for k, _ in some]),
-        ks=np.concatenate([none, *(k for k, _ in some)]),
+        k=np.concatenate(k),
+        ranking=np.concatenate(ranking),
+        some_k=offsets_of([of_run.size for of_run in ks[1:]]),
+        ks=np.concatenate(ks),
+        some=offsets_of([of_run.size for of_run in of[1:]]),
+        of=np.concatenate(of),
+        least=np.concatenate(some_least),
     )
 
 

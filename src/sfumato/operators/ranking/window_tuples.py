@@ -23,7 +23,7 @@ PK_TOPK = Semantics()
 
 @dataclass(frozen=True)
 class TopKWindowConfig:
-    """The arguments of `TopKWindows`, with queries as (name, k, every)."""
+    """The arguments of `TopKWindows`, with queries as (name, k, every), least as (name, Pr_k)."""
 
     queries: tuple[tuple[str, int, int], ...]
     length: int | None = None
@@ -36,6 +36,7 @@ class TopKWindowConfig:
     ascending: bool = False
     streams: bool = False
     rescale: bool = False
+    least: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         named = [
@@ -55,8 +56,14 @@ class TopKWindowConfig:
             raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
         if self.confidence is not None and self.rows is None:
             raise ValueError("`confidence` is for a window of `rows`: leave `length` out")
-        if self.streams and self.semantics.name != "pk_topk":
-            raise ValueError(f'streams are ranked by "pk_topk"; got "{self.semantics.name}"')
+        if self.streams and (self.least or self.semantics.name != "pk_topk"):
+            asked = "a probability per query" if self.least else f'"{self.semantics.name}"'
+            raise ValueError(f'streams are ranked by "pk_topk"; got {asked}')
+        if self.least and self.semantics.name not in ("pk_topk", "pt_k"):
+            raise ValueError(
+                'the `probability` of a query is a least Pr_k, for the semantics "pk_topk" and '
+                f'"pt_k"; got "{self.semantics.name}"'
+            )
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ class TopKTableConfig(ReleasedTableConfig):
     """Settings of a multi-top-k.
 
     queries : name, k and every (microseconds) of each; may change at a restart
+    least : name and least Pr_k of some of them, see TopKWindows; may change too
     window : sf.Range (only its length and idle timeout are used) or sf.Rows
     semantics, plan, ascending : as for TopKWindows
     rules, streams : whether there are columns `rule` and `stream`
@@ -59,6 +60,7 @@ class TopKTableConfig(ReleasedTableConfig):
     """
 
     queries: tuple[tuple[str, int, int], ...] = field(metadata=CHANGEABLE)
+    least: tuple[tuple[str, float], ...] = field(default=(), metadata=CHANGEABLE)
     window: Range | Rows
     semantics: Semantics
     plan: str
@@ -106,6 +108,7 @@ class TopKTableConfig(ReleasedTableConfig):
         return TopKWindows(
             self.named,
             **held,
+            least=dict(self.least),
             semantics=self.semantics,
             plan=self.plan,
             ascending=self.ascending,

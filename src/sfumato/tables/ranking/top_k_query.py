@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from sfumato.operators.arguments import flag
 from sfumato.operators.ranking.semantics import Semantics
-from sfumato.queries import Top, direction, registered
+from sfumato.queries import Top, direction, least_of, registered
 from sfumato.tables.ranking.table_top_k import TopKTableConfig
 from sfumato.tables.reading.frame import MARKS, Frame, forget_after_of
 from sfumato.tables.reading.results import NUMBER, TEXT, WHOLE, Output, marked, passed, row_of
@@ -36,7 +36,7 @@ class RankingColumns(NamedTuple):
 class RankingQuery(WindowQuery):
     """The queries over a frame, with the arguments of `top_k`.
 
-    queries : name -> k, every (microseconds)
+    queries : name -> k, every (microseconds)    least : name -> `probability`, of those with one
     """
 
     called: ClassVar[str] = "top_k"
@@ -46,6 +46,7 @@ class RankingQuery(WindowQuery):
     group: str | None
     queries: Mapping[str, tuple[int, int]]
     ascending: bool
+    least: Mapping[str, float]
 
     @classmethod
     def asked(
@@ -74,7 +75,7 @@ class RankingQuery(WindowQuery):
         by, ascending = direction(by, ascending)
         named = registered(queries, window.slide_us if isinstance(window, Range) else None)
         order, key, existence, exclusive, group = columns
-        given = (order, key, existence, None, exclusive, group, named, ascending)
+        given = (order, key, existence, None, exclusive, group, named, ascending, least_of(queries))
         return cls(frame, [AggregateSpec("", "sum", by)], window, *given)
 
     def __post_init__(self) -> None:
@@ -108,6 +109,7 @@ class RankingQuery(WindowQuery):
         assert isinstance(self.window, Range | Rows)
         config = TopKTableConfig(
             queries=tuple((query, k, every) for query, (k, every) in self.queries.items()),
+            least=tuple(self.least.items()),
             window=self.window,
             semantics=semantics,
             plan=plan,
