@@ -40,8 +40,12 @@ def too_many(bound: int) -> str:
 
 
 def check_alternatives(argument: str, asked: int | None, bound: int) -> None:
-    """Raise ValueError if an argument exceeds the bound on alternatives per row."""
-    if asked is not None and asked > bound:
+    """Raise ValueError for an argument that is no whole number, or exceeds the bound per row."""
+    if asked is None:
+        return
+    if isinstance(asked, bool) or not hasattr(asked, "__index__") or asked < 1:
+        raise ValueError(f"`{argument}` must be a whole number of at least 1; got {asked!r:.80}")
+    if asked > bound:
         raise ValueError(
             f"`{argument}` asks for up to {asked} alternatives per row, more than the bound of "
             f"{bound}, so that every operator downstream would reject such rows: ask for at most "

@@ -78,6 +78,7 @@ class Rows:
             raise ValueError(
                 f"`confidence` must lie in (0, 1], for example 0.95; got {self.confidence!r}"
             )
+        _check_bound(self.max_tuples)
         if self.max_tuples is not None and self.max_tuples < self.rows:
             raise ValueError(
                 f"`max_tuples` must be None or at least `rows` = {self.rows}; got {self.max_tuples}"
@@ -379,7 +380,7 @@ class Delta:
 
 def _check_bound(most: Any) -> None:
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-        raise ValueError(f"`max_tuples` must be None or at least 1; got {most!r}")
+        raise ValueError(f"`max_tuples` must be None or a whole number of at least 1; got {most!r}")
 
 
 def window_of(given: Any) -> Any:

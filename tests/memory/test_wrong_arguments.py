@@ -109,6 +109,7 @@ FUNCTIONS = {
         PAIRS | {"on": ["b"], "order": "id", "impute": IMPUTE},
         [
             ({"impute": 3}, "sf.Imputation"),
+            ({"impute": IMPUTE | {"max_alternatives": "8"}}, "`max_alternatives` must be a whole"),
             ({"impute": {"attributes": "b"}}, "arguments of sf.Imputation"),
             ({"on": ["b", "c"]}, "same `attributes` as `on`"),
             ({"strategy": "index"}, "`strategy` has no meaning"),
@@ -124,6 +125,7 @@ FUNCTIONS = {
         lambda **of: sf.window_aggregate(WINDOWED, **of),
         {"aggregates": {"t": "sum(x)"}, "window": sf.Rows(2), "order": "id"},
         [
+            ({"distribution": "few"}, "`distribution` must be a whole number"),
             ({"aggregates": {"t": "median(x)"}}, "one of count, sum, avg"),
             ({"aggregates": {"t": "summ(x)"}}, "did you mean `sum`"),
             ({"aggregates": {"t": "sum(distinct x)"}}, "DISTINCT"),

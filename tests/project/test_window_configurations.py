@@ -67,7 +67,11 @@ def test_durations_are_text_or_timedeltas():
         (lambda: sf.Delta(1, on="x", threshold=0), ValueError, r"`threshold` must lie in \(0, 1\]"),
         (lambda: sf.Rows(5, slide=0), ValueError, "`slide` must be None or a whole number"),
         (lambda: sf.Rows(5, slide=2.0), ValueError, "write slide=5"),
-        (lambda: sf.Delta(1, on="x", max_tuples=0), ValueError, "`max_tuples` must be None or at"),
+        (
+            lambda: sf.Delta(1, on="x", max_tuples=0),
+            ValueError,
+            "`max_tuples` must be None or a whole",
+        ),
     ],
 )
 def test_other_arguments_are_refused(make, error, message):
