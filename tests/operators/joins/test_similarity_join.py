@@ -293,7 +293,7 @@ GOOD = {"dimensions": 1, "within": 1.0, "probability": 0.5, "rows": 5, "confiden
         ({"rows": 0}, "`rows` must be a whole number"),
         ({"rows": 2.5}, "`rows` must be a whole number"),
         ({"dimensions": 0}, "`dimensions` must be a whole number"),
-        ({"max_tuples": 0}, "`max_tuples` must be None or at least 1"),
+        ({"max_tuples": 0}, "`max_tuples` must be None or a whole number"),
         ({"strategy": "hash"}, "`strategy` must be one of auto, nested, index, sort"),
         ({"output": "all"}, "`output` must be one of append, changes"),
         ({"dimensions": 2, "strategy": "sort"}, 'use "index"'),
