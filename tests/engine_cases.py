@@ -346,6 +346,20 @@ CASES = {
         on=["x", "y"], within=0.4, probability=1, window=sf_.Rows(6), order="made",
         key=["room", "world"],
     ),
+    "left joined in worlds": lambda sf, a, b: sf.similarity_join(
+        *(sf.draw_worlds(of, 5, source=name, id="id") for of, name in ((a, "a"), (b, "b"))),
+        on=["x", "y"], within=0.4, probability=1, window="3 seconds", how="left", order="made",
+        key=["room", "world"],
+    ),
+    "reordered in worlds": lambda sf, a, b: sf.asof_join(
+        *(
+            sf.reorder(
+                sf.draw_worlds(of, 5, source=name, id="id"), **REORDERED, slack=4, key="world"
+            )
+            for of, name in ((a, "a"), (b, "b"))
+        ),
+        order="made", key=["room", "world"], within="9 seconds",
+    ),
     "merged over worlds": lambda sf, a, b: sf.merge_worlds(
         sf.top_k(
             sf.draw_worlds(a, 9, source="a", id="id"), sf_.Top(2, every="20 seconds"),

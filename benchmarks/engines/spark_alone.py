@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from engine import measure
 
-DELAY, FILES_A_BATCH = "2 minutes", {"stream": 1, "stream_5": 5}
+DELAY = "2 minutes"
 
 
 @cache
@@ -39,6 +39,13 @@ def means(rows: Any) -> Any:
         functions.avg("v").alias("m"),
         functions.count("*").alias("n"),
     )
+
+
+def floor(rows: Any) -> Any:
+    """Both sides of a join, shuffled, and twice through Python, as rows and as pairs: no work."""
+    sides = rows.where("side = 0").unionAll(rows.where("side = 1")).repartition(2, "side")
+    pairs = sides.mapInArrow(iter, sides.schema).selectExpr("struct(*) left", "struct(*) right")
+    return pairs.mapInArrow(iter, pairs.schema)
 
 
 def stream(folder: Path, files: int, job: Any, answers: Path | None) -> None:
@@ -83,5 +90,6 @@ if __name__ == "__main__":
             "means_5": lambda folder, answers: stream(folder, 5, means, answers),
             "static": lambda folder, answers: static(folder, means, answers),
             "first": lambda folder, answers: static(folder, means, answers),
+            "floor": lambda folder, answers: stream(folder, 2, floor, answers),
         },
     )

@@ -40,7 +40,7 @@ def too_many(bound: int) -> str:
 
 
 def check_alternatives(argument: str, asked: int | None, bound: int) -> None:
-    """Raise ValueError for an argument that is no whole number, or exceeds the bound per row."""
+    """Raise ValueError for an argument that is not a whole number, or exceeds the bound per row."""
     if asked is None:
         return
     if isinstance(asked, bool) or not hasattr(asked, "__index__") or asked < 1:

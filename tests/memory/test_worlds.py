@@ -221,6 +221,82 @@ def test_other_libraries_draw_and_merge_alike(convert):
     assert as_table.to_pylist() == whole.to_pylist()
 
 
+@pytest.mark.filterwarnings("ignore:window_aggregate. a copy of a row")
+@pytest.mark.parametrize("more", [{}, {"source": "device"}, {"unique": ["id"]}])
+def test_rows_are_drawn_alike_before_they_are_ordered(more):
+    rng, n = np.random.default_rng(3), 40
+    made = np.sort(rng.integers(0, 200, n))
+    rows = pd.DataFrame({"made": made, "arrival": made + rng.integers(0, 30, n), "id": range(n)})
+    rows = rows.assign(existence=rng.random(n), device=rng.choice(["a", "b"], n))
+    rows = rows.sort_values("arrival", kind="stable")
+    ordered = {"event_time": "made", "arrival": "arrival", "max_delay": "40 us"}
+
+    def drawn(table):
+        return sf.draw_worlds(table, 5, source="rows", id="id")
+
+    def counts(table):
+        found = sf.window_aggregate(
+            table, {"n": "count(*)"}, window=sf.Range("50 us"), order="made", key="world"
+        )
+        return sorted(
+            (of["world"], of["window"]["end"], of["n"]) for of in found.to_dict("records")
+        )
+
+    first = counts(sf.reorder(drawn(rows), **ordered, key="world", **more))
+    assert first == counts(drawn(sf.reorder(rows, **ordered)))
+    with pytest.raises(ValueError, match="has the rows of drawn worlds already"):
+        drawn(drawn(rows))
+
+
+IN_WORLDS = {
+    "left join": lambda a, b: sf.similarity_join(
+        a, b, on="x", within=0.5, probability=1, window="5 us", how="left", **BY
+    ),
+    "join in lockstep": lambda a, b: sf.similarity_join(
+        a, b, on="x", within=0.5, probability=1, window=sf.Rows(2, lockstep=True),
+        alternatives=False, **BY,
+    ),
+    "as-of join": lambda a, b: sf.asof_join(a, b, within="6 us", how="left", **BY),
+    "resample": lambda a, b: sf.resample(a, every="3 us", **BY),
+    "earlier values": lambda a, b: sf.earlier_values(a, "x", **BY),
+    "neighbours": lambda a, b: sf.neighbours(a, on="x", within=1, window=sf.Rows(4), **BY),
+    "impute": lambda a, b: sf.impute(
+        a, repository=KNOWN, dependencies="x -> y : 5 -> 5", attributes="y"
+    ),
+    "reorder": lambda a, b: sf.reorder(
+        a, event_time="at", arrival="seen", max_delay="4 us", key=["world", "device"]
+    ),
+}  # fmt: skip
+BY = {"order": "at", "key": ["world", "device"]}
+KNOWN = pd.DataFrame({"x": np.arange(30) % 4.0, "y": np.arange(30) % 7.0})
+
+
+@pytest.mark.parametrize("name", IN_WORLDS)
+def test_an_operator_over_drawn_worlds_is_that_over_each_world(name):
+    rng, n = np.random.default_rng(5), 30
+
+    def drawn(source):
+        at = 2 * np.arange(n) if source == "s" else 2 * np.arange(n) + 1  # no ties
+        rows = pd.DataFrame({"id": range(n), "at": at, "seen": at + rng.integers(0, 9, n)})
+        rows["y"] = rng.random(n)
+        rows["y"] = rows["y"].mask(rng.random(n) < 0.3)
+        rows["device"] = rng.choice(["a", "b"], n)
+        pairs = rng.integers(0, 4, (n, 2)).astype(float).tolist()
+        rows["alternatives"] = [[{"prob": 0.4, "x": x} for x in pair] for pair in pairs]
+        return sf.draw_worlds(rows, 4, source=source, id="id")
+
+    sides = [drawn(source) for source in "st"]
+    plain = [pd.DataFrame({name: list(side[name]) for name in side}) for side in sides]
+    found = IN_WORLDS[name](*sides)
+    each = [
+        IN_WORLDS[name](*(side[side["world"] == world] for side in plain)) for world in range(4)
+    ]
+    columns = [name for name in each[0].columns if name in found.columns and name != "alternatives"]
+    expected = pd.concat(each)[columns].to_dict("records")
+    assert len(expected) > n
+    assert sorted(map(repr, found[columns].to_dict("records"))) == sorted(map(repr, expected))
+
+
 def test_invalid_rows_are_left_out_and_counted():
     given = pa.table({"id": [1, None, 3], "existence": [0.5, 0.5, 2.0]})
     with pytest.warns(sf.errors.InvalidRowsWarning, match="2 of 3 rows"):

@@ -37,7 +37,7 @@ ARROW_TYPES = {
 
 def run_in_memory(job: Job) -> pa.Table:
     """Return the answers of an operator to whole tables, with its counters in their metadata."""
-    operator = job.config.typed(lambda: schema_of(job.outputs)).make()
+    operator = job.config.typed(lambda: _answers_of(job.outputs)).make()
     sides = ["_input"] if len(job.inputs) == 1 else ["_left", "_right"]
     counts: dict[str, Any] = {}
     batch, given, answers = [], [], list[pa.Table]()
@@ -66,9 +66,10 @@ def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table
     return result_table(answers, [_result_column(output) for output in outputs])
 
 
-def schema_of(outputs: Sequence[Output]) -> pa.Schema:
-    """Return the schema of the outputs."""
-    return pa.schema([field for _, field in map(_result_column, outputs)])
+def _answers_of(outputs: Sequence[Output]) -> pa.Schema:
+    """Return the schema of an operator's answers, under fixed names."""
+    whole = [output for output in outputs if len(output.source) == 1]
+    return pa.schema([_field(of.source[0], of.kind, None, fixed=True) for of in whole])
 
 
 def _result_column(output: Output) -> ResultColumn:
@@ -76,12 +77,15 @@ def _result_column(output: Output) -> ResultColumn:
     return output.source, _field(output.name, kind, output.metadata)
 
 
-def _field(name: str, kind: Any, metadata: Mapping[str, Any] | None) -> pa.Field:
-    """Return the field of an `Output`, with user names for its nested fields."""
+def _field(
+    name: str, kind: Any, metadata: Mapping[str, Any] | None, fixed: bool = False
+) -> pa.Field:
+    """Return the field of an `Output`, with user names for its nested fields, or fixed ones."""
     if isinstance(kind, ListOf):
-        kind = pa.list_(_field("item", kind.kind, None).type)
+        kind = pa.list_(_field("item", kind.kind, None, fixed).type)
     elif isinstance(kind, Struct):
-        kind = pa.struct([_field(part.name, part.kind, part.metadata) for part in kind.parts])
+        parts = ((of.fixed if fixed and of.fixed else of.name, of) for of in kind.parts)
+        kind = pa.struct([_field(called, of.kind, of.metadata, fixed) for called, of in parts])
     given: Any = {**metadata} if metadata else None
     return pa.field(name, ARROW_TYPES[kind] if isinstance(kind, str) else kind, metadata=given)
 

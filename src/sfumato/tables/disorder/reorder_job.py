@@ -50,13 +50,13 @@ def reorder_job(
     waits : the arguments of `DisorderControl`, with durations as `max_delay`, `max_ahead` and
         `max_behind`
     """
-    keys, sources = frame.keys("key", key), frame.keys("source", source)
+    keys, sources = frame.keys("key", key), frame.groupable("source", source)
     for name in (name for name in sources if frame.shown(name).startswith(("list", "array"))):
         raise TypeError(
             f"`source`: rows cannot be sorted by column `{name}`, which is {frame.shown(name)}: "
             "convert it to text"
         )
-    ids = frame.keys("unique", unique)
+    ids = frame.groupable("unique", unique)
     event, arrived = frame.one("event_time", event_time), frame.one("arrival", arrival)
     again = frame.says("punctuation") is not None
     if frame.duplicates is not None:

@@ -169,7 +169,7 @@ class ImputationArguments(ABC):
 def require_numbers_or_texts(frame: Frame, argument: str, columns: Sequence[str]) -> None:
     """Raise ValueError for missing columns, TypeError for columns of neither numbers nor text."""
     texts = [name for name in frame.resolved(argument, list(columns)) if frame.kind(name) == "text"]
-    frame.keys(argument, texts)  # refuses texts with a collation
+    frame.groupable(argument, texts)  # refuses texts with a collation
     frame.require_numbers(argument, [name for name in columns if name not in texts])
 
 
@@ -188,7 +188,7 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
 
 def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
     """Raise TypeError or ValueError for columns that do not name keys of a repository."""
-    for name in frame.keys(argument, key):
+    for name in frame.groupable(argument, key):
         if frame.kind(name) not in KEY_KINDS and frame.shown(name) not in UNTYPED:
             raise TypeError(
                 f"`{argument}`: a key of a repository must be text, a whole number, a date or a "

@@ -390,7 +390,8 @@ class JoinQuery:
             "probability": finite("probability", self.probability),
             "windows": self.windows,
             "output": self.output,
-            "alternatives": flag("alternatives", self.alternatives),
+            # Drawn worlds have one value per row.
+            "alternatives": flag("alternatives", self.alternatives) and side.frame.worlds is None,
             "max_alternatives": side.frame.max_alternatives,
             "orders": len(side.orders),
             "keys": len(side.keys),

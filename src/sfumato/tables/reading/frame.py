@@ -357,8 +357,11 @@ class Frame(ABC):
         return self.resolved(argument, given)[0]
 
     def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
-        """Return the key columns. Raises TypeError for a type that cannot be grouped."""
-        found = self.resolved(argument, given)
+        """Return the key columns, with that of drawn worlds if there is one.
+
+        Raises TypeError as `groupable`, and ValueError if the column of the worlds is missing.
+        """
+        found = self.groupable(argument, given)
         if self.worlds is not None and self.worlds[0] not in found:
             world = self.worlds[0]
             raise ValueError(
@@ -366,6 +369,11 @@ class Frame(ABC):
                 "possible worlds, and rows of different worlds never occur together: write "
                 f"key={[*found, world]}"
             )
+        return found
+
+    def groupable(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
+        """Return columns. Raises TypeError for a type that cannot be grouped."""
+        found = self.resolved(argument, given)
         for name in found:
             collated = self.collation(name)
             if collated is not None:

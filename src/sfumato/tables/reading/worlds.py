@@ -66,7 +66,7 @@ class Draw:
                 "`source` must name where the tuples come from, as text: tuples with the same "
                 f"source and id get the same draw; got {source!r}"
             )
-        ids = frame.keys("id", id_)
+        ids = frame.groupable("id", id_)
         if not ids:
             raise ValueError("`id` must name the column(s) that identify a tuple; got none")
         frame.require_tuples()

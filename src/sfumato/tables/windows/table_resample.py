@@ -20,6 +20,7 @@ from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     EXISTENCE,
     MARKS,
+    WORLDS,
     Frame,
     controlled_by,
     forget_after_of,
@@ -307,7 +308,8 @@ def resample_job(
     order, keys = frame.one("order", order), frame.keys("key", key)
     frame.require_time("order", order)
     for argument, column in [("order", order), *(("key", column) for column in keys)]:
-        if ADDED_COLUMN in frame.metadata(column):  # an expression without a name
+        # An expression without a name; the number of a drawn world is one of the key.
+        if ADDED_COLUMN in frame.metadata(column) and WORLDS not in frame.metadata(column):
             raise TypeError(
                 f"`{argument}`: a column of the result is named after it: give the expression a "
                 'name, as with .alias("ts")'

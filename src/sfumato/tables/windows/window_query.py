@@ -484,7 +484,7 @@ class WindowQuery:
     @cached_property
     def ids(self) -> list[str]:
         """Return the columns that identify a row within its key."""
-        return self.frame.keys("unique", self.unique)
+        return self.frame.groupable("unique", self.unique)
 
     @cached_property
     def existence_column(self) -> str | None:
