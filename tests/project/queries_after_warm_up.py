@@ -29,7 +29,11 @@ from sfumato.operators.laws.aggregate import OVER_TIME, TOTALLED, Aggregate
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
-from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS, EarlyAnswers
+from sfumato.operators.windows.early_answers import (
+    EARLY_FUNCTIONS,
+    UNCERTAIN_FUNCTIONS,
+    EarlyAnswers,
+)
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
 from sfumato.operators.windows.shared_extents import SharedExtentAggregate
@@ -134,19 +138,21 @@ def windows() -> None:
                 sessions.process(form(codes), form(time + N), None, None, *rows)
                 sessions.flush()
             if columns:
-                early_answers(form, columns)
+                early_answers(form, columns, EARLY_FUNCTIONS)
+                early_answers(form, columns, UNCERTAIN_FUNCTIONS)
 
 
-def early_answers(form, columns) -> None:
-    asked = [Aggregate("count"), *(Aggregate(name, columns - 1) for name in EARLY_FUNCTIONS)]
+def early_answers(form, columns, functions) -> None:
+    asked = [Aggregate("count"), *(Aggregate(name, columns - 1) for name in functions)]
     extents = ExtentAggregate(10, 4, asked, attributes=columns)
-    early = EarlyAnswers(10, 4, 2, 0.8, asked, columns)
+    certain = functions is EARLY_FUNCTIONS
+    early = EarlyAnswers(10, 4, 2, 0.8, asked, columns, certain)
     codes, values = np.arange(N) % 3, random.random((N, columns))
     for time in (np.arange(N), np.arange(N) + N):
-        rows = np.arange(N + 1), np.ones(N), values
+        rows = np.arange(N + 1), np.full(N, 1.0 if certain else 0.5), values
         complete = extents.process(form(codes), form(time), None, None, *rows)
         arrivals = form(codes), form(codes), form(time), form(time - 1), *(np.ones(N, bool),) * 2
-        early.process(*arrivals, values.T, complete=complete)
+        early.process(*arrivals, *rows, complete=complete)
         early = EarlyAnswers.restore(early.snapshot())
     early.forget(np.arange(2), scopes=True)
 
