@@ -283,9 +283,10 @@ def test_pk_topk_and_pt_k_over_one_ranking_are_planned_together(tables):
     base = "SELECT TOP 2 * FROM readings [RANGE 20 minutes WATTR at] "
     text = base + "RANK BY speed {} FREQUENCY 2 minutes"
     using = {"": None, "USING PT_K(40%)": 0.4, "USING PT_K(0.7)": 0.7, "USING PK_TOPK": None}
+    using["USING PT_K(0.40000001)"] = 0.40000001
     statements = "; ".join(text.format(words) for words in using)
     plan = explain(tables, statements)
-    assert "top_2 from 40%" in plan
+    assert "top_2 from 0.4 " in plan
     assert "with probability 70% or more" in plan
     frames = {words: sql(tables, text.format(words)) for words in using}
     found = tables_of(frames)

@@ -119,7 +119,7 @@ class TopQuery(NamedTuple):
         """Return a name: top_3, with the `names` of further fields."""
         found = f"top_{self.k}"
         if "probability" in names and self.probability is not None:
-            found += f" from {percent(self.probability)}"
+            found += f" from {self.probability!r}"  # all digits, as names must differ
         return found + (f" every {spelled(self.every)}" if "every" in names and self.every else "")
 
 

@@ -348,6 +348,12 @@ def test_wrong_settings_are_refused():
         TopKWindows({"a": (0, 1)}, length=1)
     with pytest.raises(ValueError, match='`semantics` must be one of "pk_topk"'):
         TopKWindows(QUERIES, length=1, semantics="best")
+    with pytest.raises(ValueError, match=r"`least` must name some of the queries; got .'typo'"):
+        TopKWindows(QUERIES, length=1, least={"typo": 0.5})
+    with pytest.raises(ValueError, match="`least` must be a probability"):
+        TopKWindows({"a": (1, 1)}, length=1, least={"a": 1.5})
+    with pytest.raises(ValueError, match='for the semantics "pk_topk" and "pt_k"'):
+        TopKWindows({"a": (1, 1)}, length=1, least={"a": 0.5}, semantics="u_topk")
     with pytest.raises(ValueError, match="`probability` must be a number"):
         TopKWindows(QUERIES, length=1, semantics="pt_k")
     with pytest.raises(ValueError, match="`weights` must be a list of finite numbers"):

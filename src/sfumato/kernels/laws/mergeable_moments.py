@@ -82,7 +82,7 @@ def one_set(sets):
 
 @compiled_ieee
 def with_sets(sets, size, noded):
-    """Return `sets`, or a copy with room for more than `size` sets if it has fewer.
+    """Return `sets`, or a copy with room for at least `size` sets.
 
     noded : whether each set has separate nodes
     """

@@ -33,7 +33,7 @@ class RankingQuestion(NamedTuple):
     """Code of the semantics; alpha of PRFe; float64[], weights of PRF."""
 
     semantics: int
-    number: float
+    alpha: float
     weights: np.ndarray
 
 
@@ -159,7 +159,7 @@ def rank_items(items, ks, of, least, question):
     elif code == PRF:
         values = weighted_ranks(items, question.weights)
     else:
-        values = exponential_ranks(items, question.number)
+        values = exponential_ranks(items, question.alpha)
     if not values.size:
         return _prefixes(items, np.empty(0, np.int64), values, ks)
     worth = np.empty(values.size)

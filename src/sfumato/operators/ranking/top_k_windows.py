@@ -7,7 +7,6 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -101,11 +100,11 @@ class TopKWindows(Operator):
     def __init__(
         self,
         queries: Mapping[str, Sequence[int]],
-        least: Mapping[str, float] = MappingProxyType({}),
+        least: Mapping[str, float] | None = None,
         **settings: Any,
     ) -> None:
         given = tuple((name, *query) for name, query in queries.items())
-        settings["least"] = tuple(least.items())
+        settings["least"] = tuple((least or {}).items())
         self.config = TopKWindowConfig(given, **settings)  # type: ignore[arg-type]
         self.queries = named(self.config.queries)
         self.latest = self.due = self.reach = self.arrived = np.empty(0, np.int64)

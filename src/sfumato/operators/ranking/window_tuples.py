@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arguments import EXCESS, whole
+from sfumato.operators.arguments import EXCESS, share, whole
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.ranking.ranked_items import as_whole_numbers, checked_scores
 from sfumato.operators.ranking.semantics import Semantics
@@ -56,6 +56,11 @@ class TopKWindowConfig:
             raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
         if self.confidence is not None and self.rows is None:
             raise ValueError("`confidence` is for a window of `rows`: leave `length` out")
+        unknown = {name for name, _ in self.least} - {name for name, *_ in self.queries}
+        if unknown:
+            raise ValueError(f"`least` must name some of the queries; got {sorted(unknown)}")
+        for _, least in self.least:
+            share("least", least)
         if self.streams and (self.least or self.semantics.name != "pk_topk"):
             asked = "a probability per query" if self.least else f'"{self.semantics.name}"'
             raise ValueError(f'streams are ranked by "pk_topk"; got {asked}')

@@ -771,9 +771,9 @@ class WindowQuery:
             **laws,
         }
         if self.early is not None:
-            beside = {"with_rows": with_rows, "quantiles": quantiles}
-            beside["forget_after"] = forget_after is not None
-            for given in (name for name, is_given in beside.items() if is_given):
+            asked = {"with_rows": with_rows, "quantiles": quantiles}
+            asked["forget_after"] = forget_after is not None
+            for given in (name for name, is_given in asked.items() if is_given):
                 raise ValueError(f"`early` and `{given}` exclude each other: leave one of them out")
             level = DEFAULT_LEVEL if self.level is None else self.level
             common |= {"early": span_of("early", self.early), "level": float(level)}
