@@ -133,6 +133,9 @@ CASES = {
     "reorder sources": lambda sf, a, b: sf.reorder(
         a, **REORDERED, source="room", estimator="max", max_buffer=20
     ),
+    "reorder with few rows of all keys": lambda sf, a, b: sf.reorder(
+        a, **REORDERED, key="room", drop_ratio=0.1, max_buffer_total=8, unique=["made", "m"]
+    ),
     "reorder by sent punctuations": lambda sf, a, b: sf.reorder(
         a, **REORDERED, key="room", punctuation="made"
     ),

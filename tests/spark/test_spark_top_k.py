@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -43,11 +44,32 @@ def answered(rows):
     )  # fmt: skip
 
 
-def by_key(df, **window):
+def by_key(df, processing_time=False, **window):
     return sf.top_k(
         df.withColumnRenamed("k", "k_"), QUERIES, by="x", window=sf.Range("8 seconds", **window),
-        order="ts", key="k_", exclusive="rule",
+        order="ts", key="k_", exclusive="rule", processing_time=processing_time,
     )  # fmt: skip
+
+
+@contextmanager
+def silent(answers, tmp_path):
+    """A running query of a stream without further rows, whose answers are the table `quiet`."""
+    query = (
+        answers.writeStream.format("memory").queryName("quiet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    )  # fmt: skip
+    try:
+        yield query
+    finally:
+        query.stop()
+        query.sparkSession.catalog.dropTempView("quiet")
+
+
+def wait_for(spark, count):
+    deadline = time.monotonic() + 120
+    while spark.table("quiet").count() < count and time.monotonic() < deadline:
+        time.sleep(0.3)  # not processAllAvailable: timers keep it going for ever
+    return answered(spark.table("quiet").collect())
 
 
 @pytest.mark.nightly  # one silent stream is enough: test_spark_window_streams
@@ -55,19 +77,9 @@ def test_a_quiet_stream_gives_its_last_answers_and_reports_what_it_did(spark, tm
     rows = tuples(5, 30)
     put_parts(tmp_path / "in", spark.createDataFrame(rows, SCHEMA).toArrow(), [0, 30])
     stream = stream_of(spark, tmp_path / "in", SCHEMA)
-    query = (
-        by_key(stream, idle_timeout="1 second").writeStream.format("memory").queryName("quiet")
-        .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-    )  # fmt: skip
     whole = answered(by_key(spark.createDataFrame(rows, SCHEMA)).collect())
-    try:
-        deadline = time.monotonic() + 120
-        while spark.table("quiet").count() < len(whole) and time.monotonic() < deadline:
-            time.sleep(0.3)  # not processAllAvailable: timers keep it going for ever
-        assert answered(spark.table("quiet").collect()) == whole  # with no row after the last one
-    finally:
-        query.stop()
-        spark.catalog.dropTempView("quiet")
+    with silent(by_key(stream, idle_timeout="1 second"), tmp_path) as query:
+        assert wait_for(spark, len(whole)) == whole  # with no row after the last one
     counted, by_query = {}, {}
     for name, row in observed(query):
         into = by_query if name.endswith("_answers") else counted
@@ -88,3 +100,20 @@ def test_a_quiet_stream_gives_its_last_answers_and_reports_what_it_did(spark, tm
     assert counted["latency"] == sum(waits.values(), timedelta()) / timedelta(microseconds=1)
     every = {"top_1": timedelta(seconds=2), "wide": timedelta(seconds=5)}
     assert counted["late_answers"] == len([k for k, wait in waits.items() if wait > every[k[1]]])
+
+
+@pytest.mark.nightly
+def test_in_processing_time_a_quiet_stream_is_answered_until_its_windows_are_empty(spark, tmp_path):
+    rows = tuples(5, 30)
+    put_parts(tmp_path / "in", spark.createDataFrame(rows, SCHEMA).toArrow(), [0, 30])
+    last = rows[-1][2] + timedelta(seconds=10)  # shows all instants of the windows above
+    ends = [(100 + key, key, last, None, [(0.5, 0.0)]) for key in {row[1] for row in rows}]
+    shown = by_key(spark.createDataFrame([*rows, *ends], SCHEMA)).collect()
+    whole = [row for row in answered(shown) if row[4] < 100]
+    stream = stream_of(spark, tmp_path / "in", SCHEMA)
+    answers = by_key(stream, processing_time=True, idle_timeout="1 second")
+    with silent(answers, tmp_path):
+        found = wait_for(spark, len(whole))
+    assert [(*row[:5], row[6]) for row in found] == [(*row[:5], row[6]) for row in whole]
+    newest = {key: max(row[2] for row in rows if row[1] == key) for key in {0, 1}}
+    assert all((row[5] == "") == (row[2] > newest[row[0]]) for row in found)

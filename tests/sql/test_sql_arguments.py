@@ -39,6 +39,7 @@ BRACKETS = [
     ("WATTR ts SLACK -1", "-1", "SLACK must be at least 0"),
     ("WATTR ts SLACK 2.5", "2.5", "SLACK must be a whole number"),
     ("WATTR ts SLACK 1 BSIZE 0", "0", "BSIZE must be at least 1"),
+    ("WATTR ts BSIZE_TOTAL 5 SOURCE k", "5", "BSIZE_TOTAL limits the rows of all keys together"),
     ("WATTR ts SLACK 1 IDLE 0 s", "0 s", "IDLE must be positive"),
     ("WATTR ts ESTIMATOR normal", "ESTIMATOR normal", "DRATIO"),
     ("WATTR ts DRATIO 1% ESTIMATOR conformel", "conformel", "ESTIMATOR conformel is unknown"),

@@ -78,6 +78,7 @@ def joined(text):
         (" DRATIO 1% BSIZE 100", {"drop_ratio": 0.01, "max_buffer": 100}),
         (" MAX", {"estimator": "max"}),
         (" BSIZE 100", {"max_buffer": 100}),
+        (" BSIZE_TOTAL 100", {"max_buffer_total": 100}),
     ],
 )
 def test_the_papers_queries_q1_to_q4_parse_as_printed(ending, control):

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.spark
         ),
         ("WATTR TS MAX ARRIVAL Arrival", {"estimator": "max"}),
         ("WATTR ts BSIZE 7", {"max_buffer": 7}),
+        ("WATTR ts BSIZE_TOTAL 7 KEY sensor", {"max_buffer_total": 7, "key": "sensor"}),
         ("WATTR ts PUNCTUATION ts KEY sensor", {"punctuation": "ts", "key": "sensor"}),
         (
             "WATTR ts DRATIO 10% ESTIMATOR CONFORMAL KEY sensor IDLE 10 seconds",

@@ -191,6 +191,12 @@ def test_explain_shows_the_estimator_and_the_punctuation_that_were_given(tables)
     assert "estimator" not in told
 
 
+def test_explain_says_that_all_keys_share_a_buffer(tables):
+    told = explain(tables, "SELECT id FROM s [WATTR ts BSIZE_TOTAL 70 KEY sensor]")
+    assert "one per value of (sensor), in one task" in told
+    assert "at most 70 rows, about" in told
+
+
 def test_explain_says_what_a_join_will_do(tables):
     told = explain(tables, f"SELECT a.id FROM s a [ROWS 500] {JOIN} USING INDEX")
     for words in (

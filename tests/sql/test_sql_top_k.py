@@ -61,10 +61,11 @@ def test_the_words_of_a_ranking_are_read():
 def test_existence_streams_and_plan_are_options_of_rank_by():
     text = (
         "SELECT TOP 2 * FROM s RANK BY x EXISTENCE s.p STREAMS truck PLAN greedy DESC RULES r "
-        "RESCALE FREQUENCY 2 minutes"
+        "RESCALE PROCESSING TIME FREQUENCY 2 minutes"
     )
     columns = {"existence": "p", "group": "truck", "exclusive": "r"}
     how = {"plan": "greedy", "semantics": "pk_topk", "ascending": False, "rescale": True}
+    how |= {"processing_time": True}
     assert arguments(text, "p", "truck", "r") == columns | how
     assert [str(item) for item in words(text).by] == ["x"]
 
@@ -75,7 +76,7 @@ def test_existence_streams_and_plan_are_options_of_rank_by():
         "existence", "x * existence", "s.existence", "plan", "x + plan * 2", "streams - 1",
         "CASE WHEN x > 1 THEN existence ELSE plan END", "NOT existence", "existence DESC",
         "x BETWEEN plan AND streams", "EXISTENCE(x)", "x * EXISTENCE(x)", "plan AND x",
-        "x IN (plan, streams)",
+        "x IN (plan, streams)", "processing_time", "x + processing * time",
     ],
 )  # fmt: skip
 def test_columns_called_like_options_stay_columns(score):

@@ -32,6 +32,7 @@ def reorder(
     punctuation: ColumnName | None = None,
     estimator: str | None = None,
     max_buffer: int | None = None,
+    max_buffer_total: int | None = None,
     max_ahead: str | timedelta | None = None,
     max_behind: str | timedelta | None = None,
     unique: ColumnNames | None = None,
@@ -68,6 +69,8 @@ def reorder(
         With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
     max_buffer
         Buffer at most this many rows per controller; the oldest rows are emitted first.
+    max_buffer_total
+        Buffer at most this many rows of all keys, in one task. Not with `source`.
     max_ahead, max_behind
         Rows whose event time is further after or before their arrival ("1 hour") are late.
     unique
@@ -86,7 +89,6 @@ def reorder(
     -------
     The rows, each emitted exactly once, with `late`, `punctuation` (no row with an earlier event
     time is accepted in order any more) and, with `unique`, `duplicate`.
-    With `early`, each row is also emitted on its arrival.
 
     Raises
     ------
@@ -107,8 +109,8 @@ def reorder(
     """
     columns = event_time, arrival, key, source, unique
     waits: dict[str, Any] = {"drop_ratio": drop_ratio, "slack": slack, "estimator": estimator}
-    waits |= {"max_buffer": max_buffer, "max_delay": max_delay}
-    waits |= {"max_ahead": max_ahead, "max_behind": max_behind}
+    waits |= {"max_buffer": max_buffer, "max_buffer_total": max_buffer_total}
+    waits |= {"max_delay": max_delay, "max_ahead": max_ahead, "max_behind": max_behind}
     limits = expected_sources, idle_timeout, forget_after
     return run(reorder_job(frame_of(df), *columns, waits, *limits, name, early, punctuation))
 

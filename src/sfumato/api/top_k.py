@@ -33,6 +33,7 @@ def top_k(
     existence: ColumnName | None = None,
     group: ColumnName | None = None,
     plan: str = "dp",
+    processing_time: bool = False,
     ascending: bool | None = None,
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
@@ -68,6 +69,9 @@ def top_k(
     plan
         "dp" (least sum of k), "time" (least running time), "greedy" (at most twice "dp"), or "none"
         (each query separately).
+    processing_time
+        After the window's `idle_timeout`, event time follows the clock, so that queries are
+        answered as often as asked while no rows come. Rows before an answered instant are late.
     ascending
         Whether the least score ranks first, where `by` has neither `asc` nor `desc`.
     forget_after
@@ -100,7 +104,7 @@ def top_k(
     columns = RankingColumns(order, key, existence, exclusive, group)
     ranking = RankingQuery.asked(frame_of(df), queries, by, ascending, window, columns)
     ranked_by = semantics_of(semantics, probability, alpha, weights)
-    config = ranking.config(ranked_by, plan, forget_after, rescale)
+    config = ranking.config(ranked_by, plan, forget_after, rescale, processing_time)
     idle = config.window.idle_timeout_us if isinstance(config.window, Range) else None
     given = [window_input(ranking)]
     answers = run(Job("top_k", "top_k", name, given, config, ranking.answers(), idle_timeout=idle))

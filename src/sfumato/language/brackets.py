@@ -41,7 +41,8 @@ from sfumato.language.tables import PlannedFrame, Window, column, found
 from sfumato.spark.model.figures import row_bytes
 from sfumato.windows import Delta, JoinWindow, Range, Rows
 
-WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "punctuation", "estimator", "max_buffer"}
+WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "punctuation", "estimator"}
+WAIT_WORDS |= {"max_buffer", "max_buffer_total"}
 """Arguments that limit the delay; without any of them no rows are buffered."""
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; without any of them rows are assumed to be in order."""
@@ -100,7 +101,8 @@ class TimeOptions(TableOptions):
         *words_of(reorder, "event_time", "arrival", "key", "source", "slack", "drop_ratio"),
         *words_of(reorder, "max_delay", "punctuation"),
         Word("MAX", "", "estimator", constant="max"),
-        *words_of(reorder, "estimator", "max_buffer", "max_ahead", "max_behind", "unique"),
+        *words_of(reorder, "estimator", "max_buffer", "max_buffer_total", "max_ahead"),
+        *words_of(reorder, "max_behind", "unique"),
         *words_of(reorder, "idle_timeout", "forget_after", "name"),
         EARLY,
         LEVEL,
@@ -341,15 +343,20 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
     known = {"estimator": ESTIMATOR} if ratio is not None else {}
     shown = dict(given)
     late = "the share of late rows is measured, not bounded"
-    if ratio is not None and "max_buffer" not in given:
+    total = given.get("max_buffer_total")
+    if ratio is not None and "max_buffer" not in given and total is None:
         conformal = given.get("estimator", ESTIMATOR) == "conformal"
         assumed = "whatever the delays" if conformal else "if gaps and delays are as assumed"
         late = f"{percent(ratio)} of the rows are late in the long run, {assumed}"
     state = f"the rows after the punctuation, about {each} bytes each, without a bound (BSIZE)"
     bounds = [given[name] for name in ("slack", "max_buffer") if name in given]
-    if bounds:
-        rows, per = min(bounds), " per key" if key else ""
+    if bounds or total is not None:
+        rows = min([*bounds, *([] if total is None else [total])])
+        per = " per key" if key and total is None else ""
         state = f"at most {rows} rows{per}, about {size(rows * each)} at {each} bytes per row"
+    parallel = per_key(key)
+    if total is not None:  # all keys share the buffer
+        parallel = parallel.replace("in parallel", "in one task")
     if given.get("early"):
         shown["early"] = "each row also on its arrival, for the early answers"
     lines = argument_lines({"event_time": None, "arrival": None} | known | shown)
@@ -359,7 +366,7 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
         lines.append(("extents", shown_extent))
     return [
         *lines,
-        ("parallel", per_key(key)),
+        ("parallel", parallel),
         ("state", state),
         ("guarantee", "each row once, in order of event time, or at once with late = true"),
         ("invalid", "rows without valid times are emitted with late = true"),

@@ -33,6 +33,7 @@ WORDS = {
     "event_time": "WATTR",
     "drop_ratio": "DRATIO",
     "max_buffer": "BSIZE",
+    "max_buffer_total": "BSIZE_TOTAL",
     "idle_timeout": "IDLE",
     "forget_after": "FORGET",
     "name": "NAMED",

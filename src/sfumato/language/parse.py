@@ -53,7 +53,7 @@ PLACES = {
 # A column may be named like an option: then what follows is not a name, or continues the score.
 GOES_ON = (
     "and|between|div|else|end|escape|ilike|in|is|like|not|or|regexp|rlike|then|when|xor|"
-    "asc|desc|using|rules|existence|streams|plan|frequency|order|limit"
+    "asc|desc|using|rules|existence|streams|plan|processing|frequency|order|limit"
 )
 NAME_FOLLOWS = rf"(?=\s+[\w`])(?!\s+(?:{GOES_ON})\b)"
 NO_SIGN_FOLLOWS = r"\b(?!\s*[-+*\/%.,(<>=])"
@@ -63,6 +63,7 @@ PATTERNS = {
         for w in ("rules", "existence", "streams", "plan")
     },
     **{w.upper(): rf"/(?<!\.){w}{NO_SIGN_FOLLOWS}/i" for w in ("asc", "desc", "rescale")},
+    "PROCESSING_TIME": r'"processing"i _GAP /time\b/i',
     "ORDER": r'"order"i /\b/ (_GAP /by\b/i)?',  # ORDER BY is the same word
     "NOTHING": r"/(?!)x/",  # placeholder where no words are allowed
 }

@@ -67,6 +67,7 @@ RANK_WORDS = (
     Word("EXISTENCE", "column", "existence"),
     Word("STREAMS", "column", "group"),
     Word("PLAN", "choice", "plan"),
+    Word("PROCESSING_TIME", "", "processing_time"),
 )  # fmt: skip
 RANK_OPTIONS = tuple(dict.fromkeys(word.word for word in RANK_WORDS))
 BEFORE_OPERAND = ("THEN", "ELSE", "ESCAPE", "XOR", "BY", "DISTINCT", "FROM")

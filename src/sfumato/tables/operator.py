@@ -232,6 +232,11 @@ class TableOperator(Stateful):
         """Return the output after an idle timeout."""
         return []
 
+    def wakes(self) -> int | None:
+        """Return the processing time of the next `idle` that would have output though no rows come;
+        None: only the idle timeout after the next rows."""
+        return None
+
     def flush(self) -> list[pa.Table]:
         """Return the output at the end of a static frame."""
         return []

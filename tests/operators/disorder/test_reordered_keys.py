@@ -49,7 +49,7 @@ def one_row_at_a_time(control, event, arrival):
     waits = "max_buffer" not in control  # a row that ties, until the punctuation is above its time
     one = grouped(np.zeros(1, np.int64))
     for i in range(len(event)):
-        (before,), (punctuation,), (late,), _, _, ranges = controllers.extend(
+        (before,), (punctuation,), (late,), _, _, ranges, _ = controllers.extend(
             one, event[i : i + 1], arrival[i : i + 1]
         )
         if late:
@@ -57,7 +57,7 @@ def one_row_at_a_time(control, event, arrival):
         else:
             held.append((event[i], i, event[i] + (event[i] == before and waits)))
         # rows from the future that a later row contradicts, or that a full buffer expels
-        expelled = {n for _, first, end in ranges for n in range(first, end)}
+        expelled = {n for _, _, first, end, _ in ranges.tolist() for n in range(first, end)}
         leaving = sorted(h for h in held if h[2] <= punctuation or h[1] in expelled)
         out += [(number, number in expelled, punctuation) for _, number, _ in leaving]
         held = [h for h in held if h not in leaving]

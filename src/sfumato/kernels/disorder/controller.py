@@ -283,34 +283,104 @@ def is_beyond_clocks(tau, t, control, counts):
 
 
 @compiled
-def begin_pending(t, control, key, held, numbers, found):
+def note(i, slot, first, end, states, events, count):
+    """Add an event at row i, int64[5]: i, the controller's place, rows first <= number < end, and
+    the punctuation. Returns the count of events."""
+    events[0, count], events[1, count] = i, slot
+    events[2, count], events[3, count] = first, end
+    events[4, count] = reached(states[slot])
+    return count + 1
+
+
+@compiled
+def begin_pending(i, slot, control, states, held, expelled, gone):
     """Decide on the rows far ahead among the first WARM_UP, once the bounds are known.
 
-    Rows contradicted by a later row are emitted as late: numbers[found:]; others are pending.
-    Returns the end of the numbers.
+    Rows contradicted by a later row are expelled; others are pending.
+    Returns the count of `expelled`.
     """
     least = END_OF_TIME  # least event time of later rows that are not far ahead
-    pending = True
+    pending, key = True, states[slot]
     key.pending = key.pending_early = key.far_rows = 0
     key.pending_top, key.far_side = NO_TIME, guard.FUTURE
-    for i in range(guard.WARM_UP - 1, -1, -1):
-        tau, number = key.arrivals[i] - key.delays[i], key.count - guard.WARM_UP + i
-        if guard.side_of(key.delays[i], key) != guard.FUTURE:
+    for j in range(guard.WARM_UP - 1, -1, -1):
+        tau, number = key.arrivals[j] - key.delays[j], key.count - guard.WARM_UP + j
+        if guard.side_of(key.delays[j], key) != guard.FUTURE:
             least = min(least, tau)
             pending = False
         elif tau > least:
             if tau > reached(key):
-                numbers[found] = number
-                found += 1
+                gone = note(i, slot, number, number + 1, states, expelled, gone)
                 if control.max_buffer > 0:
                     estimators.expel(number, number + 1, key, held)
         elif pending:
             key.pending += 1
             key.far_rows += 1
             key.pending_top = max(key.pending_top, tau)
-            key.pending_early += tau > t + guard.MAX_CLOCK_SKEW_US
+            key.pending_early += tau > key.clock + guard.MAX_CLOCK_SKEW_US
             key.pending_first = number
-    return found
+    return gone
+
+
+@compiled
+def add_top(slot, key, held, tops, listed, size):
+    """Add a controller to the heap `tops` unless it is listed there with its oldest row.
+
+    tops : int64[2, room], event times and places in states; an entry counts if its time is the one
+    in listed[slot], which is at or below the controller's oldest row    Returns the heap's size.
+    """
+    if key.held > 0 and held[0, 0] < listed[slot]:
+        tops[0, size], tops[1, size] = held[0, 0], slot
+        listed[slot] = held[0, 0]
+        estimators.rise(tops, size)
+        size += 1
+    return size
+
+
+@compiled
+def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
+    """Release the rows of the least event time of all controllers, see `bound_buffer`.
+
+    tops, listed, size : see `add_top`    out : expelled, their count, forced, their count
+    Returns the heap's size, the number of rows that left, and the two counts.
+    O(log n) per controller with such a row, and amortised per entry of the heap.
+    """
+    expelled, gone, forced, forces = out
+    least, treated, last, left = END_OF_TIME, 0, tops.shape[1], 0
+    while size > 0 and tops[0, 0] <= least:
+        time, slot = tops[0, 0], tops[1, 0]
+        key = states[slot]
+        _, held, ring = parts_of(key, control, memory)
+        if time == listed[slot] and key.held > 0 and held[0, 0] > time:
+            tops[0, 0] = listed[slot] = held[0, 0]
+            estimators.sink(tops, size, np.int64(0))
+            continue
+        size -= 1
+        estimators.swap(tops, np.int64(0), size)
+        estimators.sink(tops, size, np.int64(0))
+        if time != listed[slot]:
+            continue
+        listed[slot] = END_OF_TIME
+        if key.held == 0:
+            continue
+        least, before, rows = time, key.punctuation, key.held
+        now = max(t, key.clock)
+        credible, plausible = guard.horizon(now, key), now + guard.MAX_CLOCK_SKEW_US
+        number = estimators.bound_buffer(credible, plausible, rows - 1, key, counts, held)
+        left += rows - key.held
+        if number != NO_ROW:
+            gone = note(i, slot, number, number + 1, states, expelled, gone)
+        elif key.punctuation > before:
+            forces = note(i, slot, NO_ROW, NO_ROW, states, forced, forces)
+            if control.estimator == SLACK:
+                keep_slack(key.punctuation, END_OF_TIME, key, ring)
+        treated += 1
+        tops[1, last - treated] = slot  # the heap has no entries there
+    for j in range(last - treated, last):
+        key = states[tops[1, j]]
+        _, held, _ = parts_of(key, control, memory)
+        size = add_top(tops[1, j], key, held, tops, listed, size)
+    return size, left, gone, forces
 
 
 @compiled
@@ -330,49 +400,74 @@ def punctuate(
     control : `state.Control`
     counts : a record of COUNTS    memory, usage : see `with_room`; all these change in place
     Returns the memory, times int64[2, n] (the punctuation before and after the row, NO_TIME while
-    unknown), late bool[n], duplicate bool[n], number int64[n] (of the row in its controller), and
-    the expelled rows: the places at which they are emitted as late, the first number, and the end.
-    O(log m) per row for a sort buffer of m rows, else O(1) amortised.  Source: C sections 4 and 5.
+    unknown), late bool[n], duplicate bool[n], number int64[n] (of the row in its controller);
+    expelled int64[5, e], rows emitted as late, and forced int64[5, f], punctuations forced by
+    `max_buffer_total`: see `note`.
+    O(log m) per row for a sort buffer of m rows, else O(1) amortised; with `max_buffer_total` also
+    O(controllers).  Source: C sections 4 and 5.
     """
     order, starts = groups
-    n = event_time.size
+    n, total = event_time.size, control.max_buffer_total
     times, number = np.empty((2, n), np.int64), np.empty(n, np.int64)
     late, duplicate = np.empty(n, np.bool_), np.zeros(n, np.bool_)
-    at = np.empty(n + guard.WARM_UP * which.size, np.int64)
-    first, end = np.empty_like(at), np.empty_like(at)
-    expelled = 0
+    group_of, buffered = np.empty(n, np.int64), 0  # group_of : of each place in `order`
     for group in range(which.size):
-        key = states[which[group]]
-        memory = with_room(starts[group + 1] - starts[group], control, key, memory, usage)
-        area, held, ring = parts_of(key, control, memory)
+        rows = starts[group + 1] - starts[group]
+        memory = with_room(rows, control, states[which[group]], memory, usage)
         for j in range(starts[group], starts[group + 1]):
-            i = order[j]
-            tau, t = event_time[i], max(arrival[i], key.clock)
-            slot = ids.slot[i] if ids.slot.size > 0 else -1
-            unguarded = key.guarded == 0
-            times[0, i] = times[1, i] = reached(key)
-            number[i] = key.count
-            duplicate[i] = slot >= 0 and is_duplicate(slot, t, key, ids)
-            late[i] = duplicate[i] or is_beyond_clocks(tau, t, control, counts)
-            counts.duplicates += duplicate[i]
-            one, until = NO_ROW, 0
-            if not late[i]:
-                carried = sent[i] if sent.size > 0 else NO_TIME
-                late[i], one, until = arrive(
-                    tau, arrival[i], carried, control, key, counts, area, held, ring
+            group_of[j] = group
+    if total > 0:  # rows of all controllers, by arrival
+        by_arrival = np.empty(n, np.int64)
+        for j in range(n):
+            by_arrival[order[j]] = group_of[j]
+        order, group_of = np.arange(n), by_arrival
+        for slot in range(states.size):
+            buffered += states[slot].held
+    room = n + buffered if total > 0 else 0
+    tops, listed, size = np.empty((2, 2 * room), np.int64), np.empty(0, np.int64), 0
+    expelled = np.empty((5, n + guard.WARM_UP * which.size + room), np.int64)
+    forced, gone, forces, slot = np.empty((5, room), np.int64), 0, 0, -1
+    for j in range(n):
+        i = order[j]
+        if which[group_of[j]] != slot:
+            slot = which[group_of[j]]
+            key = states[slot]
+            area, held, ring = parts_of(key, control, memory)
+        tau, t = event_time[i], max(arrival[i], key.clock)
+        code = ids.slot[i] if ids.slot.size > 0 else -1
+        unguarded, before = key.guarded == 0, key.held
+        times[0, i], number[i] = reached(key), key.count
+        duplicate[i] = code >= 0 and is_duplicate(code, t, key, ids)
+        late[i] = duplicate[i] or is_beyond_clocks(tau, t, control, counts)
+        counts.duplicates += duplicate[i]
+        if not late[i]:
+            carried = sent[i] if sent.size > 0 else NO_TIME
+            late[i], first, end = arrive(
+                tau, arrival[i], carried, control, key, counts, area, held, ring
+            )
+            if first != NO_ROW:
+                gone = note(i, slot, first, end, states, expelled, gone)
+        if code >= 0 and not duplicate[i]:
+            keep_id(i, code, tau, t, late[i], ids)
+        if unguarded and key.guarded == 1:
+            gone = begin_pending(i, slot, control, states, held, expelled, gone)
+        if total > 0:
+            buffered += key.held - before
+            if listed.size > 0:
+                size = add_top(slot, key, held, tops, listed, size)
+            if buffered > total:
+                if listed.size == 0:
+                    listed = np.full(states.size, END_OF_TIME)
+                    for other in range(states.size):
+                        _, rows_of, _ = parts_of(states[other], control, memory)
+                        size = add_top(other, states[other], rows_of, tops, listed, size)
+                out = expelled, gone, forced, forces
+                size, left, gone, forces = bound_total(
+                    i, t, control, states, counts, memory, tops, listed, size, out
                 )
-                times[1, i] = reached(key)
-            if slot >= 0 and not duplicate[i]:
-                keep_id(i, slot, tau, t, late[i], ids)
-            if one != NO_ROW:
-                at[expelled], first[expelled], end[expelled] = i, one, until
-                expelled += 1
-            if unguarded and key.guarded == 1:
-                found = begin_pending(key.clock, control, key, held, first, expelled)
-                for x in range(expelled, found):
-                    at[x], end[x] = i, first[x] + 1
-                expelled = found
-    return memory, times, late, duplicate, number, at[:expelled], first[:expelled], end[:expelled]
+                buffered -= left
+        times[1, i] = reached(key)
+    return memory, times, late, duplicate, number, expelled[:, :gone], forced[:, :forces]
 
 
 @compiled

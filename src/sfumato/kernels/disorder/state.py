@@ -30,7 +30,8 @@ class Control(NamedTuple):
     floor : bool, n_p is rounded down (NORMAL)
     max_delay : int64 microseconds (FIXED)
     guard : bool, incredible event times are set aside
-    max_buffer : int64, most rows buffered; 0: no bound
+    max_buffer : int64, most rows buffered by each controller; 0: no bound
+    max_buffer_total : int64, most rows buffered by all of them together; 0: no bound
     max_ahead, max_behind : int64 microseconds; rows whose event time is further after or before
     their arrival are late at once
     """
@@ -43,6 +44,7 @@ class Control(NamedTuple):
     max_delay: int
     guard: bool
     max_buffer: int
+    max_buffer_total: int
     max_ahead: int
     max_behind: int
 

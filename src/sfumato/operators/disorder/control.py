@@ -27,6 +27,7 @@ class DisorderControl:
     max_delay: int | None = None
     max_ahead: int | None = None
     max_behind: int | None = None
+    max_buffer_total: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in [*vars(self).items()]:
@@ -47,6 +48,7 @@ class DisorderControl:
         for name, value, least in (
             ("slack (SLACK)", self.slack, 0),
             ("max_buffer (BSIZE)", self.max_buffer, 1),
+            ("max_buffer_total (BSIZE_TOTAL)", self.max_buffer_total, 1),
         ):
             if value is not None:
                 check_count(name, value, least)
@@ -58,7 +60,7 @@ class DisorderControl:
                 f"{' and '.join(f'`{n}` ({WAIT_OPTIONS[n]})' for n in given)} exclude each other; "
                 f"got {' and '.join(f'{n}={getattr(self, n)}' for n in given)}: give one of them"
             )
-        full = self.max_buffer is not None and self.estimator is None
+        full = self.bounded and self.estimator is None
         if not given and self.estimator not in ("max", SENT) and not full:
             raise ValueError(
                 "one of `drop_ratio` (DRATIO), `slack` (SLACK), `max_delay`, `max_buffer` (BSIZE) "
@@ -95,6 +97,11 @@ class DisorderControl:
             )
 
     @property
+    def bounded(self) -> bool:
+        """Return whether a full buffer releases rows."""
+        return self.max_buffer is not None or self.max_buffer_total is not None
+
+    @property
     def kernel(self) -> state.Control:
         """The settings in the form that kernels take."""
         ratio = float(self.drop_ratio or USUAL)
@@ -118,7 +125,10 @@ class DisorderControl:
             floor=self.rounding == "floor",
             max_delay=int(self.max_delay or 0),
             guard=bool(self.guard) and self.estimator != SENT,
-            max_buffer=int(self.max_buffer or 0),
+            max_buffer=min(self.max_buffer or 1 << 40, self.max_buffer_total or 1 << 40)
+            if self.bounded
+            else 0,
+            max_buffer_total=int(self.max_buffer_total or 0),
             max_ahead=state.UNBOUNDED if self.max_ahead is None else self.max_ahead,
             max_behind=state.UNBOUNDED if self.max_behind is None else self.max_behind,
         )
@@ -145,6 +155,11 @@ class ReorderConfig:
     expected_sources: int | None = None
 
     def __post_init__(self) -> None:
+        if self.by_source and self.control.max_buffer_total is not None:
+            raise ValueError(
+                "`max_buffer_total` limits the rows of all keys together, and cannot be combined "
+                "with `source`: rows that wait for a slower source are not limited; leave one out"
+            )
         if self.expected_sources is not None:
             if not self.by_source:
                 raise ValueError("`expected_sources` needs `source`, the column that names them")

@@ -31,8 +31,10 @@ class Judged(NamedTuple):
     before, after : int64[n], the punctuation before and after each row    late : bool[n]
     duplicate : bool[n], which late rows are duplicates
     number : int64[n], the row's number in its controller
-    expelled : (place, first, end): this row causes the buffered rows first <= number < end of its
-        source to be emitted as late
+    expelled : int64[e, 5], (place, code, first, end, punctuation): this row causes the buffered
+        rows first <= number < end of a source to be emitted as late
+    forced : int64[f, 5], (place, code, -1, -1, punctuation): with `max_buffer_total`, this row
+        raises the punctuation of a source to release its oldest rows; ascending by place
     """
 
     before: Ints
@@ -40,7 +42,8 @@ class Judged(NamedTuple):
     late: Bools
     duplicate: Bools
     number: Ints
-    expelled: list[tuple[int, int, int]]
+    expelled: Ints
+    forced: Ints
 
 
 class Controllers(Stateful):
@@ -135,12 +138,16 @@ class Controllers(Stateful):
         order, starts, which = groups
         slots = self._slots(which)
         self.rows += len(order)
-        self._memory, times, late, duplicate, number, *expelled = punctuate(
+        self._memory, times, late, duplicate, number, expelled, forced = punctuate(
             event_time, arrival, sent, (order, starts), slots, ids,
             self._kernel, self._states, self._counts[0], self._memory, self._usage,
         )  # fmt: skip
-        found = list(zip(*(of.tolist() for of in expelled), strict=True))
-        return Judged(times[0], times[1], late, duplicate, number, found)
+        if expelled.size or forced.size:
+            alive = np.flatnonzero(self._slot)
+            code = np.zeros(len(self._states), np.int64)
+            code[self._slot[alive]] = alive
+            expelled[1], forced[1] = code[expelled[1]], code[forced[1]]
+        return Judged(times[0], times[1], late, duplicate, number, expelled.T, forced.T)
 
     def checked_sent(self, sent: Ints, rows: int) -> Ints:
         """Return the punctuations that rows carry, int64[rows]; empty if they are estimated.
@@ -175,6 +182,7 @@ class Controllers(Stateful):
         slots = self._slot[codes]
         slots = slots[slots > 0]
         self._slot[codes] = 0
+        self._states["held"][slots] = 0
         self._gone += len(slots)
         self._usage[1] += self._states["length"][slots].sum()
         if 2 * self._gone > self._end or 2 * self._usage[1] > self._usage[0]:

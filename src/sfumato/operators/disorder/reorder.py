@@ -109,11 +109,11 @@ class Reorder(Operator):
             begun = self.sources.speak(codes[1][one], codes[0][one])
             self.controllers.advance(begun, self.sources.level[self.sources.key_of[begun]])
             counting = self.controllers.punctuation_of(self.sources.members(present)[0])
-        before, after, late, duplicate, of_source, expelled = self.controllers.extend(
+        before, after, late, duplicate, of_source, expelled, forced = self.controllers.extend(
             by_source, event_time, arrival, ids, sent
         )
         self.duplicates, self.before = self.arrived + np.flatnonzero(duplicate), before
-        waits_for_ties = self.config.by_source or self.config.control.max_buffer is None
+        waits_for_ties = self.config.by_source or not self.config.control.bounded
         fresh = WaitingRows(
             number=self.arrived + np.arange(len(order)),
             key=codes[0],
@@ -128,39 +128,43 @@ class Reorder(Operator):
         if self.config.by_source:
             grown = after > before
             self.sources.step(fresh.source[grown], after[grown])
-        if expelled:
-            place = np.argsort(order)
-            expelled = [(int(place[at]), first, end) for at, first, end in expelled]
         fresh, late = fresh.take(order), late.take(order)
         before, after = before.take(order), after.take(order)
         least = after
         if self.config.by_source:
             least = self.sources.least(present, starts, fresh.source, after, counting)
-        return self._release(fresh, (starts, present), before, after, least, late, expelled)
+        elif len(others := np.setdiff1d(np.append(expelled[:, 1], forced[:, 1]), present)):
+            also = np.union1d(present, others)  # keys whose rows leave to make room
+            starts = np.append(starts[np.searchsorted(present, also)], len(order))
+            present = also
+        groups, events = (order, starts, present), (expelled, forced)
+        return self._release(fresh, groups, before, after, least, late, events)
 
     def _release(
         self,
         fresh: WaitingRows,
-        keys: tuple[Ints, Ints],
+        groups: tuple[Ints, Ints, Ints],
         before: Ints,
         after: Ints,
         least: Ints,
         late: Bools,
-        expelled: list[tuple[int, int, int]],
+        events: tuple[Ints, Ints],
     ) -> Released:
         """Emit rows at the arrivals that release them, and hold the others.
 
-        fresh : rows by key    keys : start of each key's rows, and the keys
+        fresh : rows by key
+        groups : their order in the call, the start of each key's rows, and the keys
         before, after : punctuation of each row's source before and after the row
-        least : punctuation of each row's key    expelled : see `Judged`
+        least : punctuation of each row's key    events : expelled and forced, see `Judged`
         """
-        (starts, present), n = keys, len(fresh.key)
+        (order, starts, present), (expelled, forced), n = groups, events, len(fresh.key)
         held, places = self._held.of(present)
-        last = least[starts[1:] - 1]
+        known = self.controllers.punctuation_of
+        last = least[starts[1:] - 1] if self.config.by_source else known(present)
         group = np.searchsorted(present, held.key)
         leaving = held.due <= last[group]
-        for at, first, end in expelled:
-            leaving |= held.numbered(fresh.source[at], first, end)
+        for _, source, first, end, _ in expelled.tolist():
+            leaving |= held.numbered(source, first, end)
         self._held.remove(places[leaving])
         rows = WaitingRows.joined([held.take(leaving), fresh])
         old = len(rows.key) - n
@@ -168,23 +172,31 @@ class Reorder(Operator):
         arrived = np.append(np.full(old, -1), np.arange(n))
         on_arrival = np.append(np.zeros(old, bool), late)
         position = release_positions(rows.due, group, arrived, on_arrival, starts, least)
-        late = on_arrival.copy()
-        for at, first, end in expelled:
-            row = rows.numbered(fresh.source[at], first, end) & ~late
-            row &= (position < 0) | (position >= at)
-            position[row], late[row] = at, True
+        at, late = np.append(order, n)[position], on_arrival.copy()  # n : it stays
+        punctuation = np.append(after, NO_TIME)[position]
+        punctuation[on_arrival] = before[position[on_arrival]]
+        for place, source, first, end, time in expelled.tolist():
+            row = rows.numbered(source, first, end) & ~late & (at >= place)
+            at[row], late[row], punctuation[row] = place, True, time
+        if len(forced):
+            came = np.append(np.full(old, -1), order)
+            place, time = _forced(rows, forced, n)
+            sooner = ~late & (came <= place) & (place < at)
+            at[sooner], punctuation[sooner] = place[sooner], time[sooner]
         self.expelled += int(late.sum() - on_arrival.sum())
-        staying = rows.take(position < 0)
+        staying = rows.take(at == n)
         self._held.add(staying)
         self.stayed = np.sort(staying.number)
-        out = np.flatnonzero(position >= 0)
-        out = out[np.lexsort((*self._order(rows.take(out)), position[out]))]
-        at, gone, late = position[out], rows.take(out), late[out]
-        punctuation = np.where(on_arrival[out], before[at], after[at])
+        out = np.flatnonzero(at < n)
+        turn = group[out] * n + at[out]
+        out = out[np.lexsort((*self._order(rows.take(out)), turn))]
+        gone, late, punctuation = rows.take(out), late[out], punctuation[out]
         if self.config.by_source:
             punctuation[~late] = self.sources.punctuations(gone.due[~late], gone.key[~late])
             self.sources.raise_level(present, last)
-        return _released(gone, late, punctuation, fresh.arrival[at])
+        now = np.empty(n, np.int64)
+        now[order] = fresh.arrival
+        return _released(gone, late, punctuation, now[at[out]])
 
     def _order(self, rows: WaitingRows) -> tuple[np.ndarray, ...]:
         """Return the columns that order the release of a key's rows, the most significant last."""
@@ -331,6 +343,23 @@ class Reorder(Operator):
             raise ValueError("its buffered rows have not arrived")
         if len(self.sources.key_of) != (len(self.controllers) if config.by_source else 0):
             raise ValueError("the numbers of its sources and controllers differ")
+
+
+def _forced(rows: WaitingRows, forced: Ints, never: int) -> tuple[Ints, Ints]:
+    """Return the place at which each row is forced out, or `never`, and its key's punctuation."""
+    order, starts, keys = grouped(forced[:, 1])
+    place, _, _, _, time = forced[order].T
+    group = np.searchsorted(keys, rows.key)
+    known = group < len(keys)
+    known[known] = keys[group[known]] == rows.key[known]
+    out = np.full((2, len(rows.key)), never)
+    earlier, no_late = np.full(known.sum(), -1), np.zeros(known.sum(), bool)
+    event = release_positions(
+        rows.event_time[known], group[known], earlier, no_late, starts, np.ascontiguousarray(time)
+    )
+    out[0, known] = np.append(place, never)[event]
+    out[1, known] = np.append(time, NO_TIME)[event]
+    return out[0], out[1]
 
 
 def _released(rows: WaitingRows, late: Bools, punctuation: Ints, now: int | Ints) -> Released:

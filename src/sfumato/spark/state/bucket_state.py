@@ -43,6 +43,7 @@ from sfumato.spark.state.operator_owners import (
     END,
     IDLE,
     BatchRequest,
+    BucketResult,
     pack_entries,
     process_entries,
     run_local,
@@ -190,7 +191,7 @@ class BucketProcessor:
         else:
             snapshot = self._store(header, result.snapshot)
         if self.idle_timeout is not None:
-            self._keep_timer(header, result.took, now)
+            self._keep_timer(header, result, now)
         self._write(HEADER, header.to_bytes() + snapshot)
         for row in result.rows(self.figures):
             yield Row(**row)
@@ -284,12 +285,15 @@ class BucketProcessor:
         header.pieces = [(name, kept[name]) for name, _ in hashed]
         return b"" if pieces else snapshot
 
-    def _keep_timer(self, header: Header, rows_came: bool, now: int) -> None:
+    def _keep_timer(self, header: Header, result: BucketResult, now: int) -> None:
         # One timer per bucket: if it fires early because rows have arrived, it is set again.
         # If the clock steps back, the current timer would fire too late: it is replaced.
         assert self.idle_timeout is not None
-        header.seen = now if rows_came else min(header.seen, now)
+        header.seen = now if result.took else min(header.seen, now)
         due = header.seen + self.idle_timeout
+        if result.wakes is not None:
+            wakes = max(result.wakes, now + 1)
+            due = min(due, wakes) if now < due else wakes
         if now < due and not now < header.timer <= due:
             self.handle.registerTimer(due)
             header.timer = due

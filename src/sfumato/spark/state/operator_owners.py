@@ -46,7 +46,7 @@ class BucketResult:
     chunks : answers    changes : increases of the counters    gauges : current values
     snapshot : of the operator afterwards, if requested
     held : rows held by its reorders before, if not zero
-    took : whether valid rows were processed
+    took : whether valid rows were processed    wakes : see `TableOperator.wakes`
     """
 
     chunks: list[bytes]
@@ -55,6 +55,7 @@ class BucketResult:
     snapshot: bytes | None
     held: dict[str, int] = field(default_factory=dict)
     took: bool = True
+    wakes: int | None = None
 
     def rows(self, figures: OperatorFigures) -> Iterator[dict[str, Any]]:
         """Yield rows (chunk, metrics); metrics once, with the first chunk or alone."""
@@ -75,7 +76,7 @@ def process_batch(operator: Chain, batch: Entries, now: int, snapshot: bool) -> 
     saved = operator.snapshot() if snapshot else None
     took = operator.took and any(side >= 0 for side, _ in batch)
     encoded = [part for table in tables if table.num_rows for part in chunks.parts(table)]
-    return BucketResult(encoded, changes, operator.gauges(), saved, held, took)
+    return BucketResult(encoded, changes, operator.gauges(), saved, held, took, operator.wakes())
 
 
 def process_entries(operator: Chain, batch: Entries, now: int) -> list[pa.Table]:
@@ -245,10 +246,10 @@ def run_remote(owner: str, request: BatchRequest, batch: Entries) -> BucketResul
         return None
     if not reply:
         return None
-    (changes, gauges, held, took), found = unpack_entries(reply)
+    (changes, gauges, *times), found = unpack_entries(reply)
     snapshot = next((data for side, data in found if side == SNAPSHOT), None)
     answers = [data for side, data in found if side == ANSWER]
-    return BucketResult(answers, changes, gauges, snapshot, held, took)
+    return BucketResult(answers, changes, gauges, snapshot, *times)
 
 
 def worker_id() -> str:
@@ -308,7 +309,8 @@ def _answer(message: bytes) -> bytes:
         return b""
     found = [(ANSWER, chunk) for chunk in result.chunks]
     found += [] if result.snapshot is None else [(SNAPSHOT, result.snapshot)]
-    return pack_entries([result.changes, result.gauges, result.held, result.took], found)
+    facts = [result.changes, result.gauges, result.held, result.took, result.wakes]
+    return pack_entries(facts, found)
 
 
 def _folder() -> Path | None:

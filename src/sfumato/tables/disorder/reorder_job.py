@@ -120,11 +120,15 @@ def reorder_job(
     if early:
         about = with_roles({ADDED_COLUMN: "true"}, [EARLY])
         outputs.append(Output(EARLY, (EARLY,), TRUTH, about, default=False))
+    bucket: tuple[int, ...] | None = (
+        None if waits["max_buffer_total"] is None else ()
+    )  # all keys share the buffer
+    described = {"event_time": event, "source": sources, "unique": ids}
     return Job(
         "reorder",
         "reorder",
         name,
-        [Input(frame, reading, {"event_time": event, "source": sources, "unique": ids})],
+        [Input(frame, reading, described, bucket=bucket)],
         config,
         outputs,
         idle_timeout=None if config.idle_timeout is None else 1000 * config.idle_timeout,

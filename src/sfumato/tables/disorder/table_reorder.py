@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Ints, longer
-from sfumato.operators.disorder.control import SENT, DisorderControl
+from sfumato.operators.disorder.control import SENT, DisorderControl, ReorderConfig
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, Released
 from sfumato.operators.disorder.statistics import AWAITED, BINS, BufferStatistics, bins
@@ -65,6 +65,7 @@ class ReorderTableConfig(TableConfig):
     }
 
     def __post_init__(self) -> None:
+        ReorderConfig(self.control, self.sources > 0, self.expected_sources)
         if self.forget_after is not None and self.sources:
             raise ValueError(
                 "`forget_after` cannot be combined with `source`: whether a key has ended would "

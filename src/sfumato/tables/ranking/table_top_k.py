@@ -17,6 +17,7 @@ import pyarrow as pa
 from sfumato.limits import check_extents
 from sfumato.operators.arrays import Bools, Ints, chosen, longer
 from sfumato.operators.ranking.event_clocks import EventClocks
+from sfumato.operators.ranking.schedule import NO_RUN
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_windows import NO_INSTANT, TopKWindows
 from sfumato.operators.ranking.window_tuples import TopKAnswers
@@ -57,6 +58,7 @@ class TopKTableConfig(ReleasedTableConfig):
     rescale : whether rules with probability above 1 are scaled, see TopKWindows
     time : the order's type: "timestamp", "timestamp_ntz" or "long"
     by : the expression of the scores, only to identify a checkpoint of the same query
+    processing_time : whether time goes on with the processing time after the idle timeout
     """
 
     queries: tuple[tuple[str, int, int], ...] = field(metadata=CHANGEABLE)
@@ -70,6 +72,7 @@ class TopKTableConfig(ReleasedTableConfig):
     time: str
     rescale: bool = field(default=False, metadata=CHANGEABLE)
     by: str = ""
+    processing_time: bool = field(default=False, metadata=CHANGEABLE)
 
     kind, version = "top-k table", 7
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "late", *OF_WINDOWS, *OF_ANSWERS)
@@ -85,6 +88,12 @@ class TopKTableConfig(ReleasedTableConfig):
         for *_, every in self.queries if span is not None else ():
             if every > 0:  # otherwise the window raises an error
                 check_extents(span or 0, every, "every")
+        if self.processing_time and getattr(self.window, "idle_timeout", None) is None:
+            raise ValueError(
+                "`processing_time` needs a window by time with `idle_timeout`, the silence after "
+                'which time goes on by itself: window=sf.Range("5 minutes", idle_timeout="30 '
+                f'seconds"); got {self.window}'
+            )
         if self.forget_after is not None and self.shared and (span or LONGEST) > self.forget_after:
             raise ValueError(
                 "`forget_after` of a ranking whose keys share a controller must be at least the "
@@ -363,22 +372,46 @@ class TableTopK(TableOperator):
         assert window.idle_timeout_us is not None
         self.set_clock(now)
         quiet = self.scopes.seen <= now - window.idle_timeout_us // 1000
-        return self._closed(np.flatnonzero(quiet[self.scope]))
+        keys = np.flatnonzero(quiet[self.scope])
+        if not self.config.processing_time:
+            return self._tables(self._close(keys))
+        keys = keys[self.windows.due[keys] != NO_RUN]
+        reached = self._last(keys) + 1000 * (now - self.scopes.seen[self.scope[keys]])
+        emptied = self.newest[keys] + window.length_us
+        return self._tables(self._answer(keys, np.minimum(reached, emptied)))
+
+    def wakes(self) -> int | None:
+        window, due = self.config.window, self.windows.due
+        if not self.config.processing_time or not self.scope.size:
+            return None
+        assert isinstance(window, Range)
+        assert window.idle_timeout_us is not None
+        keys = np.flatnonzero(due != NO_RUN)
+        keys = keys[due[keys] <= self.newest[keys] + window.length_us]  # later answers are empty
+        silent = np.maximum(due[keys] - self._last(keys), window.idle_timeout_us)
+        wakes = self.scopes.seen[self.scope[keys]] - -silent // 1000
+        return int(wakes.min()) if keys.size else None
 
     def flush(self) -> list[pa.Table]:
-        return self._closed(np.arange(self.scope.size))
+        return self._tables(self._close(np.arange(self.scope.size)))
 
-    def _closed(self, keys: Ints) -> list[pa.Table]:
-        return self._tables(self._close(keys))
+    def _last(self, keys: Ints) -> Ints:
+        """Return int64[k]: the greatest times known of these keys."""
+        if self.config.scope is None:
+            return self.newest[keys]
+        return np.maximum(self.newest[keys], self.scopes.clock[self.scope[keys]])
 
     def _close(self, keys: Ints) -> list[TopKAnswers]:
         """Emit each query's first answer after the newest row of some keys, once."""
         newest = self.newest[keys]
         keys = np.sort(keys[(newest > NO_INSTANT) & (newest >= self.closed[keys])])
-        last, found = self.newest[keys], []
-        if self.config.scope is not None:
-            last = np.maximum(last, self.scopes.clock[self.scope[keys]])
-        limit, due = last + int(self.every.max(initial=0)), last
+        return self._answer(keys, self._last(keys) + int(self.every.max(initial=0)), once=True)
+
+    def _answer(self, keys: Ints, limit: Ints, once: bool = False) -> list[TopKAnswers]:
+        """Emit the answers of some keys (ascending) up to a time each, before rows show it to be
+        past. once : only each query's first answer after the newest row"""
+        due, found = np.maximum(self._last(keys), self.closed[keys]), []
+        last = due
         waiting = np.ones((keys.size, self.every.size), np.bool_)
         while keys.size:
             answers = self.windows.advance(due, keys)
@@ -387,7 +420,7 @@ class TableTopK(TableOperator):
             unknown = np.full_like(answers.time, UNKNOWN)
             found.append(_select(answers._replace(answered=unknown), wanted))
             if due is not last:
-                waiting &= ~answers.ranked
+                waiting &= ~(answers.ranked & once)
                 self.closed[keys] = due
             next_due = self.windows.runs_next(keys)
             there = waiting.any(axis=1) & (next_due <= limit)

@@ -99,6 +99,7 @@ class RankingQuery(WindowQuery):
         plan: str,
         forget_after: str | timedelta | float | None,
         rescale: bool = False,
+        processing_time: bool = False,
     ) -> TopKTableConfig:
         """Return the operator's configuration. Raises ValueError or TypeError if it is invalid."""
         if flag("rescale", rescale) and self.exclusive is None:
@@ -123,6 +124,7 @@ class RankingQuery(WindowQuery):
             one_controller=self.one_controller,
             forget_after=forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
             by=str(self.wanted[0].expression),
+            processing_time=flag("processing_time", processing_time),
         )
         config.windows()  # raises here for an invalid config, before a worker does
         return config

@@ -242,6 +242,11 @@ class Chain(Stateful):
     def idle(self, now: int) -> list[pa.Table]:
         return self._run([], now, idle=True)
 
+    def wakes(self) -> int | None:
+        steps = zip(self.config.steps, self.steps, strict=True)
+        times = [operator.wakes() for step, operator in steps if step.idles]
+        return min((time for time in times if time is not None), default=None)
+
     def flush(self) -> list[pa.Table]:
         return self._run([], 0, end=True)
 
