@@ -396,6 +396,10 @@ PLAIN_CASES = {
         p, q, on="x", within=0.25, probability=0.4, window=sf_.Rows(9, within="4 seconds"),
         order="at", strategy="sort",
     ),
+    "joined by text": lambda sf, p, q: sf.similarity_join(
+        p, q, on=["team", "x"], within={"x": 0.25}, probability=0.3, window=sf_.Rows(6),
+        order="at", key="room",
+    ),
     "joined by radii": lambda sf, p, q: sf.similarity_join(
         p, q, on="x", within="reach", probability=0.3, window=sf_.Rows(6), order="at", key="room",
     ),
@@ -488,6 +492,15 @@ IMPUTED = {
 MEASURED = {
     "two fused": lambda sf, m: sf.fuse(m, ["one", "two"]),
     "three fused": lambda sf, m: sf.fuse(m, ["three", "one", "two"]),
+    "fused and joined": lambda sf, m: sf.similarity_join(
+        sf.fuse(m, ["one", "two"]),
+        sf.fuse(m, ["one", "three"]),
+        on=["w", "x"],
+        within=0.5,
+        probability=0.2,
+        window=sf_.Rows(4),
+        order="n",
+    ),
     "fused and counted": lambda sf, m: sf.window_aggregate(
         sf.fuse(m, ["one", "two"]),
         {"many": "count(*)", "s": "sum(x)", "words": "count(w)"},

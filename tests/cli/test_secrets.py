@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 from urllib.parse import quote, quote_plus
 
@@ -210,12 +211,15 @@ def test_streams_of_the_process_hide_it(environment, capsys):
 
 def test_processes_that_are_started_hide_it(environment, capfd):
     code = f"import sys; sys.stderr.write('error {SECRET.lower()}\\nnext\\n')"
+    before = threading.enumerate()
     with redact_children(environment):
         subprocess.run([sys.executable, "-c", code], check=True)
         subprocess.run([sys.executable, "-c", code], check=True)
-    said = ""
-    while said.count("next") < 2:
-        said += capfd.readouterr().err
+    for thread in threading.enumerate():  # reading while it writes would lose lines
+        if thread.name == "sfumato-stderr" and thread not in before:
+            thread.join()
+    said = capfd.readouterr().err
+    assert said.count("next") == 2
     hidden_in_full(said)
 
 

@@ -67,10 +67,9 @@ def reorder(
         has an earlier event time. NULL promises nothing. A row that breaks a promise is late.
     estimator
         With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
-    max_buffer
-        Buffer at most this many rows per controller; the oldest rows are emitted first.
-    max_buffer_total
-        Buffer at most this many rows of all keys, in one task. Not with `source`.
+    max_buffer, max_buffer_total
+        Buffer at most this many rows per controller, or of all keys (in one task, and not with
+        `source`); the oldest rows are emitted first.
     max_ahead, max_behind
         Rows whose event time is further after or before their arrival ("1 hour") are late.
     unique

@@ -60,9 +60,10 @@ def similarity_join(
         DataFrames of Spark, streaming or static, or pandas, Polars or Arrow tables that are the
         whole streams. The result has the type of `left`.
     on
-        Attribute(s) of the alternatives of both frames, or plain columns, that span the distance.
+        Attribute(s) of the alternatives of both frames, or plain columns: numbers that span the
+        distance, and strings that must be equal.
     within
-        Maximum distance, inclusive; a dict with a distance per attribute; or the column of a
+        Maximum distance, inclusive; a dict with a distance per number; or the column of a
         radius per row, and two rows match within the sum of their radii.
     probability
         Minimum probability of a pair, in (0, 1].

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,6 +21,7 @@ class JoinMetric:
     """The distance metric of a join.
 
     name : one of METRICS    scales : for "euclidean" the unit of each attribute; none: 1
+    texts : places of attributes that are text, whose values are near only if they are equal
 
     "euclidean": sqrt(sum of ((x_i - y_i) / scale_i)**2). "haversine": longitude and latitude in
     degrees, distances in metres along the surface of a sphere. Its points are on the sphere, and
@@ -30,6 +31,7 @@ class JoinMetric:
 
     name: str = "euclidean"
     scales: tuple[float, ...] = ()
+    texts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         one_of("metric", self.name, JOIN_METRICS)
@@ -92,11 +94,18 @@ def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float 
     one_of("metric", metric, JOIN_METRICS)
     if metric != "euclidean":
         raise ValueError(f"`within` of `metric`={metric!r} is one number of metres; got {within!r}")
-    if set(within) != set(attributes):
-        raise ValueError(
-            f"`within` must have a distance for each of `on`, {attributes}; got {list(within)}"
-        )
-    return 1.0, JoinMetric(scales=tuple(finite("within", within[name]) for name in attributes))
+    if not within or not set(within) <= set(attributes):
+        raise_unscaled(within, attributes)
+    scales = tuple(finite("within", within.get(name, 1.0)) for name in attributes)
+    return 1.0, JoinMetric(scales=scales)
+
+
+def raise_unscaled(within: Mapping[str, float], attributes: list[str]) -> NoReturn:
+    """Raise ValueError for distances of other attributes than the numbers among `on`."""
+    raise ValueError(
+        f"`within` must have a distance for each of `on`, {attributes}, that is a number; got "
+        f"{list(within)}"
+    )
 
 
 def finite(argument: str, given: Any) -> float:

@@ -12,7 +12,7 @@ from sfumato.operators.arguments import flag, one_of, whole
 from sfumato.operators.joins.arrivals import Window, pair_of
 from sfumato.operators.joins.outer_join import HOWS, INNER
 from sfumato.tables.imputation.imputation_arguments import ImputationArguments
-from sfumato.tables.joins.metric import distance_of, finite
+from sfumato.tables.joins.metric import distance_of, finite, raise_unscaled
 from sfumato.tables.joins.table_incomplete_join import IncompleteJoinTableConfig
 from sfumato.tables.joins.table_join import ALTERNATIVES, JoinTableConfig
 from sfumato.tables.joins.table_lockstep_join import LockstepJoinTableConfig
@@ -94,6 +94,7 @@ class JoinSide:
                 f"they have {self.attributes}"
             )
         self.points = self.on if frame.uncertain else frame.resolved(f"on{of}", self.on)
+        self.texts = self._texts(query)
         self._check_points(f"on{of}")
         self.bounds = query.distance.bounds(self.points)
         self.radius = self._radius(query.within, f"within{of}")
@@ -123,13 +124,35 @@ class JoinSide:
         frame.require_numbers(argument, [within])
         return frame.resolved(argument, within)[0]
 
+    def _texts(self, query: JoinQuery) -> tuple[int, ...]:
+        """Return the places of text attributes in `on`. Raises ValueError where they cannot be."""
+        of = self.frame.attribute_kind if self.frame.uncertain else self.frame.kind
+        kinds = [of(name) for name in self.points]
+        texts = tuple(place for place, kind in enumerate(kinds) if kind == "text")
+        if texts and (why := query.numbers_only):
+            raise TypeError(
+                f"`on`: `{self.on[texts[0]]}` of the {self.name} {self.frame.noun} is text, and "
+                f"{why} numbers only"
+            )
+        if isinstance(query.within, Mapping):
+            scaled = [query.attributes.index(name) for name in query.within]
+            if len({*texts, *scaled}) < len(self.on):
+                raise_unscaled(query.within, query.attributes)
+        return texts
+
     def _check_points(self, argument: str) -> None:
-        """Raise TypeError for attributes that are not numeric."""
+        """Raise TypeError for attributes that are neither numeric nor text."""
         if not self.frame.uncertain:
-            self.frame.require_numbers(argument, self.points)
+            self.frame.groupable(argument, [self.points[i] for i in self.texts])  # no collation
+            numbers = [name for i, name in enumerate(self.points) if i not in self.texts]
+            self.frame.require_numbers(argument, numbers)
             return
-        for name in self.points:
-            if self.frame.attribute_kind(name) not in (*NUMBER_KINDS, "truth", "timestamp"):
+        for i, name in enumerate(self.points):
+            if i not in self.texts and self.frame.attribute_kind(name) not in (
+                *NUMBER_KINDS,
+                "truth",
+                "timestamp",
+            ):
                 raise TypeError(
                     f"`{argument}`: attribute `{name}` must be numeric; it is "
                     f"{self.frame.attribute_shown(name)}: cast it first"
@@ -152,6 +175,7 @@ class JoinSide:
             near = attribute in self.on
             fixed = f"on{self.on.index(attribute)}" if near else f"a{i}"
             kind = NUMBER if near else self.frame.attribute_type(attribute)
+            kind = TEXT if near and self.on.index(attribute) in self.texts else kind
             fixed = attribute if self.imputed is not None else fixed
             found.append(Field(f"{self.name}_{attribute}", kind, f"{self.name}_{fixed}"))
         return found
@@ -162,7 +186,7 @@ class JoinSide:
         Late rows are counted as late, and may be invalid.
         """
         certain = self.imputed is None
-        values: list[tuple[str, Cells]] = [(ALTERNATIVES, Samples(tuple(self.points)))]
+        values: list[tuple[str, Cells]] = [(ALTERNATIVES, Samples(tuple(self.points), self.texts))]
         if self.imputed is not None:
             values = [(f"value{i}", Doubles(name)) for i, name in enumerate(self.imputed)]
         values += [] if self.radius is None else [(RADIUS, Doubles(self.radius))]
@@ -224,6 +248,17 @@ class JoinQuery:
         if self.imputation is not None:
             self._check_imputation(self.imputation)
             self.imputed = self.imputation.settings.names
+
+    @property
+    def numbers_only(self) -> str:
+        """Return the argument that excludes text among the attributes, and a verb; "": none."""
+        if self.distance.name != "euclidean":
+            return f'`metric`="{self.distance.name}" takes'
+        if self.limit is None:
+            return "`within` as a column of radii takes"
+        if any(window.delta is not None for window in self.windows):
+            return "a window of sf.Delta takes"
+        return "`impute` of a join takes" if self.imputation is not None else ""
 
     def _check_deltas(self) -> None:
         """Raise ValueError for arguments that are incompatible with windows of sf.Delta."""
@@ -302,6 +337,16 @@ class JoinQuery:
             JoinSide(self, frame, name, alone)
             for name, frame in zip(SIDES, (frames[0], frames[-1]), strict=True)
         ]
+        left, right = ({self.attributes[i] for i in side.texts} for side in sides)
+        for name in left ^ right:
+            where = SIDES if name in left else SIDES[::-1]
+            raise TypeError(
+                f"`on`: `{name}` is text on the {where[0]} and numeric on the {where[1]}: cast one "
+                "of them"
+            )
+        texts, scales = sides[0].texts, enumerate(self.distance.scales)
+        units = tuple(1.0 if place in texts else scale for place, scale in scales)
+        self.distance = replace(self.distance, scales=units, texts=texts)
         if self.limit is None and sides[0].radius is None and sides[1].radius is None:
             known = [*dict.fromkeys(column for frame in frames for column in frame.columns)]
             raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -265,11 +265,22 @@ def attributes_at(
     return {f.name: wanted.field(f.name) for f in wanted.type if f.name != "prob"}
 
 
-def samples_of(table: pa.Table, on: Sequence[str]) -> SampledTuples:
-    """Return the alternatives of a table's rows, with the attributes `on`."""
+def samples_of(
+    table: pa.Table, on: Sequence[str], numbers: Callable[[pa.Array], Any] | None = None
+) -> SampledTuples:
+    """Return the alternatives of a table's rows, with the attributes `on`.
+
+    numbers : returns the numbers that stand for texts
+    """
     column = table.column(ALTERNATIVES).combine_chunks()
     offsets = offsets_of(np.diff(column.offsets.to_numpy()))
     flat = column.flatten()
-    columns = [flat.field(name).to_numpy(zero_copy_only=False) for name in ("prob", *on)]
+    cells = [flat.field(name) for name in ("prob", *on)]
+    columns = [
+        numbers(cell)
+        if numbers and pa.types.is_string(cell.type)
+        else cell.to_numpy(zero_copy_only=False)
+        for cell in cells
+    ]
     prob, *points = (np.asarray(column, np.float64) for column in columns)
     return SampledTuples(offsets, np.require(prob, requirements="W"), np.stack(points, axis=1))

@@ -54,7 +54,7 @@ class NewestTime(Stateful):
 class LockstepJoinTableConfig(SimilarityJoinTableConfig):
     """Settings of a similarity join in lockstep over tables."""
 
-    kind, version = "lockstep join table", 1
+    kind, version = "lockstep join table", 2
 
     def make(self) -> TableLockstepJoin:
         return TableLockstepJoin(self)

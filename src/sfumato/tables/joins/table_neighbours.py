@@ -30,7 +30,7 @@ class OtherNeighboursTableConfig(SimilarityJoinTableConfig):
 
     fewer_than: int | None = None
 
-    kind, version = "neighbours of two sides table", 1
+    kind, version = "neighbours of two sides table", 2
     counters: ClassVar[tuple[str, ...]] = tuple(
         name for name in SimilarityJoinTableConfig.counters if name != "pairs"
     )
@@ -68,7 +68,7 @@ class NeighboursTableConfig(SelfJoinTableConfig):
 
     fewer_than: int | None = None
 
-    kind, version = "neighbours table", 2
+    kind, version = "neighbours table", 3
     counters = ("rows", "late", "out_of_order", "overflow")
 
     def make(self) -> TableNeighbours:

@@ -30,7 +30,7 @@ class OuterJoinTableConfig(SimilarityJoinTableConfig):
     how: str
     answers: bytes = field(default=b"", metadata=CHANGEABLE)
 
-    kind, version = "outer join table", 2
+    kind, version = "outer join table", 3
     counters: ClassVar[tuple[str, ...]] = (*SimilarityJoinTableConfig.counters, "unmatched")
 
     def typed(self, answers: Callable[[], pa.Schema]) -> OuterJoinTableConfig:

@@ -15,6 +15,7 @@ from sfumato.operators.joins.answers import Answers, SampledTuples
 from sfumato.operators.joins.arrivals import Arrivals, Task
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.state.config import CHANGEABLE
+from sfumato.operators.state.declared import Part
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.disorder.released import PUNCTUATION, punctuations_of
 from sfumato.tables.joins.metric import EUCLIDEAN, JoinMetric
@@ -27,9 +28,12 @@ from sfumato.tables.joins.table_join import (
     samples_of,
 )
 from sfumato.tables.joins.two_sides import Numbers
+from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.tables.row_store import RowStore
+
+FEW_TEXTS = 1_024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +49,7 @@ class SimilarityJoinTableConfig(JoinTableConfig):
     tasks: int = 1
     task: int = field(default=0, metadata=CHANGEABLE)
 
-    kind, version = "similarity join table", 7
+    kind, version = "similarity join table", 8
     counters: ClassVar[tuple[str, ...]] = (
         "rows", "late", "unaligned", "pairs", "out_of_order", "overflow",
     )  # fmt: skip
@@ -63,6 +67,7 @@ class TableSimilarityJoin(TableJoin):
     config: SimilarityJoinTableConfig
     operator: SimilarityJoin
     make_operator = SimilarityJoin
+    state = {"texts": Part()}
 
     def __init__(self, config: SimilarityJoinTableConfig) -> None:
         super().__init__(config)
@@ -80,6 +85,9 @@ class TableSimilarityJoin(TableJoin):
             **self.options(config),
         )
         self.operator.most_pairs = config.max_alternatives
+        self.texts = KeyIndex()  # of the text attributes of held tuples
+        self._spacing = 2.0 * (config.within or 0.0)
+        self._most_texts = FEW_TEXTS  # above it, texts that no held tuple has are forgotten
 
     @staticmethod
     def options(config: Any) -> dict[str, Any]:
@@ -95,12 +103,24 @@ class TableSimilarityJoin(TableJoin):
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
     ) -> Arrivals:
         """Return arrivals for the operator, see `join`."""
-        samples = [samples_of(table, self.config.on) for table in tables]
+        self._forget_texts()
+        samples = [samples_of(table, self.config.on, self._numbers) for table in tables]
         of = SampledTuples.joined(samples).take(order)
         points, radius = self.config.metric.points(of.points), None
         if self.config.within is None:
             radius = np.concatenate([radii_of(table) for table in tables])[order]
         return Arrivals(side, code, of.offsets, of.prob, points, time, radius)
+
+    def _numbers(self, texts: pa.Array) -> Floats:
+        """Return numbers of texts, whose distances are 0, or more than the distance of a match."""
+        codes = self.texts.encode(pa.table({"text": texts}))
+        return codes.astype(np.float64) * self._spacing
+
+    def _forget_texts(self) -> None:
+        if len(self.texts) > self._most_texts:
+            held = self.operator.tuples.points[:, list(self.config.metric.texts)]
+            self.texts.keep(np.unique(np.rint(held / self._spacing).astype(np.int64)))
+            self._most_texts = 2 * len(self.texts) + FEW_TEXTS
 
     def rows_of_side(
         self, store: RowStore, numbers: Ints, sample: Numbers, lengths: Ints
@@ -152,7 +172,7 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
 
     marks_late: bool = False
 
-    kind, version = "self join table", 4
+    kind, version = "self join table", 5
     counters: ClassVar[tuple[str, ...]] = ("rows", "late", "pairs", "out_of_order", "overflow")
 
     def arrival(self, side: int = 0) -> Arrival:

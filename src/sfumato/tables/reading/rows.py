@@ -120,12 +120,12 @@ class Values(Cells):
 class Samples(Cells):
     """list<struct<prob, on0.., a..>>: the alternatives as the similarity join reads them.
 
-    on : the attributes (without alternatives: columns) of the distance, as doubles. Other
-        attributes
-    are `a{i}`, unchanged
+    on : the attributes (without alternatives: columns) of the distance, as doubles, or as strings
+        at the places `texts`. Other attributes are `a{i}`, unchanged
     """
 
     on: tuple[str, ...]
+    texts: tuple[int, ...] = ()
 
     def of(self, tuples: Tuples) -> pa.Array:
         table = tuples.table
@@ -134,7 +134,12 @@ class Samples(Cells):
         for i, name in enumerate(tuples.attributes if tuples.uncertain else self.on):
             given = tuples.fields[name] if tuples.uncertain else table.column(name)
             if name in self.on:
-                columns[f"on{self.on.index(name)}"] = as_doubles(given, f"`on`: `{name}`")
+                place = self.on.index(name)
+                text = place in self.texts
+                called = f"`on`: `{name}`"
+                columns[f"on{place}"] = (
+                    as_array(given).cast(pa.string()) if text else as_doubles(given, called)
+                )
             else:
                 columns[f"a{i}"] = given
         return tuples.lists(pa.StructArray.from_arrays(list(columns.values()), list(columns)))
