@@ -322,6 +322,8 @@ def test_rows_windows_hold_the_newest_existing_tuples(tables):
         ("SELECT TOP 2 * FROM readings [RANGE 1 s SLIDE 1 s WATTR at] RANK BY speed "
          "FREQUENCY 1 s", "SLIDE 1 s", "keep one"),
         ("SELECT TOP 2 * FROM readings [ROWS 2 ORDER at] RANK BY speed", "TOP", "FREQUENCY"),
+        ("SELECT TOP 2 * FROM readings [RANGE 9 s WATTR at] RANK BY speed PROCESSING TIME",
+         "PROCESSING TIME", "which IDLE of a RANGE gives"),
         ("SELECT TOP 2 * FROM readings [DELTA 2 ON speed ORDER at] RANK BY speed",
          "[DELTA 2 ON speed ORDER at]", "RANGE or a ROWS"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY speed RULES ruel",

@@ -377,6 +377,10 @@ class Ranking(WindowedBlock):
         if isinstance(window, Rows) and every is None:
             reason = "over a ROWS window TOP needs a FREQUENCY"
             raise at(self.text, self.wish.top[0], reason, "FREQUENCY 2 MINUTES")
+        by_clock = self.wish.given.get("PROCESSING_TIME")
+        if by_clock is not None and (isinstance(window, Rows) or window.idle_timeout is None):
+            reason = "PROCESSING TIME begins after a silence, which IDLE of a RANGE gives"
+            raise at(self.text, by_clock, reason, "IDLE 30 SECONDS")
         return window
 
     def _score(self) -> str:
