@@ -1,7 +1,9 @@
 """Disorder control: estimate the progress of event time from the rows that arrived."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -89,6 +91,11 @@ class Punctuator(Operator):
         self.config = DisorderControl(*waits, max_ahead, max_behind)
         self.controllers = Controllers(self.config)
         self.controllers.grow(1)
+
+    @classmethod
+    def of(cls, config: DisorderControl, **_: Any) -> Punctuator:
+        own = {name: of for name, of in vars(config).items() if name != "max_buffer_total"}
+        return cls(**own)
 
     def extend(
         self, event_time: np.ndarray, arrival: np.ndarray, sent: Ints = NO_CODES
