@@ -172,31 +172,29 @@ class Reorder(Operator):
         arrived = np.append(np.full(old, -1), np.arange(n))
         on_arrival = np.append(np.zeros(old, bool), late)
         position = release_positions(rows.due, group, arrived, on_arrival, starts, least)
-        at, late = np.append(order, n)[position], on_arrival.copy()  # n : it stays
-        punctuation = np.append(after, NO_TIME)[position]
-        punctuation[on_arrival] = before[position[on_arrival]]
-        for place, source, first, end, time in expelled.tolist():
-            row = rows.numbered(source, first, end) & ~late & (at >= place)
-            at[row], late[row], punctuation[row] = place, True, time
-        if len(forced):
-            came = np.append(np.full(old, -1), order)
-            place, time = _forced(rows, forced, n)
-            sooner = ~late & (came <= place) & (place < at)
-            at[sooner], punctuation[sooner] = place[sooner], time[sooner]
-        self.expelled += int(late.sum() - on_arrival.sum())
-        staying = rows.take(at == n)
+        late, turn, stays = on_arrival, position, position < 0
+        if len(expelled) or len(forced):
+            at, late, times = _with_events(rows, position, on_arrival, order, before, after, events)
+            turn, stays = group * (n + 1) + at, at == n
+            self.expelled += int(late.sum() - on_arrival.sum())
+        staying = rows.take(stays)
         self._held.add(staying)
         self.stayed = np.sort(staying.number)
-        out = np.flatnonzero(at < n)
-        turn = group[out] * n + at[out]
-        out = out[np.lexsort((*self._order(rows.take(out)), turn))]
-        gone, late, punctuation = rows.take(out), late[out], punctuation[out]
+        out = np.flatnonzero(~stays)
+        out = out[np.lexsort((*self._order(rows.take(out)), turn[out]))]
+        if late is on_arrival:
+            at = position[out]
+            punctuation = np.where(on_arrival[out], before[at], after[at])
+            arrival = fresh.arrival[at]
+        else:
+            punctuation, arrival = times[out], np.empty(n, np.int64)
+            arrival[order] = fresh.arrival
+            arrival = arrival[at[out]]
+        gone, late = rows.take(out), late[out]
         if self.config.by_source:
             punctuation[~late] = self.sources.punctuations(gone.due[~late], gone.key[~late])
             self.sources.raise_level(present, last)
-        now = np.empty(n, np.int64)
-        now[order] = fresh.arrival
-        return _released(gone, late, punctuation, now[at[out]])
+        return _released(gone, late, punctuation, arrival)
 
     def _order(self, rows: WaitingRows) -> tuple[np.ndarray, ...]:
         """Return the columns that order the release of a key's rows, the most significant last."""
@@ -343,6 +341,36 @@ class Reorder(Operator):
             raise ValueError("its buffered rows have not arrived")
         if len(self.sources.key_of) != (len(self.controllers) if config.by_source else 0):
             raise ValueError("the numbers of its sources and controllers differ")
+
+
+def _with_events(
+    rows: WaitingRows,
+    position: Ints,
+    on_arrival: Bools,
+    order: Ints,
+    before: Ints,
+    after: Ints,
+    events: tuple[Ints, Ints],
+) -> tuple[Ints, Bools, Ints]:
+    """Return when rows are emitted where some are expelled or forced out.
+
+    position : their places among the arrivals by key without these events    Returns int64[m], the
+    places in the call (the number of arrivals: they stay), bool[m], whether they are late, and
+    int64[m], their punctuations.
+    """
+    (expelled, forced), n = events, len(order)
+    at, late = np.append(order, n)[position], on_arrival.copy()
+    punctuation = np.append(after, NO_TIME)[position]
+    punctuation[on_arrival] = before[position[on_arrival]]
+    for place, source, first, end, time in expelled.tolist():
+        row = rows.numbered(source, first, end) & ~late & (at >= place)
+        at[row], late[row], punctuation[row] = place, True, time
+    if len(forced):
+        came = np.append(np.full(len(at) - n, -1), order)
+        place, times = _forced(rows, forced, n)
+        sooner = ~late & (came <= place) & (place < at)
+        at[sooner], punctuation[sooner] = place[sooner], times[sooner]
+    return at, late, punctuation
 
 
 def _forced(rows: WaitingRows, forced: Ints, never: int) -> tuple[Ints, Ints]:
