@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.language import explain, sql
+from sfumato.language.syntax import SqlError
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from spark_tables import tables_of
@@ -95,6 +96,50 @@ def test_q2_to_q4_of_c_run_as_printed_over_the_rows_that_came_in_time(tables, co
         for r in ordered.collect()
     ]
     assert sorted((r["vehID"], r["speed"]) for r in out) == [e[:2] for e in fast(kept)]
+
+
+@pytest.mark.parametrize(
+    ("word", "query"),
+    [
+        ("RSTREAM", "window.end, AVG(speed) FROM Sensors [RANGE 5 minutes WATTR ts]"),
+        ("rstream", "vehID, speed FROM Sensors [RANGE 5 min WATTR ts] HAVING COUNT(*) > 3"),
+        ("ISTREAM", "* FROM Sensors [RANGE 5 minutes SLIDE 1 minute WATTR ts]"),
+        ("Istream", "*, speed + 1 AS s FROM Disordered [WATTR ts SLACK 3]"),
+        ("ISTREAM", "vehID, AVG(speed) FROM Sensors [ROWS 3 ORDER ts]"),
+    ],
+)
+def test_cqls_words_for_streams_may_name_what_is_emitted_anyway(tables, word, query):
+    spark = tables["spark"]
+    with_word, without = (sql(spark, f"SELECT {of}{query}") for of in (f"{word} ", ""))
+    assert with_word.columns == without.columns
+    assert sorted(map(tuple, with_word.collect())) == sorted(map(tuple, without.collect()))
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("ISTREAM(vehID) FROM Sensors [RANGE 5 min WATTR ts]", "which have no brackets"),
+        ("DSTREAM vehID FROM Sensors [RANGE 5 min WATTR ts]", "the rows that leave a window"),
+        ("RSTREAM vehID FROM Sensors [RANGE 5 min WATTR ts]", "HAVING COUNT(*) > 0"),
+        ("ISTREAM AVG(speed) FROM Sensors [RANGE 5 min WATTR ts]", "without it each extent"),
+        ("RSTREAM TOP 2 vehID FROM Sensors [RANGE 5 min WATTR ts] RANK BY speed", "leave it out"),
+    ],
+)
+def test_cqls_words_for_streams_are_refused_where_they_ask_for_something_else(
+    tables, query, reason
+):
+    with pytest.raises(SqlError) as caught:
+        sql(tables["spark"], f"SELECT {query}")
+    assert caught.value.word.upper() in ("ISTREAM", "RSTREAM", "DSTREAM")
+    assert reason in caught.value.reason
+
+
+def test_columns_may_be_called_like_cqls_words(tables):
+    tables["spark"].sql("SELECT 1 AS rstream, timestamp_seconds(0) AS ts").createOrReplaceTempView(
+        "r"
+    )
+    for query in ("rstream", "rstream AS x", "r.rstream", "rstream * 2", "rstream, ts"):
+        assert sql(tables["spark"], f"SELECT {query} FROM r [WATTR ts]").first()[0] in (1, 2)
 
 
 def test_extents_carry_their_window_key_and_numbers(tables):

@@ -38,6 +38,7 @@ from sfumato.language.refusals import (
     check_words,
     has_constructs,
     refused,
+    without_stream_word,
 )
 from sfumato.language.steps import Step, explained, one_line
 from sfumato.language.syntax import (
@@ -192,8 +193,9 @@ class Planner:
         return plain_select(body, blocks[0].gone, blocks[0].sources, edits)
 
     def _block(self, clauses: Sequence[Clause], scope: Scope, edits: Rewriting) -> Block:
-        others = tuple(c for c in clauses if c.word != "FROM")
         relations = next((c.tables for c in clauses if c.word == "FROM"), ())
+        others = tuple(c for c in clauses if c.word != "FROM")
+        others = without_stream_word(others, relations, edits)
         return Block(self.tables, self.rankings, others, relations, scope, edits, self._relation)
 
     def _relation(self, relation: Relation, scope: Scope) -> PlannedFrame | None:

@@ -1,12 +1,20 @@
 """Refusals of queries, before any function is called."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from lark import Token
 from pyspark.sql import SparkSession
 
-from sfumato.language.blocks import Block, attribute_argument, is_measure_of, outside_measures
+from sfumato.language.aggregate_answers import Aggregation
+from sfumato.language.blocks import (
+    Block,
+    Rewriting,
+    attribute_argument,
+    is_measure_of,
+    outside_measures,
+)
 from sfumato.language.brackets import BRACKET_WORDS
 from sfumato.language.ranking_answers import asked
 from sfumato.language.syntax import (
@@ -54,6 +62,7 @@ OVER = (
     "GROUP BY what it partitions by"
 )
 PER_EXTENT = "over a RANGE window means each extent by itself, which is not supported"
+STREAM_WORDS = ("ISTREAM", "RSTREAM", "DSTREAM")  # from windows to streams, in CQL
 ABOUT_ALTERNATIVES = ("WHERE", "RANK_BY", "FREQUENCY")
 
 
@@ -168,6 +177,45 @@ def check_words(clauses: Sequence[Clause], relations: Sequence[Relation], text: 
         for one, other in pairwise(rest):
             if is_word(one, "WITHIN", "PROBABILITY") and is_type(other, "NUMBER"):
                 raise at(text, one, f"{one} is a word of SIMILARITY JOIN only", "SIMILARITY JOIN")
+
+
+def without_stream_word(
+    clauses: tuple[Clause, ...], relations: Sequence[Relation], edits: Rewriting
+) -> tuple[Clause, ...]:
+    """Return clauses without ISTREAM or RSTREAM of CQL where it names what the query emits anyway.
+
+    Raises SqlError where it asks for something else.
+    """
+    text, select = edits.text, next((c for c in clauses if c.word == "SELECT"), None)
+    items = () if select is None else select.items
+    word, after, then = (*items[:3], None, None, None)[:3]
+    bracket = next((relation.bracket for relation in relations if relation.bracket), None)
+    star = str(after) == "*" and (then is None or is_type(then, "COMMA"))
+    begins = star or isinstance(after, Group) or is_type(after, "NAME", "BACKQUOTED", "NUMBER")
+    if select is None or bracket is None or not is_word(word, *STREAM_WORDS) or not begins:
+        return clauses
+    name, rest = str(word).upper(), items[1:]
+    if isinstance(after, Group):
+        reason = f"{name} stands before the columns, which have no brackets"
+        raise at(text, word, reason, f"SELECT {name} a, b")
+    others = tuple(replace(c, items=rest) if c is select else c for c in clauses)
+    if asked(others, text) is not None:
+        raise at(text, word, f"{name} before TOP says nothing: leave it out")
+    answers = Aggregation.wanted(others)
+    extents = any(option.word == "RANGE" for option in bracket.options)
+    if name == "DSTREAM":
+        raise at(text, word, "DSTREAM, the rows that leave a window, is not supported")
+    if name == "RSTREAM" and not answers:
+        reason = "RSTREAM of rows is all rows of each extent: write ... HAVING COUNT(*) > 0 instead"
+        raise at(text, word, reason)
+    if name == "ISTREAM" and answers and extents:
+        reason = (
+            "ISTREAM of answers per extent, only those that differ from the extent before, is not "
+            "supported: without it each extent is answered"
+        )
+        raise at(text, word, reason, "RSTREAM")
+    edits.remove(start_of(word), start_of(items[1]))
+    return others
 
 
 def check_tables(block: Block) -> None:
