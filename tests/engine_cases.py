@@ -396,6 +396,10 @@ PLAIN_CASES = {
         p, q, on="x", within=0.25, probability=0.4, window=sf_.Rows(9, within="4 seconds"),
         order="at", strategy="sort",
     ),
+    "distinct strings": lambda sf, p, q: sf.window_aggregate(
+        p, {"teams": "count(distinct team)", "n": "count(team)"},
+        window=sf_.Range("9 seconds", slide="3 seconds"), order="at", key="room",
+    ),
     "joined by text": lambda sf, p, q: sf.similarity_join(
         p, q, on=["team", "x"], within={"x": 0.25}, probability=0.3, window=sf_.Rows(6),
         order="at", key="room",
@@ -503,7 +507,7 @@ MEASURED = {
     ),
     "fused and counted": lambda sf, m: sf.window_aggregate(
         sf.fuse(m, ["one", "two"]),
-        {"many": "count(*)", "s": "sum(x)", "words": "count(w)"},
+        {"many": "count(*)", "s": "sum(x)", "words": "count(w)", "kinds": "count(distinct w)"},
         window=sf_.Rows(4),
         order="n",
     ),

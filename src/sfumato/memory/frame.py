@@ -308,10 +308,17 @@ class ArrowExpressions(Expressions):
         return str(values.type) if values is not None and has_more_digits(values) else None
 
     def computation(
-        self, expressions: Sequence[str], arguments: Mapping[str, str], exact: Collection[str]
+        self,
+        expressions: Sequence[str],
+        arguments: Mapping[str, str],
+        exact: Collection[str],
+        hashed: Collection[str],
     ) -> Computation:
         return Computation(
-            [Values(self._parsed(arguments.get(of), of), of in exact) for of in expressions]
+            [
+                Values(self._parsed(arguments.get(of), of), of in exact, of in hashed)
+                for of in expressions
+            ]
         )
 
     def _parsed(self, argument: str | None, text: str) -> Expression:

@@ -219,29 +219,37 @@ class SparkExpressions(Expressions):
         return kind.simpleString() if _is_long_decimal(kind) else None
 
     def computation(
-        self, expressions: Sequence[str], arguments: Mapping[str, str], exact: Collection[str]
+        self,
+        expressions: Sequence[str],
+        arguments: Mapping[str, str],
+        exact: Collection[str],
+        hashed: Collection[str],
     ) -> Computation:
         cells, columns = list[Cells](), dict[str, Any]()
         for i, text in enumerate(expressions):
             alike = self._alike(text, text in arguments)
             if alike is not None:
-                cells.append(Values(alike, text in exact))
+                cells.append(Values(alike, text in exact, text in hashed))
                 continue
             name = self.frame.free_name(f"__value{i}")
-            cells.append(Computed(name))
-            columns[name] = self._evaluated(text, text in exact)
+            cells.append(Computed(name, text in hashed))
+            columns[name] = self._evaluated(text, text in exact, text in hashed)
         return Computation(cells, columns)
 
-    def _evaluated(self, text: str, exact: bool) -> tuple[Column, DataType]:
+    def _evaluated(self, text: str, exact: bool, hashed: bool) -> tuple[Column, DataType]:
         """Return the values of an expression: a number per row, or an array per alternative.
 
-        exact : rows are certain, and values keep their type
+        exact : rows are certain, and values keep their type    hashed : values become strings
         """
         frame = self.frame
         safe = for_spark(text, frame.df.sparkSession)
         value = F.expr(safe)  # has been checked to be one expression
         if exact:
             return value, self.type(text)
+        if hashed and not frame.uncertain:
+            return value.cast("string"), StringType()
+        if hashed:
+            return self._per_alternative(safe, "CAST(({}\n) AS STRING)"), ArrayType(StringType())
         if not frame.uncertain:
             return value.cast("double"), DoubleType()
         name = unquoted(safe.strip())

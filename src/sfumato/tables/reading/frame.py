@@ -155,9 +155,14 @@ class Expressions(ABC):
 
     @abstractmethod
     def computation(
-        self, expressions: Sequence[str], arguments: Mapping[str, str], exact: Collection[str]
+        self,
+        expressions: Sequence[str],
+        arguments: Mapping[str, str],
+        exact: Collection[str],
+        hashed: Collection[str],
     ) -> Computation:
-        """Return how the values of expressions are read. exact : these in their own type"""
+        """Return how the values of expressions are read. exact : these in their own type
+        hashed : strings, read as numbers that stand for them"""
 
 
 class Frame(ABC):

@@ -19,7 +19,7 @@ from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.reading.expressions import Expression, find_name, names_in
 from sfumato.tables.reading.frame import EXISTENCE, MARKS, Frame
-from sfumato.tables.reading.ties import ties_of
+from sfumato.tables.reading.ties import numbers_of, ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list
 from sfumato.tables.reading.validity import (
@@ -74,11 +74,20 @@ class Mark(Column):
         return pc.fill_null(super().of(tuples), False)
 
 
+@dataclass(frozen=True)
 class Computed(Column):
-    """Lists of values computed by the engine, per alternative or per row."""
+    """Lists of values computed by the engine, per alternative or per row.
+
+    hashed : as of `Values`
+    """
+
+    hashed: bool = False
 
     def of(self, tuples: Tuples) -> pa.Array:
         column = super().of(tuples)
+        if self.hashed:
+            flat = column.flatten() if is_list(column.type) else column
+            return tuples.lists(numbers_of(flat))
         return column if is_list(column.type) else tuples.lists(column)
 
 
@@ -100,13 +109,16 @@ class Probabilities(Cells):
 class Values(Cells):
     """list<double>: the values of an expression for every alternative.
 
-    exact : these in their own type
+    exact : these in their own type    hashed : the numbers that stand for strings, see `ties`
     """
 
     expression: Expression
     exact: bool = False
+    hashed: bool = False
 
     def of(self, tuples: Tuples) -> pa.Array:
+        if self.hashed:
+            return tuples.lists(numbers_of(tuples.values_of_any_type(self.expression)))
         return tuples.values(self.expression, self.exact)
 
     def names(self, frame: Frame) -> list[str]:

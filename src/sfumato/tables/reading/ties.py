@@ -29,6 +29,20 @@ def ties_of(table: pa.Table) -> pa.Array:
     return pa.array(hashes.view(np.int64))
 
 
+def numbers_of(strings: pa.Array) -> pa.Array:
+    """Return float64[n]: finite numbers that stand for strings, equal if and only if these are.
+
+    They have 62 bits of a hash: of a million strings, two have the same number with a probability
+    of one in ten million. NULL for NULL.
+    """
+    hashes = begun(len(strings))
+    _add(hashes, strings)
+    sign_and_fraction = hashes & np.uint64(0x800FFFFFFFFFFFFF)
+    exponent = np.uint64(512) + ((hashes >> np.uint64(52)) & np.uint64(0x7FF)) % np.uint64(900)
+    numbers = (sign_and_fraction | (exponent << np.uint64(52))).view(np.float64)
+    return pa.array(numbers, mask=strings.is_null().to_numpy(zero_copy_only=False))
+
+
 def is_hashable(kind: pa.DataType) -> bool:
     """Return whether values of a type can be hashed: maps cannot."""
     if pa.types.is_map(kind):

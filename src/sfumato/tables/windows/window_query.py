@@ -78,6 +78,7 @@ AGGREGATE_ALIASES = {
     "last_value": "last",
 }
 COUNT_FUNCTIONS = ("count", "count_distinct")
+WIDE = ("bigint", "int64", "uint64")  # types of whole numbers that a double may round
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
 DEFAULT_LEVEL = 0.9  # of the intervals of early answers
 VALUES = ("min", "max", "first", "last")  # results have the type of the rows' values
@@ -273,6 +274,9 @@ class WindowQuery:
         if w.function == "count":
             text = w.expression
             return w if kind is None else replace(w, expression=f"({text}) = ({text})")
+        if self._is_hashed(w):
+            # Other aggregates of the same numbers read them as numbers.
+            return w if kind is not None else replace(w, expression=f"({w.expression})")
         if kind is not None:
             raise TypeError(
                 f"{argument}: `{w.expression}` must be numeric{of}; it is {kind}: cast it first"
@@ -281,6 +285,17 @@ class WindowQuery:
         if digits is not None and self._exact(w) is None:
             warn_of_digits(argument, w.expression, digits)
         return w
+
+    def _is_hashed(self, w: AggregateSpec) -> bool:
+        """Return whether an aggregate counts distinct values that a double may not tell apart:
+        dates, numbers of more than 15 digits, or strings, which are compared byte by byte."""
+        if w.function != "count_distinct" or w.expression is None:
+            return False
+        kind, known = self.frame.expressions.value_type(w.expression)
+        shown = self.frame.text_of(kind)
+        if known in ("text", "date"):
+            return "collate" not in shown
+        return shown in WIDE or self.frame.expressions.more_digits(w.expression) is not None
 
     @property
     def timed(self) -> bool:
@@ -584,7 +599,10 @@ class WindowQuery:
     @cached_property
     def _computation(self) -> Computation:
         return self.frame.expressions.computation(
-            self.expressions, self.arguments, self._exact_expressions
+            self.expressions,
+            self.arguments,
+            self._exact_expressions,
+            [str(w.expression) for w in self.wanted if self._is_hashed(w)],
         )
 
     @property
