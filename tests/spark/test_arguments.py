@@ -164,8 +164,10 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
             TypeError, "`existence`: column `k` must be numeric",
         ),
         (
-            lambda d, w: sf.similarity_join(d, d, on="k", within=1, probability=0.5, **w),
-            TypeError, "column `k` must be numeric",
+            lambda d, w: sf.similarity_join(
+                d.withColumn("k", F.array("k")), d, on="k", within=1, probability=0.5, **w
+            ),
+            TypeError, "column `k` must be a number or a string",
         ),
         (
             lambda d, w: sf.impute(

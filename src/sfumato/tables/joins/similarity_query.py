@@ -145,6 +145,12 @@ class JoinSide:
         if not self.frame.uncertain:
             self.frame.groupable(argument, [self.points[i] for i in self.texts])  # no collation
             numbers = [name for i, name in enumerate(self.points) if i not in self.texts]
+            for name in numbers:
+                if self.frame.kind(name) not in NUMBER_KINDS:
+                    shown = self.frame.shown(name)
+                    raise TypeError(
+                        f"`{argument}`: column `{name}` must be a number or a string; it is {shown}"
+                    )
             self.frame.require_numbers(argument, numbers)
             return
         for i, name in enumerate(self.points):
@@ -154,7 +160,7 @@ class JoinSide:
                 "timestamp",
             ):
                 raise TypeError(
-                    f"`{argument}`: attribute `{name}` must be numeric; it is "
+                    f"`{argument}`: attribute `{name}` must be a number or a string; it is "
                     f"{self.frame.attribute_shown(name)}: cast it first"
                 )
 
