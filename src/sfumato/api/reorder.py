@@ -69,7 +69,7 @@ def reorder(
         With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
     max_buffer, max_buffer_total
         Buffer at most this many rows per controller, or of all keys (in one task, and not with
-        `source`); the oldest rows are emitted first.
+        `source` or `forget_after`); the oldest rows are emitted first.
     max_ahead, max_behind
         Rows whose event time is further after or before their arrival ("1 hour") are late.
     unique

@@ -8,14 +8,9 @@ import pytest
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.operator import ROW, TIE
+from tables.test_forgotten_keys import CONTROLS
 
 FORGET = 50
-CONTROLS = {
-    "slack": DisorderControl(slack=3, guard=False),
-    "delay": DisorderControl(max_delay=20, guard=False),
-    "ratio": DisorderControl(0.2, estimator="conformal", max_buffer=4),
-    "normal": DisorderControl(0.2, estimator="normal"),
-}
 
 
 def config(control, forget_after: float | None = FORGET):
@@ -53,3 +48,8 @@ def test_a_peak_of_keys_leaves_little_behind(control):
 def test_sources_are_not_forgotten():
     with pytest.raises(ValueError, match="combined with `source`"):
         ReorderTableConfig(control=CONTROLS["slack"], keys=1, sources=1, forget_after=1.0)
+
+
+def test_a_bound_on_all_keys_is_refused_because_it_would_depend_on_micro_batches():
+    with pytest.raises(ValueError, match="`max_buffer_total` cannot be combined with `forget_a"):
+        config(DisorderControl(slack=3, max_buffer_total=5))

@@ -66,6 +66,12 @@ class ReorderTableConfig(TableConfig):
 
     def __post_init__(self) -> None:
         ReorderConfig(self.control, self.sources > 0, self.expected_sources)
+        if self.forget_after is not None and self.control.max_buffer_total is not None:
+            raise ValueError(
+                "`max_buffer_total` cannot be combined with `forget_after`: keys are forgotten at "
+                "the end of a micro-batch, so its size would decide which rows of other keys fit "
+                "into the buffer; leave one of them out"
+            )
         if self.forget_after is not None and self.sources:
             raise ValueError(
                 "`forget_after` cannot be combined with `source`: whether a key has ended would "
