@@ -140,6 +140,8 @@ def echo(stream: Any, key: str | None = None) -> Any:
         def snapshot(self) -> bytes:
             return b"echo"
 
+        def wakes(self) -> None: ...
+
     class Blueprint:
         counters = ("rows",)
         gauges: dict[str, Any] = {}

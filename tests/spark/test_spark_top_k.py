@@ -52,7 +52,7 @@ def by_key(df, processing_time=False, **window):
 
 
 @contextmanager
-def silent(answers, tmp_path):
+def silent(spark, answers, tmp_path):
     """A running query of a stream without further rows, whose answers are the table `quiet`."""
     query = (
         answers.writeStream.format("memory").queryName("quiet")
@@ -62,7 +62,7 @@ def silent(answers, tmp_path):
         yield query
     finally:
         query.stop()
-        query.sparkSession.catalog.dropTempView("quiet")
+        spark.catalog.dropTempView("quiet")
 
 
 def wait_for(spark, count):
@@ -78,7 +78,7 @@ def test_a_quiet_stream_gives_its_last_answers_and_reports_what_it_did(spark, tm
     put_parts(tmp_path / "in", spark.createDataFrame(rows, SCHEMA).toArrow(), [0, 30])
     stream = stream_of(spark, tmp_path / "in", SCHEMA)
     whole = answered(by_key(spark.createDataFrame(rows, SCHEMA)).collect())
-    with silent(by_key(stream, idle_timeout="1 second"), tmp_path) as query:
+    with silent(spark, by_key(stream, idle_timeout="1 second"), tmp_path) as query:
         assert wait_for(spark, len(whole)) == whole  # with no row after the last one
     counted, by_query = {}, {}
     for name, row in observed(query):
@@ -112,8 +112,9 @@ def test_in_processing_time_a_quiet_stream_is_answered_until_its_windows_are_emp
     whole = [row for row in answered(shown) if row[4] < 100]
     stream = stream_of(spark, tmp_path / "in", SCHEMA)
     answers = by_key(stream, processing_time=True, idle_timeout="1 second")
-    with silent(answers, tmp_path):
+    with silent(spark, answers, tmp_path):
         found = wait_for(spark, len(whole))
     assert [(*row[:5], row[6]) for row in found] == [(*row[:5], row[6]) for row in whole]
     newest = {key: max(row[2] for row in rows if row[1] == key) for key in {0, 1}}
-    assert all((row[5] == "") == (row[2] > newest[row[0]]) for row in found)
+    by_clock = [row[2].astimezone(UTC) > newest[row[0]] for row in found]
+    assert [row[5] == "" for row in found] == by_clock
