@@ -278,10 +278,8 @@ class WindowQuery:
             # Other aggregates of the same numbers read them as numbers.
             return w if kind is not None else replace(w, expression=f"({w.expression})")
         if kind is not None:
-            text = self.frame.expressions.value_type(w.expression)[1] == "text"
-            hint = (
-                "strings can be counted, also as count(distinct ...)" if text else "cast it first"
-            )
+            of_text = w.name and self.frame.expressions.value_type(w.expression)[1] == "text"
+            hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
             raise TypeError(
                 f"{argument}: `{w.expression}` must be numeric{of}; it is {kind}: {hint}"
             )
