@@ -68,7 +68,7 @@ def silent(spark, answers, tmp_path):
 def wait_for(spark, count):
     deadline = time.monotonic() + 120
     while spark.table("quiet").count() < count and time.monotonic() < deadline:
-        time.sleep(0.3)  # not processAllAvailable: timers keep it going for ever
+        time.sleep(0.3)  # processAllAvailable never returns while there are timers
     return answered(spark.table("quiet").collect())
 
 

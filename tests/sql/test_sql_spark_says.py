@@ -192,7 +192,7 @@ def test_explain_shows_the_estimator_and_the_punctuation_that_were_given(tables)
 
 
 def test_explain_says_that_all_keys_share_a_buffer(tables):
-    told = explain(tables, "SELECT id FROM s [WATTR ts BSIZE_TOTAL 70 KEY sensor]")
+    told = explain(tables, "SELECT id FROM s [WATTR ts SLACK 9 BSIZE_TOTAL 70 KEY sensor]")
     assert "one per value of (sensor), in one task" in told
     assert "at most 70 rows, about" in told
 

@@ -119,6 +119,9 @@ def test_cqls_words_for_streams_may_name_what_is_emitted_anyway(tables, word, qu
     ("query", "reason"),
     [
         ("ISTREAM(vehID) FROM Sensors [RANGE 5 min WATTR ts]", "which have no brackets"),
+        ("RSTREAM 'a' AS a, vehID FROM Sensors [RANGE 5 min WATTR ts]", "HAVING COUNT(*) > 0"),
+        ("RSTREAM * FROM (SELECT * FROM Sensors [RANGE 5 min WATTR ts])", "window in brackets"),
+        ("ISTREAM abs(speed) FROM earlier_values(Sensors, 'speed', order => ts)", "in brackets"),
         ("DSTREAM vehID FROM Sensors [RANGE 5 min WATTR ts]", "the rows that leave a window"),
         ("RSTREAM vehID FROM Sensors [RANGE 5 min WATTR ts]", "HAVING COUNT(*) > 0"),
         ("ISTREAM AVG(speed) FROM Sensors [RANGE 5 min WATTR ts]", "without it each extent"),

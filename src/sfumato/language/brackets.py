@@ -351,8 +351,7 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
     state = f"the rows after the punctuation, about {each} bytes each, without a bound (BSIZE)"
     bounds = [given[name] for name in ("slack", "max_buffer") if name in given]
     if bounds or total is not None:
-        rows = min([*bounds, *([] if total is None else [total])])
-        per = " per key" if key and total is None else ""
+        rows, per = (total, "") if total is not None else (min(bounds), " per key" if key else "")
         state = f"at most {rows} rows{per}, about {size(rows * each)} at {each} bytes per row"
     parallel = per_key(key)
     if total is not None:  # all keys share the buffer

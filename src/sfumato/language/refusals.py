@@ -191,10 +191,15 @@ def without_stream_word(
     word, after, then = (*items[:3], None, None, None)[:3]
     bracket = next((relation.bracket for relation in relations if relation.bracket), None)
     star = str(after) == "*" and (then is None or is_type(then, "COMMA"))
-    begins = star or isinstance(after, Group) or is_type(after, "NAME", "BACKQUOTED", "NUMBER")
-    if select is None or bracket is None or not is_word(word, *STREAM_WORDS) or not begins:
+    sure = star or is_type(after, "NUMBER", "STRING") or isinstance(then, Group)
+    begins = sure or isinstance(after, Group) or is_type(after, "NAME", "BACKQUOTED")
+    if select is None or not is_word(word, *STREAM_WORDS) or not begins:
         return clauses
     name, rest = str(word).upper(), items[1:]
+    if bracket is None:
+        if sure:  # else it may be a column, and what follows its alias
+            raise at(text, word, f"{name} belongs to a window in brackets: leave it out")
+        return clauses
     if isinstance(after, Group):
         reason = f"{name} stands before the columns, which have no brackets"
         raise at(text, word, reason, f"SELECT {name} a, b")

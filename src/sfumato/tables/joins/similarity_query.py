@@ -94,7 +94,7 @@ class JoinSide:
                 f"they have {self.attributes}"
             )
         self.points = self.on if frame.uncertain else frame.resolved(f"on{of}", self.on)
-        self.texts = self._texts(query)
+        self.texts = self._texts(query, of)
         self._check_points(f"on{of}")
         self.bounds = query.distance.bounds(self.points)
         self.radius = self._radius(query.within, f"within{of}")
@@ -124,16 +124,16 @@ class JoinSide:
         frame.require_numbers(argument, [within])
         return frame.resolved(argument, within)[0]
 
-    def _texts(self, query: JoinQuery) -> tuple[int, ...]:
-        """Return the places of text attributes in `on`. Raises ValueError where they cannot be."""
-        of = self.frame.attribute_kind if self.frame.uncertain else self.frame.kind
-        kinds = [of(name) for name in self.points]
+    def _texts(self, query: JoinQuery, of: str) -> tuple[int, ...]:
+        """Return the places of strings in `on`. Raises TypeError where there must be none.
+
+        of : the frame, for errors
+        """
+        kind_of = self.frame.attribute_kind if self.frame.uncertain else self.frame.kind
+        kinds = [kind_of(name) for name in self.points]
         texts = tuple(place for place, kind in enumerate(kinds) if kind == "text")
         if texts and (why := query.numbers_only):
-            raise TypeError(
-                f"`on`: `{self.on[texts[0]]}` of the {self.name} {self.frame.noun} is text, and "
-                f"{why} numbers only"
-            )
+            raise TypeError(f"`on`: `{self.on[texts[0]]}`{of} is text, and {why} numbers only")
         if isinstance(query.within, Mapping):
             scaled = [query.attributes.index(name) for name in query.within]
             if len({*texts, *scaled}) < len(self.on):

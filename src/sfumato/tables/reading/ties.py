@@ -30,10 +30,10 @@ def ties_of(table: pa.Table) -> pa.Array:
 
 
 def numbers_of(strings: pa.Array) -> pa.Array:
-    """Return float64[n]: finite numbers that stand for strings, equal if and only if these are.
+    """Return float64[n]: finite numbers that stand for strings or other values; NULL for NULL.
 
-    They have 62 bits of a hash: of a million strings, two have the same number with a probability
-    of one in ten million. NULL for NULL.
+    Equal values have equal numbers. Different ones differ up to a collision of 62 bits of a hash:
+    of a million values, two have the same number with a probability of one in ten million.
     """
     hashes = begun(len(strings))
     _add(hashes, strings)
