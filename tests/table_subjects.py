@@ -336,12 +336,12 @@ def extents_of(length, slide, **more):
 
 
 def early_of(by_source, unsure=False, **more):
-    functions = (("count", None), ("sum", 0), ("avg" if unsure else "max", 0))
+    functions = (("count", None), ("sum", 0), ("avg", 0), ("max", 0))
     return EarlyTableConfig(
         window=Range("40 us", "20 us"), keys=1, key_names=("key",), time="long", early=10,
         level=0.5, by_source=by_source, attributes=1,
         results=tuple((f"result{i}", *of, None) for i, of in enumerate(functions)),
-        kinds=() if unsure else ("whole", "number", "number"), **more,
+        kinds=() if unsure else ("whole", "number", "number", "number"), **more,
     )  # fmt: skip
 
 

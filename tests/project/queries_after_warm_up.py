@@ -31,7 +31,6 @@ from sfumato.operators.windows.count.count_window_aggregate import CountWindowAg
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.early_answers import (
     EARLY_FUNCTIONS,
-    UNCERTAIN_FUNCTIONS,
     EarlyAnswers,
 )
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
@@ -138,14 +137,13 @@ def windows() -> None:
                 sessions.process(form(codes), form(time + N), None, None, *rows)
                 sessions.flush()
             if columns:
-                early_answers(form, columns, EARLY_FUNCTIONS)
-                early_answers(form, columns, UNCERTAIN_FUNCTIONS)
+                early_answers(form, columns, True)
+                early_answers(form, columns, False)
 
 
-def early_answers(form, columns, functions) -> None:
-    asked = [Aggregate("count"), *(Aggregate(name, columns - 1) for name in functions)]
+def early_answers(form, columns, certain) -> None:
+    asked = [Aggregate("count"), *(Aggregate(name, columns - 1) for name in EARLY_FUNCTIONS)]
     extents = ExtentAggregate(10, 4, asked, attributes=columns)
-    certain = functions is EARLY_FUNCTIONS
     early = EarlyAnswers(10, 4, 2, 0.8, asked, columns, certain)
     codes, values = np.arange(N) % 3, random.random((N, columns))
     for time in (np.arange(N), np.arange(N) + N):

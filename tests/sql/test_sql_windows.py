@@ -552,7 +552,6 @@ def test_explain_says_that_a_window_answers_early(tables):
          "EARLY answers are results of extents"),
         ("SELECT PERCENTILE(speed, 0.5) FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY",
          "is quantile: compute it"),
-        ("SELECT MAX(x) FROM u [RANGE 300 s WATTR ts EARLY 9 s]", "MAX(x)", "of uncertain rows"),
         ("SELECT vehID FROM Sensors [RANGE 300 s WATTR ts EMPTY 2]", "EMPTY",
          "EMPTY belongs to aggregates over a RANGE"),
         ("SELECT TOP 3 vehID FROM Sensors [RANGE 300 s WATTR ts EMPTY 2] RANK BY speed", "EMPTY",

@@ -75,7 +75,7 @@ def window_aggregate(
     early, level
         Range: also emit revisions of open extents, at multiples of `early` ("10 seconds") of the
         punctuation, with intervals for the final answers or their means at `level` (0.9). For
-        count, sum, avg and, of certain rows, min and max. sf.reorder needs ``early=True``.
+        count, sum, avg, min and max. sf.reorder needs ``early=True``.
     unique, version, shared
         Range: among the rows of a key with the same `unique`, an extent has the largest `version`
         that arrived before it was complete; rows with the same `shared` take the same alternative.

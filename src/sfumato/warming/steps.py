@@ -167,12 +167,12 @@ def time_windows() -> None:
 
 
 def early_windows() -> None:
-    """Run early answers of extents with all aggregates, across a restart."""
+    """Run early answers of extents with all aggregates of uncertain rows, across a restart."""
     n = WARM_UP_ROWS
     group, ones = np.arange(n) % 2, np.ones(n)
     wanted = [Aggregate("count", None), *(Aggregate(name, 0) for name in EARLY_FUNCTIONS)]
     extents = ExtentAggregate(30, 7, wanted, attributes=1)
-    early = EarlyAnswers(30, 7, 3, 0.9, wanted, 1)
+    early = EarlyAnswers(30, 7, 3, 0.9, wanted, 1, False)
     for time in (np.arange(n), np.arange(n) + n):
         rows = group, time, None, None, np.arange(n + 1), ones, ones[:, np.newaxis]
         arrivals = group, group, time, time - 1, ones > 0, ones > 0, *rows[4:]

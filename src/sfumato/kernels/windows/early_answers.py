@@ -15,7 +15,9 @@ answer from one extent to the next. Predictions from c rows:
     avg, min, max    the partial answer; the final minimum and maximum are beyond it
 
 Of uncertain rows c and t are numbers of rows, too. Their answers are expected values, by the
-partials of `mergeable_moments`, and the intervals are for the expected values in the end.
+partials of `mergeable_moments` and of `early_extremes`, and the intervals are for the expected
+values in the end. The expected minimum and maximum, given that there is a value, may move both
+ways, so they are predicted as averages are.
 
 The first scores of a stage give their range: with 2 / (1 - level) - 1 of them, each end is missed
 with probability (1 - level) / 2 if scores are exchangeable. From then on a quantile moves up when
@@ -43,6 +45,14 @@ import numpy as np
 from sfumato.kernels.arrays import integers, stable_order, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
 from sfumato.kernels.laws.mergeable_moments import Sets, add_tuple, clear_set, measure, with_sets
+from sfumato.kernels.windows.early_extremes import (
+    Extremes,
+    TupleSteps,
+    add_to_extremes,
+    clear_extremes,
+    extreme_moments,
+    with_extremes,
+)
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
 
 COUNT, SUM, AVG, MIN, MAX = range(5)
@@ -91,8 +101,10 @@ class EarlyAggregates(NamedTuple):
     """Predicted aggregates, r of them; the first is the count of rows.
 
     what : int64[r], COUNT, SUM, AVG, MIN or MAX
-    source : int64[r], the attribute, or the channel of uncertain rows; NONE: the count of rows
-    measure : int64[r], function of `mergeable_moments`; empty if rows are certain
+    source : int64[r], the attribute; of uncertain rows the channel, or the number of the extreme;
+        NONE: the count of rows
+    measure : int64[r], function of `mergeable_moments`, or NONE for an extreme; empty if rows are
+        certain
     noded : whether averaged values may be missing
     """
 
@@ -109,6 +121,7 @@ class EarlyRows(NamedTuple):
     arrives : whether a row counts here, at its arrival
     values : float64[attributes, n] of certain rows, NaN for NULL; else no attributes
     lifted : float64[channels, 3, n] of uncertain rows, see `lift`; else no channels
+    steps : of uncertain rows for each extreme
     """
 
     group: np.ndarray
@@ -119,13 +132,14 @@ class EarlyRows(NamedTuple):
     arrives: np.ndarray
     values: np.ndarray
     lifted: np.ndarray
+    steps: TupleSteps
 
 
 class EarlyState(NamedTuple):
     """Open extents, their predictions, and what is known from completed ones.
 
     cells : float64[entries * attributes * CELLS], of certain rows
-    sets : partials by entry, of uncertain rows
+    sets, extremes : partials by entry, of uncertain rows
     predicted : float64[predictions * r * PREDICTED]
     usual : float64[groups * r * USUALS]
     tracks : float64[scopes * (stages + 1) * (r + 1) * TRACK], the last of the shares, and the last
@@ -138,6 +152,7 @@ class EarlyState(NamedTuple):
     entries: np.ndarray
     cells: np.ndarray
     sets: Sets
+    extremes: Extremes
     predictions: np.ndarray
     predicted: np.ndarray
     usual: np.ndarray
@@ -146,7 +161,8 @@ class EarlyState(NamedTuple):
 
 @lean
 def _drop_entry(e, s):
-    """Free an entry, which is in no list, and its predictions."""
+    """Free an entry, which is in no list, its predictions and the steps of its extremes."""
+    clear_extremes(e, s.extremes)
     pool, p = s.pool[0], s.entries[e].prediction
     while p != NONE:
         following = s.predictions[p].following
@@ -188,13 +204,14 @@ def _visit(g, extent, s):
 
 
 @compiled_ieee
-def _with_entries(more, attributes, noded, s):
-    """Return the state with room for more entries."""
+def _with_entries(more, steps, attributes, noded, s):
+    """Return the state with room for more entries, and for a number of steps of extremes."""
     entries = with_room(s.entries, s.pool[0].entries + more)
     cells = with_room(s.cells, entries.size * attributes * CELLS)
     return EarlyState(
         s.pool, s.scopes, s.groups, entries, cells, with_sets(s.sets, entries.size, noded),
-        s.predictions, s.predicted, s.usual, s.tracks,
+        with_extremes(s.extremes, entries.size, steps), s.predictions, s.predicted, s.usual,
+        s.tracks,
     )  # fmt: skip
 
 
@@ -230,8 +247,8 @@ def _with_prediction(e, stage, many, s):
         predictions = with_room(s.predictions, p + 1)
         predicted = with_room(s.predicted, (p + 1) * many * PREDICTED)
         s = EarlyState(
-            s.pool, s.scopes, s.groups, s.entries, s.cells, s.sets, predictions, predicted,
-            s.usual, s.tracks,
+            s.pool, s.scopes, s.groups, s.entries, s.cells, s.sets, s.extremes, predictions,
+            predicted, s.usual, s.tracks,
         )  # fmt: skip
     else:
         pool.free_prediction = s.predictions[p].following
@@ -263,6 +280,8 @@ def _measured(wanted, r, e, attributes, s):
     if wanted.source[r] == NONE:
         return np.float64(s.entries[e].held), 0.0, 1.0
     if wanted.measure.size > 0:
+        if wanted.measure[r] == NONE:
+            return extreme_moments(e, wanted.source[r], s.extremes)
         return measure(wanted.measure[r], s.sets, e, wanted.source[r])
     return _partial(wanted.what[r], wanted.source[r], e, attributes, s), 0.0, 1.0
 
@@ -523,9 +542,16 @@ def _complete_until(c, reached, f, finals, answers, grid, wanted, s, revisions):
 
 
 @lean
+def _steps_of(n, extents, rows, extremes):
+    """Return the number of steps that row n may add to the extremes of a number of extents."""
+    alternatives = rows.steps.offsets[n + 1] - rows.steps.offsets[n]
+    return extents * extremes.sign.size * (alternatives + 1)
+
+
+@lean
 def _take_rows(i, rows, place, finals, grid, attributes, s):
     """Process rows from number i on, up to one that completes extents, is a tick or needs room for
-    more entries; return its number. place : of each scope's next final answer"""
+    more entries or steps; return its number. place : of each scope's next final answer"""
     pool = s.pool[0]
     for n in range(i, rows.time.size):
         c, g, t, punctuation = rows.scope[n], rows.group[n], rows.time[n], rows.punctuation[n]
@@ -543,6 +569,9 @@ def _take_rows(i, rows, place, finals, grid, attributes, s):
             first = max(first, (closed + 1) // grid.slide + 1)
         if pool.entries + last - first >= s.entries.size:
             return n
+        steps = s.extremes.pool[0].steps + _steps_of(n, last + 1 - first, rows, s.extremes)
+        if steps > s.extremes.steps.size:
+            return n
         for extent in range(first, last + 1):
             e = _find(g, extent, scope.earlier, grid.slide, s)
             if e == NONE:
@@ -552,6 +581,7 @@ def _take_rows(i, rows, place, finals, grid, attributes, s):
             if entry.changed == 0:
                 entry.changed, entry.next_changed, scope.changed = 1, scope.changed, e
             add_tuple(rows.lifted, n, s.sets, e)
+            add_to_extremes(rows.steps, n, e, s.extremes)
             for a in range(attributes):
                 x, at = rows.values[a, n], (e * attributes + a) * CELLS
                 if not math.isnan(x):
@@ -572,7 +602,7 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
     their rows; float64[m * (r + 1) * FIGURES], of each aggregate, then the completeness and its
     ends).
     Cost: O(extents of a row) per row that arrives, O(r) per revision, O(r log) per final answer;
-    for an average over uncertain rows times NODES.
+    for an average over uncertain rows times NODES, for an extreme over them times its steps.
     """
     revisions, found = np.empty(finals.size, np.int64), np.int64(0)
     out, figures = np.empty(0, REVISION), np.empty(0)
@@ -593,7 +623,9 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
                     c, grid, wanted, attributes, s, out, figures, found
                 )
         else:
-            s = _with_entries(grid.length // grid.slide + 1, attributes, wanted.noded, s)
+            extents = grid.length // grid.slide + 1
+            steps = _steps_of(i, extents, rows, s.extremes)
+            s = _with_entries(extents, steps, attributes, wanted.noded, s)
         i = _take_rows(i, rows, place, finals, grid, attributes, s)
     f = 0
     while f < finals.size:

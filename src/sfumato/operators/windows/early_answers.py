@@ -33,6 +33,13 @@ from sfumato.kernels.windows.early_answers import (
     EarlyRows,
     EarlyState,
 )
+from sfumato.kernels.windows.early_extremes import (
+    STEP,
+    STEP_POOL,
+    Extremes,
+    TupleSteps,
+    write_tuple_steps,
+)
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Floats, Ints, Records, longer
@@ -44,7 +51,6 @@ from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives
 from sfumato.operators.windows.extent_aggregate import Extents, as_numbers, with_codes
 
 EARLY_FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG, "min": MIN, "max": MAX}
-UNCERTAIN_FUNCTIONS = ("count", "sum", "avg")  # those that uncertain rows have, too
 MOST_TICKS = 1_000  # in the length of an extent
 STAGES_BEHIND = 16  # stages beyond the length
 OCTAVES = 16  # stages after these, each of which reaches twice as far as the one before
@@ -115,18 +121,19 @@ def check_level(level: Any) -> None:
 class EarlyAnswers(Operator):
     """Revisions of the extents of an `ExtentAggregate`, which gets the same rows.
 
-    length, slide, aggregates, attributes, certain : as for `ExtentAggregate`; only count, sum, avg
-        and, of certain rows, min and max
+    length, slide, aggregates, attributes, certain : as for `ExtentAggregate`; only count, sum, avg,
+        min and max
     early : int > 0 microseconds: a revision per multiple that the punctuation of a scope passes
     level : share of the intervals that are to contain the final answer, of uncertain rows its mean
 
     Revisions and intervals depend on the sequence of a scope's rows, and on nothing else.
     Memory: 120 bytes per open extent and revision, 50 per group, and 56 per scope, stage and
-    aggregate; 5 KB per open extent and average over uncertain existence.
+    aggregate; 5 KB per open extent and average over uncertain existence; 24 bytes per open extent
+    and value of an uncertain minimum or maximum whose probability is not negligible.
     Source: see `kernels.windows.early_answers`.
     """
 
-    kind, version = "early_answers", 3
+    kind, version = "early_answers", 4
     config: EarlyConfig
     state = {
         "scopes": Array(int, "scopes", SAVED_SCOPE, low=NO_EXTENT),
@@ -135,6 +142,8 @@ class EarlyAnswers(Operator):
         "cells": Array(float, "entries", "cells"),
         "sums": Array(float, "entries", None),
         "nodes": Array(float, "entries", None),
+        "step_owner": Array(int, "steps", 2, low=0),
+        "steps": Array(float, "steps", 2),
         "predictions": Array(int, "predictions", 3, low=0),
         "predicted": Array(float, "predictions", "predicted"),
         "usual": Array(float, "groups", "usual"),
@@ -155,11 +164,15 @@ class EarlyAnswers(Operator):
             length, slide, early, level, tuple(aggregates), attributes, certain
         )
         self._channels = channels = Channels([] if certain else aggregates)
-        what = [COUNT, *(EARLY_FUNCTIONS[of.function] for of in aggregates)]
+        what = np.array([COUNT, *(EARLY_FUNCTIONS[of.function] for of in aggregates)])
         of = [NONE, *(NONE if a.attribute is None else a.attribute for a in aggregates)]
-        source = np.array(of) if certain else np.append(NONE, channels.channel)
-        measure = np.empty(0, np.int64) if certain else np.append(NONE, channels.what)
-        self._wanted = EarlyAggregates(np.array(what), source, measure, False)
+        source, measure = np.array(of), np.empty(0, np.int64)
+        if not certain:
+            known = np.where(channels.what == NONE, channels.extreme, channels.channel)
+            source = np.append(NONE, known)
+            measure = np.append(NONE, channels.what)
+            what[np.isin(what, (MIN, MAX))] = AVG  # an expected extreme may move both ways
+        self._wanted = EarlyAggregates(what, source, measure, False)
         self._attributes = attributes if certain else 0  # with cells
         linear = -(-length // early) + STAGES_BEHIND
         stages = linear + OCTAVES
@@ -169,13 +182,29 @@ class EarlyAnswers(Operator):
         self._s = EarlyState(
             np.array([(0, NONE, 0, NONE)], EXTENT_POOL), np.empty(0, EARLY_SCOPE),
             np.empty(0, EARLY_GROUP), np.empty(0, OPEN_EXTENT), np.empty(0), self._sets(0),
-            np.empty(0, PREDICTION), np.empty(0), np.empty(0), np.empty(0),
+            self._extremes(0), np.empty(0, PREDICTION), np.empty(0), np.empty(0), np.empty(0),
         )  # fmt: skip
 
     def _sets(self, size: int) -> Sets:
         """Return empty partials of uncertain rows; without channels for certain ones."""
         sets = self._channels.room(size, self._wanted.noded)
         return Sets(sets.sums[:, :0].copy(), sets.nodes) if self.config.certain else sets
+
+    def _extremes(self, size: int) -> Extremes:
+        """Return the extremes of uncertain rows, without tuples."""
+        sign = np.array([sign for sign, _ in self._channels.extremes])
+        first = np.full((size, sign.size), NONE)
+        return Extremes(sign, np.array([(0, NONE)], STEP_POOL), first, np.empty(0, STEP))
+
+    def _tuple_steps(self, offsets: Ints, prob: Floats, values: Floats) -> TupleSteps:
+        """Return the steps of uncertain rows."""
+        extremes = self._channels.extremes
+        shape = len(extremes), prob.size + len(offsets) - 1
+        steps = TupleSteps(offsets, np.empty(shape), np.empty(shape))
+        for r, (sign, attribute) in enumerate(extremes):
+            of = steps.value[r], steps.reached[r]
+            write_tuple_steps(offsets, prob, values[attribute], sign, *of)
+        return steps
 
     def _lifted(self, offsets: Ints, prob: Floats, values: Floats) -> Floats:
         """Return the moments of uncertain rows, and make room for nodes if they need them."""
@@ -219,6 +248,7 @@ class EarlyAnswers(Operator):
             n, offsets, prob, values, self.config.attributes
         )
         lifted = self._lifted(offsets, prob, table)
+        steps = self._tuple_steps(offsets, prob, table)
         table = table[: self._attributes]
         s = self._s
         scopes, groups = with_codes(s.scopes, scope, NEW_SCOPE), s.groups
@@ -235,7 +265,7 @@ class EarlyAnswers(Operator):
         columns = of, complete.group, complete.end // self._grid.slide, complete.punctuation
         finals = np.ascontiguousarray(np.stack(columns, axis=1)[order]).view(FINAL)[:, 0]
         answers = np.stack([complete.held, *(result.mean for result in complete.results)], axis=1)
-        rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, lifted)
+        rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, lifted, steps)
         self._s, turns, out, figures = early_answers.advance(
             rows, finals, answers[order].astype(float).ravel(), self._grid, self._wanted,
             self._attributes, s,
@@ -284,15 +314,12 @@ class EarlyAnswers(Operator):
         self.nodes = np.empty((len(kept), 0))
         if self._wanted.noded:
             self.nodes = _as_floats(s.sets.nodes[kept])
-        found, owners = [], []
-        for number, first in enumerate(s.entries["prediction"][kept].tolist()):
-            p = first
-            while p != NONE:
-                found.append(p)
-                owners.append(number)
-                p = int(s.predictions[p]["following"])
-        places = np.array(found, np.int64)
-        columns = np.array(owners, np.int64), *(s.predictions[n][places] for n in ("stage", "held"))
+        x = s.extremes
+        owners, places = _listed(x.first[kept].ravel(), x.steps["following"])
+        self.step_owner = np.stack(np.divmod(owners, max(x.sign.size, 1)), axis=1)
+        self.steps = np.stack([x.steps[name][places] for name in ("value", "reached")], axis=1)
+        owners, places = _listed(s.entries["prediction"][kept], s.predictions["following"])
+        columns = owners, *(s.predictions[name][places] for name in ("stage", "held"))
         self.predictions = np.stack(columns, axis=1)
         width = PREDICTED * many
         whole_rows = s.predicted[: len(s.predicted) // width * width]
@@ -328,6 +355,7 @@ class EarlyAnswers(Operator):
             raise ValueError("each open extent must appear once")
         if (owner >= n).any() or (stage >= self._grid.stages).any() or (before < 1).any():
             raise ValueError("predictions must be of open extents and known stages")
+        extremes = self._loaded_extremes(n)
         scopes, all_groups = np.full(len(self.scopes), NEW_SCOPE), np.full(len(groups), NEW_GROUP)
         as_numbers(scopes)[:, :SAVED_SCOPE] = self.scopes
         as_numbers(all_groups)[:, [0, 2, 3]] = groups
@@ -343,15 +371,47 @@ class EarlyAnswers(Operator):
         predictions["following"] = _linked(entries["prediction"], owner, np.arange(m))
         self._s = EarlyState(
             np.array([(n, NONE, m, NONE)], EXTENT_POOL), scopes, all_groups, entries,
-            self.cells.ravel(), sets, predictions, self.predicted.ravel(), self.usual.ravel(),
-            self.tracks.ravel(),
+            self.cells.ravel(), sets, extremes, predictions, self.predicted.ravel(),
+            self.usual.ravel(), self.tracks.ravel(),
         )  # fmt: skip
+
+    def _loaded_extremes(self, entries: int) -> Extremes:
+        """Return the extremes of the loaded steps."""
+        extremes, (entry, number) = self._extremes(entries), self.step_owner.T
+        many, (value, reached) = extremes.sign.size, self.steps.T
+        if (entry >= entries).any() or (number >= many).any():
+            raise ValueError("steps must be of open extents and known extremes")
+        owner = entry * many + number
+        begins, n = np.diff(owner, prepend=-1) != 0, len(owner)
+        ends = np.append(begins[1:], True)[:n]
+        falls = (begins | (np.diff(value, prepend=0) < 0)) & (ends == (value == -np.inf))
+        likely = (reached >= 0) & (reached <= 1) & (begins | (np.diff(reached, prepend=0) <= 0))
+        if not (falls & likely).all() or len(np.unique(owner)) < begins.sum():
+            raise ValueError("the steps of each extreme must fall to -inf")
+        steps = np.zeros(n, STEP)
+        steps["value"], steps["reached"] = value, reached
+        steps["following"] = np.where(ends, NONE, np.arange(n) + 1)
+        extremes.first.reshape(-1)[owner[begins]] = np.flatnonzero(begins)
+        return extremes._replace(pool=np.array([(n, NONE)], STEP_POOL), steps=steps)
 
 
 def _as_floats(records: Records) -> Floats:
     """View records of float64 fields, [n, channels], as float64[n, width]."""
     n, channels = records.shape
     return records.view(float).reshape(n, channels * (records.dtype.itemsize // 8))
+
+
+def _listed(first: Ints, following: Ints) -> tuple[Ints, Ints]:
+    """Return (owner, place) of all entries of linked lists, one list after the other."""
+    owner, place = np.arange(len(first)), first
+    owners, places = [owner[:0]], [place[:0]]
+    while owner.size:
+        owner, place = owner[place != NONE], place[place != NONE]
+        owners.append(owner)
+        places.append(place)
+        place = following[place]
+    order = np.argsort(np.concatenate(owners), kind="stable")
+    return np.concatenate(owners)[order], np.concatenate(places)[order]
 
 
 def _linked(first: Ints, owner: Ints, places: Ints) -> Ints:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import Floats, longer, offsets_of
+from sfumato.operators.arrays import Floats, chosen, longer
 from sfumato.operators.laws.aggregate import Measured
 from sfumato.operators.state.declared import Part
 from sfumato.operators.windows.early_answers import EarlyAnswers, Revisions
@@ -29,7 +29,7 @@ class EarlyTableConfig(ExtentTableConfig):
     early: int
     level: float
 
-    kind, version = "early_extents", 3
+    kind, version = "early_extents", 4
     reads_shown_early = True
     counters = (*ExtentTableConfig.counters, "revisions", "on_arrival")
 
@@ -75,17 +75,17 @@ class EarlyTableExtents(TableExtents):
         self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
         self.seen[scope] = now
         before = self.operator.counters["out_of_order"]
-        lengths = np.diff(offsets)
-        of_lasting = np.repeat(lasting, lengths)
+        places = np.flatnonzero(lasting)
+        starts, alternatives = chosen(offsets, places)
         extents = self.operator.process(
-            group[lasting],
-            time[lasting],
-            None if late is None else punctuation[lasting],
-            None if late is None else late[lasting],
-            offsets_of(lengths[lasting]),
-            prob[of_lasting],
-            values[of_lasting],
-            scope=scope[lasting],
+            group[places],
+            time[places],
+            None if late is None else punctuation[places],
+            None if late is None else late[places],
+            starts,
+            prob[alternatives],
+            values[alternatives],
+            scope=scope[places],
         )
         self.require_one_controller(self.operator.counters["out_of_order"] - before)
         punctuation = np.minimum(punctuation, MAX_TIME_US)

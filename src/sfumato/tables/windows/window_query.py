@@ -337,7 +337,6 @@ class WindowQuery:
         """Raise ValueError or TypeError where early answers are not known."""
         from sfumato.operators.windows.early_answers import (
             EARLY_FUNCTIONS,
-            UNCERTAIN_FUNCTIONS,
             check_early,
             check_level,
         )
@@ -356,12 +355,10 @@ class WindowQuery:
                 )
         if self.missed:
             raise ValueError("`early` and `missed` exclude each other: leave one of them out")
-        known = EARLY_FUNCTIONS if self.certain else UNCERTAIN_FUNCTIONS
         for w in self.wanted:
-            if w.function not in known:
-                of = "" if self.certain else " of uncertain rows"
+            if w.function not in EARLY_FUNCTIONS:
                 raise ValueError(
-                    f"`early` is for {', '.join(known)}{of}; `aggregates[{w.name!r}]` is "
+                    f"`early` is for {', '.join(EARLY_FUNCTIONS)}; `aggregates[{w.name!r}]` is "
                     f"{w.function}: compute it in a second window_aggregate, without `early`"
                 )
         check_early(span_of("early", self.early), self.window.length_us)

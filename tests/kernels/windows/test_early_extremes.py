@@ -1,0 +1,93 @@
+"""Extremes of open extents, tuple by tuple: against all possible worlds, and in bounded memory."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.kernels.windows.early_extremes import (
+    STEP,
+    STEP_POOL,
+    Extremes,
+    TupleSteps,
+    add_to_extremes,
+    clear_extremes,
+    extreme_moments,
+    with_extremes,
+    write_tuple_steps,
+)
+from worlds import aggregate_laws, moments_of
+
+SIGNS = np.array([-1.0, 1.0])
+OUTCOMES = st.tuples(st.integers(1, 8), st.none() | st.integers(-3, 3))
+TUPLE = st.lists(OUTCOMES, min_size=1, max_size=4).map(
+    lambda of: [(weight / max(8, sum(w for w, _ in of)), value) for weight, value in of]
+)
+
+
+def steps_of(tuples):
+    offsets = np.cumsum([0, *map(len, tuples)])
+    prob, values = (np.array([a[i] for of in tuples for a in of], float) for i in (0, 1))
+    steps = TupleSteps(offsets, *np.empty((2, len(SIGNS), prob.size + len(tuples))))
+    for r, sign in enumerate(SIGNS):
+        write_tuple_steps(offsets, prob, values, sign, steps.value[r], steps.reached[r])
+    return steps
+
+
+def without_tuples(sets):
+    first = np.full((sets, len(SIGNS)), -1)
+    return Extremes(SIGNS, np.array([(0, -1)], STEP_POOL), first, np.empty(0, STEP))
+
+
+@given(st.lists(st.lists(TUPLE, max_size=4), min_size=1, max_size=4))
+def test_moments_are_those_of_all_possible_worlds(sets):
+    extremes = without_tuples(1)
+    for tuples in sets:  # in one place, so that steps are used again
+        clear_extremes(0, extremes)
+        steps = steps_of(tuples)
+        for i in range(len(tuples)):
+            extremes = with_extremes(extremes, 1, 2 * (len(tuples[i]) + 1))
+            add_to_extremes(steps, i, 0, extremes)
+        laws = aggregate_laws([("min", None), ("max", None)], tuples)
+        for r, (mean, variance, existence) in enumerate(map(moments_of, laws)):
+            found = extreme_moments(0, r, extremes)
+            assert found[2] == pytest.approx(float(existence), abs=1e-15)
+            if mean is None:
+                assert np.isnan(found[:2]).all()
+            else:
+                assert found[0] == pytest.approx(float(mean), abs=1e-12)
+                assert found[1] == pytest.approx(math.sqrt(variance), abs=1e-7)
+
+
+def test_steps_that_no_extreme_reaches_are_dropped():
+    random, n = np.random.default_rng(1), 4000
+    steps = steps_of([[(0.5, value)] for value in random.permutation(n)])
+    extremes = with_extremes(without_tuples(3), 3, 5000)
+    for i in range(n):
+        add_to_extremes(steps, i, i % 3, extremes)
+    assert extremes.pool[0]["steps"] < 3 * 2 * 80  # 2**-67 is negligible
+    before = int(extremes.pool[0]["steps"])
+    for s in range(3):
+        clear_extremes(s, extremes)
+        for i in range(s, n, 3):
+            add_to_extremes(steps, i, s, extremes)
+    assert extremes.pool[0]["steps"] <= before + 2
+    mean, _, existence = extreme_moments(0, 1, extremes)
+    assert n - 12 < mean < n
+    assert existence == 1.0
+
+
+def test_a_tuple_that_certainly_has_a_value_drops_all_lower_ones():
+    extremes = with_extremes(without_tuples(1), 1, 50)
+    add_to_extremes(steps_of([[(0.25, 1), (0.25, 2)], [(0.5, 7), (0.5, 9)]]), 0, 0, extremes)
+    add_to_extremes(steps_of([[(0.5, 7), (0.5, 9)]]), 0, 0, extremes)
+    first = extremes.first[0, 1]
+    held = []
+    while first != -1:
+        value, reached, first = extremes.steps[first]
+        held.append((value, reached))
+    assert held == [(9, 1), (7, 0.5), (-np.inf, 0)]
