@@ -171,7 +171,7 @@ CASES = {
     ),
     "early answers of uncertain rows": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(a, **REORDERED, slack=9, early=True),
-        {"n": "count(*)", "m": "avg(x)", "most": "max(x)"}, window=RANGE, early="1 second", level=0.5,
+        {"n": "count(*)", "m": "avg(x)", "h": "max(x)"}, window=RANGE, early="1 second", level=0.5,
         **AT,
     ),
     "extents of unique rows": lambda sf, a, b: sf.window_aggregate(
