@@ -346,7 +346,7 @@ def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
     O(log n) per controller with such a row, and amortised per entry of the heap.
     """
     expelled, gone, forced, forces = out
-    least, treated, last, left = END_OF_TIME, 0, tops.shape[1], 0
+    least, treated, last, left = END_OF_TIME, 0, tops.shape[1], np.int64(0)
     while size > 0 and tops[0, 0] <= least:
         time, slot = tops[0, 0], tops[1, 0]
         key = states[slot]
@@ -424,9 +424,10 @@ def punctuate(
         for slot in range(states.size):
             buffered += states[slot].held
     room = n + buffered if total > 0 else 0
-    tops, listed, size = np.empty((2, 2 * room), np.int64), np.empty(0, np.int64), 0
+    tops, listed = np.empty((2, 2 * room), np.int64), np.empty(0, np.int64)
+    size = gone = forces = np.int64(0)
     expelled = np.empty((5, n + guard.WARM_UP * which.size + room), np.int64)
-    forced, gone, forces, slot = np.empty((5, room), np.int64), 0, 0, -1
+    forced, slot = np.empty((5, room), np.int64), np.int64(-1)
     for j in range(n):
         i = order[j]
         if which[group_of[j]] != slot:

@@ -799,7 +799,7 @@ def complete(
                     answers[at] = answers[at + 1] = answers[at + 2] = np.nan
                     if what >= 0:
                         answers[at], answers[at + 1], answers[at + 2] = measure(
-                            what, total, 0, measures.channel[r]
+                            what, total, FIRST_SET, measures.channel[r]
                         )
                 if listing:
                     members, listed = _list_tuples(
