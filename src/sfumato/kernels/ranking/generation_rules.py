@@ -69,7 +69,8 @@ def undecided(factors, least, most):
         if rules < least or (short > 0 and short * short > RULE_CUT * (variance + short / 3)):
             begin = x + 1
         spare = mean - most
-        if spare > 0 and spare * spare > RULE_CUT * min(variance + spare / 3, mean):
+        sure = variance == 0.0 and spare >= 0  # all above are certain
+        if sure or spare > 0 and spare * spare > RULE_CUT * min(variance + spare / 3, mean):
             return min(begin, x), x
         before = mass[x] - prob[x]
         if before <= 0.0:

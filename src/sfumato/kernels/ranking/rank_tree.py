@@ -194,6 +194,8 @@ def top_k_tails(factors, begin, end, ks, place, out):
     prob, mass, after, most = factors.prob, factors.mass, factors.after, ks[ks.size - 1]
     for x in range(begin):
         out[place[x], :] = prob[x]
+    if begin >= end:
+        return  # as where all items are certain
     block = 32 if ks.size < SUMMED_K else 16
     tree, q, ends = (
         new_tree(begin, end, most, block),
