@@ -246,24 +246,24 @@ MEASURED = FOLDER.parent / "benchmarks" / "samples.json"
 
 def samples() -> None:
     """The error of a probability against the number of samples, on logarithmic axes."""
-    f = Figure(720, 350, "The error of a probability falls as the number of samples grows")
+    f = Figure(720, 380, "The error of a probability falls as the number of samples grows")
     rows = json.loads(MEASURED.read_text())
     counts = list(dict.fromkeys(int(row["setting"].split()[0]) for row in rows))
     x = {n: 110 + 85 * i for i, n in enumerate(counts)}
-    f.line(90, 300, 540, 300)
-    f.line(90, 300, 90, 25)
+    f.line(90, 330, 540, 330)
+    f.line(90, 330, 90, 25)
     for n in counts:
-        f.text(x[n], 320, str(n))
-    f.text(325, 344, "samples per reading")
-    for label, y in (("0.1", 70), ("0.01", 170), ("0.001", 270)):
+        f.text(x[n], 350, str(n))
+    f.text(325, 374, "samples per reading")
+    for label, y in (("0.1", 100), ("0.01", 200), ("0.001", 300)):
         f.text(82, y + 5, label, anchor="end")
         f.line(90, y, 540, y, colour=FAINT, dashed=True, width=0.8)
-    f.text(24, 160, "error")
+    f.text(24, 180, "error")
     for name, colour in (("one attribute", BLUE), ("two attributes", ORANGE)):
         for measure, mean in (("largest", False), ("mean", True)):
             errors = [row[measure] for row in rows if row["name"] == name]
             points = [
-                (x[n], 70 - 100 * (log10(e) + 1)) for n, e in zip(counts, errors, strict=True)
+                (x[n], 100 - 100 * (log10(e) + 1)) for n, e in zip(counts, errors, strict=True)
             ]
             for (x1, y1), (x2, y2) in pairwise(points):
                 f.line(x1, y1, x2, y2, colour=colour, dashed=mean, width=2)

@@ -89,6 +89,15 @@ def test_a_merged_distribution_has_no_notch_that_the_distribution_has_not():
     assert np.all(np.diff(falling) < 1e-3)
 
 
+def test_whole_nanoseconds_are_times_as_pandas_reads_nested_timestamps_of_spark():
+    ends = [datetime(2026, 3, 1, 8, minute) for minute in (5, 10)]
+    rows = [
+        {"window": {"end": int(np.datetime64(end, "ns").astype(int))}, "mean": 1.5} for end in ends
+    ]
+    (drawn, *_) = data_of(sf.chart(pd.DataFrame(rows), "mean"))
+    assert [row["at"] for row in drawn] == ["2026-03-01T08:05:00", "2026-03-01T08:10:00"]
+
+
 def test_no_line_or_band_is_drawn_where_windows_are_missing():
     seconds = [*range(10), *range(40, 60)]
     rows = ROWS.take(pa.array(range(30))).set_column(

@@ -124,3 +124,20 @@ def test_each_night_adds_its_rows_and_a_window_open_at_an_end_is_emitted_once(sp
         for run in runs
     ]
     assert late == [0, 0, 30, 0]  # minutes 150 to 179, of the hour emitted the night before
+
+
+def test_a_checkpoint_of_a_query_that_was_started_otherwise_is_refused(spark, tmp_path):
+    rows = spark.createDataFrame([(1, 2)], "made int, arrival int").selectExpr(
+        "timestamp_seconds(made) AS made", "timestamp_seconds(arrival) AS arrival"
+    )
+    rows.coalesce(1).write.parquet(str(tmp_path / "in"))
+
+    def start():
+        stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+        ordered = sf.reorder(stream, event_time="made", arrival="arrival", slack=1)
+        writer = ordered.writeStream.option("checkpointLocation", str(tmp_path / "state"))
+        return writer.format("noop").trigger(availableNow=True).start()
+
+    start().awaitTermination()
+    with pytest.raises(ValueError, match="without run_to_end"):
+        sf.ops.run_to_end(spark, start)

@@ -207,7 +207,7 @@ def test_a_window_reads_the_values_of_expressions_and_counts_what_is_wrong_with_
         "the probabilities sum to 1.1": 1,
         "no alternatives": 2,
         "an alternative is NULL": 1,
-        "an alternative's prob is not a number in (0, 1]": 1,
+        "an alternative's prob is missing or not in (0, 1]": 1,
         "order is NULL": 1,
         "a value is not finite, or beyond 1e140": 2,
     }

@@ -65,7 +65,8 @@ def top_k(
     existence
         Column with the probability of each row of a frame without alternatives.
     group
-        Column; rank groups of tuples by the sum of their probabilities ("pk_topk" only).
+        Column; rank groups of tuples by the sum of their probabilities: the expected number of
+        tuples among the k best, which may exceed 1 ("pk_topk" only).
     plan
         "dp" (least sum of k), "time" (least running time), "greedy" (at most twice "dp"), or "none"
         (each query separately).

@@ -134,7 +134,7 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     extents), "invalid" (skipped; `sf.split_invalid` says why), "absent" (they exist with
     probability 0), "outdated" (with `version`, not newer than the known version) or "unequal" (with
     `shared`, other probabilities than earlier rows). Each input row is in an extent or among the
-    missed rows, or a newer version replaced it.
+    missed rows, unless a newer version replaced it, or sf.reorder flagged it as a duplicate.
 
     Raises
     ------

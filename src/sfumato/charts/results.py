@@ -154,6 +154,8 @@ def _heights(bars: list[dict[str, Any]], name: str) -> Any:
 BAND_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles that bound the bands
 QUANTILE = re.compile(r"q(\d\d+)")
 MAX_KEYS = 8
+# pandas reads Spark's nested timestamps as whole nanoseconds; smaller numbers are no such times.
+LEAST_NANOSECONDS = 10**17
 
 
 def results_chart(
@@ -313,7 +315,11 @@ def _window_ends(columns: dict[str, list[Any]]) -> list[Any] | None:
     """Return the window ends of the rows; None if some row has no window."""
     fields = [fields_of(cell) for cell in columns.get("window", [])]
     ends = [None if field is None else field.get("end") for field in fields]
-    return None if not ends or any(end is None for end in ends) else ends
+    if not ends or any(end is None for end in ends):
+        return None
+    if all(isinstance(end, int) and end >= LEAST_NANOSECONDS for end in ends):
+        return np.array(ends, "M8[ns]").astype("M8[us]").tolist()
+    return ends
 
 
 def _subtitle(rows: list[dict[str, Any]]) -> str:

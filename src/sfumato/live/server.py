@@ -77,7 +77,11 @@ class TokenMiddleware:
             opened.set_cookie(self.cookie, value, httponly=True, samesite="strict")
             answer = opened
         elif not (self._fits(bearer) or (has_cookie and request.url.path not in DATA_PATHS)):
-            answer = _text("This address has no token. Open the address that was printed.", 403)
+            answer = _text(
+                "This address has no token. Open the address that was printed; a program sends its "
+                "token in the header Authorization: Bearer TOKEN.",
+                403,
+            )
         await answer(scope, receive, send)
 
     def _fits(self, given: str | None) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from sfumato.spark.runtime.run import ENDS_SETTING, THAT_END, same_numbers_again
 
 OPERATOR = "transformWithState"  # prefix of Spark's name for sfumato's operators
+OTHER_SOURCES = "sources in the checkpoint offsets"  # part of Spark's error for another number
 
 
 def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> StreamingQuery:
@@ -36,7 +38,8 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
         If `start` is not a function, or does not return a query.
     ValueError
         If the query has an operator with state that was built before `start` was called, and so
-        cannot receive the end of the stream. Errors of the query are raised, too.
+        cannot receive the end of the stream; or if the checkpoint is that of a query that was
+        started without this function. Errors of the query are raised, too.
 
     Notes
     -----
@@ -73,7 +76,16 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
                 "`start` must return the streaming query that it started; "
                 f"got {type(query).__name__}"
             )
-        query.awaitTermination()
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            if OTHER_SOURCES not in str(error):
+                raise
+            raise ValueError(
+                "the checkpoint belongs to a query that was started without run_to_end, which has "
+                "one source less: go on with it without run_to_end, or begin with a new checkpoint "
+                "folder"
+            ) from error
         if THAT_END["made"] == before:
             _require_stateless(query)
             return query

@@ -427,7 +427,7 @@ def punctuate(
     tops, listed = np.empty((2, 2 * room), np.int64), np.empty(0, np.int64)
     size = gone = forces = np.int64(0)
     expelled = np.empty((5, n + guard.WARM_UP * which.size + room), np.int64)
-    forced, slot = np.empty((5, room), np.int64), np.int64(-1)
+    forced, slot = np.empty((5, room), np.int64), -1
     for j in range(n):
         i = order[j]
         if which[group_of[j]] != slot:

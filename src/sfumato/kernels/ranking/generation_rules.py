@@ -70,7 +70,7 @@ def undecided(factors, least, most):
             begin = x + 1
         spare = mean - most
         sure = variance == 0.0 and spare >= 0  # all above are certain
-        if sure or spare > 0 and spare * spare > RULE_CUT * min(variance + spare / 3, mean):
+        if sure or (spare > 0 and spare * spare > RULE_CUT * min(variance + spare / 3, mean)):
             return min(begin, x), x
         before = mass[x] - prob[x]
         if before <= 0.0:

@@ -22,7 +22,7 @@ RADIUS = "radius"  # fixed name of the column of radii
 NO_EXISTENCE = "existence is not a number in [0, 1]"
 NO_ALTERNATIVES = "no alternatives"
 NULL_ALTERNATIVE = "an alternative is NULL"
-NO_PROBABILITY = "an alternative's prob is not a number in (0, 1]"
+NO_PROBABILITY = "an alternative's prob is missing or not in (0, 1]"
 ABOVE_ONE = "the probabilities sum to "  # followed by the sum
 RULE_ABOVE_ONE = "with it the probabilities of its rule sum to "  # followed by the sum
 
