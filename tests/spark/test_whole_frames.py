@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StructType, TimestampType
 
 import sfumato as sf
 from engine_cases import A, rows_of
+from sfumato.errors import InvalidRowsWarning
 from sfumato.spark.crossing import chunks, whole_frames
 from sfumato.spark.crossing.chunks import OperatorFigures, place, spark_hash
 from sfumato.spark.crossing.whole_frames import ANSWERS_COLUMN, answer_batches, feed, read_ahead
@@ -160,6 +161,19 @@ def test_large_rows_make_small_batches(monkeypatch):
     monkeypatch.setattr(whole_frames, "BYTES", 100)
     found = list(feed(batches([1] * 40, np.arange(5, 40, 5)), FedConfig(), [[ROW]], 1000))
     assert given(found) == [15, 15, 10, -3]
+
+
+class SkippingConfig(FedConfig):
+    def make(self):
+        fed = Fed(self)
+        fed.gauges = lambda: {"0_reasons": '{"no alternatives": 3}', "1_reasons": None}
+        return fed
+
+
+def test_the_worker_warns_of_skipped_rows():
+    with pytest.warns(InvalidRowsWarning, match=r"\(no alternatives\): sf.split_invalid") as said:
+        list(feed(batches([1] * 4, []), SkippingConfig(), [[ROW]], 7))
+    assert len(said) == 1
 
 
 def test_no_rows_no_answers():

@@ -154,7 +154,7 @@ def _heights(bars: list[dict[str, Any]], name: str) -> Any:
 BAND_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles that bound the bands
 QUANTILE = re.compile(r"q(\d\d+)")
 MAX_KEYS = 8
-# pandas reads Spark's nested timestamps as whole nanoseconds; smaller numbers are no such times.
+# pandas reads nested timestamps of Spark as whole nanoseconds: since 1973 at least this many.
 LEAST_NANOSECONDS = 10**17
 
 

@@ -7,6 +7,8 @@ explodes the lists, which is cheaper than another pass through Python.
 
 from __future__ import annotations
 
+import json
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +40,7 @@ from pyspark.sql.types import (
 
 from sfumato.spark.crossing.chunks import BUCKET, OperatorFigures, RawRows, batches_of, difference
 from sfumato.spark.model.columns import arrow_schema
+from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 if TYPE_CHECKING:  # a process next to the driver imports this, and must not import kernels
     from sfumato.tables.arrival_order import Arrival
@@ -259,8 +262,24 @@ def _answers(
             answered = True
             yield outputs, changes if any(changes.values()) else None
     gauges = operator.gauges()
+    _warn_of_skipped(gauges)
     if gauges and answered:
         yield [], {**dict.fromkeys(counted, 0), **gauges}
+
+
+def _warn_of_skipped(gauges: Mapping[str, Any]) -> None:
+    """Warn of invalid rows on the worker's standard error: once per reason and process, as Python
+    does with equal warnings."""
+    from sfumato.tables.reading.chain import REASONS_NAME
+
+    found = [text for name, text in gauges.items() if name.endswith(REASONS_NAME) and text]
+    for reason in sorted({reason for text in found for reason in json.loads(text)}):
+        warnings.warn(
+            f"rows of a static frame were skipped as invalid ({reason}): sf.split_invalid(df) "
+            "finds them",
+            InvalidRowsWarning,
+            stacklevel=1,
+        )
 
 
 def _by_side(rows: pa.Table, sides: Sequence[Sequence[str]]) -> Iterator[tuple[int, pa.Table]]:
