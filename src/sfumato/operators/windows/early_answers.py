@@ -382,11 +382,11 @@ class EarlyAnswers(Operator):
         if (entry >= entries).any() or (number >= many).any():
             raise ValueError("steps must be of open extents and known extremes")
         owner = entry * many + number
-        begins, n = np.diff(owner, prepend=-1) != 0, len(owner)
-        ends = np.append(begins[1:], True)[:n]
-        falls = (begins | (np.diff(value, prepend=0) < 0)) & (ends == (value == -np.inf))
-        likely = (reached >= 0) & (reached <= 1) & (begins | (np.diff(reached, prepend=0) <= 0))
-        if not (falls & likely).all() or len(np.unique(owner)) < begins.sum():
+        n, inner = len(owner), owner[1:] == owner[:-1]  # inner : not the first of its list
+        begins, ends = np.append(True, ~inner)[:n], np.append(~inner, True)[:n]
+        falls = (value[1:] < value[:-1]) & (reached[1:] <= reached[:-1])
+        likely = (reached >= 0) & (reached <= 1) & (ends == (value == -np.inf))
+        if not (falls[inner].all() and likely.all()) or len(np.unique(owner)) < begins.sum():
             raise ValueError("the steps of each extreme must fall to -inf")
         steps = np.zeros(n, STEP)
         steps["value"], steps["reached"] = value, reached
