@@ -270,6 +270,18 @@ def test_intervals_hold_as_often_where_delays_change(delays, keys):
         assert 0.88 <= ((last >= low - 1e-9) & (last <= high + 1e-9)).mean() <= 0.92
 
 
+def test_intervals_are_unknown_until_the_complete_windows_are_as_many_as_the_open_ones():
+    n = 4000
+    made = np.arange(n) * 100
+    rows = pd.DataFrame({"made": made, "arrival": made, "x": np.ones(n), "key": "a"})
+    answers = early(rows, 1000, 1000, 1000, 40_000)  # 40 windows are open
+    revised = answers[~answers["final"]]
+    known = revised["interval"].map(lambda of: of["n"]["low"]).notna()
+    complete = (revised["punctuation"] + 1) // 1000
+    assert known.any()
+    assert complete[known].min() >= 40
+
+
 def test_completeness_is_the_share_of_rows_that_have_come(revisions):
     share = revisions["held"] / revisions["n in the end"]
     known = revisions["completeness"].map(lambda c: c["low"]).notna()

@@ -61,14 +61,15 @@ PACE = 0.3  # of a quantile, in mean deviations of the scores per score
 LEAST_WEIGHT = 0.05  # least weight of a new number in a running mean
 STAGE_GAIN, TOTAL_GAIN = 0.1, 0.05  # mean deviations per excess miss of a stage, of all stages
 MOST_MOVED = 3.0  # mean deviations by which excess misses move an end
-FEWEST = 8  # final answers of a group from which its mean change is known
+FEWEST = 8  # final answers of a group from which its mean change is known, or its open extents
 LONGEST_GAP = 64  # extents without a row after which a group is new
 
 # Greatest punctuation of a row in order, and the two before it; its multiple of `early`; the first
 # entry that has changed.
 EARLY_SCOPE = integers("reached before earlier tick changed")
-# Scope; first open extent; extents completed, and the last one that was opened or completed.
-EARLY_GROUP = integers("scope first completed latest")
+# Scope; first open extent; extents completed, the last one that was opened or completed, and those
+# that are open.
+EARLY_GROUP = integers("scope first completed latest open")
 # An open extent of a group, the next one, the next one changed in the scope; whether it is changed;
 # revisions so far, rows, first prediction.
 OPEN_EXTENT = integers("group extent following next_changed changed revision held prediction")
@@ -186,6 +187,7 @@ def _find(g, extent, earlier, slide, s):
                 s.groups[g].first = following
             else:
                 s.entries[above].following = following
+            s.groups[g].open -= 1
             _drop_entry(e, s)
         else:
             above = e
@@ -229,6 +231,7 @@ def _new_entry(g, extent, attributes, s):
     entry.group, entry.extent, entry.following = g, extent, s.groups[g].first
     entry.next_changed, entry.changed, entry.revision, entry.held = NONE, 0, 0, 0
     entry.prediction, s.groups[g].first = NONE, e
+    s.groups[g].open += 1
     clear_set(s.sets, e)
     for a in range(attributes):
         at = (e * attributes + a) * CELLS
@@ -404,6 +407,7 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
                 s.groups[g].first = s.entries[e].following
             else:
                 s.entries[above].following = s.entries[e].following
+            s.groups[g].open -= 1
             if s.entries[e].changed == 0:
                 _drop_entry(e, s)
             else:  # still in a list: freed by the next tick
@@ -500,7 +504,8 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
             if what in (COUNT, SUM):
                 predicted = partial * total / held
             unit = max(s.usual[(g * many + r) * USUALS + 1], 1e-9 * (1 + abs(predicted)))
-            if math.isnan(s.usual[(g * many + r) * USUALS + 1]) or s.groups[g].completed < FEWEST:
+            known = s.groups[g].completed >= max(FEWEST, s.groups[g].open)
+            if math.isnan(s.usual[(g * many + r) * USUALS + 1]) or not known:
                 unit = np.nan
             low, high = _interval(
                 what, partial, predicted, unit, (tracks + r) * TRACK, (totals + r) * TRACK, least,

@@ -56,7 +56,7 @@ STAGES_BEHIND = 16  # stages beyond the length
 OCTAVES = 16  # stages after these, each of which reaches twice as far as the one before
 NEW_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), EARLY_SCOPE)
 SAVED_SCOPE = 4  # leading fields that are saved
-NEW_GROUP = np.array((NONE, NONE, 0, NO_EXTENT), EARLY_GROUP)
+NEW_GROUP = np.array((NONE, NONE, 0, NO_EXTENT, 0), EARLY_GROUP)
 SAVED_ENTRY = ["group", "extent", "changed", "revision", "held"]
 
 
@@ -359,6 +359,7 @@ class EarlyAnswers(Operator):
         scopes, all_groups = np.full(len(self.scopes), NEW_SCOPE), np.full(len(groups), NEW_GROUP)
         as_numbers(scopes)[:, :SAVED_SCOPE] = self.scopes
         as_numbers(all_groups)[:, [0, 2, 3]] = groups
+        all_groups["open"] = np.bincount(group, minlength=len(groups))
         entries, predictions = np.zeros(n, OPEN_EXTENT), np.zeros(m, PREDICTION)
         for name, column in zip(SAVED_ENTRY, self.entries.T, strict=True):
             entries[name] = column
