@@ -25,16 +25,17 @@ from worlds import aggregate_laws, moments_of
 SIGNS = np.array([-1.0, 1.0])
 OUTCOMES = st.tuples(st.integers(1, 8), st.none() | st.integers(-3, 3))
 TUPLE = st.lists(OUTCOMES, min_size=1, max_size=4).map(
-    lambda of: [(weight / max(8, sum(w for w, _ in of)), value) for weight, value in of]
+    lambda of: [(weight / (8 if sum(w for w, _ in of) <= 8 else 32), value) for weight, value in of]
 )
 
 
 def steps_of(tuples):
     offsets = np.cumsum([0, *map(len, tuples)])
     prob, values = (np.array([a[i] for of in tuples for a in of], float) for i in (0, 1))
-    steps = TupleSteps(offsets, *np.empty((2, len(SIGNS), prob.size + len(tuples))))
+    steps = TupleSteps(offsets, *np.empty((3, len(SIGNS), prob.size + len(tuples))))
     for r, sign in enumerate(SIGNS):
-        write_tuple_steps(offsets, prob, values, sign, steps.value[r], steps.reached[r])
+        of = steps.value[r], steps.mass[r], steps.reached[r]
+        write_tuple_steps(offsets, prob, values, sign, *of)
     return steps
 
 
@@ -55,12 +56,12 @@ def test_moments_are_those_of_all_possible_worlds(sets):
         laws = aggregate_laws([("min", None), ("max", None)], tuples)
         for r, (mean, variance, existence) in enumerate(map(moments_of, laws)):
             found = extreme_moments(0, r, extremes)
-            assert found[2] == pytest.approx(float(existence), abs=1e-15)
+            assert found[2] == pytest.approx(float(existence), rel=1e-13)
             if mean is None:
                 assert np.isnan(found[:2]).all()
             else:
                 assert found[0] == pytest.approx(float(mean), abs=1e-12)
-                assert found[1] == pytest.approx(math.sqrt(variance), abs=1e-7)
+                assert found[1] == pytest.approx(math.sqrt(variance), abs=1e-12)
 
 
 def test_steps_that_no_extreme_reaches_are_dropped():
@@ -88,6 +89,15 @@ def test_a_tuple_that_certainly_has_a_value_drops_all_lower_ones():
     first = extremes.first[0, 1]
     held = []
     while first != -1:
-        value, reached, first = extremes.steps[first]
-        held.append((value, reached))
-    assert held == [(9, 1), (7, 0.5), (-np.inf, 0)]
+        *step, first = extremes.steps[first]
+        held.append(step)
+    assert held == [[9, 0.5, 1], [7, 0.5, 0.5], [-np.inf, 0, 0]]
+
+
+def test_small_probabilities_keep_their_digits():
+    extremes = with_extremes(without_tuples(1), 1, 50)
+    for prob, value in ((1e-300, 3), (1e-200, 5), (1e-18, 4)):
+        add_to_extremes(steps_of([[(prob, value)]]), 0, 0, extremes)
+    mean, deviation, existence = extreme_moments(0, 1, extremes)
+    assert (mean, existence) == (4.0, pytest.approx(1e-18))
+    assert deviation < 1e-90

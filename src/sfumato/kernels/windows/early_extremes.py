@@ -9,8 +9,9 @@ too, and is added by multiplying:
     tuple            5: 1     4: 0.5    -inf: 0.1
     both    9: 1     5: 0.6   4: 0.15   -inf: 0.03        0.15 is 0.3 of the list times 0.5
 
-Steps below NEGLIGIBLE are dropped; what they had belongs to the last value. So a tuple that
-certainly has a value drops all lower ones. MIN is the MAX of the negated values.
+The probability of a value is the difference of two steps. It is kept as well, as a sum of products
+of probabilities, so that small ones keep their digits. Steps below NEGLIGIBLE are dropped. So a
+tuple that certainly has a value drops all lower ones. MIN is the MAX of the negated values.
 """
 
 from typing import NamedTuple
@@ -20,10 +21,11 @@ import numpy as np
 from sfumato.kernels.arrays import integers, sort_pairs, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
 from sfumato.kernels.laws.tuples import value_parts
-from sfumato.kernels.tolerances import NEGLIGIBLE
+from sfumato.kernels.tolerances import NEGLIGIBLE, REMAINDER
 from sfumato.kernels.windows.extents import NONE
 
-STEP = np.dtype([("value", float), ("reached", float), ("following", np.int64)])
+# A value, Pr(max = value), Pr(max <= value), and the next step.
+STEP = np.dtype([("value", float), ("mass", float), ("reached", float), ("following", np.int64)])
 STEP_POOL = integers("steps free")  # steps used so far; the first of those that are free again
 
 
@@ -41,36 +43,37 @@ class Extremes(NamedTuple):
 
 
 class TupleSteps(NamedTuple):
-    """Lists of n tuples for each of r extremes: float64[r, alternatives + n].
+    """Lists of n tuples for each of r extremes, as in STEP: float64[r, alternatives + n].
 
     Those of tuple i start at offsets[i] + i and end with the value -inf.
     """
 
     offsets: np.ndarray
     value: np.ndarray
+    mass: np.ndarray
     reached: np.ndarray
 
 
 @compiled_ieee
-def write_tuple_steps(offsets, prob, values, sign, value, reached):
-    """Write the steps of tuples for one extreme to `value` and `reached`, see `TupleSteps`."""
+def write_tuple_steps(offsets, prob, values, sign, value, mass, reached):
+    """Write the steps of tuples for one extreme to the last three, see `TupleSteps`."""
     for i in range(offsets.size - 1):
         at, n = offsets[i] + i, 0
         valued, _ = value_parts(offsets, prob, values, i)
         for k in range(offsets[i], offsets[i + 1]):
             if values[k] == values[k] and prob[k] > 0.0:
-                value[at + n], reached[at + n], n = -sign * values[k], prob[k], n + 1
-        sort_pairs(value[at:], reached[at:], n)
+                value[at + n], mass[at + n], n = -sign * values[k], prob[k], n + 1
+        sort_pairs(value[at:], mass[at:], n)
         steps = 0
         for k in range(at, at + n):
             if steps > 0 and value[at + steps - 1] == -value[k]:
-                reached[at + steps - 1] += reached[k]
+                mass[at + steps - 1] += mass[k]
             else:
-                value[at + steps], reached[at + steps], steps = -value[k], reached[k], steps + 1
-        below = 1.0 - valued
-        value[at + steps], reached[at + steps] = -np.inf, below
+                value[at + steps], mass[at + steps], steps = -value[k], mass[k], steps + 1
+        below = 1.0 - valued if valued < 1.0 - REMAINDER else 0.0
+        value[at + steps], mass[at + steps], reached[at + steps] = -np.inf, 0.0, below
         for k in range(at + steps - 1, at, -1):
-            below += reached[k]
+            below = min(below + mass[k], 1.0)
             reached[k] = below
         if steps > 0:
             reached[at] = 1.0
@@ -90,7 +93,7 @@ def with_extremes(extremes, sets, more):
 
 
 @lean
-def _insert(value, reached, above, following, s, r, extremes):
+def _insert(value, mass, reached, above, following, s, r, extremes):
     """Insert a step after the step `above`; return its place."""
     pool, steps = extremes.pool[0], extremes.steps
     place = pool.free
@@ -99,7 +102,7 @@ def _insert(value, reached, above, following, s, r, extremes):
     else:
         pool.free = steps[place].following
     step = steps[place]
-    step.value, step.reached, step.following = value, reached, following
+    step.value, step.mass, step.reached, step.following = value, mass, reached, following
     if above == NONE:
         extremes.first[s, r] = place
     else:
@@ -116,18 +119,22 @@ def add_to_extremes(tuples, i, s, extremes):
     steps, pool = extremes.steps, extremes.pool[0]
     for r in range(extremes.sign.size):
         if extremes.first[s, r] == NONE:
-            _insert(-np.inf, 1.0, NONE, NONE, s, r, extremes)
+            _insert(-np.inf, 0.0, 1.0, NONE, NONE, s, r, extremes)
+        value, mass, reached = tuples.value[r], tuples.mass[r], tuples.reached[r]
         at, above, place = tuples.offsets[i] + i, NONE, extremes.first[s, r]
         while place != NONE:
             step = steps[place]
-            while tuples.value[r, at] > step.value:
-                reached = step.reached * tuples.reached[r, at]
-                if reached > NEGLIGIBLE:
-                    above = _insert(tuples.value[r, at], reached, above, place, s, r, extremes)
+            while value[at] > step.value:
+                new, own = step.reached * reached[at], step.reached * mass[at]
+                if new > NEGLIGIBLE:
+                    above = _insert(value[at], own, new, above, place, s, r, extremes)
                 at += 1
-            step.reached *= tuples.reached[r, at]
-            at += tuples.value[r, at] == step.value
             following = step.following
+            step.reached *= reached[at]
+            step.mass *= reached[at]
+            if value[at] == step.value:
+                step.mass += steps[following].reached * mass[at] if following != NONE else 0.0
+                at += 1
             if step.reached > NEGLIGIBLE or following == NONE:
                 above = place
             else:
@@ -156,25 +163,18 @@ def clear_extremes(s, extremes):
 def extreme_moments(s, r, extremes):
     """Return (mean, standard deviation, existence) of an extreme; NaN, NaN, 0 without a value.
 
-    Error: absolute 1e-16 per tuple in each probability.
+    Error: relative 1e-16 per tuple in each probability.
     """
     steps, sign, first = extremes.steps, extremes.sign[r], extremes.first[s, r]
-    if first == NONE or steps[first].following == NONE:
-        return np.nan, np.nan, 0.0
-    centre, total, square, place = steps[first].value, 0.0, 0.0, first
-    last = place
-    while steps[place].following != NONE:
-        step, last = steps[place], steps[place].following
-        chance = step.reached - steps[last].reached
-        total += chance * (step.value - centre)
-        place = last
-    existence = steps[first].reached - steps[last].reached
+    existence, total, square, place = 0.0, 0.0, 0.0, first
+    while place != NONE and steps[place].following != NONE:
+        existence += steps[place].mass
+        total += steps[place].mass * (steps[place].value - steps[first].value)
+        place = steps[place].following
     if existence <= 0.0:
         return np.nan, np.nan, 0.0
-    mean, place = total / existence, first
+    mean, place = steps[first].value + total / existence, first
     while steps[place].following != NONE:
-        step = steps[place]
-        chance = step.reached - steps[step.following].reached
-        square += chance * (step.value - centre - mean) ** 2
-        place = step.following
-    return sign * (centre + mean), np.sqrt(square / existence), existence
+        square += steps[place].mass * (steps[place].value - mean) ** 2
+        place = steps[place].following
+    return sign * mean, np.sqrt(square / existence), min(existence, 1.0)

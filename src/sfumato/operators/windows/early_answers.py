@@ -41,7 +41,7 @@ from sfumato.kernels.windows.early_extremes import (
     write_tuple_steps,
 )
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
-from sfumato.operators.arguments import whole
+from sfumato.operators.arguments import EXCESS, whole
 from sfumato.operators.arrays import Floats, Ints, Records, longer
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.moment_channels import Channels
@@ -57,6 +57,7 @@ OCTAVES = 16  # stages after these, each of which reaches twice as far as the on
 NEW_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), EARLY_SCOPE)
 SAVED_SCOPE = 4  # leading fields that are saved
 NEW_GROUP = np.array((NONE, NONE, 0, NO_EXTENT, 0), EARLY_GROUP)
+SAVED_STEP = ["value", "mass", "reached"]
 SAVED_ENTRY = ["group", "extent", "changed", "revision", "held"]
 
 
@@ -128,7 +129,7 @@ class EarlyAnswers(Operator):
 
     Revisions and intervals depend on the sequence of a scope's rows, and on nothing else.
     Memory: 120 bytes per open extent and revision, 50 per group, and 56 per scope, stage and
-    aggregate; 5 KB per open extent and average over uncertain existence; 24 bytes per open extent
+    aggregate; 5 KB per open extent and average over uncertain existence; 32 bytes per open extent
     and value of an uncertain minimum or maximum whose probability is not negligible.
     Source: see `kernels.windows.early_answers`.
     """
@@ -143,7 +144,7 @@ class EarlyAnswers(Operator):
         "sums": Array(float, "entries", None),
         "nodes": Array(float, "entries", None),
         "step_owner": Array(int, "steps", 2, low=0),
-        "steps": Array(float, "steps", 2),
+        "steps": Array(float, "steps", 3),
         "predictions": Array(int, "predictions", 3, low=0),
         "predicted": Array(float, "predictions", "predicted"),
         "usual": Array(float, "groups", "usual"),
@@ -200,9 +201,9 @@ class EarlyAnswers(Operator):
         """Return the steps of uncertain rows."""
         extremes = self._channels.extremes
         shape = len(extremes), prob.size + len(offsets) - 1
-        steps = TupleSteps(offsets, np.empty(shape), np.empty(shape))
+        steps = TupleSteps(offsets, *np.empty((3, *shape)))
         for r, (sign, attribute) in enumerate(extremes):
-            of = steps.value[r], steps.reached[r]
+            of = steps.value[r], steps.mass[r], steps.reached[r]
             write_tuple_steps(offsets, prob, values[attribute], sign, *of)
         return steps
 
@@ -317,7 +318,7 @@ class EarlyAnswers(Operator):
         x = s.extremes
         owners, places = _listed(x.first[kept].ravel(), x.steps["following"])
         self.step_owner = np.stack(np.divmod(owners, max(x.sign.size, 1)), axis=1)
-        self.steps = np.stack([x.steps[name][places] for name in ("value", "reached")], axis=1)
+        self.steps = np.stack([x.steps[name][places] for name in SAVED_STEP], axis=1)
         owners, places = _listed(s.entries["prediction"][kept], s.predictions["following"])
         columns = owners, *(s.predictions[name][places] for name in ("stage", "held"))
         self.predictions = np.stack(columns, axis=1)
@@ -379,18 +380,20 @@ class EarlyAnswers(Operator):
     def _loaded_extremes(self, entries: int) -> Extremes:
         """Return the extremes of the loaded steps."""
         extremes, (entry, number) = self._extremes(entries), self.step_owner.T
-        many, (value, reached) = extremes.sign.size, self.steps.T
+        many, (value, mass, reached) = extremes.sign.size, self.steps.T
         if (entry >= entries).any() or (number >= many).any():
             raise ValueError("steps must be of open extents and known extremes")
         owner = entry * many + number
         n, inner = len(owner), owner[1:] == owner[:-1]  # inner : not the first of its list
         begins, ends = np.append(True, ~inner)[:n], np.append(~inner, True)[:n]
         falls = (value[1:] < value[:-1]) & (reached[1:] <= reached[:-1])
-        likely = (reached >= 0) & (reached <= 1) & (ends == (value == -np.inf))
+        likely = (mass >= 0) & (mass <= 1 + EXCESS) & (reached >= 0) & (reached <= 1)
+        likely &= ends == (value == -np.inf)
         if not (falls[inner].all() and likely.all()) or len(np.unique(owner)) < begins.sum():
             raise ValueError("the steps of each extreme must fall to -inf")
         steps = np.zeros(n, STEP)
-        steps["value"], steps["reached"] = value, reached
+        for name, column in zip(SAVED_STEP, self.steps.T, strict=True):
+            steps[name] = column
         steps["following"] = np.where(ends, NONE, np.arange(n) + 1)
         extremes.first.reshape(-1)[owner[begins]] = np.flatnonzero(begins)
         return extremes._replace(pool=np.array([(n, NONE)], STEP_POOL), steps=steps)
