@@ -317,7 +317,7 @@ def _window_ends(columns: dict[str, list[Any]]) -> list[Any] | None:
     ends = [None if field is None else field.get("end") for field in fields]
     if not ends or any(end is None for end in ends):
         return None
-    if all(isinstance(end, int) and end >= LEAST_NANOSECONDS for end in ends):
+    if all(isinstance(end, int | np.integer) and end >= LEAST_NANOSECONDS for end in ends):
         return np.array(ends, "M8[ns]").astype("M8[us]").tolist()
     return ends
 

@@ -32,10 +32,12 @@ from sfumato.tables.imputation.table_imputation import FLAGS, UNIMPUTABLE, imput
 from sfumato.tables.joins.metric import bounds_of
 from sfumato.tables.reading.frame import FILTERED
 from sfumato.tables.reading.results import NUMBER, TEXT, Field, ListOf, Output, Struct, passed
+from sfumato.tables.reading.user_warnings import warn_of_skipped
 from sfumato.tables.reading.validity import (
     RULE_ABOVE_ONE,
     Bounds,
     checked_attributes,
+    kind_of,
     no_radius,
     require_order,
     why_emptied,
@@ -152,14 +154,18 @@ def where(df: DataFrame, condition: str, name: str | None = None) -> DataFrame:
     if not attributes:
         return df.where(condition)
     left, most = F.coalesce(F.size(LEFT), F.lit(0)) > 0, frame.max_alternatives
+    streams = df.isStreaming
 
     def reasons(rows: pa.Array) -> pa.Array:
         table = table_of(rows)
         kept = table.column("kept").to_numpy()
-        return why_emptied(table, attributes, kept, most).column()
+        found = why_emptied(table, attributes, kept, most).column()
+        if not streams:  # the driver warns for streams
+            warn_of_skipped({kind_of(each) for each in found.unique().to_pylist() if each})
+        return found
 
     reason = computed(reasons, StringType(), F.col(ALTERNATIVES), left.alias("kept"))
-    if df.isStreaming:
+    if streams:
         warn_of_invalid_rows(df.sparkSession)
     metrics = metrics_name("where", name)
     counted = (

@@ -38,8 +38,8 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
         If `start` is not a function, or does not return a query.
     ValueError
         If the query has an operator with state that was built before `start` was called, and so
-        cannot receive the end of the stream; or if the checkpoint is that of a query that was
-        started without this function. Errors of the query are raised, too.
+        cannot receive the end of the stream; or if the checkpoint is that of a query with another
+        number of sources. Errors of the query are raised, too.
 
     Notes
     -----
@@ -82,9 +82,9 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
             if OTHER_SOURCES not in str(error):
                 raise
             raise ValueError(
-                "the checkpoint belongs to a query that was started without run_to_end, which has "
-                "one source less: go on with it without run_to_end, or begin with a new checkpoint "
-                "folder"
+                "the checkpoint belongs to a query with another number of sources: it was started "
+                "without run_to_end, which adds a source, or its sources were changed. Go on with "
+                "it as before, or begin with a new checkpoint folder"
             ) from error
         if THAT_END["made"] == before:
             _require_stateless(query)

@@ -8,7 +8,6 @@ explodes the lists, which is cheaper than another pass through Python.
 from __future__ import annotations
 
 import json
-import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +39,7 @@ from pyspark.sql.types import (
 
 from sfumato.spark.crossing.chunks import BUCKET, OperatorFigures, RawRows, batches_of, difference
 from sfumato.spark.model.columns import arrow_schema
-from sfumato.tables.reading.user_warnings import InvalidRowsWarning
+from sfumato.tables.reading.user_warnings import warn_of_skipped
 
 if TYPE_CHECKING:  # a process next to the driver imports this, and must not import kernels
     from sfumato.tables.arrival_order import Arrival
@@ -252,6 +251,8 @@ def _answers(
     operator: Chain, tables: Iterable[pa.Table], sides: Sequence[Sequence[str]]
 ) -> Iterator[Emitted]:
     """Yield the answers of a bucket's operator, and its gauges at the end."""
+    from sfumato.tables.reading.chain import REASONS_NAME
+
     counted, answered = dict[str, int](), False
     calls = (operator.process(list(_by_side(rows, sides)), 0) for rows in tables)
     ends = (operator.flush() for _ in range(1))
@@ -262,24 +263,10 @@ def _answers(
             answered = True
             yield outputs, changes if any(changes.values()) else None
     gauges = operator.gauges()
-    _warn_of_skipped(gauges)
+    found = [text for name, text in gauges.items() if name.endswith(REASONS_NAME) and text]
+    warn_of_skipped({reason for text in found for reason in json.loads(text)})
     if gauges and answered:
         yield [], {**dict.fromkeys(counted, 0), **gauges}
-
-
-def _warn_of_skipped(gauges: Mapping[str, Any]) -> None:
-    """Warn of invalid rows on the worker's standard error: once per reason and process, as Python
-    does with equal warnings."""
-    from sfumato.tables.reading.chain import REASONS_NAME
-
-    found = [text for name, text in gauges.items() if name.endswith(REASONS_NAME) and text]
-    for reason in sorted({reason for text in found for reason in json.loads(text)}):
-        warnings.warn(
-            f"rows of a static frame were skipped as invalid ({reason}): sf.split_invalid(df) "
-            "finds them",
-            InvalidRowsWarning,
-            stacklevel=1,
-        )
 
 
 def _by_side(rows: pa.Table, sides: Sequence[Sequence[str]]) -> Iterator[tuple[int, pa.Table]]:

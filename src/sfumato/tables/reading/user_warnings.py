@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Iterable
 
 from sfumato.tables.reading.types import EXACT_DIGITS
 
@@ -59,6 +60,18 @@ def warn_of_copies(operator: str, window: object) -> None:
         UserWarning,
         stacklevel=calls_from_user() + 1,
     )
+
+
+def warn_of_skipped(reasons: Iterable[str]) -> None:
+    """Warn of invalid rows of a static frame on the worker's standard error: once per reason and
+    process, as Python does with equal warnings."""
+    for reason in sorted(reasons):
+        warnings.warn(
+            f"rows of a static frame were skipped as invalid ({reason}): sf.split_invalid(df) "
+            "finds them",
+            InvalidRowsWarning,
+            stacklevel=1,
+        )
 
 
 def warn_of_digits(argument: str, name: str, kind: str) -> None:
