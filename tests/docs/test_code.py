@@ -10,10 +10,13 @@ SFUMATO_PICTURES=1 writes anew.
 
 from __future__ import annotations
 
+import ast
 import io
 import os
+import re
 import shutil
 import tomllib
+from collections.abc import Iterator
 from contextlib import chdir, redirect_stdout
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from pathlib import PurePath
@@ -39,6 +42,19 @@ NIGHTLY = (
     "docs/how-to/model-scores.md",
     "docs/how-to/port-watermark.md",
 )
+TASKS = ("docs/how-to/", "docs/tutorials/", "docs/backfill.md")
+"""Pages of tasks: each writes into a folder of its name only."""
+PATH_CALLS = {
+    "Path", "csv", "json", "load", "mkdir", "open", "orc", "parquet", "save", "start", "text",
+    "to_csv", "to_json", "to_parquet",
+}  # fmt: skip
+PATH_OPTIONS = {"checkpointLocation", "path"}
+PATH_KEYS = {"checkpoint", "path", "late"}
+WITH_FOLDER = re.compile(r"(\./)?[\w-]+(/[\w.*=-]*)+")
+NOT_OF_A_PAGE = {
+    "docs/how-to/local-days.md": {"America/New_York", "America/New_Yrok"},  # time zones
+    "docs/tutorials/project.md": {"project.toml"},  # the pipeline file, next to its folder
+}
 NOT_RUN_AT_MOST = 12
 """Blocks that are left out, over all pages: they need a broker, a cluster or another version."""
 
@@ -115,15 +131,66 @@ def test_code_runs_and_prints_what_the_page_says(name, tidy, spark_folder):
                 plan(tidy, block.text, names)
             elif block.kind == "toml":
                 tomllib.loads(block.text)
-    if name.startswith("docs/how-to/"):
+    if name.startswith(TASKS):
         written = {path.name for path in set(spark_folder.iterdir()) - before}
-        written -= {"spark-warehouse", "metastore_db", "derby.log"}
-        assert written <= {PurePath(name).stem}, "a how-to writes into a folder of its name only"
-    for picture in spark_folder.glob("*.svg"):
+        written -= {"spark-warehouse", "metastore_db", "derby.log"} | NOT_OF_A_PAGE.get(name, set())
+        assert written <= {PurePath(name).stem}, "a page writes into a folder of its name only"
+    for picture in spark_folder.rglob("*.svg"):
         kept = DOCS / "pictures" / picture.name
         if "SFUMATO_PICTURES" in os.environ:
             shutil.copy(picture, kept)
         assert kept.is_file(), f"run this with SFUMATO_PICTURES=1 to keep {picture.name}"
+
+
+def beginning(node: ast.AST | None) -> str:
+    """Return the text of a string, or the beginning of an f-string; otherwise an empty string."""
+    if isinstance(node, ast.JoinedStr):
+        node = node.values[0] if node.values else None
+    known = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if known else ""
+
+
+def python_paths(text: str) -> Iterator[str]:
+    """Yield the relative paths in a block of Python: first arguments of calls that read or write,
+    values of options, and strings that look like a path with a folder."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and node.args:
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            place = 1 if called == "save" else 0
+            if called in PATH_CALLS and len(node.args) > place:
+                yield beginning(node.args[place])
+            if called == "option" and beginning(node.args[0]) in PATH_OPTIONS:
+                yield beginning(node.args[1])
+        elif WITH_FOLDER.fullmatch(beginning(node)):
+            yield beginning(node)
+
+
+def toml_paths(value: Any) -> Iterator[str]:
+    """Yield the paths of a pipeline file."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if isinstance(inner, dict):
+            yield from toml_paths(inner)
+        elif key in PATH_KEYS and isinstance(inner, str):
+            yield inner
+
+
+def test_pages_of_tasks_use_folders_of_their_names():
+    found = []
+    for page in pages():
+        name = str(page.relative_to(ROOT))
+        if not name.startswith(TASKS):
+            continue
+        for block in blocks(page):
+            kind = block.kind
+            if kind == "python":
+                paths = [path for path in python_paths(block.text) if path]
+            else:
+                paths = [*toml_paths(tomllib.loads(block.text))] if kind == "toml" else []
+            for path in paths:
+                top = path.removeprefix("./").partition("/")[0]
+                if top != page.stem and path not in NOT_OF_A_PAGE.get(name, set()):
+                    found.append(f"{name}:{block.line}: {path!r} is not in {page.stem}/")
+    assert not found, "\n".join(found)
 
 
 def test_few_blocks_are_left_out():
