@@ -1,10 +1,12 @@
 """Windows whose rows depend on micro-batches: Spark's watermark against the same fixed delay here.
 
-20,000 readings, one per second, arrive after exponential delays with a mean of 100 seconds. Both
-sides count the rows of windows of 100 seconds, and wait for 150 seconds: `withWatermark` and
-`max_delay`. The stream is cut into micro-batches of several sizes. `rows` is the number of rows in
-all windows. `differ` is the number of windows whose count is not that of sfumato over the whole
-table in memory, where each row is compared with the rows before it.
+20,000 readings, one per second, arrive after exponential delays with a mean of 25, 50 or 100
+seconds. Both sides count the rows of windows of 100 seconds, and wait for 150 seconds:
+`withWatermark` and `max_delay`. The stream is cut into micro-batches of several sizes. `rows` is
+the number of rows in all windows. `differ` is the number of windows whose count differs from the
+count of sfumato over the whole table in memory, where each row is compared with the rows before it.
+`cut` is the number of windows whose count differs from the same side over the smallest
+micro-batches.
 """
 
 from __future__ import annotations
@@ -19,18 +21,20 @@ import sfumato as sf
 from benchmarks.harness import Row
 from benchmarks.spark_streams import benchmark_session, fresh_folder, stream_of, write_files
 
-ROWS, SIZES = 20_000, (200, 1_000, 5_000)
-QUICK = {"ROWS": 1_000, "SIZES": (250,)}
+ROWS, SIZES, MEANS = 20_000, (200, 1_000), (25, 50, 100)  # the means of the delays, in seconds
+QUICK = {"ROWS": 1_000, "SIZES": (250,), "MEANS": (100,)}
 WINDOW, DELAY = "100 seconds", "150 seconds"
-MEAN = 100.0  # seconds, of the delays
 
 Counts = dict[int, int]
 
 
-def readings() -> pa.Table:
-    """Readings in order of arrival."""
+def readings(mean: float) -> pa.Table:
+    """Return readings in order of arrival.
+
+    mean : mean delay, in seconds
+    """
     made = np.arange(ROWS) * 1_000_000
-    arrival = made + (np.random.default_rng(7).exponential(MEAN, ROWS) * 1e6).astype(np.int64)
+    arrival = made + (np.random.default_rng(7).exponential(mean, ROWS) * 1e6).astype(np.int64)
     order = np.argsort(arrival, kind="stable")
     kind = pa.timestamp("us", tz="UTC")
     times = {"made": made[order], "arrival": arrival[order]}
@@ -59,24 +63,36 @@ def counts(out: Any, folder: Path) -> Counts:
     return {row.start: row.n for row in rows}
 
 
-def differing(found: Counts, expected: Counts) -> Row:
-    """Compare the windows that both have; the last ones are open when a stream ends."""
-    both = found.keys() & expected.keys()
-    differ = sum(found[start] != expected[start] for start in both)
-    return {"windows": len(both), "differ": differ, "rows": sum(found[start] for start in both)}
+def differing(found: Counts, expected: Counts) -> int:
+    """Count the windows that both have with different counts."""
+    return sum(found[start] != expected[start] for start in found.keys() & expected.keys())
 
 
 def run() -> list[Row]:
-    table = readings()
-    whole = ours(table)
-    starts = [window["start"].timestamp() for window in whole["window"].to_pylist()]
-    expected = dict(zip(map(int, starts), whole["n"].to_pylist(), strict=True))
     rows: list[Row] = []
     with benchmark_session() as spark, fresh_folder() as folder:
-        for size in SIZES:
-            source = write_files(table, size, folder / f"in-{size}")
-            for name, query in (("Spark's watermark", sparks), ("sfumato", ours)):
-                found = counts(query(stream_of(spark, source)), folder / f"{query.__name__}-{size}")
-                setting = f"{size:,} rows per micro-batch"
-                rows.append({"name": name, "setting": setting, **differing(found, expected)})
+        for mean in MEANS:
+            table = readings(mean)
+            whole = ours(table)
+            starts = [window["start"].timestamp() for window in whole["window"].to_pylist()]
+            expected = dict(zip(map(int, starts), whole["n"].to_pylist(), strict=True))
+            finest: dict[str, Counts] = {}
+            for size in SIZES:
+                here = folder / f"{mean}-{size}"
+                source = write_files(table, size, here / "in")
+                for name, query in (("Spark's watermark", sparks), ("sfumato", ours)):
+                    found = counts(query(stream_of(spark, source)), here / query.__name__)
+                    # The last windows are open when a stream ends.
+                    both = found.keys() & expected.keys()
+                    cut = differing(found, finest.setdefault(name, found))
+                    rows.append(
+                        {
+                            "name": name,
+                            "setting": f"delays of {mean} s, {size:,} rows per micro-batch",
+                            "windows": len(both),
+                            "rows": sum(found[start] for start in both),
+                            "differ": differing(found, expected),
+                            "cut": cut,
+                        }
+                    )
     return rows

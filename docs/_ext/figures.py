@@ -51,6 +51,14 @@ class Figure:
             f'stroke-width="{width}"{dash}{end}/>'
         )
 
+    def code(self, x, y, *pieces: tuple[str, str]) -> None:
+        """Write code, piece by piece, each in its colour."""
+        spans = "".join(f'<tspan fill="{colour}">{what}</tspan>' for what, colour in pieces)
+        self.parts.append(
+            f'<text x="{x}" y="{y}" font-family="monospace" font-size="14" '
+            f'xml:space="preserve">{spans}</text>'
+        )
+
     def save(self, name: str) -> None:
         width, height = self.size
         head = (
@@ -551,11 +559,66 @@ def cuts() -> None:
     f.save("cuts.svg")
 
 
+def policies() -> None:
+    """One window in three kinds of systems: when it answers, and what its last row does."""
+    f = Figure(720, 330, "One window in three kinds of systems: its answers, and its last row")
+    arrivals, late = (170, 215, 275, 330), 600
+    lanes = [
+        (90, "fixed wait", "Spark, Flink, Kafka", [(430, "4")]),
+        (180, "corrections", "Feldera", [*zip(arrivals, "1234", strict=True), (late, "5")]),
+        (270, "fixed share", "sfumato", [(500, "4")]),
+    ]
+    f.text(250, 25, "rows of a window, as they arrive", colour=BLUE, bold=True)
+    f.text(600, 25, "its last row", colour=ORANGE, bold=True)
+    for y, name, systems, answers in lanes:
+        f.text(20, y - 3, name, anchor="start", bold=True)
+        f.text(20, y + 15, systems, anchor="start", size=12)
+        f.line(150, y, 700, y, colour=FAINT, arrow=True)
+        for x in arrivals:
+            f.dot(x, y, colour=BLUE, r=7)
+        f.dot(late, y, colour=ORANGE, hollow=name == "fixed wait", r=7)
+        for i, (x, what) in enumerate(answers):
+            old = i + 1 < len(answers)
+            f.box(x - 13, y - 40, 26, 24, colour=FAINT if old else GREEN, dashed=old)
+            f.text(x, y - 23, what, colour=FAINT if old else GREEN, bold=not old)
+    f.text(430, 115, "after the wait that you set", colour=GREEN, size=13)
+    f.text(600, 115, "dropped, or diverted", colour=ORANGE, size=13)
+    f.text(340, 205, "at once, and corrected with each row", colour=GREEN, size=13)
+    f.text(600, 205, "corrects the answer", colour=ORANGE, size=13)
+    f.text(455, 295, "after the wait for the share", colour=GREEN, size=13)
+    f.text(600, 312, "emitted, marked, counted", colour=ORANGE, size=13)
+    f.text(20, 322, "numbers: rows in the answer", anchor="start", size=12)
+    f.save("policies.svg")
+
+
+def statements() -> None:
+    """One window in three languages, with the same parts in the same colours."""
+    f = Figure(720, 250, "The same window in Flink SQL, ksqlDB and sfumato")
+    f.text(150, 25, "window", colour=BLUE, anchor="start", bold=True)
+    f.text(240, 25, "event time", colour=GREEN, anchor="start", bold=True)
+    f.text(355, 25, "how long it waits", colour=ORANGE, anchor="start", bold=True)
+    for y, name in ((75, "Flink SQL"), (145, "ksqlDB"), (215, "sfumato")):
+        f.text(20, y, name, anchor="start", bold=True)
+    f.code(150, 62, ("WATERMARK FOR ", INK), ("ts", GREEN), (" AS ts - ", INK),
+           ("INTERVAL '10' SECOND", ORANGE))  # fmt: skip
+    f.code(150, 88, ("TUMBLE(TABLE s, DESCRIPTOR(", INK), ("ts", GREEN), ("), ", INK),
+           ("INTERVAL '1' MINUTE", BLUE), (")", INK))  # fmt: skip
+    f.code(150, 132, ("WITH (", INK), ("TIMESTAMP='ts'", GREEN), (", ...)", INK))
+    f.code(150, 158, ("WINDOW TUMBLING (", INK), ("SIZE 1 MINUTE", BLUE), (", ", INK),
+           ("GRACE PERIOD 10 SECONDS", ORANGE), (")", INK))  # fmt: skip
+    f.code(150, 215, ("FROM s [", INK), ("RANGE 1 MINUTE", BLUE), (" ", INK),
+           ("WATTR ts", GREEN), (" ", INK), ("MAX_DELAY 10 SECONDS", ORANGE),
+           ("]", INK))  # fmt: skip
+    f.line(20, 105, 700, 105, colour=FAINT, width=0.8)
+    f.line(20, 180, 700, 180, colour=FAINT, width=0.8)
+    f.save("statements.svg")
+
+
 def main() -> None:
     for draw in (
         reorder, punctuation, count_window, possible_worlds, extents, timetable, dependency,
         samples, alternatives, wait, sources, sessions, delta, average, match, ranking,
-        calibration, cuts,
+        calibration, cuts, policies, statements,
     ):  # fmt: skip
         draw()
 
