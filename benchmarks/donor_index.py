@@ -1,4 +1,4 @@
-"""The donor tree as an index of its own, to be compared with others."""
+"""The donor tree as a separate index, to be compared with others."""
 
 from typing import Any
 

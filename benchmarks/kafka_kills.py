@@ -55,7 +55,7 @@ CONNECTORS = (
 LAKE = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "2",  # as many as cores; else 50 a micro-batch
+    "spark.databricks.delta.snapshotPartitions": "2",  # one per core; otherwise 50 per micro-batch
 }
 SHARES = (0.5, 0.3, 0.2)  # of the messages, by partition
 DELAYS = (5.0, 30.0, 120.0)  # seconds by which their messages come late, on average
@@ -147,7 +147,7 @@ def messages(sent: pa.Table) -> Iterator[tuple[int, str]]:
 
 
 def awaited(address: str, process: subprocess.Popen[bytes], answers: int, folder: Path) -> None:
-    """Wait until the topic has so many messages."""
+    """Wait until the topic has this number of messages."""
     while ends(address, "answers") < answers:
         assert process.poll() is None, (folder / "said.txt").read_text()[-3000:]
         time.sleep(0.2)

@@ -92,7 +92,7 @@ def show(title: str, rows: list[Row]) -> None:
 
 
 def columns_of(rows: list[Row]) -> list[str]:
-    """Return the columns of some rows, those of every comparison first."""
+    """Return the columns of some rows, with the columns of comparisons first."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [name for name in COMPARED if name in names] + [n for n in names if n not in COMPARED]
 

@@ -164,7 +164,7 @@ Rows read: {last["rows"]:,}. Slower micro-batch of the two queries: median
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--rate", type=int, default=1000, help="rows a second, of each query")
+    parser.add_argument("--rate", type=int, default=1000, help="rows per second, of each query")
     parser.add_argument("--page", type=Path)
     parser.add_argument("--out", type=Path, help="every sample, as JSON lines")
     chosen = parser.parse_args()

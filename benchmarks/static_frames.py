@@ -1,4 +1,4 @@
-"""Static frames of any length: rows a second, and the peak memory of a Python worker.
+"""Static frames of any length: rows per second, and the peak memory of a Python worker.
 
     python -m benchmarks.static_frames [CASE...] [--out FOLDER] [--page FILE]
 
@@ -177,7 +177,7 @@ def main(
     out: Annotated[Path | None, Option(help="Folder that keeps the rows measured.")] = None,
     page: Annotated[Path | None, Option(help="Page whose table they become.")] = None,
 ) -> None:
-    """Measure each case in a process of its own."""
+    """Measure each case in a separate process."""
     pool = ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1)
     with pool:
         found = [pool.submit(measured, *of).result() for of in RUNS if of[0] in (cases or CASES)]

@@ -16,7 +16,7 @@ import pandas as pd
 from experiments.experiment import AbsentDataError, Setting
 from sfumato.operators.arrays import Floats
 
-# The 17 sets of paper A, by the names of its time and by those of the archive since 2018.
+# The 17 sets of Dallachiesa et al. (2015): their names in the paper, and in the archive since 2018.
 UCR = {
     "50words": "FiftyWords",
     "Adiac": "Adiac",
@@ -47,7 +47,7 @@ WEATHER = ("temperature", "humidity", "pressure")
 
 
 def ucr(folder: Path) -> dict[str, Floats]:
-    """Time series of the UCR archive: float64[series, length] for each of the 17 sets of paper A.
+    """Time series of the UCR archive: float64[series, length] for each of the 17 sets.
 
     Training series first, then test series; the class labels are left out. Text of any release:
     NAME_TRAIN and NAME_TEST with .txt, .tsv or no ending, values between commas, tabs or blanks,
@@ -66,8 +66,9 @@ def intel_lab(folder: Path) -> pd.DataFrame:
     """Readings of the Intel Berkeley lab: ts, epoch, moteid, temperature (C), humidity (%), light
     (lux), voltage (V), in order of ts.
 
-    Text `data.txt`, blanks between. Lines that end early have NaN for what they lack; those
-    without a valid mote (1 to 54) are left out. Else `intel_lab_9motes.parquet`: nine of the motes.
+    Text `data.txt`, blanks between. Lines that end early have NaN in place of the missing values;
+    lines without a valid mote (1 to 54) are left out. Else `intel_lab_9motes.parquet`: nine of the
+    motes.
     """
     path = _first(folder, "data.txt", "intel/data.txt", "data.txt.gz")
     if path is None:

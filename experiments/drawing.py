@@ -123,7 +123,8 @@ def _ticks(values: pd.Series, log: bool) -> alt.Axis:
     known = sorted(values.unique().tolist())
     if log or len(known) > MOST_TICKS:
         return alt.Axis()
-    # A format alone would be given as many digits as the ticks' steps need, were they equal.
+    # A format alone would be given the same number of digits as the ticks' steps need, were they
+    # equal.
     label = "format(datum.value, ',~r')"
     return alt.Axis(values=known, labelExpr=label, labelOverlap="greedy", labelSeparation=6)
 

@@ -80,7 +80,7 @@ class Setting:
         return quick if self.quick else full
 
     def rng(self, *of: int) -> np.random.Generator:
-        """A generator of its own for the part of the experiment numbered `of`."""
+        """Return a separate generator for the part of the experiment numbered `of`."""
         return np.random.default_rng([self.seed, *of])
 
     def steps(self, todo: Iterable[Step]) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on this machine: a master and workers as processes of their own.
+"""A Spark standalone cluster on this machine: a master and workers as separate processes.
 
     python -m benchmarks.cluster check                # the first look, a kill, skew, a hot key
     python -m benchmarks.cluster growth               # time and state by rows, keys, windows

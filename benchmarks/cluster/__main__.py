@@ -26,7 +26,7 @@ app = Typer(add_completion=False, pretty_exceptions_enable=False)
 def check(
     archive: Annotated[Path | None, Option(help="Environment for the workers.")] = None,
 ) -> None:
-    """Compare answers of a cluster with those of one machine."""
+    """Compare the answers of a cluster with the answers of one machine."""
     with tempfile.TemporaryDirectory() as name, Cluster(Path(name)) as cluster:
         found = checked(cluster, readings_of_three(4_800, 1), 12, archive=archive)
     for part, outcome in found.items():

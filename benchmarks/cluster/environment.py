@@ -2,8 +2,8 @@
 
 Workers unpack it and run its Python; machines need nothing but Java and the same system Python.
 PySpark's jars stay out: a worker has Spark's own. Compiled kernels are put in, for else every
-executor of every application would compile them anew: it unpacks the archive into a folder of its
-own, where none are.
+executor of every application would compile them again: it unpacks the archive into a separate,
+empty folder.
 """
 
 from __future__ import annotations

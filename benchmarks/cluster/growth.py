@@ -1,4 +1,4 @@
-"""What grows with what: time a row and bytes of state, one quantity varied at a time.
+"""What grows with what: time per row and bytes of state, one quantity varied at a time.
 
 In one process, without Spark: operators over Arrow tables, as a worker runs them for one bucket.
 Every time is the least of some runs, so that other work on the machine counts little.
@@ -39,7 +39,7 @@ def aggregate(
 
 
 def join(rows: int = 2_000, samples: int = 10, tasks: int = 1) -> tuple[float, int]:
-    """(microseconds an arrival, bytes of state) of the busiest task of a join without key."""
+    """(microseconds per arrival, bytes of state) of the busiest task of a join without key."""
     setting = join_tasks.Setting("", rows, 3, samples, 100.0, 5.0, 9.0, {})
     table = join_tasks.stream(setting, 2 * rows + 2 * join_tasks.BATCH * join_tasks.BATCHES)
     busiest = max(
@@ -50,14 +50,14 @@ def join(rows: int = 2_000, samples: int = 10, tasks: int = 1) -> tuple[float, i
 
 
 def keys_held(keys: int) -> tuple[float, int]:
-    """(microseconds a row of known keys, bytes of state a key) where so many are held."""
+    """(microseconds per row of known keys, bytes of state per key) with this number of keys."""
     operator = many_keys.filled(many_keys.earlier_values, keys)
     seconds = many_keys.batch_time(operator, keys)
     return seconds / many_keys.ROWS * 1e6, len(operator.snapshot()) // keys
 
 
 def line(what: str, of: str, value: int, time: float, state: str = "") -> Row:
-    return {"name": what, "grows": of, "value": f"{value:,}", "us a row": time, "state": state}
+    return {"name": what, "grows": of, "value": f"{value:,}", "us per row": time, "state": state}
 
 
 def run() -> list[Row]:
@@ -72,7 +72,7 @@ def run() -> list[Row]:
         found.append(line("window by time, 100,000 rows", "keys", keys, cost))
     for keys in (1_000, 100_000, 1_000_000):
         time_of, size = keys_held(keys)
-        found.append(line("earlier values, keys held", "keys", keys, time_of, f"{size} B a key"))
+        found.append(line("earlier values, keys held", "keys", keys, time_of, f"{size} B per key"))
     for of in ("avg(x)", "max(x)"):
         for length in (10, 100, 1_000):
             what = f"window of rows, {of}"

@@ -120,7 +120,7 @@ class Cluster:
         if archive is not None:
             command += ["--archives", f"{archive}#environment"]
             environment["PYSPARK_PYTHON"] = "./environment/bin/python"
-            # Spark starts this Python beside the driver too, which unpacks no archive.
+            # Spark starts this Python next to the driver too, which unpacks no archive.
             beside = self.folder / "environment"
             if not beside.is_symlink():
                 beside.symlink_to(sys.prefix)

@@ -12,7 +12,7 @@ STAMP = pa.timestamp("us", tz="UTC")
 
 
 def existences(kind: str, n: int, seed: int) -> np.ndarray:
-    """Existence of n tuples as in A, section 7.1: near 1 (sd 0.1), or uniform on [0, 1]."""
+    """Existence of n tuples as in Dallachiesa et al. (2015): near 1 (sd 0.1), or uniform."""
     rng = np.random.default_rng(seed)
     if kind == "uniform":
         return rng.random(n)

@@ -1,7 +1,7 @@
 """The same jobs on sfumato and on other engines: `python -m benchmarks.engines`, or some jobs.
 
 Makes an environment for each engine in `build/engines` (Flink needs Java 17), runs each program in
-turn in a process of its own, and first compares its answers on few rows with a plain reference.
+turn in a separate process, and first compares its answers on few rows with a plain reference.
 `--page FILE` puts the figures between the two marks of that page.
 
 Wall time is the median of the runs after the first, which compiles and fills caches; the job

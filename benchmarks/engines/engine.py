@@ -1,8 +1,8 @@
 """What a program of an engine shares: its arguments, its times, its line of output.
 
-A program is started as `python PROGRAM JOB FOLDER RUNS [ANSWERS]` in a session of processes of its
-own; ANSWERS is a Parquet file for the answers of the last run, in the columns of `data.py`. This
-file imports the standard library alone: it runs in the environment of each engine.
+A program is started as `python PROGRAM JOB FOLDER RUNS [ANSWERS]` in a separate session of
+processes; ANSWERS is a Parquet file for the answers of the last run, in the columns of `data.py`.
+This file imports the standard library alone: it runs in the environment of each engine.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _bytes(rows: pd.DataFrame) -> bytes:
 
 
 def reorder(stream: DataFrame, delay: str) -> DataFrame:
-    """Rows of columns device, event, arrival and others, with `late`; the end is never let out."""
+    """Rows of columns device, event, arrival and others, with `late`; the end is never emitted."""
     schema = StructType([*stream.schema.fields, StructField("late", BooleanType())])
     return stream.groupBy("device").transformWithStateInPandas(
         PlainReorder(pd.Timedelta(delay)), schema, "Append", "None"

@@ -108,7 +108,7 @@ def run() -> list[Row]:
         apart = median.get((name, "false"))
         found = {
             "name": name,
-            "ms a micro-batch": round(1e3 * seconds),
+            "ms per micro-batch": round(1e3 * seconds),
             "time / time of reorder": round(seconds / first, 2),
         }
         if apart is not None:

@@ -1,6 +1,6 @@
 """The first answer of a fresh process, by its parts: what a short job or a restart waits for.
 
-A process is started anew for every run and answers a static `reorder` by key, twice; its kernels
+A new process is started for every run and answers a static `reorder` by key, twice; its kernels
 were compiled before. Times are of the wall clock, medians of some runs; what a worker does is
 measured in the worker. Goal: a cold worker reads its kernels and compiles none in a batch.
 """

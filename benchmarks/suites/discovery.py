@@ -5,7 +5,7 @@ left out without the package) finds the dependencies that all pairs of rows obey
 95% do, with one or two determinants. Then 500 other rows lose one attribute each, drawn at random,
 and are imputed from 10,000 more: `error` is the mean distance of the expected value from the
 true one, of attributes in [0, 1], `imputed` the share of rows that a dependency reached, the others
-having the attribute's distribution. `met` says that our error is no greater.
+having the attribute's distribution. `met` says that our error is not greater.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def ours(rows: np.ndarray) -> Texts:
 
 
 def desbordantes(rows: np.ndarray) -> Texts:
-    """Those of Desbordante whose dependent is bound as closely as ours have to be."""
+    """Return Desbordante's dependencies whose dependent is bound as closely as ours must be."""
     import desbordante
     import pandas as pd
 

@@ -5,8 +5,8 @@ rows, the mean and the 99th percentile of the seconds rows waited, that mean ove
 slack's (three kinds, see `peers/hindsight.py`), the most rows held at once, and rows/s.
 
 The constants of the conformal measure were chosen on these synthetic traces (and other seeds of
-them), so its figures flatter it a little; docs/research/conformal-delay.md gives those of fresh
-seeds, and says where it fails.
+them), so its figures flatter it a little; docs/research/conformal-delay.md gives the figures
+of fresh seeds, and says where it fails.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ QUICK = {"CASES": [(2, 0.01)], "REPEATS": 1}
 
 
 def correlated(n: int, d: int, seed: int) -> np.ndarray:
-    """Points of [0, 1]**d whose attributes depend on each other, as in E's synthetic sets."""
+    """Points of [0, 1]**d whose attributes depend on each other, as in Ren et al. (2019)."""
     rng = np.random.default_rng(seed)
     points = rng.random((n, 1)) * 0.5 + rng.random((n, d)) * 0.5
     return np.ascontiguousarray(points)

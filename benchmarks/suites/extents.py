@@ -1,7 +1,7 @@
 """Aggregates over overlapping time extents: against tumbling ones, and against recomputation.
 
 Overlap is free where panes are shared: with ten extents over each row, the same stream may cost at
-most twice what it costs without overlap. The C++ peers compute every extent anew, from rows
+most twice what it costs without overlap. The C++ peers compute every extent again, from rows
 already in arrays; ours also sorts, stores and counts, so that plain sums, at a nanosecond a row
 and extent, are the peer's best case and ours the worst.
 """

@@ -21,9 +21,9 @@ F         F-score of the pairs against the join of the complete data, mean over 
 few       coverage and score with at most 24 alternatives a row, as the join has them
 us        processor's microseconds to impute an object    values    alternatives it has
 
-`plain` is E's way, the first combination of dependencies that has a donor. Method and constants
-were chosen with the first six sets (`kind` design); the other six (`check`) were looked at when all
-was decided.
+`plain` is the method of Ren et al. (2019), the first combination of dependencies that has a donor.
+Method and constants were chosen with the first six sets (`kind` design); the other six (`check`)
+were looked at when all was decided.
 """
 
 from __future__ import annotations

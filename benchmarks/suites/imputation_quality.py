@@ -5,7 +5,7 @@ order, of whose objects each loses m attributes at random; a sample of the rest 
 repository. The complete data's join, over windows of the newest rows, is the truth. Streams are of
 two kinds: `stretches` of rows that follow each other, as a sensor sends them, and `scattered` rows
 drawn one by one. An arrival's pairs are answers if their probability is at least 0.2, one of the
-thresholds of paper E; `half` is the same at 0.5. The ways compared:
+thresholds of Ren et al. (2019); `half` is the same at 0.5. The ways compared:
 
 dependencies   of every attribute on every other one, in three degrees of nearness, and on its own
                earlier value (see below), in the same degrees
@@ -16,9 +16,9 @@ interpolation  between the stream's own rows before and after: it waits for the 
 last value     of the stream itself, which does not wait
 mean           of the repository
 
-An object's earlier values are the newest known ones of its own stream, with their age
+An object's earlier values are the newest known values of its stream, with their age
 (`EarlierValues`). The repository has them, too: its rows are dealt out to streams as dense as the
-real ones, with as many gaps, and each complete row is taken with what such a stream knew before.
+real ones, with the same share of gaps. Each complete row keeps what such a stream knew before.
 Every way knows the stream's own rows, the repository and the time of each row, and nothing else.
 """
 

@@ -2,11 +2,12 @@
 
 Peers: straightforward C++ (R-tree imputation, then nested loops or a grid), and our own imputer
 followed by our own join with an index. All give the same answers; that is checked before anything
-is timed. Every object lacks one attribute of four, the defaults of paper E otherwise.
+is timed. Every object has one missing attribute of four; other settings are the defaults of Ren et
+al. (2019).
 
-Goals are those for E's defaults, synthetic. On Intel lab the one against nested loops cannot be
-met by any method, and stands without a goal: 7% of all pairs are answers (`answers`), ten times as
-many as on synthetic data, and an object has a dozen alternatives instead of 44, so that nested
+Goals are set for the paper's defaults, synthetic. On Intel lab the one against nested loops cannot
+be met by any method, and stands without a goal: 7% of all pairs are answers (`answers`), ten times
+as many as on synthetic data, and an object has a dozen alternatives instead of 44, so that nested
 loops cost little. A hundredth of their time is hardly more than imputing the arrival alone takes
 (the row `own imputer alone`), which no method can avoid: its answers come with probabilities.
 """

@@ -3,10 +3,10 @@
 The operator over tables, as a bucket of a stream runs it: chunks in, decoded by every task, tables
 of answers out, without their samples. Windows are full before anything is timed. "Task by task":
 each task alone, one behind the other; the work of the busiest as a part of that of one. "Two at
-once": two processes with a task each, and the time until both are done, beside one process with the
-whole join, in turns; "the machine's" are two processes with the whole join each, so many times as
-much work in the time of one: what two processors here give at most. Before that the answers of all
-tasks are compared with those of one.
+once": two processes with a task each, and the time until both are done, against one process with
+the whole join, in turns; "the machine's" are two processes with the whole join each: the most that
+two processors give here. Before that the answers of all tasks are compared with the answers of one
+task.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def fed(join: TableSimilarityJoin, batch: list[tuple[int, bytes]]) -> list[pa.Ta
 
 
 def timed(setting: Setting, rows: pa.Table, tasks: int, task: int, gate: Any = None) -> float:
-    """Median microseconds an arrival; `gate` lets several begin at once."""
+    """Median microseconds per arrival; `gate` lets several begin at once."""
     join = filled(setting, rows, tasks, task)
     first = 2 * setting.rows
     batches = [
@@ -138,7 +138,7 @@ def _pairs(tables: list[pa.Table]) -> list[tuple[int, int, float]]:
 
 
 def at_once(setting: Setting, rows: pa.Table, tasks: list[int]) -> float:
-    """Microseconds an arrival until processes, at work at once, are done with it, each with one of
+    """Microseconds per arrival until processes, at work at once, are done with it, each with one of
     two tasks; [0] and [0, 0] stand for the whole join in one process, and in each of two."""
     context = multiprocessing.get_context("fork")
     gate, found = context.Barrier(len(tasks)), context.Queue()

@@ -1,8 +1,8 @@
 """Unbounded keys through Spark: 100 rows of known keys per micro-batch, few or many keys held.
 
 Public functions only. Each key has a row first, in files of 100,000; then come files of 100 rows of
-keys that are known, one a micro-batch. The time is the median of Spark's own figure over the later
-half of these; the goal is 1,000,000 keys within 1.5 times that with 1,000.
+keys that are known, one per micro-batch. The time is the median of Spark's own figure over the
+later half of these; the goal is 1,000,000 keys within 1.5 times that with 1,000.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def queries() -> dict[str, Any]:
         return sf.window_aggregate(rows, total, window=window, order=order, key="device")
 
     return {
-        "reorder, a controller a key": ordered,
+        "reorder, a controller per key": ordered,
         "reorder, extents of 1 s": lambda rows: averages(
             ordered(rows), sf.Range("1 second"), "event"
         ),
@@ -85,7 +85,7 @@ def run() -> list[Row]:
     with benchmark_session() as spark:
         for name, query in queries().items():
             few, many = (seconds_of(spark, query, keys) for keys in (FEW, MANY))
-            setting = f"{ROWS} rows of known keys a micro-batch"
+            setting = f"{ROWS} rows of known keys per micro-batch"
             times = f"{many * 1e3:.0f} ms", f"{few * 1e3:.0f} ms"
             found.append(
                 row(f"{name}, {MANY:,} keys held / {FEW:,}", setting, *times, many / few, most=GOAL)

@@ -1,10 +1,11 @@
 """Keys without end: a batch of 100 rows of known keys, where few and where many keys are held.
 
 All keys are in one bucket, which is 32 times worse than on Spark. The time is the least of some
-batches; state is what a snapshot has a key. The goal is a batch with 1,000,000 keys held within
-1.5 times its time with 1,000. Windows of rows have 100,000: as many as 3,200,000 on Spark.
+batches; state is what a snapshot has per key. The goal is a batch with 1,000,000 keys held within
+1.5 times its time with 1,000. Windows of rows have 100,000, which is
+3,200,000 on Spark.
 
-What a key takes in memory is counted by Python and Arrow, with so many keys held, and once all but
+What a key takes in memory is counted by Python and Arrow, with these keys held, and once all but
 a few of them are forgotten.
 """
 
@@ -53,7 +54,7 @@ def earlier_values(forget_after: float | None = None) -> Any:
 
 
 def extents() -> Any:
-    """A controller a key, and an extent complete with each row of known keys."""
+    """A controller per key, and an extent complete with each row of known keys."""
     return ExtentTableConfig(
         window=Range("100 us"), results=(("total", "sum", 0, None),),
         attributes=1, scope=(0,), keys=1, key_names=("key",),
@@ -61,7 +62,7 @@ def extents() -> Any:
 
 
 def reorder(forget_after: float | None = None, sources: int = 0, **control: Any) -> Any:
-    """A controller a key, which holds its newest row."""
+    """A controller per key, which holds its newest row."""
     controls = DisorderControl(**(control or {"slack": 1}))
     return ReorderTableConfig(
         control=controls, keys=1, sources=sources, forget_after=forget_after
@@ -69,7 +70,7 @@ def reorder(forget_after: float | None = None, sources: int = 0, **control: Any)
 
 
 def window_of_rows(function: str, forget_after: float | None = None) -> Any:
-    """A window of ten rows a key."""
+    """A window of ten rows per key."""
     return RowWindowTableConfig(
         window=Rows(10), results=(("found", function, 0, None),),
         attributes=1, keys=1, forget_after=forget_after,
@@ -110,7 +111,7 @@ def released(rows: pa.Table) -> pa.Table:
 
 
 def filled(make: Any, keys: int, form: Any = lambda rows: rows) -> Any:
-    """An operator that holds so many keys; the time of its newest row is their number."""
+    """Return an operator that holds these keys; the time of its newest row is their number."""
     operator, step = make(), 50_000
     for begin in range(0, keys, step):
         rows = rows_of(np.arange(begin, min(begin + step, keys)), begin)
@@ -140,7 +141,7 @@ def known_row(name: str, make: Any, form: Any = lambda rows: rows, most: int | N
     state = len(many.snapshot()) / most
     return row(
         f"{name}, {most:,} keys held / {FEW:,}",
-        f"{ROWS} rows of known keys; {state:.0f} bytes of state a key",
+        f"{ROWS} rows of known keys; {state:.0f} bytes of state per key",
         f"{theirs * 1e3:.2f} ms",
         f"{mine * 1e3:.2f} ms",
         theirs / mine,
@@ -162,8 +163,8 @@ def peak_row(name: str, make: Any, form: Any) -> Row:
     tracemalloc.stop()
     return row(
         f"{name}: memory after a peak of {PEAK:,} keys",
-        f"state {state / PEAK:,.0f} bytes a key, then {state_left / PEAK:,.0f}",
-        f"{left / PEAK:,.0f} bytes a key",
+        f"state {state / PEAK:,.0f} bytes per key, then {state_left / PEAK:,.0f}",
+        f"{left / PEAK:,.0f} bytes per key",
         f"{most / PEAK:,.0f} at the peak",
         left / most,
         most=0.2,
@@ -183,8 +184,8 @@ def short_windows_row(name: str, aggregate: Aggregate, **laws: Any) -> Row:
         window.process(*batch())
     took = fastest(lambda given: window.process(*given), 5, time.perf_counter, batch) / n * 1e6
     return row(
-        f"{name} of windows of 20 rows", f"{WINDOW_KEYS:,} keys, 2 rows a key and call",
-        f"{took:.1f} us a row", f"{MOST_MICROSECONDS} us a row", took, most=MOST_MICROSECONDS,
+        f"{name} of windows of 20 rows", f"{WINDOW_KEYS:,} keys, 2 rows per key and call",
+        f"{took:.1f} us per row", f"{MOST_MICROSECONDS} us per row", took, most=MOST_MICROSECONDS,
     )  # fmt: skip
 
 
@@ -217,11 +218,11 @@ def run() -> list[Row]:
     return [
         known_row("earlier values", earlier_values),
         known_row("earlier values, forget_after", partial(earlier_values, ten_days)),
-        known_row("reorder, a controller a key", reorder, arrived),
+        known_row("reorder, a controller per key", reorder, arrived),
         known_row(
-            "reorder, two sources a key", partial(reorder, sources=1), from_sources, MANY_WINDOWS
+            "reorder, two sources per key", partial(reorder, sources=1), from_sources, MANY_WINDOWS
         ),
-        known_row("extents, a controller a key", extents, released),
+        known_row("extents, a controller per key", extents, released),
         known_row("window of 10 rows, avg", average, uncertain, MANY_WINDOWS),
         peak_row("reorder, slack", reorder, arrived),
         peak_row("reorder, conformal", partial(reorder, drop_ratio=0.01), arrived),

@@ -50,7 +50,7 @@ def uniform_stream(
     centres = rng.uniform(0, extent, (n, 1, dimensions))
     if dimensions == 1:
         around = rng.normal(0, noise, (n, samples, 1))
-    else:  # in a ball of radius noise/2 ... noise, as B's data sets
+    else:  # in a ball of radius noise/2 ... noise, as in Lian and Chen (2009)
         around = in_ball(rng, n, samples, dimensions)
         around *= rng.uniform(noise / 2, noise, (n, 1, 1))
     return Arrivals(
@@ -150,7 +150,7 @@ def compare(setting: Setting, samples: bool) -> list[Row]:
         rows.append(
             row(
                 "similarity join" + (", with sample pairs" if samples else ""),
-                f"{setting.name}, {answers:.2f} answers an arrival",
+                f"{setting.name}, {answers:.2f} answers per arrival",
                 f"{mine * 1e6:.2f} µs",
                 f"{PEERS[kind]} {theirs * 1e6:.2f} µs",
                 theirs / mine,

@@ -7,12 +7,12 @@ which Spark runs on without input, once Java has compiled what it runs; in turn 
 processor that keeps nothing, by Spark alone. "Echo" is an operator that keeps nothing and returns
 its rows: what packing, shuffle, state and unpacking cost whatever the operator does. The peers
 (`peers/plain_state.py`) are the same reorder and the same extents as a user would write them with
-Spark's own Python state, key by key. Beside both stands what Spark's own Java code takes for less:
-for rows that are only dealt out by key, and for the same extents by its own windows; "Java's gain"
-is the peer's time over that. "An echo's gain" is that over the time of an echo of the same rows: an
-operator of ours that gives as many rows cannot exceed it, while windows give fewer than an echo.
-Compared queries take turns, of which the first do not count: Java compiles what it runs in
-its first minutes.
+Spark's own Python state, key by key. Next to both is what Spark's own Java code takes for less
+work: for rows that are only dealt out by key, and for the same extents by its own windows; "Java's
+gain" is the peer's time over that. "An echo's gain" is that over the time of an echo of the same
+rows: an operator that returns the same number of rows cannot exceed it, while windows give fewer
+than an echo. Compared queries take turns, of which the first do not count: Java compiles what it
+runs in its first minutes.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ COLUMNS = {"event_time": "event", "arrival": "arrival", "key": "device"}
 def row(name: str, size: int, seconds: float, times: dict[str, float]) -> Row:
     """A row of one query; `times` are seconds of what it is compared with, shown in ms."""
     others = {f"ms {what}": round(of * 1e3) for what, of in times.items()}
-    about = {"name": name, "rows a micro-batch": size, "rows/s": round(size / seconds)}
-    return {**about, "ms a micro-batch": round(seconds * 1e3), **others}
+    about = {"name": name, "rows per micro-batch": size, "rows/s": round(size / seconds)}
+    return {**about, "ms per micro-batch": round(seconds * 1e3), **others}
 
 
 def beside_memory(
@@ -193,7 +193,7 @@ def reorder_rows(spark: Any, folder: Path, keys: int, size: int) -> list[Row]:
         found.append(
             {
                 "name": "reorder, an empty micro-batch",
-                "ms a micro-batch": round(empty["ours"] * 1e3),
+                "ms per micro-batch": round(empty["ours"] * 1e3),
                 "ms of Spark's least": round(empty["least"] * 1e3),
                 "goal": f"<= {GOAL_EMPTY} ms",
                 "met": empty["ours"] * 1e3 <= GOAL_EMPTY,
@@ -262,7 +262,7 @@ def extent_rows(spark: Any, folder: Path, size: int) -> list[Row]:
 
 
 def plain_rows(spark: Any, folder: Path, size: int) -> list[Row]:
-    """Beside what a user would write with Spark's own Python state: 1,000 keys, a fixed delay."""
+    """Compare with Spark's own Python state as a user would write it: 1,000 keys, a fixed delay."""
     import sfumato as sf
 
     total = size * PLAIN[size]

@@ -1,6 +1,6 @@
-"""Top-k probabilities against C++ codings of D's recursion; timetables; a running set of queries.
+"""Top-k probabilities against C++ codings of the published recursion; timetables; running queries.
 
-Tuples, probabilities and rules are D's synthetic ones (section 10.1): uniform scores and
+Tuples, probabilities and rules are the paper's synthetic ones (section 10.1): uniform scores and
 probabilities, random consecutive pairs of at most probability 1 in all as rules. Both sides get
 the tuples in no order and rank them themselves.
 """
@@ -61,7 +61,7 @@ def run() -> list[Row]:
 
 
 def tuples(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, probabilities and rules; a tuple without a partner is a rule of its own."""
+    """Scores, probabilities and rules; a tuple without a partner is a rule."""
     rng = np.random.default_rng(seed)
     score, prob, rule = rng.random(n), 1.0 - rng.random(n), np.arange(n)
     first = np.flatnonzero(prob[:-1] + prob[1:] <= 1.0)
@@ -81,7 +81,7 @@ def compare(n: int, k: int) -> list[Row]:
         return top_k_probabilities(score, prob, rule, k=k)
 
     items = checked_items(score, prob, rule)
-    some = np.unique(np.linspace(k / 10, k, 10).astype(np.int64))  # those of ten queries
+    some = np.unique(np.linspace(k / 10, k, 10).astype(np.int64))  # the values of k of ten queries
     ours_s = warm_fastest(ours, REPEATS)
     every_s = warm_fastest(lambda: probabilities(items, np.arange(1, k + 1)), 5)
     some_s = warm_fastest(lambda: probabilities(items, some), REPEATS)
@@ -99,7 +99,7 @@ def compare(n: int, k: int) -> list[Row]:
 
 
 def plan(longest: int) -> list[Row]:
-    """Planning times of DP and GA, D's Figure 17: 20 queries, `every` uniform up to `longest`."""
+    """Planning times of DP and GA, Figure 17: 20 queries, `every` uniform up to `longest`."""
     rng = np.random.default_rng(longest)
     f = np.unique(np.append(rng.integers(1, longest, 19), longest))
     k = np.sort(rng.choice(np.arange(2, 101), f.size, replace=False))
@@ -126,7 +126,7 @@ def plan(longest: int) -> list[Row]:
 
 
 def time_plans() -> list[Row]:
-    """The time of the plans of least sum of k over the time of those of least time, by estimate."""
+    """The time of the plans with the least sum of k over the least time of a plan, by estimate."""
     rng, found = np.random.default_rng(0), []
     for _ in range(RANDOM_SETS):
         many = rng.integers(2, 9)
@@ -141,7 +141,7 @@ def time_plans() -> list[Row]:
 
 
 def running_queries() -> list[Row]:
-    """D's sets of 100 queries over a window of 10,000, run: against their own forecast, and NS."""
+    """Sets of 100 queries over a window of 10,000, run: against their own forecast, and NS."""
     rows, times = [], []
     for family in FAMILIES:
         more, seconds = running_family(family)
@@ -197,7 +197,7 @@ def running_family(family: str) -> tuple[list[Row], tuple[float, float, float]]:
 
 
 def price_of_a_run(ks: list[int], score: np.ndarray, prob: np.ndarray, rule: np.ndarray) -> float:
-    """Seconds of a single run over one window of tuples that answers a query of each k."""
+    """Seconds of a single run over one window of tuples; it answers one query for each k."""
     window = TopKWindows({f"q{i}": (k, TUPLES) for i, k in enumerate(ks)}, rows=TUPLES, start=0)
     some = slice(TUPLES)
     window.extend(np.arange(TUPLES), scores=score[some], prob=prob[some], exclusive=rule[some])

@@ -21,7 +21,8 @@ from sfumato.operators.windows.count.count_window_aggregate import CountWindowAg
 
 REPEATS = 5
 BATCH = 10_000
-# function and rows: arrivals of ours, of the peer, goal in tuples a second, goal against the peer
+# function and rows: our arrivals, arrivals of the peer, goal in tuples per second, goal against
+# the peer
 SETTINGS = {
     ("sum", 100): (30_000, 2_000, 400_000, 4),
     ("sum", 1_000): (30_000, 40, 200_000, 100),
@@ -97,5 +98,5 @@ def rows_of(
     setting, times = f"w = {w:,}, existence {kind}", (nanoseconds(ours), nanoseconds(peer))
     return [
         row(f"{name} / recomputation in C++", setting, *times, peer / ours, least=ratio_goal),
-        row(f"{name}, tuples a second", setting, *times, 1 / ours, least=rate_goal),
+        row(f"{name}, tuples per second", setting, *times, 1 / ours, least=rate_goal),
     ]

@@ -24,7 +24,8 @@ from sfumato.operators.windows.count.count_window_aggregate import CountWindowAg
 REPEATS = 3
 SHARES = np.array([0.1, 0.5, 0.9])
 SEED, SAMPLES = 0, 1_000
-# function and rows: arrivals of ours, of the peer, goal in tuples a second, goal against the peer
+# function and rows: our arrivals, arrivals of the peer, goal in tuples per second, goal against
+# the peer
 SETTINGS = {
     ("sum", 100): (2_000, 40, 5_000, 2),
     ("sum", 1_000): (2_000, 4, 5_000, 15),

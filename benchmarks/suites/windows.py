@@ -16,7 +16,7 @@ from sfumato.engine_free import UncertainWindow
 
 CONFIDENCE = 0.95
 REPEATS = 7
-# rows: arrivals of ours and of refined normal, arrivals of RF1, goal against RF1
+# rows: our arrivals and those for refined normal, arrivals of RF1, goal against RF1
 SETTINGS = {100: (50_000, 5_000, 20), 1_000: (50_000, 200, 500), 5_000: (50_000, 8, 8_000)}
 QUICK = {"SETTINGS": {100: (5_000, 500, 20)}, "REPEATS": 1}
 MOST_REFINED = 8  # ours may take this many times the time of refined normal

@@ -3,7 +3,7 @@
 ```{schema} sources
 ```
 
-gives the keys of one part of the file; without a name, those of the file itself.
+gives the keys of one part of the file; without a name, the keys of the file itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""C's experiment on an early burst of disorder: what it costs each measure later on (C8)."""
+"""Experiment of Kim et al. (2006): the later cost of an early burst of disorder (C8)."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ STEADY = 1.1  # growth that counts as none
 
 
 def cost_of_a_burst(setting: Setting) -> pd.DataFrame:
-    """Mean buffer and waiting time when 10 early tuples come so many seconds later than usual."""
+    """Mean buffer and waiting time when 10 early tuples come later than usual by some seconds."""
     runs = []
     for size in setting.steps([0, 5, 10, 20, 30, 40, 50, 60]):
         for run in range(setting.pick(2, 15)):
@@ -66,14 +66,15 @@ EXPERIMENTS = (
     Experiment(
         name="C8",
         title="Buffer and waiting time after an early burst of disorder",
-        claim="Buffer and waiting time of MAX grow with the disorder of an early burst, those of "
-        "DRATIO do not.",
-        source="C, section 7, Figure 8",
+        claim="Buffer and waiting time of MAX grow with the disorder of an early burst; buffer "
+        "and waiting time of DRATIO do not.",
+        source="Kim et al. (2006), section 7, Figure 8",
         measure=cost_of_a_burst,
         draw=draw_burst,
         judge=judge_burst,
         substitutions=(
-            "C gives neither the place nor the number nor the size of its early disorder: here 10 "
+            "The paper gives neither the place nor the number nor the size of its early "
+            "disorder: here 10 "
             "tuples after the first 100 are up to 60 s late, in sets of 18 sensors and 1,000 s "
             "with drawn delays as in C7.",
         ),

@@ -1,4 +1,4 @@
-"""C's experiment on the tuples that each measure of disorder drops and on the wait it costs (C7).
+"""Experiment of Kim et al. (2006): tuples dropped and time waited by each measure (C7).
 
 C7R repeats it on real traces.
 """
@@ -30,10 +30,10 @@ TWICE = NormalDist().cdf(2**0.5 * Z)  # how often a delay exceeds z standard dev
 LENGTHS = (30, 80, 300)  # seconds of a set
 SETS = [16 + i // 4 for i in range(20)]  # sensors
 SESSIONS = "OoO-Dataset"
-# What C reports of its 20 sets, and how close a measured figure must be to count as it.
+# What the paper reports of its 20 sets, and how close a measured figure must be to count as it.
 MAX_DROPS, MAX_ABOVE, AVERAGED_DROPS = 1.10, 13, 3.0
 NEAR, NEAR_SETS = 0.2, 3
-# "Not significant", C's word for the differences of buffers and waiting times, is read as this.
+# The paper calls the differences of buffers and waiting times "not significant"; this is its limit.
 SMALL = 0.25
 
 
@@ -72,7 +72,7 @@ def drops_by_session(setting: Setting) -> pd.DataFrame:
 
 
 def judge_drops(measured: pd.DataFrame) -> Verdict:
-    """Compare each length of the sets with C's figures; met only if all lengths agree with them."""
+    """Compare each length of the sets with the paper's figures; met only if all agree."""
     kept = bool((measured[measured.measure == DRATIO].dropped <= 1).all())
     said, agrees = [], []
     for seconds, part in measured.groupby("length"):
@@ -116,7 +116,8 @@ def judge_sessions(measured: pd.DataFrame) -> Verdict:
     because = (
         f"MAX drops more than 1% in {above} of {sets} sessions and averaged MAX "
         f"{dropped.mean()[AVERAGED]:.2f}% on average: these sessions are long, and their delays "
-        "have a heavy tail where C selected sets with normal delays. MAX pays for its few drops "
+        "have a heavy tail where the paper selected sets with normal delays. MAX pays for its "
+        "few drops "
         f"with {waits.mean()[MAX] / waits.mean()[DRATIO]:.1f} times the wait of DRATIO."
     )
     said = f"{sets} sessions of {measured.rows.min():,} to {measured.rows.max():,} rows: {figures}."
@@ -161,7 +162,8 @@ CLAIM = (
     "smaller; averaged MAX drops more than 3%."
 )
 AVERAGED_IS_OURS = (
-    'C names an "average value of the maximum disorder" without a definition: here it is the mean '
+    'The paper names an "average value of the maximum disorder" without a definition: here it is '
+    "the mean "
     "of the largest delays of consecutive blocks of 20 rows."
 )
 EXPERIMENTS = (
@@ -169,16 +171,20 @@ EXPERIMENTS = (
         name="C7",
         title="Tuples dropped and time waited by each measure of disorder",
         claim=CLAIM,
-        source="C, section 7, Figure 7",
+        source="Kim et al. (2006), section 7, Figure 7",
         measure=drops_by_set,
         draw=draw_drops,
         judge=judge_drops,
         substitutions=(
-            "C's sets come from TinyDB and are selected for normal delays; these are drawn.",
-            f"C gives neither the length of its sets nor their delays: delays are N({MEAN_DELAY:g} "
-            f"s, {SD_DELAY:g} s), and three lengths are shown. At 80 s MAX drops what C reports: "
+            "The paper's sets come from TinyDB and are selected for normal delays; these are "
+            "drawn.",
+            f"The paper gives neither the length of its sets nor their delays: delays are "
+            f"N({MEAN_DELAY:g} "
+            f"s, {SD_DELAY:g} s), and three lengths are shown. At 80 s MAX drops what the paper "
+            f"reports: "
             "that length is chosen for it, so that its figure is an input here and not a result.",
-            f"MAX is C's in three lines of code, without a guard against wrong clocks; {GUARDED} "
+            f"MAX is the paper's in three lines of code, without a guard against wrong clocks; "
+            f"{GUARDED} "
             "is the library's, which does not punctuate before it knows which delays are credible.",
             AVERAGED_IS_OURS,
         ),
@@ -187,13 +193,14 @@ EXPERIMENTS = (
         name="C7R",
         title="Tuples dropped and time waited by each measure of disorder: real traces",
         claim=CLAIM,
-        source="C, section 7, Figure 7; traces of the OoO-Dataset (IoTBDS 2017)",
+        source="Kim et al. (2006), section 7, Figure 7; traces of the OoO-Dataset (IoTBDS 2017)",
         measure=drops_by_session,
         draw=draw_sessions,
         judge=judge_sessions,
         substitutions=(
-            "C has no such traces: five UMTS sessions of ten minutes with 14 to 18 rows per "
-            "second, near C's 16 to 20 sensors, whose delays are not normal.",
+            "The paper has no such traces: five UMTS sessions of ten minutes with 14 to 18 rows "
+            "per "
+            "second, near the paper's 16 to 20 sensors, whose delays are not normal.",
             AVERAGED_IS_OURS,
         ),
     ),

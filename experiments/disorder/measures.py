@@ -1,4 +1,4 @@
-"""C's readings with normal delays, and what each measure of disorder does to them."""
+"""The paper's readings with normal delays, and what each measure of disorder does to them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ def by_punctuator(**options: Any) -> Punctuations:
 
 
 def plain_max(event_time: Ints, arrival: Ints) -> Ints:
-    """Return C's MAX: the punctuation trails the clock by the largest delay seen so far.
+    """Return the paper's MAX: the punctuation trails the clock by the largest delay seen so far.
 
     event_time, arrival : int64[n] microseconds, in order of arrival; one punctuation per arrival
     No guard against wrong clocks and no warm-up: the first row already sets a punctuation.

@@ -1,8 +1,8 @@
 """Imputers by dependencies of attributes on each other and on their own earlier values.
 
-An object's earlier values are the newest known ones of its own stream, with the logarithm of their
-age. The repository needs them as well: its rows are given to streams as dense as the real ones,
-with as many gaps, and each complete row is taken with what such a stream knew before.
+An object's earlier values are the newest known values of its stream, with the logarithm of their
+age. The repository needs them as well: its rows are given to streams as dense as the real streams,
+with the same share of gaps, and each complete row is stored with what such a stream knew before.
 """
 
 import warnings
@@ -23,7 +23,7 @@ NEAR = (0.005, 0.02, 0.08)  # of the determinants, attributes scaled to [0, 1]
 # Dependencies with wider bounds than that many times the tightest of their attribute are left out:
 # combined with it they take away donors that it needs. That pays where rows follow each other; of
 # rows drawn one by one, far apart, the wide ones are often all that applies. The factor was chosen
-# on short streams of E's own sets; 1.5 to 3 did nearly as well.
+# on short streams of the paper's own sets; 1.5 to 3 did nearly as well.
 TIGHT = 2.0
 SAME_AGE = 1.0  # of the logarithm to base 2: from half to twice as old
 
@@ -48,8 +48,8 @@ def with_gaps(rng: np.random.Generator, values: Floats, m: int) -> Floats:
 
 
 def with_history(values: Floats, gaps: Floats, at: Floats, key: npt.ArrayLike) -> Floats:
-    """float64[n, 3 d]: values beside what their streams, with these gaps, knew before, and since
-    when.
+    """float64[n, 3 d]: values, followed by what their streams, with these gaps, knew before,
+    and since when.
 
     at : float64[n], the rows' times    key : int64[n], their streams
     """
@@ -99,7 +99,8 @@ def imputer_of(
 ) -> Imputer:
     """The imputer by the dependencies discovered in a repository, attributes within [0, 1].
 
-    rows, names, seed, how : as for `discovered`    options : of `Imputer`, by default E's plain way
+    rows, names, seed, how : as for `discovered`
+    options : of `Imputer`, by default the paper's plain method
     Its objects are like its rows, without what is not needed: float64[n, 3 d] or [n, d].
     """
     columns = names_with_history(names) if how.history else tuple(names)

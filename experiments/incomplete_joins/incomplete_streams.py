@@ -1,4 +1,4 @@
-"""E's four real data sets as streams of objects that lose attributes, and the repository beside."""
+"""Four real data sets of Ren et al. (2019) as streams of objects that lose attributes."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,8 @@ SETS = ("Intel lab", "gas", "weather", "stocks")
 INTEL = ["temperature", "humidity", "light", "voltage"]
 GAS = ["temperature", "humidity", "R7", "R8"]
 STOCKS = ["open", "high", "low", "close"]
-# E's are Vancouver, Portland, San Francisco and Seattle; a copy without some has their neighbours.
+# The paper has Vancouver, Portland, San Francisco and Seattle; a copy without some of these cities
+# has their neighbours.
 CITIES = ["Vancouver", "Portland", "San_Francisco", "Seattle", "Los_Angeles", "San_Diego"]
 
 
@@ -24,7 +25,7 @@ class Objects:
     """A stream of objects that follow each other in time, and a repository from the other rows.
 
     complete : float64[n, d], sides in turn    begin : int, place of the first in the data
-    others : float64[N, d], all other rows     lent : int64[R], those of them in the repository
+    others : float64[N, d], all other rows     lent : int64[R], rows in the repository
     first : of the arrivals that are judged and timed, those before fill the windows
     overlapping : whether stretches of the same set have rows in common
     """
@@ -50,7 +51,7 @@ class Objects:
         return self.others[self.lent]
 
     def repository_with_history(self, rng: np.random.Generator, m: int) -> Floats:
-        """float64[<= R, 3 d]: its rows beside what was known before them, where anything was.
+        """float64[<= R, 3 d]: its rows, followed by what was known before, where anything was.
 
         The other rows, in turn of two streams as the objects are, lose m attributes each, too.
         """

@@ -1,4 +1,4 @@
-"""Joins of objects that lacked attributes, imputed in some way, and how many pairs they find."""
+"""Joins of objects with imputed attributes, and the number of pairs that they find."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

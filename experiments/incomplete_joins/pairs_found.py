@@ -1,10 +1,10 @@
-"""E's experiments: pairs found in spite of missing attributes, and the time they take.
+"""Experiments of Ren et al. (2019): pairs found despite missing attributes, and their time.
 
-The text of E at hand breaks off within section 6.1, before its figures: they are numbered here in
-the order of its table of parameters. Its defaults are not marked there: middle values serve, but
-for the window and the repository, the smallest, so that each point can be measured on ten stretches
-of the data. All its values are measured but windows of 5,000 and 10,000 and repositories of 20,000
-and 40,000.
+The text of the paper at hand breaks off within section 6.1, before its figures: they are numbered
+here in the order of its table of parameters. Its defaults are not marked there: middle values
+serve, but for the window and the repository, the smallest, so that each point can be measured on
+ten stretches of the data. All its values are measured but windows of 5,000 and 10,000 and
+repositories of 20,000 and 40,000.
 """
 
 from dataclasses import dataclass, field
@@ -40,9 +40,9 @@ ALPHA, DIMENSIONS, WITHIN, ROWS, REPOSITORY, MISSING = 0.5, 4, 0.3, 500, 10_000,
 MANY = ("gas", "weather")  # the sets of more than four attributes
 # The sets that have ten separate stretches for the widest windows, and 50,000 other rows.
 LONG = ("Intel lab", "stocks")
-STRETCHES = 10  # of each set, in which every point is measured anew
-CLOCKED = 4  # in each so many stretches' second, imputing and joining at once is timed, too
-# E's own dependencies are of the attributes on each other.
+STRETCHES = 10  # of each set; every point is measured in each of them
+CLOCKED = 4  # imputing and joining at once is timed too, in the second of each group of stretches
+# The paper's own dependencies are of the attributes on each other.
 PAPER = Discovery(history=False, near=(0.02, 0.1), tight=np.inf)
 
 
@@ -168,9 +168,10 @@ def swept(
         name=name,
         title=f"F-score and time per arrival over {x_title}",
         claim="Imputing and joining at the same time is more efficient than imputing first and "
-        "joining then, which has high imputation and joining costs. (The text of E breaks off "
+        "joining then, which has high imputation and joining costs. (The text of the paper "
+        "breaks off "
         "before its figures; it compares no imputation with another and gives no F-score.)",
-        source="E, sections 1 and 6; numbered in the order of its parameters",
+        source="Ren et al. (2019), sections 1 and 6; numbered in the order of its parameters",
         measure=lambda setting: measured(setting, parameter, setting.pick(quick, values)),
         draw=draw(parameter, x_title),
         judge=judge,
@@ -179,14 +180,16 @@ def swept(
 
 
 SUBSTITUTIONS = (
-    f"E does not mark its defaults: middle values (d = {DIMENSIONS}, m = {MISSING}, α = {ALPHA}, "
+    f"The paper does not mark its defaults: middle values (d = {DIMENSIONS}, m = {MISSING}, α = "
+    f"{ALPHA}, "
     f"ε = {WITHIN}), and the smallest window and repository (w = {ROWS:,}, |R| = {REPOSITORY:,}).",
     "Intel lab: 9 of 54 motes, 422,292 rows of 2.3 million.",
-    "gas: 4,274 one-minute means; E has 919,438 rows.",
+    "gas: 4,274 one-minute means; the paper has 919,438 rows.",
     "weather: Los Angeles and San Diego for Vancouver and San Francisco, which the copy does not "
     "have.",
-    "E's three synthetic sets are not described in the text at hand and are absent.",
-    "Dependencies are discovered on the repository; E's Table 4, which lists its own, is damaged "
+    "The paper's three synthetic sets are not described in the text at hand and are absent.",
+    "Dependencies are discovered on the repository; the paper's Table 4, which lists its own, is "
+    "damaged "
     "in the copy at hand.",
 )
 NOT_MEASURED = {

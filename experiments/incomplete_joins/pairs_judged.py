@@ -1,4 +1,4 @@
-"""What E's experiments show: charts of their rows, and the verdict, with 95% intervals.
+"""Charts of the experiments of Ren et al. (2019), and the verdict, with 95% intervals.
 
 A row is one way to the pairs on one stretch of a point. Intervals are of means over the stretches,
 by Student's t; ways are compared by their differences on the same stretch.
@@ -72,9 +72,9 @@ def every_pair(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def judge(rows: pd.DataFrame) -> Verdict:
-    """E's claim is on time alone: imputing at once must be faster than imputing first, everywhere.
+    """Judge the paper's claim on time: imputing at once is faster than imputing first, everywhere.
 
-    The F-scores are not claimed by E; they are given with those of trivial answers.
+    The paper claims no F-scores; they are given with the F-scores of trivial answers.
     """
     parameter = str(rows.columns[1])
     scored = pd.concat([rows, every_pair(rows)])
@@ -87,7 +87,8 @@ def judge(rows: pd.DataFrame) -> Verdict:
     said = (
         f"Imputing at once takes {times[FUSED].median() * 1e6:.0f} µs per arrival (median), "
         f"imputing first {_span(faster)} times as long, with equal pairs; with earlier values "
-        f"{times[OURS].median() * 1e6:.0f} µs and {_span(ours)} times as long. E gives no F-score; "
+        f"{times[OURS].median() * 1e6:.0f} µs and {_span(ours)} times as long. The paper gives "
+        f"no F-score; "
         f"ours, as means and 95% intervals over {rows.stretch.nunique()} stretches of each set: "
         f"{scores}. Interpolation waits for the next row, as no join can. The constants of our "
         "discovery were chosen on short streams of these same sets, which favours ours."

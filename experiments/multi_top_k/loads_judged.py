@@ -1,7 +1,7 @@
-"""D's statements on cost, throughput and latency, each checked against the measured rows.
+"""Statements of Chen et al. (2013) on cost, throughput and latency, checked against the rows.
 
-D gives no numbers in its text, only orders and trends. Words such as "much" and "quickly" are not
-judged: the factors stand in the verdict.
+The paper gives no numbers in its text, only orders and trends. Words such as "much" and "quickly"
+are not judged: the factors stand in the verdict.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,8 +13,10 @@ from experiments.experiment import Verdict, verdict
 
 SHARED, UNSHARED, ALL = ("DP", "GA"), ("IN", "NS"), ("DP", "GA", "INCO", "IN", "NS")
 OURS = "DP, our run"
-ALIKE = 0.05  # plans whose values differ by no more are equal, "almost the same" in D's words
-STEADY = 0.02  # a change below this share is no trend
+ALIKE = (
+    0.05  # plans whose values differ by no more are equal, "almost the same" in the paper's words
+)
+STEADY = 0.02  # a change below this share is not a trend
 IDLE = 0.05  # seconds of lateness below which a query is not late
 
 
@@ -48,7 +50,7 @@ UNSHARED_LAST = tuple((a, b) for a in SHARED for b in UNSHARED)
 
 
 def order(what: str, pairs: Pairs, alike: float = ALIKE) -> Check:
-    """Check that the first plan of each pair is no worse than the second at any point."""
+    """Check that the first plan of each pair is at least as good as the second at every point."""
 
     def check(loads: Loads) -> str:
         values = getattr(loads, what)
@@ -82,7 +84,7 @@ def trend(what: str, plans: Sequence[str], *, falls: bool = False) -> Check:
 
 
 def slower(what: str, pairs: Pairs) -> Check:
-    """Check that the values of the first plan of each pair grow less than those of the second."""
+    """Check that the first plan of each pair grows less than the second."""
 
     def check(loads: Loads) -> str:
         rise = getattr(loads, what).iloc[-1] - getattr(loads, what).iloc[0]

@@ -1,4 +1,4 @@
-"""D's two planners, plainly coded: dynamic programming (DP) and greedy (GA)."""
+"""Planners of Chen et al. (2013), plainly coded: dynamic programming (DP) and greedy (GA)."""
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
 

@@ -1,4 +1,4 @@
-"""D's own algorithm, plainly coded: top-k probabilities tuple by tuple."""
+"""Algorithm of Chen et al. (2013), plainly coded: top-k probabilities tuple by tuple."""
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
 

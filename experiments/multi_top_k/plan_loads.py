@@ -1,4 +1,4 @@
-"""D's experiments: many top-k queries over one window, and what their sharing saves."""
+"""Experiments of Chen et al. (2013): what sharing saves for many top-k queries over a window."""
 
 from collections.abc import Callable
 from functools import partial
@@ -34,8 +34,8 @@ from experiments.repeats import seconds
 from sfumato.operators.ranking.timetable import timetable
 from sfumato.operators.ranking.top_k import top_k_probabilities, top_k_streams
 
-# D's table of parameters is not in the text at hand; what its running text does not name of the
-# axes' values is ours: the number of streams, their tuples and k over several streams.
+# The paper's table of parameters is not in the text at hand; what its running text does not name of
+# the # axes' values is ours: the number of streams, their tuples and k over several streams.
 XS = (20, 40, 60, 80, 100)
 NS = (2_000, 4_000, 6_000, 8_000, 10_000)
 KS = (200, 400, 600, 800, 1_000)
@@ -46,7 +46,7 @@ Price = Callable[[int], float]
 
 
 def prices(data: Data, most_k: int, sampled: int) -> tuple[Price, Price]:
-    """Seconds of a run for a greatest k: by D's algorithm, and by ours."""
+    """Seconds of a run for a greatest k: by the paper's algorithm, and by ours."""
     score, prob, rule, streams = data
     ks = np.unique(np.linspace(2, most_k, 4).astype(np.int64))
     ranked, ranked_rule = by_rank(data)
@@ -84,7 +84,7 @@ def loads(setting: Setting, point: Point, priced: tuple[Price, Price]) -> pd.Dat
             runs.append((name, table.cost_per_unit, load.work, load.answers, load.lateness))
     names = ["plan", "cost", "work_seconds", "per_answer_seconds", "late_seconds"]
     means = pd.DataFrame(runs, columns=names).groupby("plan", sort=False, as_index=False).mean()
-    # Answers a second, turned over: timings are recognised by the ends of their names.
+    # Answers per second, turned over: timings are recognised by the ends of their names.
     return means.assign(per_answer_seconds=1.0 / means.per_answer_seconds)
 
 
@@ -120,7 +120,7 @@ def draw_loads(axis: str, x_title: str) -> Callable[[pd.DataFrame], Any]:
         hidden = " (GA lies under DP)" if (cost.GA < 1.05 * cost.DP).all() else ""
         about = [
             (f"(a) cost{hidden}", "work_seconds", "work a second (s)"),
-            ("(b) throughput", "throughput", "answers a second"),
+            ("(b) throughput", "throughput", "answers per second"),
             ("(c) latency (none shown as 1 ms)", "late_seconds", "lateness a query (s)"),
         ]
         parts = []
@@ -133,17 +133,19 @@ def draw_loads(axis: str, x_title: str) -> Callable[[pd.DataFrame], Any]:
 
 
 ORDER_CLAIM = (
-    "The costs of DP and GA are almost the same and below INCO's, which are below those of IN and "
+    "The costs of DP and GA are almost the same and below INCO's, which are below the costs of "
+    "IN and "
     "NS; the throughputs are in the opposite order; DP and GA are less late than INCO, INCO less "
     "than IN and NS."
 )
 QUERIES_CLAIM = (
-    f"{ORDER_CLAIM} With the number of queries the costs rise, those of DP and GA at the lowest "
-    "rate, so that the gap to NS widens; the throughput of DP and GA rises; the lateness of NS "
-    "rises, that of IN less."
+    f"{ORDER_CLAIM} With the number of queries the costs rise, the costs of DP and GA at the "
+    "lowest rate, so that the gap to NS widens; the throughput of DP and GA rises; the lateness "
+    "of NS "
+    "rises, the lateness of IN less."
 )
 SIZE_CLAIM = (
-    f"{ORDER_CLAIM} With {{}} the cost and the lateness of every plan rise, those of DP and GA at "
+    f"{ORDER_CLAIM} With {{}} the cost and the lateness of every plan rise, for DP and GA at "
     "the lowest rate, and the throughput of every plan falls."
 )
 UNSHARED_CLAIM = (
@@ -151,10 +153,11 @@ UNSHARED_CLAIM = (
     "number of queries and range of k."
 )
 ICEBERGS_CLAIM = "As for synthetic tuples, which the icebergs confirm; DP and GA perform the same. "
-STREAMS_CLAIM = "The trends are the same as those of a single stream. "
+STREAMS_CLAIM = "The trends are the same as with a single stream. "
 
 SIMULATED = (
-    "D runs the plans on its machine. Here throughput and lateness are simulated: one machine "
+    "The paper runs the plans on its machine. Here throughput and lateness are simulated: one "
+    "machine "
     "carries out the runs one after the other, each in the time that was measured for its k. D7R "
     "computes every run, at a smaller size."
 )
@@ -171,19 +174,22 @@ SUBSTITUTIONS: dict[str, tuple[str, ...]] = {
     "icebergs": (
         SIMULATED,
         INTERPOLATED,
-        "D has 44,440 sightings from 1998 to 2007; these are 23,282 from 2014 and 2021.",
-        "D ranks by the number of days drifted, which these files do not have: the rank is by the "
+        "The paper has 44,440 sightings from 1998 to 2007; these are 23,282 from 2014 and 2021.",
+        "The paper ranks by the number of days drifted, which these files do not have: the rank "
+        "is by the "
         "days since the first sighting of the iceberg.",
-        "D gives six visibilities seven probabilities (.8 to .2) and does not say which is which. "
+        "The paper gives six visibilities seven probabilities (.8 to .2) and does not say which "
+        "is which. "
         "The order by sighting method is ours: R/V .8, VIS .7, RAD .6, SAT-HIGH .5, SAT-MED .4, "
         "SAT-LOW .3. The example `examples/icebergs.py` exchanges RAD and SAT-HIGH.",
-        "Section 10.2.2 states no trends: those of section 10.2.1 are applied.",
+        "Section 10.2.2 states no trends: the trends of section 10.2.1 are applied.",
     ),
     "streams": (
         SIMULATED,
         INTERPOLATED,
         TABLE_8.format("the numbers of streams and tuples and the ranges of k"),
-        "Synthetic tuples only. D also has seismic data (Reventador) of 8 to 16 sensors with "
+        "Synthetic tuples only. The paper also has seismic data (Reventador) of 8 to 16 sensors "
+        "with "
         "w = 1,000, whose figures are in a supplement that is not at hand.",
     ),
 }
@@ -200,7 +206,7 @@ def swept(
         name=name,
         title=f"Cost, throughput and latency over {over}: {data[kind]}",
         claim=claim.format(over),
-        source=f"D, section 10.2, Figure {name[1:]}",
+        source=f"Chen et al. (2013), section 10.2, Figure {name[1:]}",
         measure=lambda setting: figure(
             setting, axis, {v: base.moved(axis, v) for v in few(setting, values)}
         ),

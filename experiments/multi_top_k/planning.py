@@ -1,4 +1,4 @@
-"""D's experiments on the planners: their time, and what their plans save."""
+"""Experiments of Chen et al. (2013) on the planners: their time, and what their plans save."""
 
 import math
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def planning(setting: Setting) -> pd.DataFrame:
 
 
 def planned(drawn: list[Query], plan: str) -> float:
-    """Cost per unit of time of the library's timetable, made anew: no two sets are equal."""
+    """Cost per unit of time of the library's timetable. No two sets are equal."""
     return timetable(drawn, plan).cost_per_unit
 
 
@@ -79,7 +79,9 @@ def draw_saved(rows: pd.DataFrame) -> Any:
     one = rows[rows.family == "uu"]
     extra = [
         one.assign(family="bound log2 x", ratio=one.bound, low=one.bound, high=one.bound),
-        one.assign(family="D's Table 9", ratio=one.table_9, low=one.table_9, high=one.table_9),
+        one.assign(
+            family="Table 9 of the paper", ratio=one.table_9, low=one.table_9, high=one.table_9
+        ),
     ]
     titles = Titles("queries x", "cost of NS / cost of DP", "laws of f, k")
     draw = Lines("queries", "ratio", "family", titles, log_y=True)
@@ -104,8 +106,8 @@ def judge_saved(rows: pd.DataFrame) -> Verdict:
     """The mean ratio is at least log2 x for every x, for uniform f and k."""
     uniform = rows[rows.family == "uu"].set_index("queries")
     points = "; ".join(
-        f"{x} queries {point.ratio:.2f} (D: {point.table_9:.2f}, log2 x {point.bound:.2f}, which "
-        f"{100 * point.met:.0f}% of the sets reach)"
+        f"{x} queries {point.ratio:.2f} (paper: {point.table_9:.2f}, log2 x {point.bound:.2f}, "
+        f"which {100 * point.met:.0f}% of the sets reach)"
         for x, point in uniform.iterrows()
     )
     gaussian = rows[rows.family.str.startswith("g")].ratio
@@ -115,7 +117,8 @@ def judge_saved(rows: pd.DataFrame) -> Verdict:
         f"{gaussian.max():.1f}.",
         met=not below.any(),
         refuted=below.all(),
-        because=f"The mean is below log2 x at x = {', '.join(map(str, uniform.index[below]))}: D's "
+        because=f"The mean is below log2 x at x = {', '.join(map(str, uniform.index[below]))}: the "
+        "paper's "
         "table shows one set of queries for each x, and its theorem speaks of Ω(log2 x), a "
         "multiple.",
     )
@@ -126,7 +129,7 @@ EXPERIMENTS = (
         name="D17",
         title="Time to plan, dynamic programming and greedy",
         claim="Both take longer for longer bounds (f up to 40,000), GA less than DP.",
-        source="D, section 10.2.4, Figure 17",
+        source="Chen et al. (2013), section 10.2.4, Figure 17",
         measure=planning,
         draw=DRAW_PLANNING,
         judge=judge_planning,
@@ -136,7 +139,7 @@ EXPERIMENTS = (
         title="Cost of no sharing over the cost of DP",
         claim="NS costs 5.37, 5.96, 8.68 and 8.16 times as much as DP for 40, 60, 80 and 100 "
         "queries, more than log2 x (the table's columns are exchanged in print).",
-        source="D, section 10.2.5, Table 9, and Theorem 7.1",
+        source="Chen et al. (2013), section 10.2.5, Table 9, and Theorem 7.1",
         measure=saved,
         draw=draw_saved,
         judge=judge_saved,

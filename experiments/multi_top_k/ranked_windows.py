@@ -1,4 +1,4 @@
-"""D's windows of uncertain tuples and its random sets of top-k queries."""
+"""Windows of uncertain tuples and random sets of top-k queries, as in Chen et al. (2013)."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,10 +12,10 @@ from sfumato.operators.ranking.timetable import Query
 
 LONGEST = 40  # of a query's bound, in seconds
 QUERIES, TUPLES, MOST_K, MOST_K_OF_STREAMS = 20, 10_000, 100, 20
-# D gives visibility as .8, .7, ..., .3, .2; the methods of sighting in order of their trust.
+# The paper gives visibility as .8, .7, ..., .3, .2; methods of sighting in order of their trust.
 VISIBILITY = {"R/V": 0.8, "VIS": 0.7, "RAD": 0.6, "SAT-HIGH": 0.5, "SAT-MED": 0.4, "SAT-LOW": 0.3}
 
-# The plans by their names in D, and in the library.
+# The plans by their names in the paper, and in the library.
 PLANS = {"NS": "none", "IN": "in", "INCO": "inco", "GA": "greedy", "DP": "dp"}
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
@@ -23,7 +23,7 @@ Data = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a figure: so many queries, k from 2 to `most_k`, over a window of n tuples."""
+    """One point of a figure: queries with k from 2 to `most_k` over a window of n tuples."""
 
     kind: str
     x: int = QUERIES
@@ -72,7 +72,7 @@ def icebergs(setting: Setting, rng: np.random.Generator, n: int) -> Data:
 
 
 def queries(rng: np.random.Generator, family: str, x: int, ks: tuple[int, int]) -> list[Query]:
-    """x queries (k, f), f and k each uniform (u) or Gaussian (g), as in D, section 10.1."""
+    """x queries (k, f), f and k each uniform (u) or Gaussian (g), as in section 10.1."""
     f = rng.integers(1, LONGEST + 1, x) if family[0] == "u" else np.rint(rng.normal(40, 5, x))
     if family[1] == "u":
         k = rng.integers(ks[0], ks[1] + 1, x)

@@ -1,4 +1,4 @@
-"""D's throughput and latency with every run computed, at a smaller size than D's (D7R)."""
+"""Throughput and latency of Chen et al. (2013) with every run computed, at a smaller size (D7R)."""
 
 from itertools import product
 from typing import Any
@@ -13,8 +13,8 @@ from experiments.multi_top_k.query_load import RealMachine, carry_out
 from experiments.multi_top_k.ranked_windows import PLANS, Point, by_rank, queries, window
 from sfumato.operators.ranking.timetable import timetable
 
-SMALLER = 5  # times fewer tuples than D's
-# A run costs n**2 k: with fewer tuples and shorter units the machine is as busy as in D.
+SMALLER = 5  # times fewer tuples than the paper's
+# A run costs n**2 k: with fewer tuples and shorter units the machine is as busy as in the paper.
 UNIT = 1.0 / SMALLER**2  # seconds per unit of time
 WALL, PROCESSOR = "clock on the wall", "processor time"
 DISTURBED = 1.2  # runs that take this much longer by the clock than in processor time
@@ -52,7 +52,7 @@ def real_loads(setting: Setting) -> pd.DataFrame:
                     "value": value,
                     "clock": clock,
                     "plan": name,
-                    # Per unit of time, which stands for D's second.
+                    # Per unit of time, which stands for the paper's second.
                     "per_answer_seconds": 1.0 / answers,
                     "late_seconds": late,
                     "slowed_seconds": machine.slowed,
@@ -66,7 +66,7 @@ def real_loads(setting: Setting) -> pd.DataFrame:
 
 
 def _run_of(setting: Setting, point: Point) -> Any:
-    """D's algorithm over a window, for a greatest k."""
+    """The paper's algorithm over a window, for a greatest k."""
     prob, rule = by_rank(window(setting, point))
 
     def compute(k: int) -> None:
@@ -128,19 +128,21 @@ EXPERIMENTS = (
         name="D7R",
         title="Throughput and latency over queries, tuples and k, with every run computed",
         claim="The throughputs of DP and GA are almost the same and above INCO's, which are above "
-        "those of IN and NS; DP and GA are less late than INCO, INCO less than IN and NS. The "
+        "the throughputs of IN and NS; DP and GA are less late than INCO, INCO less than IN and "
+        "NS. The "
         "throughput of DP and GA rises with the number of queries; with n and with k the "
         "throughput of every plan falls and its lateness rises.",
-        source="D, section 10.2.1, Figures 7 to 9, (b) and (c)",
+        source="Chen et al. (2013), section 10.2.1, Figures 7 to 9, (b) and (c)",
         measure=real_loads,
         draw=draw_real,
         judge=judge_real,
         substitutions=(
-            f"n is a {SMALLER}th of D's ({TUPLES:,} instead of 10,000) and the unit of time "
+            f"n is a {SMALLER}th of the paper's ({TUPLES:,} instead of 10,000) and the unit of "
+            f"time "
             f"{1000 * UNIT:g} ms instead of 1 s: a run costs n² k, so that the machine is as busy. "
-            "The values of k are D's.",
+            "The values of k are the paper's.",
             "80 units of time per point, and 3 sets of queries by processor time, 1 by the clock.",
-            "The algorithm is D's in Python compiled by Numba, on one core.",
+            "The algorithm is the paper's in Python compiled by Numba, on one core.",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""B's two algorithms and the library's join on the same streams: same answers, and their times."""
+"""Lian and Chen's two algorithms and the library's join on the same streams: their times."""
 
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.windows import Rows
 
 METHODS = ("Grid", "WoP", "ours (index)")
-CELLS = {1: 500, 2: 24, 3: 10, 4: 6, 5: 4}  # a dimension: about as many cells as objects
+CELLS = {1: 500, 2: 24, 3: 10, 4: 6, 5: 4}  # per dimension: about one cell per object
 
 
 def matching(pair: Streams, begin: int, rows: int, within: float, alpha: float) -> Matching:

@@ -1,4 +1,4 @@
-"""B's experiments: what the two prunings spare a join of uncertain streams."""
+"""Experiments of Lian and Chen (2009): what the two prunings save in a join."""
 
 import math
 from typing import Any
@@ -13,8 +13,8 @@ from experiments.uncertain_joins.compared_joins import METHODS, compared, grid, 
 from experiments.uncertain_joins.uncertain_objects import Radii, Streams, distance_for, streams
 from sfumato.operators.arrays import Floats
 
-# B's table of parameters is not in the text at hand: its defaults are read as the middle values,
-# and the radii, which it does not tell, are shares of the data's extent.
+# The paper's table of parameters is not in the text at hand: its defaults are taken as the middle
+# values, # and the radii, which it does not tell, are shares of the data's extent.
 ALPHA, DIMENSIONS, ROWS, SAMPLES = 0.5, 3, 1_000, 100
 ALPHAS, WINDOWS = (0.1, 0.3, 0.5, 0.7, 0.9), (500, 1_000, 1_500, 2_000)
 PRUNED_TIMESTAMPS = 500
@@ -72,7 +72,7 @@ def pruned(setting: Setting) -> pd.DataFrame:
 def measured(
     setting: Setting, parameter: str, values: tuple[Any, ...], names: tuple[str, ...]
 ) -> pd.DataFrame:
-    """Time a timestamp of each method over one parameter, the others at their defaults."""
+    """Time per timestamp of each method over one parameter, the others at their defaults."""
     # A quick run measures fewer points, each at the full size: how much is pruned depends on the
     # window and on the stretch of the data, and the verdict with it.
     n, scanned, rows = TIMESTAMPS, SCANNED, ROWS
@@ -83,7 +83,9 @@ def measured(
     for name, value in setting.steps(points):
         use = {"alpha": ALPHA, "d": DIMENSIONS, "w": rows, parameter: value}
         key = (name, use["d"])
-        if key not in ready:  # the distance is found at the defaults, anew for other dimensions
+        if (
+            key not in ready
+        ):  # the distance is found at the defaults, and again for other dimensions
             pair = made(setting, name, longest + n, use["d"])
             ready[key] = pair, distance_for(setting.rng(9), pair, rows, ALPHA, SELECTIVITY)
         pair, within = ready[key]
@@ -102,9 +104,11 @@ TABLE_2 = (
     "values as defaults."
 )
 SUBSTITUTIONS = (
-    'Data "GPS" is the user of GeoLife with the most points of eleven; B has 12 days of one '
+    'Data "GPS" is the user of GeoLife with the most points of eleven; the paper has 12 days of '
+    "one "
     "person between home and office.",
-    'Data "sensor" is a grid of five days with gaps filled, 30 s apart; B has the raw readings of '
+    'Data "sensor" is a grid of five days with gaps filled, 30 s apart; the paper has the raw '
+    "readings of "
     "54 sensors over 37 days.",
     'B\'s "variance (r_min + r_max) / 5" of Gaussian radii is read as a standard deviation of a '
     "fifth of the range.",
@@ -112,9 +116,11 @@ SUBSTITUTIONS = (
 TIMED_SUBSTITUTIONS = (
     *SUBSTITUTIONS,
     TABLE_2.format(f"{MOST:.0%}"),
-    f"Means over {TIMESTAMPS} timestamps for Grid and {SCANNED} for WoP; B has 5,000, which the "
+    f"Means over {TIMESTAMPS} timestamps for Grid and {SCANNED} for WoP; the paper has 5,000, "
+    f"which the "
     "data could supply.",
-    "The two streams are every other reading of one series; B does not say how it splits its data.",
+    "The two streams are every other reading of one series; the paper does not say how it splits "
+    "its data.",
 )
 
 
@@ -130,7 +136,7 @@ def draw_pruned(rows: pd.DataFrame) -> Any:
 
 
 def times_over(x: str, x_title: str, named: bool = False) -> Lines:
-    titles = Titles(x_title, "processor time a timestamp (s)", "method")
+    titles = Titles(x_title, "processor time per timestamp (s)", "method")
     return Lines(x, "timestamp_seconds", "method", titles, named=named, log_y=True)
 
 
@@ -155,9 +161,10 @@ def judge_pruned(rows: pd.DataFrame) -> Verdict:
     if refuted:
         said += " No range of radii comes near 90%."
     because = (
-        "B's radii are in its table of parameters, which is not at hand; these are ours: "
+        "The paper's radii are in its table of parameters, which is not at hand; these are ours: "
         "the wider they are, the less OP and the more SP rule out. SP "
-        "stays below B's share at small α, as samples uniform in a ball lie mostly near its edge."
+        "stays below the paper's share at small α, as samples uniform in a ball lie mostly near "
+        "its edge."
     )
     return verdict(said, met=met and grows, refuted=refuted, because=because)
 
@@ -176,7 +183,7 @@ def judge_times(
     said = (
         f"Grid is {gain.min():.1f} to {gain.max():.0f} times as fast as WoP (median "
         f"{gain.median():.0f}) and takes {found.grid.min() * 1e3:.2f} to "
-        f"{found.grid.max() * 1e3:.1f} ms a timestamp; the library's index is "
+        f"{found.grid.max() * 1e3:.1f} ms per timestamp; the library's index is "
         f"{found.ours.min():.1f} to {found.ours.max():.1f} times as fast as Grid."
     )
     trend = True
@@ -193,7 +200,7 @@ def judge_times(
     because = (
         f"{left.min():.1f} to {left.max():.1f}% of the pairs are left to refine, by the same "
         f"loop as WoP's: Grid cannot gain more than {100 / left.max():.0f} to "
-        f"{100 / left.min():.0f} times, where B reports a pruning of 90%."
+        f"{100 / left.min():.0f} times, where the paper reports a pruning of 90%."
     )
     refuted = not fast and gain.median() < 2
     return verdict(said, met=fast and trend, refuted=refuted, because=because + TRENDS[parameter])
@@ -223,7 +230,7 @@ def timed(
         name=name,
         title=about["title"],
         claim=about["claim"],
-        source=f"B, section 7.2, Figure {name[1:]}",
+        source=f"Lian and Chen (2009), section 7.2, Figure {name[1:]}",
         measure=lambda setting: measured(
             setting, parameter, setting.pick(few, values), sets(kinds)
         ),
@@ -241,22 +248,23 @@ EXPERIMENTS = (
         title="Pairs ruled out by object-level and sample-level pruning",
         claim="Object-level pruning rules out 80 to 90% of the pairs, sample-level pruning another "
         "5 to 10%, more for a larger α; together more than 90%.",
-        source="B, section 7.1, Figure 7",
+        source="Lian and Chen (2009), section 7.1, Figure 7",
         measure=pruned,
         draw=draw_pruned,
         judge=judge_pruned,
         substitutions=(
             *SUBSTITUTIONS,
             TABLE_2.format(", ".join(f"{most:.0%}" for most in MOSTS)),
-            f"Means over {PRUNED_TIMESTAMPS} timestamps; B has 5,000, which the data could supply.",
+            f"Means over {PRUNED_TIMESTAMPS} timestamps; the paper has 5,000, which the data "
+            f"could supply.",
         ),
     ),
     Experiment(
         name="B8",
-        title="Time a timestamp without pruning (WoP) and with (Grid)",
-        claim="Grid is about two orders of magnitude faster than WoP, and takes 1 to 10 ms a "
+        title="Time per timestamp without pruning (WoP) and with (Grid)",
+        claim="Grid is about two orders of magnitude faster than WoP, and takes 1 to 10 ms per "
         "timestamp.",
-        source="B, section 7.2, Figure 8",
+        source="Lian and Chen (2009), section 7.2, Figure 8",
         measure=lambda setting: measured(setting, "alpha", (ALPHA,), sets(("sensor", "GPS"))),
         draw=times_over("data", "data set", named=True),
         judge=lambda rows: judge_times(rows, None, (30.0, 1_000.0), 0.01),
@@ -265,7 +273,7 @@ EXPERIMENTS = (
     timed(
         "B9", "alpha", ALPHAS, (100.0, 10_000.0), 0.01,
         {
-            "title": "Time a timestamp over the probability threshold",
+            "title": "Time per timestamp over the probability threshold",
             "claim": "Grid becomes slightly faster with α, WoP does not depend on it; Grid is two "
             "to three orders of magnitude faster and takes less than 10 ms.",
             "x_title": "probability threshold α",
@@ -274,7 +282,7 @@ EXPERIMENTS = (
     timed(
         "B10", "d", (2, 3, 4, 5), (1.0, math.inf), 0.1,
         {
-            "title": "Time a timestamp over the dimensions",
+            "title": "Time per timestamp over the dimensions",
             "claim": "Both become slower with more dimensions; Grid takes less than 100 ms.",
             "x_title": "dimensions d",
         },
@@ -282,7 +290,7 @@ EXPERIMENTS = (
     timed(
         "B11", "w", WINDOWS, (10.0, 10_000.0), 0.01,
         {
-            "title": "Time a timestamp over the window's size",
+            "title": "Time per timestamp over the window's size",
             "claim": "Both become slower with larger windows; Grid is one to three orders of "
             "magnitude faster than WoP and takes less than 10 ms.",
             "x_title": "window w (objects)",

@@ -1,4 +1,4 @@
-"""B's two streams: real readings as centres, samples in a ball of random radius around each."""
+"""Streams of Lian and Chen (2009): samples in balls of random radius around real readings."""
 
 from dataclasses import dataclass
 from typing import Literal

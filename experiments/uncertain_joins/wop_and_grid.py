@@ -1,4 +1,4 @@
-"""B's own algorithms, plainly coded: joining without pruning (WoP), and Grid with both prunings.
+"""Algorithms of Lian and Chen (2009), plainly coded: WoP (no pruning), Grid (both prunings).
 
 Two streams x and y of objects with l equally probable samples, in columns: float64[n, d, l].
 At timestamp t first x[t] arrives, then y[t]; each is matched with the newest objects held on the

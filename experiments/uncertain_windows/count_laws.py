@@ -1,4 +1,4 @@
-"""A's experiments on the law of a window's count: error and cost of its approximations."""
+"""Experiments of Dallachiesa et al. (2015): approximations of the law of a window's count."""
 
 from functools import partial
 
@@ -24,7 +24,7 @@ WAY_ORDER = tuple(WAYS)
 
 
 def error_of_approximations(setting: Setting) -> pd.DataFrame:
-    """Root mean square error of the CDF, A's (29), for windows of n tuples."""
+    """Root mean square error of the CDF, equation (29), for windows of n tuples."""
     runs = []
     sizes = [10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 600, 800, 1_000]
     for i, n in enumerate(setting.steps(sizes)):
@@ -118,7 +118,7 @@ EXPERIMENTS = (
         title="Error of the approximate laws of a window's count",
         claim="Refined normal is the most precise; its error is below 0.002 for n >= 100, and all "
         "approximations are worse for smaller windows.",
-        source="A, section 7.2.1, Figure 4",
+        source="Dallachiesa et al. (2015), section 7.2.1, Figure 4",
         measure=error_of_approximations,
         draw=Lines(
             "n", "rmse", "law",
@@ -127,7 +127,8 @@ EXPERIMENTS = (
         ),
         judge=judge_errors,
         substitutions=(
-            "Existence is 1 - |N(0, 0.1)|: A draws from a normal distribution and rejects what is "
+            "Existence is 1 - |N(0, 0.1)|: the paper draws from a normal distribution and "
+            "rejects what is "
             "outside of (0, 1), without its mean.",
         ),
     ),
@@ -137,7 +138,7 @@ EXPERIMENTS = (
         claim="RF1 grows quadratically with the window, the approximations linearly; Poisson is "
         "the dearest of these, normal and refined normal cost the same; refined normal is nearly "
         "100 times faster than RF1 at 1,000 tuples.",
-        source="A, section 7.2.2, Figure 5",
+        source="Dallachiesa et al. (2015), section 7.2.2, Figure 5",
         measure=cost_of_approximations,
         draw=Lines(
             "n", "cdf_seconds", "way",
@@ -146,7 +147,8 @@ EXPERIMENTS = (
         ),
         judge=judge_costs,
         substitutions=(
-            "All methods are in Python compiled by Numba, A's are in C++ on a 2.13 GHz Xeon.",
+            "All methods are in Python compiled by Numba, the paper's are in C++ on a 2.13 GHz "
+            "Xeon.",
         ),
     ),
 )  # fmt: skip

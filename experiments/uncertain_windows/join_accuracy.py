@@ -1,4 +1,4 @@
-"""A's experiments on what approximate laws do to the answers of a similarity join."""
+"""Experiments of Dallachiesa et al. (2015): answers of a similarity join by approximate laws."""
 
 from functools import partial
 from typing import NamedTuple
@@ -53,7 +53,7 @@ class Candidates(NamedTuple):
 def candidates(arrivals: Arrivals, within: float) -> Candidates:
     """All pairs whose samples alone make a match and that some window may hold."""
     n = arrivals.side.size
-    # As many rows as there are tuples, so that T_j is 1; no window of the experiment is longer than
+    # One row per tuple, so that T_j is 1; no window of the experiment is longer than
     # LONGEST.
     window = JoinWindow(n, 1.0, max_tuples=LONGEST)
     join = SimilarityJoin(1, within, PROBABILITY, window, alternatives=False)
@@ -98,7 +98,7 @@ class Quality(NamedTuple):
 
 
 def quality(pairs: Candidates, exact: Floats, approximate: Floats) -> Quality:
-    """Precision and recall, weighted by A's (30), averaged over the arrivals that have answers."""
+    """Precision and recall, weighted as in (30), averaged over the arrivals that have answers."""
     truly, found = exact >= PROBABILITY, approximate >= PROBABILITY
     both = truly & found
     with np.errstate(invalid="ignore"):
@@ -178,13 +178,13 @@ def _experiment(number: int, column: str, what: str, claim: str) -> Experiment:
         name=f"A{number}",
         title=f"{what} of a similarity join under approximate laws",
         claim=claim,
-        source=f"A, section 7.4.1, Figure {number}",
+        source=f"Dallachiesa et al. (2015), section 7.4.1, Figure {number}",
         measure=quality_by_window,
         draw=lambda rows: draw(rows.dropna(subset=[column])),
         judge=partial(judge, column),
         substitutions=(
-            "Windows up to w = 500; A's Table 2 goes to 1,000.",
-            "A does not name the data sets of this figure: all 17.",
+            "Windows up to w = 500; the paper's Table 2 goes to 1,000.",
+            "The paper does not name the data sets of this figure: all 17.",
             *UCR_SUBSTITUTIONS,
             EXISTENCE_SUBSTITUTION,
         ),

@@ -1,4 +1,4 @@
-"""Uncertain streams from certain series: existence and values drawn as in A's experiments."""
+"""Uncertain streams from certain series, drawn as in Dallachiesa et al. (2015)."""
 
 from typing import Literal
 
@@ -13,11 +13,13 @@ LENGTH, EXISTENCE_SD, VALUE_SD, SAMPLES = 2_000, 0.1, 0.5, 10
 SHORTEST = 30  # values of a subsequence
 # Substitutions of every experiment on the UCR archive.
 UCR_SUBSTITUTIONS = (
-    "The series are those of the archive's release of 2018, where every set is z-normalised.",
-    f"A does not give the lengths of its random subsequences: from {SHORTEST} values to all.",
+    "The series are from the archive's release of 2018, where every set is z-normalised.",
+    f"The paper does not give the lengths of its random subsequences: from {SHORTEST} values to "
+    f"all.",
 )
 EXISTENCE_SUBSTITUTION = (
-    "A gives existence a uniform distribution in (0, 1) and its standard deviation, not its mean: "
+    "The paper gives existence a uniform distribution in (0, 1) and its standard deviation, not "
+    "its mean: "
     "here it lies below 1, 1 - U(0, sd √12)."
 )
 
@@ -101,7 +103,7 @@ def distance_of_selectivity(
         means = values.mean(axis=1)
         order = np.argsort(np.abs(means[left] - means[right]))[: int(closest * pairs)]
         left, right = left[order], right[order]
-    # Of equally weighted sample pairs so many must be near, if the pair can match at all.
+    # Number of equally weighted sample pairs that must be near, if the pair can match at all.
     needed = np.ceil(probability * samples**2 / (exists[left] * exists[right]) - 1e-9)
     able = needed <= samples**2
     distances = np.abs(values[left[able], :, None] - values[right[able], None, :])

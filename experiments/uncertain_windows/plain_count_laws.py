@@ -1,4 +1,4 @@
-"""A's ways to the law of a window's count that the library has no use for, compiled."""
+"""Methods of Dallachiesa et al. (2015) for the law of a count that the library does not use."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ from experiments.uncertain_windows.approximate_laws import approximate_tails, mo
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.laws.poisson_binomial import law_of_sum
 
-# Ways to Pr(N <= k); 1 to 3 are those of `approximate_laws`.
+# Methods for Pr(N <= k); 1 to 3 are also in `approximate_laws`.
 RF1, POISSON, NORMAL, REFINED_NORMAL, BANDED = range(5)
 
 
@@ -47,7 +47,7 @@ def sum_of_cdfs(method: int, tuples: Any, k: int) -> float:
 
 @compiled
 def poisson_in_doubles(k: int, mu: float) -> float:
-    """Pr(N <= k) by A's (14) term by term, mu^i e^-mu / i!, each factor a float64, from i = 0."""
+    """Pr(N <= k) by equation (14) term by term, mu^i e^-mu / i!, in float64, from i = 0."""
     total, power, factorial = 1.0, 1.0, 1.0
     for i in range(1, k + 1):
         power *= mu
@@ -58,7 +58,7 @@ def poisson_in_doubles(k: int, mu: float) -> float:
 
 @compiled
 def starts_in_doubles(p: Any, w: int, target: float) -> Any:
-    """Where A's window begins after each arrival, decided by `poisson_in_doubles`; int64[n]."""
+    """Where the window begins after each arrival, decided by `poisson_in_doubles`; int64[n]."""
     starts = np.zeros(p.size, np.int64)
     begin, mu = 0, 0.0
     for t in range(p.size):

@@ -1,4 +1,4 @@
-"""A's own joins in one dimension: plain nested loops, and Index-Match by balls in a grid."""
+"""Joins of Dallachiesa et al. (2015) in one dimension: nested loops, and Index-Match."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from sfumato.kernels.tolerances import SIFT_SLACK
 from sfumato.operators.arrays import Ints, Records
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 
-MOST_SAMPLES = 50  # per tuple, the most of A's Table 2
+MOST_SAMPLES = 50  # per tuple, the most of the paper's Table 2
 # Columns of a tuple's summary. The first four are those that the grid reads.
 CENTRE, RADIUS, LOWEST, HIGHEST = range(4)
 RADII = 4  # distances of the samples to the centre, rising

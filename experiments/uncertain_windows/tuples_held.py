@@ -1,4 +1,4 @@
-"""A's experiments on count windows of tuples that may not exist."""
+"""Experiments of Dallachiesa et al. (2015) on count windows of tuples that may not exist."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -148,14 +148,14 @@ EXPERIMENTS = (
         name="A10",
         title="Tuples held for growing existential uncertainty",
         claim="On average 6.12% more tuples than w are held at sd 0.025, 82.97% more at sd 0.25.",
-        source="A, section 7.4.2, Figure 10",
+        source="Dallachiesa et al. (2015), section 7.4.2, Figure 10",
         measure=held_by_noise,
         draw=_draw_held,
         judge=judge_held,
         substitutions=(
             EXISTENCE_SUBSTITUTION,
-            "A does not give the w over which it averages: 100 to 1,000.",
-            "Windows are decided by the exact law, A's by refined normal.",
+            "The paper does not give the w over which it averages: 100 to 1,000.",
+            "Windows are decided by the exact law, in the paper by refined normal.",
         ),
     ),
     Experiment(
@@ -163,7 +163,7 @@ EXPERIMENTS = (
         title="Tuples held for growing confidence",
         claim="At w = 500 a confidence of 0.98 instead of 0.5 costs only 4.83% more tuples on "
         "average; at 1 there is a steep rise.",
-        source="A, section 7.4.2, Figure 11",
+        source="Dallachiesa et al. (2015), section 7.4.2, Figure 11",
         measure=held_by_confidence,
         draw=_over_confidence("held", "sd", "tuples held w' (mean), w = 500", "sd of existence"),
         judge=judge_confidence,
@@ -173,7 +173,7 @@ EXPERIMENTS = (
         name="A12",
         title="Tuples that eviction by reported probability saves",
         claim="uncert-evict-beta holds up to 18% fewer tuples than uncert-evict at w = 500.",
-        source="A, section 7.4.2, Figure 12",
+        source="Dallachiesa et al. (2015), section 7.4.2, Figure 12",
         measure=held_by_policy,
         draw=_over_confidence(
             "ratio", "beta", "tuples held, with β over without, w = 500", "reported from β"

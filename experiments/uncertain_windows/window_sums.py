@@ -1,4 +1,4 @@
-"""A's experiment on sums over windows: regular ones against those that know of uncertainty (A9)."""
+"""Experiment of Dallachiesa et al. (2015): sums over regular and over uncertain windows (A9)."""
 
 import numpy as np
 import pandas as pd
@@ -80,7 +80,7 @@ EXPERIMENTS = (
         title="What a regular window makes of a sum over tuples that may not exist",
         claim="On Coffee the regular window's sums are off by up to 1,800% at w = 200, less for "
         "larger windows.",
-        source="A, section 7.3, Figure 9",
+        source="Dallachiesa et al. (2015), section 7.3, Figure 9",
         measure=sums_by_window,
         draw=Lines(
             "rows", "change", "confidence",
@@ -93,7 +93,7 @@ EXPERIMENTS = (
         ),
         judge=judge_sums,
         substitutions=(
-            "The chart shows the median and the quartiles of the runs; A shows their mean.",
+            "The chart shows the median and the quartiles of the runs; the paper shows their mean.",
             *UCR_SUBSTITUTIONS,
             EXISTENCE_SUBSTITUTION,
         ),

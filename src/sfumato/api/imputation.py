@@ -60,8 +60,8 @@ class Imputation(ImputationArguments):
         Where no dependency has donors: "marginal", the attribute's distribution in the repository;
         "reject", the row has no alternatives, and `imputed_by` says why.
     scaling
-        {name: (shift, span)}: scaled = (value - shift) / span. The default, and that of names that
-        are not given: minimum and extent in the repository.
+        {name: (shift, span)}: scaled = (value - shift) / span. Names that are not given, and the
+        default, have the minimum and the extent in the repository.
     method
         "calibrated", the default: a value lies in a range of probability p in a share p of the
         cases. "plain": the donors of the first combination of dependencies that has any, unchanged

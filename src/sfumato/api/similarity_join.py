@@ -178,7 +178,7 @@ def self_join(
     -----
     The metrics ``sfumato_self_join_N`` count as in ``sf.similarity_join``. Downstream of
     sf.reorder, with its event time as `order`, late rows are skipped and counted.
-    Cost: that of a join of two streams of half the rows each. One shuffle by `key`, of `tasks`
+    Cost: the cost of a join of two streams of half the rows each. One shuffle by `key`, of `tasks`
     copies of the rows; the stream is read once. State: the rows of the window.
 
     Examples

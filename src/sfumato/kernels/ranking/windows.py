@@ -28,8 +28,8 @@ def judge(scope, time, late, punctuation, clock, newest):
     behind, steps = late.copy(), np.empty(n, np.int64)
     for i in range(n):
         s, settled = scope[i], np.int64(NO_INSTANT)
-        if not late[i] and punctuation[i] > newest[s]:  # for a late row, it is its source's
-            settled = min(newest[s] + 1, time[i])  # a row of the same time may follow
+        if not late[i] and punctuation[i] > newest[s]:  # for a late row, it is its source's.
+            settled = min(newest[s] + 1, time[i])  # A row of the same time may follow
             newest[s] = punctuation[i]
         behind[i] |= time[i] < max(clock[s], settled)
         clock[s] = max(clock[s], settled)

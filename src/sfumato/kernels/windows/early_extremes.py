@@ -45,7 +45,7 @@ class Extremes(NamedTuple):
 class TupleSteps(NamedTuple):
     """Lists of n tuples for each of r extremes, as in STEP: float64[r, alternatives + n].
 
-    Those of tuple i start at offsets[i] + i and end with the value -inf.
+    The values of tuple i start at offsets[i] + i and end with the value -inf.
     """
 
     offsets: np.ndarray

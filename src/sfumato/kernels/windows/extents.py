@@ -127,7 +127,7 @@ class PaneGrid(NamedTuple):
 class Gaps(NamedTuple):
     """The extents without a tuple that are listed.
 
-    most : int, those of a gap of at most this many, with the next extent; -1: none
+    most : int, the empty extents of a gap of at most this many, with the next extent; -1: none
     around : bool, instead the first `most` after each extent with a tuple, once complete, and the
         last `most` before the first extent of a group, from the extent `first` on
     """

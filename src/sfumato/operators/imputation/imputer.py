@@ -147,8 +147,8 @@ class Imputer:
         Used if no dependency has donors. "marginal" takes the attribute's distribution in the
         repository; "reject" returns the object without alternatives, with the reason
     scaling
-        {name: (shift, span)} or None: scaled = (value - shift) / span. The default, and that of
-        names that are not given, is the minimum and the extent in the repository (1 instead of 0)
+        {name: (shift, span)} or None: scaled = (value - shift) / span. Names that are
+        not given have the minimum and the extent in the repository (1 instead of 0)
     least_donors
         int >= 1, least number of donors; None: 20 for "calibrated", 1 for "plain"
     categories

@@ -65,9 +65,11 @@ def change_scaling(rows: Floats, names: Sequence[str]) -> dict[str, tuple[float,
 
 
 def change_dependencies(rows: Floats, attributes: Sequence[str]) -> list[Dependency]:
-    """Return the dependencies of each attribute's change: on its age and its earlier value, also
-    with the change of another attribute, and on its age and the changes of two or all of the
-    nearest others."""
+    """Return the dependencies of the change of each attribute.
+
+    Determinants are its age and its earlier value, alone or with the change of another attribute;
+    and its age with the changes of two or of all nearest others.
+    """
     many, found = len(attributes), []
     ranks = np.argsort(np.argsort(rows[:, :many], axis=0, kind="stable"), axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):

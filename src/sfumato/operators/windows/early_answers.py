@@ -285,7 +285,7 @@ class EarlyAnswers(Operator):
         ), numbers
 
     def idle_groups(self, groups: Ints) -> Ints:
-        """Return those of the groups that `forget` may delete without a change of any answer."""
+        """Return the groups that `forget` may delete without a change of any answer."""
         known = self._s.groups[groups[groups < len(self._s.groups)]]
         last = (known["latest"] + early_answers.LONGEST_GAP + 1) * self._grid.slide
         fine = (known["first"] == NONE) & (last <= self._s.scopes["reached"][known["scope"]])

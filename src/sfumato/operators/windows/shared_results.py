@@ -22,7 +22,7 @@ from sfumato.operators.laws.independent_law import sampled_law
 from sfumato.operators.state.tuple_batch import TupleBatch
 from sfumato.operators.windows.extent_aggregate import extents_of_groups
 
-TOTALS = {  # functions that the totals of a shared outcome answer, and those of the totals
+TOTALS = {  # functions that the totals of a shared outcome answer, with the function of the totals
     "count": "sum", "sum": "sum", "avg": "avg", "min": "min", "max": "max",
     "boundary_sum": "boundary_sum",
 }  # fmt: skip

@@ -31,7 +31,7 @@ LEAST_FOLDED = 1024  # minimum number of readings before some are folded
 class StepReadings(Stateful):
     """Readings of the groups of an `ExtentAggregate`, as far as later extents need them.
 
-    aggregates : those of the operator; only the ones in OVER_TIME are computed
+    aggregates : aggregates of the operator; only the ones in OVER_TIME are computed
 
     A series is a group and an attribute. Readings before the first extent that may still be
     complete are folded into one per series, which has the value that holds at its start.

@@ -505,7 +505,7 @@ def _complete(window: JoinWindow) -> JoinWindow:
 
 
 def neighbours_outputs(sides: Sequence[JoinSide], fewer_than: int | None) -> list[Output]:
-    """Return the columns of the numbers of neighbours: those of the first side, and the results."""
+    """Return the columns of numbers of neighbours: columns of the first side, and results."""
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
     found = passed(frame, frame.columns, ROW, taken=names)

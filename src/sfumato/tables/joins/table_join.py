@@ -205,7 +205,7 @@ def answers_table(
 
 @dataclass(frozen=True)
 class AnswerTypes:
-    """The types of a join's answers, including those of a side that has had no rows.
+    """The types of a join's answers, including the types of a side that has had no rows.
 
     schema : of the columns by name; None: of the rows that there were
     """

@@ -68,7 +68,7 @@ class ExactNumber:
         return parts
 
     def join(self, function: str, parts: Sequence[Floats]) -> pa.Array:
-        """Return the results of a function, given those of the parts; NaN becomes NULL.
+        """Return the results of a function from the results of the parts; NaN becomes NULL.
 
         Raises ValueError for a sum beyond the type of the results.
         """
@@ -157,7 +157,7 @@ def _halves(values: Ints) -> list[Floats]:
 
 
 def _extreme(function: str, halves: Sequence[Floats]) -> tuple[Ints, Bools]:
-    """Return the minima or maxima of values, given those of their halves; and where none is."""
+    """Return the extremes of values from the extremes of their halves, and where none is."""
     decoded = []
     for half, shift in zip(halves, (HALF, -HALF), strict=True):
         size = np.abs(half).view(np.int64) - SMALLEST

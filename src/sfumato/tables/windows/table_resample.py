@@ -366,8 +366,8 @@ def _columns(
     named = frame.resolved("columns", given)
     if wrong := [name for name in named if name in fixed]:
         raise ValueError(
-            f"`columns` must name columns other than `order`, `key` and those of a controller; got "
-            f"{', '.join(wrong)}: leave it out"
+            f"`columns` must name columns other than `order`, `key` and the columns of a "
+            f"controller; got {', '.join(wrong)}: leave it out"
         )
     found = (
         [*dict.fromkeys([*named, *uncertain])]
