@@ -67,7 +67,8 @@ class DonorIndex:
     Cost: O(N log N) to build; a query visits the leaves of 64 rows that the box's edge crosses,
     and never costs more than a scan of all rows and one test for each two leaves.
     Raises ValueError for arrays of another shape or with values that are not finite.
-    Source: E, section 5.1 (imputation index), as an implicit k-d tree and not an R-tree.
+    Source: Ren et al. (2019), section 5.1 (imputation index), as an implicit k-d tree and not an
+    R-tree.
 
     >>> offsets, rows = DonorIndex(np.array([[0.0], [1.0], [2.0]])).query([[0.5]], 0.5)
     >>> rows.tolist()

@@ -30,7 +30,7 @@ SETTINGS = {
 }
 MOST_ERROR = 1e-12
 REPEATS = 15
-PLANNED = (1_000, 5_000, 10_000, 20_000, 40_000)  # D, Figure 17: the longest `every`
+PLANNED = (1_000, 5_000, 10_000, 20_000, 40_000)  # the longest `every`, Figure 17 of the paper
 PEER_PLANS = 5_000  # Algorithm 1 needs minutes beyond
 QUERIES, TUPLES = 100, 10_000
 RANDOM_SETS = 3_000

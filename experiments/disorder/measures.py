@@ -28,7 +28,7 @@ def plain_max(event_time: Ints, arrival: Ints) -> Ints:
 
     event_time, arrival : int64[n] microseconds, in order of arrival; one punctuation per arrival
     No guard against wrong clocks and no warm-up: the first row already sets a punctuation.
-    Source: C, section 7 (the measure of its reference 12).
+    Source: Kim et al. (2006), section 7 (the measure of its reference 12).
     """
     largest_delay = np.maximum.accumulate(arrival - event_time)
     return np.asarray(np.maximum.accumulate(arrival - largest_delay))
@@ -47,7 +47,7 @@ MEASURES: dict[str, Punctuations] = {
 def readings(rng: np.random.Generator, sensors: int, seconds: int) -> tuple[Ints, Ints]:
     """(event time, delay) in microseconds: a reading of each sensor in each second, normal delays.
 
-    Source: C, section 7.
+    Source: Kim et al. (2006), section 7.
     """
     event = np.repeat(np.arange(seconds), sensors) + rng.random(sensors * seconds)
     delay = np.maximum(rng.normal(MEAN_DELAY, SD_DELAY, event.size), 0.0)

@@ -12,7 +12,7 @@ def dynamic_program(f, k):
     """Algorithm 1 (DP): the least cost per unit of time, with the times of the last runs kept.
 
     f, k : int64[g], ascending, bounds and costs of the groups after combination
-    Returns float64.  Cost: O(g f[-1]**2).  Source: D, section 7, Algorithm 1.
+    Returns float64.  Cost: O(g f[-1]**2).  Source: Chen et al. (2013), section 7, Algorithm 1.
     """
     g, size = f.size, f[-1]
     cost, last = np.zeros((g, size), np.int64), np.full((g, size), -1)
@@ -50,7 +50,8 @@ def greedy_program(f, k):
     """Algorithm 2 (GA): the cost per unit of time of its plan, with the group run at each time.
 
     f, k : as in `dynamic_program`.  Cost: O(f[-1]).
-    Source: D, section 8, Algorithm 2; the first run costs k[0], not f[0] as printed there.
+    Source: Chen et al. (2013), section 8, Algorithm 2; the first run costs k[0], not f[0] as
+    printed there.
     """
     cost, group = np.zeros(f[-1] + 1, np.int64), np.zeros(f[-1] + 1, np.int64)
     run = f[0]

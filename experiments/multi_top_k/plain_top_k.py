@@ -23,7 +23,8 @@ def top_k_from_scratch(prob, rule, k, begin, step):
     prob : float64[n] by rank    rule : int64[n] in [0, n), a tuple without a rule is its own
     k : int >= 1    begin, step : 0 and 1 for all tuples; a sample of them costs its share
     Returns float64[n], 0 where not asked for.
-    Cost: O(n k) a tuple.  Source: D, section 3, (1) and (2) after compressing the rules.
+    Cost: O(n k) per tuple.  Source: Chen et al. (2013), section 3, (1) and (2) after
+    compressing the rules.
     """
     n = prob.size
     out, law = np.zeros(n), np.empty(k + 1)

@@ -106,7 +106,7 @@ def carry_out(table: Timetable, machine: Machine, horizon: float) -> tuple[float
     A run starts when it is due and the machine is free, of several the one due first; the next of
     its kind is due the planned time after this start. The lateness of a query is the time by which
     its intervals, from one start to the next, exceed its bound.
-    Source: D, section 10.1, the metrics.
+    Source: Chen et al. (2013), section 10.1, the metrics.
     """
     bounds = [every for _, every in table.queries]
     last, late = [0.0] * len(bounds), [0.0] * len(bounds)

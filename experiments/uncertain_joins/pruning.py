@@ -110,7 +110,7 @@ SUBSTITUTIONS = (
     'Data "sensor" is a grid of five days with gaps filled, 30 s apart; the paper has the raw '
     "readings of "
     "54 sensors over 37 days.",
-    'B\'s "variance (r_min + r_max) / 5" of Gaussian radii is read as a standard deviation of a '
+    'The "variance (r_min + r_max) / 5" of Gaussian radii is read as a standard deviation of a '
     "fifth of the range.",
 )
 TIMED_SUBSTITUTIONS = (

@@ -23,8 +23,8 @@ def sample_level_prunes(distance, x_radius, x_mass, y_radius, y_mass, within, le
     distance : float64, of the centroids
     x_radius, y_radius : float64[l], samples' distances to their centroid, ascending
     x_mass, y_mass : float64[l], existence up to and including each of these samples
-    As the ball of X grows, the largest possible one of Y shrinks.  Source: B, Lemmas 5.2-5.4,
-    generalised to existence below 1.
+    As the ball of X grows, the largest possible one of Y shrinks.  Source: Lian and Chen (2009),
+    Lemmas 5.2-5.4, generalised to existence below 1.
     """
     y = y_radius.size - 1
     whole = x_mass[-1] * y_mass[-1]
@@ -92,7 +92,7 @@ def scan_join(x, y, matching):
 
     x, y : float64[n, d, l]    matching : Matching
     Returns int64[m, 2]: the arrival, and the timestamp of the object it matches.
-    Cost: O(rows d l**2) an arrival.  Source: B, sections 3 and 7 (WoP).
+    Cost: O(rows d l**2) per arrival.  Source: Lian and Chen (2009), sections 3 and 7 (WoP).
     """
     n, _, samples = x.shape
     squared, limit = np.empty(samples), matching.within**2
@@ -166,7 +166,8 @@ def grid_join(x, y, matching, cells):
     x, y, matching : as in `scan_join`, coordinates about [0, 1]    cells : int, a dimension
     Returns (found, Counts): found as in `scan_join`, each arrival's matches in no order.
     Cost: O(l log l) an arrival, O(1) to index, then what is visited, O(l) a candidate of the
-    objects' pruning and O(d l**2) one of the samples'.  Source: B, sections 5 and 6.
+    objects' pruning and O(d l**2) one of the samples'.  Source: Lian and Chen (2009), sections 5
+    and 6.
     """
     n, d, samples = x.shape
     rows, begin, within, share = matching

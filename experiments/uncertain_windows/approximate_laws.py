@@ -66,7 +66,8 @@ def poisson_tails(k: Any, mu: Any) -> Any:
     """(Pr(N <= k), Pr(N > k)) for N Poisson of mean mu; k >= 0 whole.
 
     The smaller is summed outwards from its largest term, O(sqrt(mu)).  Error: 1e-13 relative.
-    Source: A, equation (14), whose sum must start at i = 0; first term: C. Loader (2000).
+    Source: Dallachiesa et al. (2015), equation (14), whose sum must start at i = 0; first term:
+    C. Loader (2000).
     """
     if mu <= 0.0:
         return 1.0, 0.0
@@ -95,7 +96,8 @@ def normal_tails(k: Any, mu: Any, variance: Any, skew: Any) -> Any:
 
     With x = (k + 1/2 - mu) / sigma: Phi(x) + gamma (1 - x^2) phi(x) / 6, clipped to [0, 1], gamma
     the skewness skew / sigma^3, Phi the distribution function and phi the density.
-    Source: A, equations (15)-(17); below (17) the paper swaps the names of Phi and phi.
+    Source: Dallachiesa et al. (2015), equations (15)-(17); below (17) the paper swaps the names of
+    Phi and phi.
     """
     sigma = math.sqrt(variance)
     x = (k + 0.5 - mu) / sigma
@@ -143,7 +145,7 @@ def window_starts(p: Any, w: Any, confidence: Any, probability: Any, method: Any
     """Where the window begins after each arrival: "exact", or by an approximation.
 
     p : float64[n], above 0; confidence, probability : see UncertainWindow.  O(1) per arrival.
-    Source: A, Algorithms 1 and 2 with equations (14)-(17).
+    Source: Dallachiesa et al. (2015), Algorithms 1 and 2 with equations (14)-(17).
     """
     if method == "exact":
         return UncertainWindow(w, confidence, probability).extend(p)

@@ -29,7 +29,7 @@ def existence(rng: np.random.Generator, n: int, sd: float, law: Law = "uniform")
 
     sd : parameter of the noise, >= 0: U[0, sd·sqrt(12)] or |N(0, sd)|. What falls out of (0, 1] is
         drawn again.
-    Source: A, section 7.1.
+    Source: Dallachiesa et al. (2015), section 7.1.
     """
     if sd == 0.0:
         return np.ones(n)
@@ -47,7 +47,7 @@ def subsequences(rng: np.random.Generator, series: Floats, n: int = LENGTH) -> F
 
     series : float64[series, length]. A subsequence has at least 30 values (or all there are) and
     both its length and its place are uniform, so that neighbours stay neighbours.
-    Source: A, section 7.1.
+    Source: Dallachiesa et al. (2015), section 7.1.
     """
     parts, missing, longest = [], n, series.shape[1]
     while missing > 0:
@@ -65,7 +65,7 @@ def uncertain_pair(
 
     A tuple has `samples` values, its own with normal noise of standard deviation 0.5, which share
     its existence equally; existence is uniform with standard deviation 0.1.
-    Source: A, sections 7.1 and 7.4, Table 2.
+    Source: Dallachiesa et al. (2015), sections 7.1 and 7.4, Table 2.
     """
     certain = np.stack([subsequences(rng, series, n) for _ in range(2)], axis=1).reshape(-1)
     points = certain[:, None] + rng.normal(0.0, VALUE_SD, (2 * n, samples))
@@ -91,7 +91,7 @@ def distance_of_selectivity(
 
     A pair matches when the pairs of its samples within the distance weigh at least `probability`.
     Estimated on random pairs; of these only the share `closest`, by their means, is looked at in
-    detail, and the rest taken as no matches. Source: A, Table 2.
+    detail, and the rest taken as no matches. Source: Dallachiesa et al. (2015), Table 2.
     """
     tuples = arrivals.side.size
     samples = arrivals.prob.size // tuples

@@ -17,7 +17,7 @@ RF1, POISSON, NORMAL, REFINED_NORMAL, BANDED = range(5)
 def rf1(p: Any, k: int) -> float:
     """Pr(at most k of the tuples exist) by the plain recursion; p float64[n]. O(n k).
 
-    Source: A, equations (5)-(8), RF1.
+    Source: Dallachiesa et al. (2015), equations (5)-(8), RF1.
     """
     law = np.zeros(k + 1)
     law[0] = 1.0

@@ -25,7 +25,7 @@ MASSES = RADII + MOST_SAMPLES  # probability within each of these distances
 def join_plainly(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
     """Join as `join_nested` in one dimension, by plain loops over the pairs of samples.
 
-    Source: A, section 5 (the baseline).
+    Source: Dallachiesa et al. (2015), section 5 (the baseline).
     """
     found, n, tuples = np.empty(64, FOUND), 0, store.tuples
     for i in range(batch.code.size):
@@ -48,7 +48,8 @@ def join_plainly(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
 def write_balls(tuples: Any, slots: Any) -> None:
     """Write centroid, extremes, and the balls around the centroid, to each slot's summary.
 
-    Source: B, section 5: the ball of radius r holds the samples within r of the centroid.
+    Source: Lian and Chen (2009), section 5: the ball of radius r holds the samples within r of the
+    centroid.
     """
     value, mass = np.empty(MOST_SAMPLES), np.empty(MOST_SAMPLES)
     for s in slots:
@@ -72,7 +73,8 @@ def balls_prune(tuples: Any, u: Any, v: Any, criterion: Any) -> Any:
     """Return whether Lemma 5.1 or, for some pair of balls, Lemma 5.2 rules out a match.
 
     Two balls farther apart than the distance leave at most the mass outside of one of them.
-    Cost: O(samples).  Source: B, Lemmas 5.1 to 5.4; A, section 6.2.1.
+    Cost: O(samples).  Source: Lian and Chen (2009), Lemmas 5.1 to 5.4; Dallachiesa et al. (2015),
+    section 6.2.1.
     """
     summary = tuples.summary
     apart = abs(summary[u, CENTRE] - summary[v, CENTRE]) - criterion.within
@@ -98,7 +100,8 @@ def join_by_balls(store: Any, batch: Any, criterion: Any, counts: Any) -> Any:
     """Join as `join_plainly`, only with the tuples that the grid and the balls leave.
 
     The grid is the library's; its cells hold the tuples by their centroids.
-    Source: A, section 6.2.1 (Index-Match); B, sections 5 and 6 (Grid, r_max).
+    Source: Dallachiesa et al. (2015), section 6.2.1 (Index-Match); Lian and Chen (2009), sections 5
+    and 6 (Grid, r_max).
     """
     found, n, tuples = np.empty(64, FOUND), 0, store.tuples
     summary, windows = tuples.summary, store.windows

@@ -404,7 +404,7 @@ def punctuate(
     expelled int64[5, e], rows emitted as late, and forced int64[5, f], punctuations forced by
     `max_buffer_total`: see `note`.
     O(log m) per row for a sort buffer of m rows, else O(1) amortised; with `max_buffer_total` also
-    O(controllers).  Source: C sections 4 and 5.
+    O(controllers).  Source: Kim et al. (2006), sections 4 and 5.
     """
     order, starts = groups
     n, total = event_time.size, control.max_buffer_total

@@ -22,7 +22,7 @@ def largest_step(tau, t, averaged, key):
 
     It never forgets: one slow row delays all later rows. With `averaged`, D is the mean, over all
     blocks of DELAYS_PER_TERM rows, of the block's largest delay (the present block included).
-    O(1).  Source: Srivastava & Widom (PODS 2004), as described in C section 7.
+    O(1).  Source: Srivastava & Widom (PODS 2004), as described in Kim et al. (2006), section 7.
     """
     delay = t - tau
     if key.fed == 1:
@@ -102,7 +102,8 @@ def normal_step(tau, t, control, key, ring):
     from now on, at most LONGEST_VSEQ. n_p is rounded up (the conservative choice), with
     `control.floor` down as in C. theta = 0 (one arrival stamp): n_p theta = sqrt(2 c) sigma.
     O(1) amortised.  Error: sums 2**-104 relative; mu, sigma, theta float64.
-    Source: C section 5, equations (5.4), (5.7), (5.8); theta divides by n - 1, not n.
+    Source: Kim et al. (2006), section 5, equations (5.4), (5.7), (5.8); theta divides by n - 1, not
+    n.
     """
     c = control.deviations
     if key.fed == 1:
@@ -203,7 +204,7 @@ def slack_step(tau, slack, key, heap):
     """Add an on-time row to the sort buffer; return the event time that leaves it, or NO_TIME.
 
     heap : int64[2, room], the event times and zeros
-    O(log slack).  Source: C section 4, after Aurora.
+    O(log slack).  Source: Kim et al. (2006), section 4, after Aurora.
     """
     if key.size < slack:
         heap[0, key.size], heap[1, key.size] = tau, 0
@@ -270,7 +271,7 @@ def bound_buffer(credible, plausible, max_buffer, key, counts, held):
     punctuation stays. Such a row must be contradicted by a later credible row, or lie above
     `plausible` if only such rows are left. Otherwise it may be right, and the oldest rows leave.
     held : int64[3, room], a heap: event times, arrival numbers, marks
-    O(log m) per row, O(m) where rows are set aside.  Source: C section 4, BSIZE.
+    O(log m) per row, O(m) where rows are set aside.  Source: Kim et al. (2006), section 4, BSIZE.
     """
     if key.held <= max_buffer:
         return -1

@@ -18,7 +18,7 @@ def least_punctuations(source, punctuation, starts, offsets, current):
     source : int64[n], places in `current`; rows by group and arrival    punctuation : int64[n],
     the row's source's, after the row    starts : int64[groups + 1]    offsets : int64[groups + 1],
     places of each group's sources in `current`    current : int64[sources], updated in place
-    O(1) per row, O(sources of the group) where the least one grows.  Source: spec 3.6.
+    O(1) per row, O(sources of the group) where the least one grows.
     """
     out = np.empty(source.size, np.int64)
     for group in range(starts.size - 1):
@@ -65,7 +65,7 @@ def release_positions(time, group, arrived, late, starts, punctuation):
     time, group : int64[m]    arrived : int64[m], position of the row's arrival, -1 for rows
     buffered earlier    late : bool[m], emitted on arrival    starts : int64[groups + 1], positions
     of a group    punctuation : int64[n], after each position; not decreasing within a group
-    O(log n) per row.  Source: C section 3.
+    O(log n) per row.  Source: Kim et al. (2006), section 3.
     """
     out = np.empty(time.size, np.int64)
     for i in range(time.size):

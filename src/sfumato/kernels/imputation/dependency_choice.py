@@ -65,7 +65,8 @@ def _applies(scratch, asked):
 def _choose_combination(repository, t, scratch):
     """Return (first combination with determinants and donors, 1), or (NOTHING, 1 if one applied).
 
-    Source: E, section 3 (DD selection), with an exact count in place of the estimate.
+    Source: Ren et al. (2019), section 3 (DD selection), with an exact count in place of the
+    estimate.
     """
     applied, least, sets = 0, repository.choice.least_donors, repository.sets
     for c in range(sets.first_combination[t], sets.first_combination[t + 1]):
@@ -125,7 +126,8 @@ def judge(repository, scratch, raw, chosen):
 
     chosen : int64[T], written: PRESENT, dependencies, MARGINAL (if allowed), or NOTHING
     Returns COMPLETE or IMPUTED, else the reason why it cannot be imputed. Attributes outside the T
-    that are missing or infinite only prevent dependencies from applying.  Source: E, section 3.
+    that are missing or infinite only prevent dependencies from applying.  Source: Ren et al.
+    (2019), section 3.
     """
     scale(repository, raw, scratch.scaled)
     reason, finite = COMPLETE, True

@@ -209,7 +209,8 @@ def impute_batch(repository, completion, objects):
     completion : `Completion`    objects : float64[n, D], NaN = missing
     Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T], reason
     uint8[n], of `judge`; `Account` of n; joined bool[n], True where values were taken jointly).
-    Source: E, sections 2.2 and 3; spec: several attributes independent (product) or joint.
+    Source: Ren et al. (2019), sections 2.2 and 3; several attributes independent (product) or
+    joint.
     """
     n, trees = objects.shape[0], repository.column_of.size
     scratch, steps, at = new_scratch(repository), np.int64(0), np.int64(0)

@@ -8,7 +8,8 @@ visits, so that a few large radii do not widen all searches.
 
 Windows without cells are scanned, and so are windows in which a search would visit more cells than
 tuples. In high dimensions, where 3**d cells would be visited, this is the usual case.
-Source: B, sections 5 and 6 (Grid, r_max); A, section 6.2.1 (Index-Match).
+Source: Lian and Chen (2009), sections 5 and 6 (Grid, r_max); Dallachiesa et al. (2015), section
+6.2.1 (Index-Match).
 """
 
 import math

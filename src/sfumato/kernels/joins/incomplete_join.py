@@ -59,7 +59,8 @@ def join_incomplete(store, batch, criterion, sure, counts):
     sure : see `certain_square`    counts : INCOMPLETE_COUNTS[1], added to
     Returns FOUND[m], by arrival, then stream, then age of the held object.
     Cost: O(held * d) per arrival in SIMD, then as `match_probability` where needed.
-    Source: E, Algorithm 2 and Lemmas 4.1, 4.2; boxes are scanned in place of the grid's cells.
+    Source: Ren et al. (2019), Algorithm 2 and Lemmas 4.1, 4.2; boxes are scanned in place of the
+    grid's cells.
     """
     windows, streams, tuples = store.windows, store.span.size, store.tuples
     head, tail, summary, rounding = windows.head, windows.tail, tuples.summary, tuples.rounding

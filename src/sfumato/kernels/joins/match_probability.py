@@ -119,7 +119,8 @@ def defining_sum(tuples, u, v, criterion, wanted=True):
 
     u, v : slots of the arriving and of the held tuple
     This is the definition, and it decides near the threshold. O(pairs * d), with one serial
-    addition per pair.  Source: A, equations (20), (21); B, equation (2).
+    addition per pair.  Source: Dallachiesa et al. (2015), equations (20), (21); Lian and Chen
+    (2009), equation (2).
     """
     blocks, d, limit = tuples.blocks, criterion.d, limit_of(tuples, u, v, criterion)
     x, x_count, y, y_count = tuples.at[u], tuples.samples[u], tuples.at[v], tuples.samples[v]
@@ -316,7 +317,7 @@ def _sift(tuples, s, other, criterion):
 
     Returns (columns float64[d + 1, padded] of the samples that may be near to part of the ball and
     are not surely near to all of it, their number and probability, the probability of the samples
-    near to all of it).  Source: this project; bounds as in B, Lemma 5.1.
+    near to all of it).  Source: this project; bounds as in Lian and Chen (2009), Lemma 5.1.
     """
     at, count, d, n = tuples.at[s], tuples.samples[s], criterion.d, 0
     length, mass, certain = padded(count), 0.0, 0.0

@@ -119,7 +119,7 @@ def summarise(tuples, slots, d, least):
     O(samples log samples) per tuple.
     Error: distances have a relative error of about d * 2**-53, masses of l * 2**-53; `prunes`
     and `least` allow for more.
-    Source: B, Lemmas 5.1 and 5.2; trimming by the threshold alone: this project.
+    Source: Lian and Chen (2009), Lemmas 5.1 and 5.2; trimming by the threshold alone: this project.
     """
     largest = 0
     for s in slots:

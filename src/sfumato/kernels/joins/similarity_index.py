@@ -46,7 +46,8 @@ def join_indexed(store, batch, criterion, counts):
     As `join_nested`, over a store with a grid; the `summary` lines of the arrivals are written.
     Cost: O(1) per tuple to index, then the tuples in the cells visited, then the samples of the
     candidates that regions do not prune; O(tuples held) if cells do not help.
-    Source: B, sections 5 and 6 (OP, SP, Grid, r_max); A, section 6.2.1 (Index-Match).
+    Source: Lian and Chen (2009), sections 5 and 6 (OP, SP, Grid, r_max); Dallachiesa et al. (2015),
+    section 6.2.1 (Index-Match).
     """
     d, widest = criterion.d, widest_window(store.windows)
     candidates = np.empty(widest, np.int64)

@@ -43,7 +43,7 @@ def join_nested(store, batch, criterion, counts):
     criterion : `Criterion`, not counting T_j    counts : JOIN_COUNTS[1], added to
     Returns FOUND[m], by arrival, then by held tuple, oldest first; the windows are moved.
     Cost: O(tuples held * samples**2 * d) per arrival.  Error: see `match_probability`.
-    Source: A, section 5 (baseline); B, WoP.
+    Source: Dallachiesa et al. (2015), section 5 (baseline); Lian and Chen (2009), WoP.
     """
     found, n, tuples, slots = np.empty(64, FOUND), 0, store.tuples, batch.slots
     steps = np.int64(0)

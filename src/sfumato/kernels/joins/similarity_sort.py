@@ -82,7 +82,8 @@ def join_sorted(store, batch, criterion, counts):
     One dimension only. As `join_nested`, but `visited` counts samples and pairs are ordered by key.
     Cost: O(n log n) per batch, for n samples held and arriving; O(l log n) plus the matching pairs
     of samples, per arrival of l samples.
-    Source: A, section 6.2.2 (Sort-Match), with sorted arrays for the red-black tree.
+    Source: Dallachiesa et al. (2015), section 6.2.2 (Sort-Match), with sorted arrays for the
+    red-black tree.
     """
     widest, tuples, windows = widest_window(store.windows), store.tuples, store.windows
     # Read from the store once: each access costs two atomic reference counts per array.

@@ -84,7 +84,7 @@ def convolve_four(source, low, high, p, begin, target):
     source, target : float64 buffers with MARGIN and at least high + 2 * (MARGIN + LANES) cells; in
     `source` the cells next to its band are zeroed, in `target` counts low ... high + 3 are valid.
     Cost: five multiplications per count, against eight one by one.  Error: a factor (1 +- u)**7 per
-    entry.  Source: direct convolution with RF1's factors (A, 5.1).
+    entry.  Source: direct convolution with RF1's factors (Dallachiesa et al. (2015), 5.1).
     """
     # The product of four factors (1 - p + p z), a polynomial of degree 4 with taps c0 ... c4.
     c0, c1, c2, c3, c4 = 1.0, 0.0, 0.0, 0.0, 0.0
@@ -113,7 +113,8 @@ def law_of_sum(p, negligible):
     negligible : float64 > 0, smaller entries at the band's ends are dropped
     Cost: O(n * band), the band about sqrt(-2 ln negligible) standard deviations to each side.
     Error: relative, at most (1 + u)**(2 n) - 1 per entry, and n * negligible absolute in all.
-    Source: RF1 of A, section 5.1; direct convolution as in Biscarri, Zhao & Brunner (2018).
+    Source: RF1 of Dallachiesa et al. (2015), section 5.1; direct convolution as in Biscarri, Zhao &
+    Brunner (2018).
     """
     n = p.size
     size = n + 4 * (MARGIN + LANES)

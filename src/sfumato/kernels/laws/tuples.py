@@ -80,7 +80,7 @@ def existence_within(prob, begin, end):
     """Return the sum of probabilities [begin, end), the alternatives of one tuple, at most 1.
 
     This is the rule of existence: a compensated sum (one rounding), then `rounded_to_one`. So ten
-    tenths are certain.  Source: spec of the model; compensated summation: Neumaier (1974).
+    tenths are certain.  Source: compensated summation, Neumaier (1974).
     """
     total, lost = 0.0, 0.0
     for k in range(begin, end):

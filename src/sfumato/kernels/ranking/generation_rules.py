@@ -1,9 +1,10 @@
 """The factor of each ranked item in the count of items above, and the positions that it decides.
 
 Items are in rank order, best first. At position x, every generation rule except the rule of x is an
-independent tuple that exists with the mass of its members above x (D, section 3): a factor
-1 - m + m z of the distribution of the number of items above. So item i adds one factor, with the
-mass of its rule up to i. It holds for the positions strictly between i and the rule's next member.
+independent tuple that exists with the mass of its members above x (Chen et al. 2013, section 3): a
+factor 1 - m + m z of the distribution of the number of items above. So item i adds one factor, with
+the mass of its rule up to i. It holds for the positions strictly between i and the rule's next
+member.
 """
 
 from typing import NamedTuple
@@ -34,7 +35,7 @@ def rule_factors(prob, rule, rules):
     """Return the factors of items in rank order.
 
     prob : float64[m] in (0, 1];  rule : int64[m] in [-1, rules), -1 for no rule
-    O(m + rules).  Error: as summation.  Source: D, section 3 (compressed rules).
+    O(m + rules).  Error: as summation.  Source: Chen et al. (2013), section 3 (compressed rules).
     """
     m = prob.size
     mass = prob.copy()

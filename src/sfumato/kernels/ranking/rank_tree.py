@@ -5,7 +5,8 @@ A node of the tree is a range of positions [a, b). Its distribution is the produ
 covers without covering their parent. Only probabilities are multiplied, so each entry keeps its
 relative precision. (Dividing out the item's rule would be shorter, but has no digits left after
 about a hundred ordinary pairs.) The descent is depth first, with one distribution and one list per
-level.  Source: D, (1), (2) and section 3, offline as a segment tree over the rank positions.
+level.  Source: Chen et al. (2013), (1), (2) and section 3, offline as a segment tree over the rank
+positions.
 """
 
 from typing import NamedTuple

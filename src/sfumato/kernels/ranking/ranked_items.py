@@ -205,7 +205,7 @@ def _sum_by_tuple(items, order, values):
 def weighted_ranks(items, weights):
     """Return the sum over j of weights[j] * Pr(rank = j + 1) for each tuple: float64[tuples].
 
-    Source: PRF(omega) of Li, Saha and Deshpande (2009), as named in D, section 2.
+    Source: PRF(omega) of Li, Saha and Deshpande (2009), as named in Chen et al. (2013), section 2.
     """
     order, factors, _, end = front_items(items, np.int64(1), weights.size)
     start, first, law = rank_laws(factors, end, weights.size)
@@ -222,7 +222,7 @@ def likeliest_at_ranks(items, most):
 
     Returns tuples int64[most], -1 if none can have that rank, and their float64[most].  Ties, to
     within 1e-12, by expected key.  Cost: as `rank_laws`.
-    Source: U-kRanks of Soliman et al. (2007), as in D, section 2.
+    Source: U-kRanks of Soliman et al. (2007), as in Chen et al. (2013), section 2.
     """
     order, factors, _, end = front_items(items, np.int64(1), most)
     start, first, law = rank_laws(factors, end, most)
@@ -256,7 +256,7 @@ def expected_ranks(items):
     """Return the expected rank of each tuple, float64[tuples]: best 0, absent: world size.
 
     O(m log m).  Error: relative, about 2 m u.  Source: expected ranks of Cormode, Li and Yi (2009),
-    as named in D, section 2, for rules of any shape.
+    as named in Chen et al. (2013), section 2, for rules of any shape.
     """
     order = stable_order(items.key)
     everything = 0.0
@@ -289,7 +289,7 @@ def exponential_ranks(items, alpha):
     alpha : float64 in (0, 1]
     O(m log m): the generating function of the count above, at alpha. This is a scalar, so the
     item's rule can be divided out: its factor is at least alpha.  Error: relative, 4 m u.
-    Source: PRFe of Li, Saha and Deshpande (2009), as named in D, section 2.
+    Source: PRFe of Li, Saha and Deshpande (2009), as named in Chen et al. (2013), section 2.
     """
     order = stable_order(items.key)
     out, value, mass = np.empty(order.size), 1.0, np.zeros(items.rules)

@@ -178,7 +178,7 @@ def rank_streams(items, streams, ks):
 
     streams : int64[tuples], the stream of each tuple;  ks : as in `rank_items`
     `score` and `tuples` belong to the stream's tuple of highest Pr_k. Equal sums are in ascending
-    order of stream.  Source: D, section 9.
+    order of stream.  Source: Chen et al. (2013), section 9.
     """
     tuples, values = front_probabilities(items, ks)
     ids = distinct_values(streams)

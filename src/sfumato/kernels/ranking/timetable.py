@@ -1,6 +1,6 @@
 """Optimal and greedy timetables of query groups that are answered together.
 
-Source: D, sections 7 and 8.
+Source: Chen et al. (2013), sections 7 and 8.
 
 Groups 0 ... g - 1 have bounds f and costs k, both strictly ascending. A run of group e answers the
 groups 0 ... e and costs k[e]. Two answers of group i are at most f[i] units apart. The last group
@@ -23,7 +23,7 @@ def extend_costs(lower, bound, cost, row):
     result
     O((row.size - bound) * steps), steps <= bound: where `lower` is constant, the longest rest after
     the last run of group i is the best one, because DP(i, t) never decreases.
-    Source: D, (7), which is only needed for t < f[i + 1].
+    Source: Chen et al. (2013), (7), which is only needed for t < f[i + 1].
     """
     row[:bound] = lower
     if row.size == bound:
@@ -69,7 +69,8 @@ def optimal_timetable(f, k):
     Returns times int64[r], ascending, and groups int64[r] of the runs in (0, cycle]; the last run
     is a run of group g - 1 at the cycle's end. Of equally good cycles the shortest is returned.
     Cost: O(f[g - 1]**2 / 2) at worst, usually far less (see extend_costs); memory O(sum of f).
-    Source: D, section 7 and Algorithm 1. Its rows run to f[g - 1]; row i is needed to f[i + 1].
+    Source: Chen et al. (2013), section 7 and Algorithm 1. Its rows run to f[g - 1]; row i is needed
+    to f[i + 1].
     """
     g = f.size
     begin = np.zeros(g + 1, dtype=np.int64)
@@ -125,7 +126,7 @@ def greedy_timetable(f):
 
     f : int64[g], g >= 1, strictly ascending, at least 1 (costs, also ascending, do not matter)
     Returns times and groups as optimal_timetable. Its cost is at most twice the optimum.
-    Cost: O(f[g - 1]).  Source: D, section 8 and Algorithm 2.
+    Cost: O(f[g - 1]).  Source: Chen et al. (2013), section 8 and Algorithm 2.
     """
     cycle = f[0]
     for i in range(1, f.size):

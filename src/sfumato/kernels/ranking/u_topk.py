@@ -8,8 +8,8 @@ probability, so the maximum over all i is the answer. A rule's gain never decrea
 heap of the k greatest follows them.
 
 Source: the scan over prefixes for x-relations of Yi, Li, Kollios and Srivastava (2008), of the
-definition of Soliman, Ilyas and Chang (2007), named in D, section 2; the search over tuples with
-several alternatives is new.
+definition of Soliman, Ilyas and Chang (2007), named in Chen et al. (2013), section 2; the search
+over tuples with several alternatives is new.
 """
 
 import heapq

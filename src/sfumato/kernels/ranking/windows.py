@@ -231,7 +231,7 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
     tuple (a place); streams int64[n]; float64[2, n], scores and probabilities; ranked bool[r];
     rejected int64[], places in order; and the run at which U-Topk gave up, else -1.
     Cost: O(n log n) for a window of n tuples, plus the semantics over the items in front.
-    Source: D, (1), (2) and section 3, see `rank_tree`.
+    Source: Chen et al. (2013), (1), (2) and section 3, see `rank_tree`.
     """
     whole, real = np.empty((8, 64), np.int64), np.empty((2, 64))
     ranked, first = np.zeros(runs.time.size, np.bool_), tuples.begin[:-1].copy()

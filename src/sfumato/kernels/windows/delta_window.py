@@ -10,7 +10,8 @@ An arrival is added to the back; when the front is used up, the back is turned o
 every STRIDE-th suffix is kept (a partial with nodes takes 5 KB); the others are built one stride at
 a time. Turning over depends only on arrivals and evictions, so results are reproducible to the bit.
 
-Source: the windows, A, section 8.1; a queue of two stacks, the window aggregation literature.
+Source: the windows, Dallachiesa et al. (2015), section 8.1; a queue of two stacks, the window
+aggregation literature.
 """
 
 from typing import NamedTuple

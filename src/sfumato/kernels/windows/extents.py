@@ -23,8 +23,8 @@ one, whatever the overlap. Results do not depend on how rows are divided into ca
     blocks of K = 4     |. . . .|. . . .|
     an extent               |. .|. .|        suffix of 2 panes, prefix of 2
 
-Source: the extents, C, equation (6.1); panes as paired windows, Krishnamurthy, Wu & Franklin
-(2006); prefixes and suffixes of blocks, van Herk (1992).
+Source: the extents, Kim et al. (2006), equation (6.1); panes as paired windows, Krishnamurthy, Wu &
+Franklin (2006); prefixes and suffixes of blocks, van Herk (1992).
 """
 
 from typing import NamedTuple

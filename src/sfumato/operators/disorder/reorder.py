@@ -43,7 +43,7 @@ class Reorder(Operator):
     Rows of equal event time are released by source code, or in the order of `sources.ranks`.
 
     Memory: seven numbers per held row, and the state of one `Punctuator` per source.
-    Raises ValueError or TypeError for parameters out of range.  Source: paper C; spec 3.6.
+    Raises ValueError or TypeError for parameters out of range.  Source: Kim et al. (2006).
     """
 
     kind, version = "reorder", 11

@@ -59,7 +59,8 @@ def discover_dependencies(
     Cost: O(sample**2) for each set of determinants, dependent and epsilon.
     Raises ValueError for arguments outside these ranges. Warns (NothingDiscovered) of dependents
     without any dependency, with the nearest misses.
-    Source: threshold search similar to Song and Chen (2011), as used in E, section 6.1.
+    Source: threshold search similar to Song and Chen (2011), as used in Ren et al. (2019), section
+    6.1.
     """
     known, rows = columns_of(repository, names)
     chosen = list(known) if dependents is None else list(dependents)

@@ -39,7 +39,7 @@ class Combination:
 def combine(dependencies: Sequence[Dependency]) -> Dependency:
     """Return one dependency with all determinants and the smallest epsilon of each.
 
-    Raises ValueError if the dependents differ.  Source: E, section 3.
+    Raises ValueError if the dependents differ.  Source: Ren et al. (2019), section 3.
     """
     bounds: dict[str, float] = {}
     for dependency in dependencies:
@@ -67,7 +67,7 @@ def build_lattice(
 
     Within a level, expectations of at least 1 come first, ascending, then the others, descending;
     ties are ordered by text. A combination that is equivalent to an earlier one is dropped.
-    Source: E, section 3.
+    Source: Ren et al. (2019), section 3.
     """
     single = sorted(set(dependencies), key=str)
     kept: list[Combination] = []
@@ -98,7 +98,7 @@ def correlation_dimension(points: Floats) -> float:
     points : float64[n, k], scaled so that 1 is an attribute's extent
     Cells have sides 1/2, 1/4, ...; the smallest cells used contain 8 rows on weighted average.
     The result is between 0 and k, and 0 if all points are equal. O(n log n) per side.
-    Source: Belussi and Faloutsos (1998), as used in E, appendix B.1.
+    Source: Belussi and Faloutsos (1998), as used in Ren et al. (2019), appendix B.1.
     """
     n, k = points.shape
     low = points.min(axis=0)
@@ -129,7 +129,7 @@ def expected_donors(dependency: Dependency, rows: int, dimension: float) -> floa
     """Estimate the donors that a dependency finds for an object that resembles the repository.
 
     (rows - 1) * prod(2 epsilon) ** (dimension / determinants), with sides limited to the extent.
-    Source: E, appendix B.1.
+    Source: Ren et al. (2019), appendix B.1.
     """
     sides = math.prod(min(1.0, 2.0 * epsilon) for _, epsilon in dependency.determinants)
     return float((rows - 1) * sides ** (dimension / len(dependency.determinants)))

@@ -65,7 +65,7 @@ def changed_answers(
     expired : (arrival, side, number) of each evicted tuple
     Changes are ordered by arrival: first +1, as found, then -1, by left and right number.
     Cost: a copy of the current answers, and O(log(expired tuples)) per answer.
-    Source: B, section 4 (maintained answer set).
+    Source: Lian and Chen (2009), section 4 (maintained answer set).
     """
     arrival, side, number = expired
     both = Answers.joined([current, found])

@@ -88,8 +88,8 @@ class IncompleteJoin(PairJoin):
 
     Cost: each object is imputed on arrival and compared with the boxes of opposite objects.
     Raises ValueError for arguments outside these ranges.
-    Source: E, sections 4 and 5, with a SIMD scan of boxes instead of grid cells, which is faster
-    for windows of up to some ten thousand objects.
+    Source: Ren et al. (2019), sections 4 and 5, with a SIMD scan of boxes instead of grid cells,
+    which is faster for windows of up to some ten thousand objects.
     """
 
     kind, version = "incomplete_join", 3

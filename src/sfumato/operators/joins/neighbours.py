@@ -63,7 +63,8 @@ class NeighbourCount(SimilarityJoin):
     Results do not depend on how arrivals are split into calls, nor on snapshot and restore.
     Guarantee: exact, up to rounding, tuples ignored by `probability`, and counts of a probability
     below 1e-15, which are left out.
-    Source: this project; outliers of fewer than n neighbours as in A, section 1.
+    Source: this project; outliers of fewer than n neighbours as in Dallachiesa et al. (2015),
+    section 1.
     """
 
     kind, version = "neighbour_count", 2

@@ -69,7 +69,8 @@ class NewestEarlier(Stateful):
 
     Results do not depend on how rows are split into calls, nor on snapshot and restore.
     State: the rows that are the newest with at least the probability `least`, per key; for certain
-    rows one. Guarantee: exact, up to rounding. Source: this project; possible worlds as in A.
+    rows one. Guarantee: exact, up to rounding. Source: this project; possible worlds as in
+    Dallachiesa et al. (2015).
     """
 
     state = {"held": Record(EarlierRows), "next": Value(low=0)}

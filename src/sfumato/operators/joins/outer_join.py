@@ -132,7 +132,7 @@ class OuterJoin(SimilarityJoin):
     Results do not depend on how arrivals are split into calls, nor on snapshot and restore, only on
     when `release` is called. Guarantee: exact, up to rounding.
     Cost: as for `SimilarityJoin` with a negligible probability, as every near pair counts.
-    Source: this project; pairs as in A, section 8.1.
+    Source: this project; pairs as in Dallachiesa et al. (2015), section 8.1.
     """
 
     kind, version = "outer_join", 2

@@ -63,7 +63,8 @@ class PairJoin(Operator):
 
     The time of a key's windows is the newest time of its tuples; a tuple with an older time counts
     as of that newest time. The contents of windows depend only on existences and times, so they are
-    known for a whole batch before any tuple is matched. Source: A, Algorithm 2.
+    known for a whole batch before any tuple is matched. Source: Dallachiesa et al. (2015),
+    Algorithm 2.
 
     A window by count in which all tuples have existence 1 holds the newest `rows`. Other windows
     have an `UncertainWindow`, built from the held tuples when first needed. It is not saved, as its

@@ -114,7 +114,7 @@ class SimilarityJoin(PairJoin):
 
     Guarantee: answers are exact, up to the rounding of the defining sum.
     Raises ValueError for arguments outside these ranges, and for "sort" in several dimensions.
-    Source: A, sections 5, 6 and 8.1; B.
+    Source: Dallachiesa et al. (2015), sections 5, 6 and 8.1; Lian and Chen (2009).
 
     >>> join = SimilarityJoin(1, 1.0, 0.5, Rows(10))
     >>> answers = join.process(Arrivals(

@@ -31,7 +31,8 @@ class Aggregate:
     the sum of the tuples' mean values, each conditional on its existence. For time_avg and
     integral a value holds from its time to the time of the next one, also across the start of a
     window; both are undefined before the first value. integral is in values times seconds.
-    Raises ValueError or TypeError for anything else.  Source: A, section 7.3; the model.
+    Raises ValueError or TypeError for anything else.  Source: Dallachiesa et al. (2015), section
+    7.3; the model.
     """
 
     function: str

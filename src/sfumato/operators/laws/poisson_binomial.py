@@ -53,7 +53,8 @@ def approximate_tails(method: str, p: Floats, k: Floats) -> Floats:
     method : "poisson", or "normal" with a continuity correction; "refined_normal" also corrects
     for skewness    p : float64[m]; k : float64[n], whole, at least 0
     Without variance (every p is 0 or 1) the normal methods are exact.
-    Source: A, equations (14)-(17); below (17) the paper swaps the names of Phi and phi.
+    Source: Dallachiesa et al. (2015), equations (14)-(17); below (17) the paper swaps the names of
+    Phi and phi.
     """
     from scipy.special import ndtr, pdtr, pdtrc  # slow to import and rarely needed
 

@@ -41,7 +41,8 @@ class Schedule(Stateful):
     Results do not depend on how instants are split into calls, nor on snapshot and restore.
 
     Raises ValueError for queries or a plan that `timetable` rejects.
-    Source: D, sections 6-8 (timetables); the changes at run time are not in the paper.
+    Source: Chen et al. (2013), sections 6-8 (timetables); the changes at run time are not in the
+    paper.
 
     >>> schedule = Schedule({"a": (3, 2), "b": (4, 3), "c": (5, 5)}, start=100)
     >>> [(due.time, due.queries) for due in schedule.take(104)]

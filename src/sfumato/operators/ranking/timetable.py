@@ -1,6 +1,6 @@
 """Timetables of queries that keep every bound and share runs.
 
-Source: D, sections 4 to 8.
+Source: Chen et al. (2013), sections 4 to 8.
 """
 
 import math

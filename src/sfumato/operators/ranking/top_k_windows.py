@@ -76,7 +76,7 @@ class TopKWindows(Operator):
     memory: the tuples of one window per key.
 
     Raises ValueError for arguments out of range.
-    Source: D, sections 3-8; windows are half open, like extents.
+    Source: Chen et al. (2013), sections 3-8; windows are half open, like extents.
 
     >>> window = TopKWindows({"best": (1, 10)}, length=20)
     >>> answers = window.extend([0, 4, 11], scores=[5.0, 7.0, 9.0], prob=[0.9, 0.4, 0.5])

@@ -65,7 +65,7 @@ class DeltaWindowAggregate(Operator):
     Cost: O(held * l log l) per call with rows of the group and an eviction, for l alternatives, and
     O(l log l) per arrival. Moments O(1), about 100 nodes if an average is requested and tuples may
     not exist; min and max O(held) moves of integers. Distributions, if requested, are recomputed
-    for each arrival. Memory: the tuples held.  Source: A, section 8.1.
+    for each arrival. Memory: the tuples held.  Source: Dallachiesa et al. (2015), section 8.1.
     """
 
     kind, version = "delta_window_aggregate", 4

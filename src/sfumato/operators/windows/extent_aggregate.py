@@ -177,7 +177,7 @@ class ExtentAggregate(Operator):
     Memory: the tuples of one RANGE and one slide, and partials of about 200 bytes per pane, group
     and attribute (10 KB with an average over uncertain existence). If `certain`, panes only, of
     about 100 bytes.
-    Source: C, section 6; A, 8.1.
+    Source: Kim et al. (2006), section 6; Dallachiesa et al. (2015), 8.1.
     """
 
     from_tuples: ClassVar[bool] = False  # whether results need all tuples of an extent at once

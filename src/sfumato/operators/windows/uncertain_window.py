@@ -34,7 +34,7 @@ def expected_tuples(rows: int, existence: float, confidence: float) -> int | Non
 def join_confidence(confidence: float, probability: float) -> float:
     """Return the confidence that windows of a join need if its pairs have at least `probability`.
 
-    Source: A, Algorithm 2 (uncert-evict-beta).
+    Source: Dallachiesa et al. (2015), Algorithm 2 (uncert-evict-beta).
     """
     return min(confidence, 1 - probability)
 
@@ -164,7 +164,7 @@ class UncertainWindow(Operator):
         Exactly 1.0 if fewer than `rows` tuples of existence > 0 are newer.
         Raises ValueError for a tuple that has not arrived, never entered or was evicted.
         Cost: one pass over the tuples newer than the oldest requested.
-        Source: A, equation (24).
+        Source: Dallachiesa et al. (2015), equation (24).
         """
         wanted = np.asarray(j)
         if wanted.dtype.kind not in "iu":

@@ -150,7 +150,7 @@ def _exact_tail(held, begin, end, w, target):
     """Return True if Pr(at least w of held[begin:end] exist) >= target, by plain recursion (RF1).
 
     For targets below 1/2 the tail is summed directly, which keeps the digits of a small tail.
-    O(w (end - begin)).  Source: A, section 5.1, equation (5).
+    O(w (end - begin)).  Source: Dallachiesa et al. (2015), section 5.1, equation (5).
     """
     # Count k lies at w - 1 - k, so that the update in place runs forward (and in SIMD).
     law = np.zeros(w + 1)
@@ -290,7 +290,8 @@ def slide(window, held, begin, rule, status, heads):
     In the next call position 0 is the last of `heads`.
     O(band) amortised per arrival, the band about 18 standard deviations of the count. Decisions are
     exact: a test closer to its target than the error bound goes to `_exact_tail`.
-    Source: A, Algorithms 1 and 2; two-stack queue over generating polynomials: this project.
+    Source: Dallachiesa et al. (2015), Algorithms 1 and 2; two-stack queue over generating
+    polynomials: this project.
     """
     marks, (w, target, _) = window.marks[0], rule
     marks.head, marks.ones, t = 0, 0, begin
@@ -319,7 +320,8 @@ def positions(existence, first, last, rows):
     the same `last` and with `first` all rising or all falling share one pass over the tuples.
     Error: within 1e-12 for up to a thousand tuples, growing with their number (rounding of a
     recursion without subtractions; entries below 1e-22 are dropped).
-    Source: A, equations (5)-(8) and section 6 (RF1); T_j of its equation (24).
+    Source: Dallachiesa et al. (2015), equations (5)-(8) and section 6 (RF1); T_j of its equation
+    (24).
     """
     m = first.size
     result = np.empty(m)

@@ -516,7 +516,8 @@ def slide_extremes(state, tuples, existence, heads, w, limit, laws):
     candidates is deep. With one alternative per tuple this is O(c^2 + c sqrt(w)), with c a few
     dozen at ordinary existences for any w.
     Error: relative 1e-13 of the probabilities, absolute 1e-17.
-    Source: T_j of A, equation (24), for the candidates; the rest this project.
+    Source: T_j of Dallachiesa et al. (2015), equation (24), for the candidates; the rest this
+    project.
     """
     work, stages, marks = np.empty((2, 2, w + 2)), np.empty(state.owner.size, STAGE), state.marks[0]
     offsets, first, (places, prob, value) = tuples.offsets, tuples.first, laws

@@ -303,7 +303,8 @@ def slide_moments(stacks, tuples, heads, w, limit, out, laws):
     value, or with too few digits, as `average_of`.
     Error: about 1e-13 of the terms above; of averages 1e-10 of the variance, and of the mean 1e-13
     of the values' distance from their mean.
-    Source: (count; moments) recursion over A, section 4; the averages this project.
+    Source: (count; moments) recursion over Dallachiesa et al. (2015), section 4; the averages this
+    project.
     """
     (front, back, average), first, (places, prob, counts) = stacks, tuples.first, laws
     planes, marks, sums = back.planes, back.marks[0], back.sums[0]

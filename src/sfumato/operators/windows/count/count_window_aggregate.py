@@ -103,7 +103,8 @@ class CountWindowAggregate(Operator):
     sums O(held * 4,096 states), of a quantile at most 4 million cell updates. A call visits all
     held tuples of its groups. Derived state is rebuilt for short windows, in one pass over all
     groups. For long windows it is cached, in up to MOST_BYTES, for the groups with the latest
-    arrivals. Source: A, sections 4 and 7.3, for windows and boundary_sum; the rest is original.
+    arrivals. Source: Dallachiesa et al. (2015), sections 4 and 7.3, for windows and boundary_sum;
+    the rest is original.
 
     >>> total = CountWindowAggregate(2, 0.7, [Aggregate("sum", 0)])
     >>> answers = total.process([0, 0, 0], [0, 1, 2, 3], [1.0, 0.5, 1.0], [[8.0], [4.0], [2.0]])
