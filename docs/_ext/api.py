@@ -6,7 +6,7 @@
 on a page lists the names with what they do, and links to a page `functions/NAME.md`, which is
 written when the site is built: the signature, a table of parameters with their defaults, returns,
 errors, notes and examples, and then the details of `notes/NAME.md` where there is such a file.
-`References:` (authors and year) links to the page of papers.
+A reference to one of the library's papers links to the page of papers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ BLOCK = re.compile(r"^```\{api\} (.*)\n(?::module: (\S+)\n)?```$", re.MULTILINE)
 ARGUMENT = re.compile(r"^([a-z_][\w, .]*?) : (.*)$")
 SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples")
 PAPERS = "/papers.md"
-MORE = re.compile(r"^More: docs/(\S+)$", re.MULTILINE)
+MORE = re.compile(r"^More: page (\S+) of the documentation\.$", re.MULTILINE)
+PAPER = re.compile(
+    r"(Dallachiesa et al\. \(2015\)|Lian and Chen \(2009\)|Kim et al\. \(2006\)|"
+    r"Chen et al\. \(2013\)|Ren et al\. \(2019\))"
+)
+ENTRY = re.compile(r"[A-Z][^()]*\(\d{4}\)")
 NOTES = Path(__file__).resolve().parents[1] / "reference" / "notes"
 
 
@@ -164,6 +169,10 @@ def markdown(doc: str, found: Any = None) -> list[str]:
             code = False
             lines += ["```", ""]
             continue
+        if section == "References" and text:
+            text = re.sub(r"https://\S+", r"<\g<0>>", PAPER.sub(rf"[\g<1>]({PAPERS})", text))
+            lines.append(f"- {text}" if ENTRY.match(line) else f"  {text}")
+            continue
         listed = ARGUMENT.match(line)
         is_listed = section == "Raises" and following.startswith("    ")
         if listed:
@@ -187,11 +196,13 @@ def markdown(doc: str, found: Any = None) -> list[str]:
 
 
 def linked(line: str) -> str:
-    """Link `References:` to the page of papers and `More:` to its page, and escape stars. Details
-    are on the same page, so `More:` is left out there."""
+    """Link `More:` to its page, and escape stars. Details of a function are on the same page, so
+    `More:` is left out there."""
     line = re.sub(r"(?<![`*])\*(?!`)", r"\\*", line) if "`" not in line else line
-    line = MORE.sub(lambda m: "" if "/notes/" in m[1] else f"More: [{m[1]}](/{m[1]})", line)
-    return re.sub(r"(^|(?<= ))References:", f"[References]({PAPERS}):", line)
+    return MORE.sub(
+        lambda m: "" if m[1].startswith("reference/functions/") else f"More: [{m[1]}](/{m[1]}.md)",
+        line,
+    )
 
 
 class Api(SphinxDirective):

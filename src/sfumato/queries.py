@@ -34,8 +34,11 @@ class Top:
 
     Notes
     -----
-    References: Chen et al. (2013), section 1 (FREQUENCY is an upper bound of the interval between
-    two executions).
+    Cost: an answer takes longer the larger k is; `sf.top_k` shares the work of several queries.
+
+    References
+    ----------
+    Chen et al. (2013), section 1 (FREQUENCY). IEEE TKDE 25(8), pages 1814-1829.
 
     Examples
     --------

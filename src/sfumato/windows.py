@@ -56,7 +56,11 @@ class Rows:
 
     Notes
     -----
-    References: Dallachiesa et al. (2015), sections 4 (W(U, w, α)) and 8.1.
+    Memory: the tuples of the window. Cost: O(√rows) per row to find its oldest tuple.
+
+    References
+    ----------
+    Dallachiesa et al. (2015), sections 4 and 8.1. https://doi.org/10.1007/s10115-014-0804-5
 
     Examples
     --------
@@ -137,7 +141,12 @@ class Range:
     since 1970-01-01 UTC.
     If event times are timestamps, extents are between 0001-01-02 and 9999-12-31 in UTC. A row with
     an extent outside this range, for example with the sentinel 9999-12-31, is invalid and counted.
-    References: Kim et al. (2006), section 6, equation (6.1).
+    Cost: constant per row and per extent, except for distributions. Memory: the tuples of one
+    `length` and one `slide`; for certain rows, totals alone.
+
+    References
+    ----------
+    Kim et al. (2006), section 6, equation (6.1). https://doi.org/10.1109/CIT.2006.33
 
     Examples
     --------
@@ -263,6 +272,7 @@ class Session:
     A late row that is less than `gap` behind the punctuation joins, and possibly merges, the
     sessions that are still open. Tuples that may not exist count as rows: sessions follow from the
     event times, which are certain.
+    Cost: constant per row. Memory: the tuples of open sessions.
 
     Examples
     --------
@@ -353,7 +363,11 @@ class Delta:
 
     Notes
     -----
-    References: Dallachiesa et al. (2015), section 8.1.
+    Memory: the tuples of the window, at most `max_tuples`. Cost: see `window_aggregate`.
+
+    References
+    ----------
+    Dallachiesa et al. (2015), section 8.1. https://doi.org/10.1007/s10115-014-0804-5
 
     Examples
     --------

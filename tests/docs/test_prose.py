@@ -227,7 +227,8 @@ def test_docstrings_are_short():
 
 def test_notes_are_of_functions_that_link_to_them():
     for path in (DOCS / "reference" / "notes").glob("*.md"):
-        assert f"More: docs/reference/notes/{path.name}\n" in doc(path.stem)
+        page = f"reference/functions/{path.stem}"
+        assert f"More: page {page} of the documentation.\n" in doc(path.stem)
 
 
 @pytest.mark.parametrize("name", USER_PAGES)

@@ -93,6 +93,7 @@ def alternatives(
     ``strict=True``.
     For a map from values to probabilities use F.map_keys and F.map_values. In memory, for dicts,
     give their keys and their values as two lists.
+    Cost: linear in the number of values, without state.
 
     Examples
     --------
@@ -157,6 +158,7 @@ def samples(
     (two attributes), 8 (three) or 2^(d + 2) (d attributes). For smaller n of at least 2d this holds
     for the point with all signs changed. A few uniform or exponential samples of several attributes
     may lie beyond the bounds of the error.
+    Cost: n alternatives per row, without state.
 
     Examples
     --------
@@ -212,6 +214,7 @@ def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str 
     The points are the quantiles at (i + ½)/n, scaled, and lie within the interval. Mean and
     standard deviation are exactly those of the shape, for an interval of length w: the middle, and
     w/√12 (uniform) or w/√24 (triangular). A single alternative is the middle.
+    Cost: n alternatives per row, without state.
 
     Examples
     --------
@@ -258,6 +261,7 @@ def below(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
     mean: its mean and its standard deviation are exactly `scale` (a single alternative has the mean
     only). No alternative lies beyond the limit. Where the value also has a lower end, such as 0 for
     a concentration, use `between`.
+    Cost: n alternatives per row, without state.
 
     Examples
     --------
@@ -283,6 +287,16 @@ def above(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
     Returns
     -------
     As for `below`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `between` does.
+
+    Notes
+    -----
+    The distance from the limit has an exponential distribution, as for `below`.
+    Cost: n alternatives per row, without state.
 
     Examples
     --------
@@ -338,6 +352,7 @@ def circular(
     up to half a period, so a join with this `within` finds exactly the pairs within d.
     The mean direction is atan2(mean sine, mean cosine) · period / 2π. The page on angles and hours
     shows joins, windows and the mean direction, and their limits.
+    Cost: n alternatives per row, without state.
 
     Examples
     --------
@@ -391,6 +406,11 @@ def existence(column: Any = ALTERNATIVES) -> Any:
     A column of doubles. NULL where the alternatives are NULL and where their probabilities are
     invalid: not numbers in [0, 1], or with a greater sum.
 
+    Raises
+    ------
+    TypeError
+        For anything that is not a column of alternatives or a table.
+
     Notes
     -----
     All operators use this rule. The sum is compensated. Sums up to 1 + 1e-9 are rounding errors and
@@ -398,8 +418,12 @@ def existence(column: Any = ALTERNATIVES) -> Any:
     its terms (2⁻⁵² each) is 1, so ten tenths are certain.
     Inside an aggregate of Spark, as `F.min(sf.existence())`, give the aggregate an alias: Spark
     names it after the whole expression.
-    References: Dallachiesa et al. (2015), section 3; Neumaier (1974) for
-    the compensation.
+    Cost: linear in the number of alternatives, without state.
+
+    References
+    ----------
+    Dallachiesa et al. (2015), section 3. https://doi.org/10.1007/s10115-014-0804-5
+    Neumaier (1974), the compensated sum. ZAMM 54, pages 39-51.
 
     Examples
     --------
@@ -429,6 +453,10 @@ def expected(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = 
     ------
     TypeError
         For an attribute that is not a name.
+
+    Notes
+    -----
+    Cost: linear in the number of alternatives, without state.
 
     Examples
     --------
@@ -462,6 +490,10 @@ def stddev(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = Fa
     TypeError
         For an attribute that is not a name.
 
+    Notes
+    -----
+    Cost: linear in the number of alternatives, without state.
+
     Examples
     --------
     >>> [round(row[0], 2) for row in uncertain.select(sf.stddev("celsius")).collect()]
@@ -493,6 +525,10 @@ def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
     ------
     ValueError, TypeError
         For q out of range, and for arguments of other types.
+
+    Notes
+    -----
+    Cost: a sort of the alternatives of each row, without state.
 
     Examples
     --------

@@ -61,8 +61,11 @@ def asof_join(
     Notes
     -----
     Cost: one shuffle by key. State: the newest right row of each key, and rows that wait.
-    More: docs/reference/notes/asof_join.md
-    References: this project; possible worlds as in Dallachiesa et al. (2015).
+    More: page reference/functions/asof_join of the documentation.
+
+    References
+    ----------
+    Dallachiesa et al. (2015), section 3. https://doi.org/10.1007/s10115-014-0804-5
 
     Examples
     --------

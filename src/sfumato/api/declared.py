@@ -42,6 +42,10 @@ def declared(df: DataFrame, schema: StructType | str, *, streaming: bool = False
         For a schema that is neither DDL nor a StructType. DDL that is not valid raises Spark's
         ParseException.
 
+    Notes
+    -----
+    Cost: none; Spark is asked nothing.
+
     Examples
     --------
     >>> sf.ops.declared(readings, "id long, celsius double").columns

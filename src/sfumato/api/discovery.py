@@ -102,7 +102,13 @@ def discover_dependencies(
     -----
     Runs Spark jobs at the call. A column in which no row has a finite number is left out, with a
     warning. Another warning reports when less than half of the rows have all columns.
-    With `order`: docs/imputation.md#the-dependencies-of-a-stream
+    With `order`: page imputation of the documentation.
+    Cost: O(sample²) for each set of determinants, dependent and epsilon; `max_rows` rows in memory.
+
+    References
+    ----------
+    Ren et al. (2019), section 6.1. CIKM.
+    Song and Chen (2011), Differential dependencies, ACM TODS 36(3).
 
     Examples
     --------

@@ -71,7 +71,8 @@ def earlier_values(
     these columns as well: apply this function to a static frame with the stream's past, gaps
     included; ``sf.impute`` uses its complete rows.
 
-    Cost: one shuffle by key. State: 2 numbers per attribute and key. References: this project.
+    More: page reference/functions/earlier_values of the documentation.
+    Cost: one shuffle by key. State: 2 numbers per attribute and key.
 
     Examples
     --------

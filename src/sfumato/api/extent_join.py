@@ -55,8 +55,11 @@ def extent_join(
     Notes
     -----
     Cost: one shuffle by key. State: the rows of extents that only one side has completed.
-    More: docs/reference/notes/extent_join.md
-    References: Kim et al. (2006), section 6 (figure 6).
+    More: page reference/functions/extent_join of the documentation.
+
+    References
+    ----------
+    Kim et al. (2006), section 6, figure 6. https://doi.org/10.1109/CIT.2006.33
 
     Examples
     --------

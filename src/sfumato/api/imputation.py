@@ -68,13 +68,11 @@ class Imputation(ImputationArguments):
         (see `sfumato.engine_free.Imputer`).
     least_donors
         Fewer donors are ignored; None: 20 for "calibrated", 1 for "plain".
-    key
+    key, least_rows
         Column(s) that tell one device or sensor from another, in the frame and in the repository.
         The donors of a row have its key where that key has at least `least_rows` complete rows
         there; other keys, and NULL, share the whole repository, which the counter `shared` counts.
         Scaling is that of the whole repository. A join imputes without `key`.
-    least_rows
-        See `key`.
     order
         The column of a stream's order, see `sfumato.impute`; it replaces scaling and method, and
         `dependencies` are on earlier values and changes, or None. A join imputes without `order`.
@@ -83,6 +81,21 @@ class Imputation(ImputationArguments):
     ------
     ValueError, TypeError
         For wrong arguments, as far as they show without reading the repository.
+
+    Notes
+    -----
+    Cost: the repository is read into memory; microseconds per row, more with many donors.
+
+    References
+    ----------
+    Ren et al. (2019), sections 2.2 and 3. CIKM.
+    Kuleshov et al. (2018), Accurate uncertainties for deep learning, PMLR 80 (calibration).
+
+    Examples
+    --------
+    >>> by_humidity = sf.Imputation("past.parquet", "humidity -> celsius : 0.05 -> 0.1", "celsius")
+    >>> by_humidity.attributes
+    ('celsius',)
     """
 
     repository: Any

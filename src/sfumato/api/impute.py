@@ -75,8 +75,11 @@ def impute(
     The whole repository is read into memory when this is called. Without `order` the function is
     stateless: no shuffle, any order. With it, there is one shuffle by key, and the state is 4
     numbers per attribute and key. Cost: microseconds per row, more with many donors or an `order`.
-    More: docs/reference/notes/impute.md
-    References: Ren et al. (2019), sections 2.2 and 3.
+    More: page reference/functions/impute of the documentation.
+
+    References
+    ----------
+    Ren et al. (2019), sections 2.2 and 3. CIKM.
 
     Examples
     --------

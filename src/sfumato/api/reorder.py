@@ -46,16 +46,14 @@ def reorder(
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result has the same type.
+        A DataFrame of Spark, or a table in memory that is the whole stream, as is the result.
     event_time, arrival
         When the event happened, and when the row was received: timestamps, or whole microseconds.
         Wherever an argument names a column, write its name or a Column object.
     key
         Column(s); each key has a separate controller. None: one controller for the whole frame.
     source
-        Column(s) that name the sources of a stream (topics, partitions, devices, files). Each
-        source of each key has a separate controller.
+        Column(s) that name the sources of a key (topics, devices), each with its own controller.
     expected_sources
         Emit nothing for a key before this many sources have sent a row.
     drop_ratio
@@ -86,8 +84,7 @@ def reorder(
 
     Returns
     -------
-    The rows, each emitted exactly once, with `late`, `punctuation` (no row with an earlier event
-    time is accepted in order any more) and, with `unique`, `duplicate`.
+    The rows, each once, with `late`, `punctuation` (the order is closed up to here), `duplicate`.
 
     Raises
     ------
@@ -97,8 +94,11 @@ def reorder(
     Notes
     -----
     Cost: one shuffle by key. State: the buffered rows, and 2 to 4 KB per controller.
-    More: docs/reference/notes/reorder.md
-    References: Kim et al. (2006), sections 3 to 5.
+    More: page reference/functions/reorder of the documentation.
+
+    References
+    ----------
+    Kim et al. (2006), sections 3 to 5. https://doi.org/10.1109/CIT.2006.33
 
     Examples
     --------
@@ -121,7 +121,7 @@ def split_late(df: Any) -> tuple[Any, Any]:
     On a stream the results are two separate queries once they are started, each with its own
     controller; both see the same rows as late. To compute both in one query, split each micro-batch
     in ``foreachBatch``, where it is persisted.
-    More: docs/how-to/late-rows.md
+    More: page how-to/late-rows of the documentation.
 
     Parameters
     ----------
@@ -136,6 +136,10 @@ def split_late(df: Any) -> tuple[Any, Any]:
     ------
     ValueError
         For a frame without the column `late` that `sf.reorder` adds.
+
+    Notes
+    -----
+    Cost: a filter for each of the frames.
 
     Examples
     --------

@@ -64,8 +64,7 @@ def resample(
     -----
     The first row of a key at or after a grid point emits the point.
     Cost: one shuffle by key. State: the newest row of each key.
-    More: docs/reference/notes/resample.md
-    References: this project.
+    More: page reference/functions/resample of the documentation.
 
     Examples
     --------

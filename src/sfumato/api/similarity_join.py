@@ -57,8 +57,7 @@ def similarity_join(
     Parameters
     ----------
     left, right
-        DataFrames of Spark, streaming or static, or pandas, Polars or Arrow tables that are the
-        whole streams. The result has the type of `left`.
+        DataFrames of Spark, or tables in memory that are the whole streams; and so is the result.
     on
         Attribute(s) of the alternatives of both frames, or plain columns: numbers that span the
         distance, and strings that must be equal.
@@ -72,24 +71,21 @@ def similarity_join(
         pair of these for left and right.
     order, key
         Column(s) of both frames: the order of arrival, and what must be equal.
-    strategy
-        "nested", "index", "sort" (one attribute), or "auto"; all have the same results.
+    strategy, tasks
+        "nested", "index", "sort" (one attribute) or "auto", and the number of tasks that share the
+        work of a key (None: chosen by a model of the work). The results are the same.
     output
         "append", or "changes": also emit a pair with "-" when a tuple of it leaves its window.
     alternatives
         False omits the column `alternatives`, which may have thousands of entries per pair.
     metric
         "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in metres.
-    idle_timeout
-        A side without rows for this long no longer delays the other side.
+    idle_timeout, forget_after
+        Durations: a side silent for the first delays no rows, a key silent for the second is reset.
     impute
         `sf.Imputation`, or its arguments as a dict: impute missing attributes, and join at once.
     how
         "inner", or "left", "right", "full": also emit the tuples of a side that have no partner.
-    forget_after
-        Time to live of a key ("1 day"): it then starts with empty windows.
-    tasks
-        Number of tasks that share the work of a key; None: chosen by a model of the work.
     name
         Name of the metrics, instead of the number N in ``sfumato_join_N``.
 
@@ -105,10 +101,14 @@ def similarity_join(
 
     Notes
     -----
-    Exact: the probability is that of all possible worlds in which both exist and are close.
+    The probability is exact: the share of the possible worlds in which both exist and are close.
     Cost: one shuffle by key. State: the tuples of the windows, and rows that wait for a side.
-    More: docs/reference/notes/similarity_join.md
-    References: Dallachiesa et al. (2015); Lian and Chen (2009); with `impute` Ren et al. (2019).
+    More: page reference/functions/similarity_join of the documentation.
+
+    References
+    ----------
+    Dallachiesa et al. (2015), sections 5 and 6. https://doi.org/10.1007/s10115-014-0804-5
+    Lian and Chen (2009), CIKM, pages 857-866; with `impute` Ren et al. (2019), CIKM.
 
     Examples
     --------
@@ -180,6 +180,11 @@ def self_join(
     sf.reorder, with its event time as `order`, late rows are skipped and counted.
     Cost: the cost of a join of two streams of half the rows each. One shuffle by `key`, of `tasks`
     copies of the rows; the stream is read once. State: the rows of the window.
+
+    References
+    ----------
+    Dallachiesa et al. (2015), sections 5 and 6. https://doi.org/10.1007/s10115-014-0804-5
+    Lian and Chen (2009), Efficient join processing on uncertain data streams, CIKM.
 
     Examples
     --------
@@ -264,10 +269,15 @@ def neighbours(
     Downstream of sf.reorder, with its event time as `order`, late rows are skipped and counted.
     Both frames are aligned as in ``sf.similarity_join``. With `other`, the two frames must have no
     tuple in common.
+    More: page reference/functions/neighbours of the documentation.
     Cost: one shuffle by `key`. Per alternative of a row, the square of its possible neighbours. In
     a full window by count whose tuples exist with probabilities below 1, the product of rows,
     tuples held and possible neighbours: about 10 ms per row for 500 rows of 10 alternatives. Choose
     a window by time there. State: the tuples of the window.
+
+    References
+    ----------
+    Dallachiesa et al. (2015), section 1 (outliers). https://doi.org/10.1007/s10115-014-0804-5
 
     Examples
     --------
@@ -334,7 +344,10 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
     -----
     Cost: n (n - 1) / 2 joins of two streams, in one query: each row is shuffled and held n - 1
     times.
-    References: Ren et al. (2019), section 5.2 (n streams).
+
+    References
+    ----------
+    Ren et al. (2019), section 5.2 (n streams). CIKM.
 
     Examples
     --------

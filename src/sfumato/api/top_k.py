@@ -43,8 +43,7 @@ def top_k(
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result has the same type.
+        A DataFrame of Spark, or a table in memory that is the whole stream, as is the result.
     queries
         sf.Top, one or a list; their names must differ. A number k stands for sf.Top(k).
     by
@@ -68,8 +67,7 @@ def top_k(
         Column; rank groups of tuples by the sum of their probabilities: the expected number of
         tuples among the k best, which may exceed 1 ("pk_topk" only).
     plan
-        "dp" (least sum of k), "time" (least running time), "greedy" (at most twice "dp"), or "none"
-        (each query separately).
+        "dp" (least sum of k), "time" (least time), "greedy" (at most twice "dp"), or "none".
     processing_time
         After the window's `idle_timeout`, event time follows the clock, so that queries are
         answered as often as asked while no rows come. Rows before an answered instant are late.
@@ -93,8 +91,11 @@ def top_k(
     Notes
     -----
     Cost: one shuffle by key, one computation per instant and key. State: the tuples of a window.
-    More: docs/reference/notes/top_k.md
-    References: Chen et al. (2013), sections 1-9.
+    More: page reference/functions/top_k of the documentation.
+
+    References
+    ----------
+    Chen et al. (2013), sections 1 to 9. IEEE TKDE 25(8), pages 1814-1829.
 
     Examples
     --------

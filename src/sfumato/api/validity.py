@@ -60,6 +60,10 @@ def split_invalid(
     ValueError
         For `strict` together with `exclusive`.
 
+    Notes
+    -----
+    Cost: a pass over the rows for each frame that is read. Only `exclusive` needs a shuffle.
+
     Examples
     --------
     >>> readings = readings.selectExpr("id", "IF(id = 2, 1.5D, 0.5D) AS existence")

@@ -49,7 +49,11 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     observed metrics ``sfumato_where_N_input`` count rows and invalid rows (`invalid`), and
     ``sf.split_invalid`` of the frame upstream finds them.
     On Spark the filter runs in the JVM, as a higher-order function.
-    References: Dallachiesa et al. (2015), section 3, filter f_c(U).
+    Cost: linear in the number of alternatives, without state.
+
+    References
+    ----------
+    Dallachiesa et al. (2015), section 3, filter f_c(U). https://doi.org/10.1007/s10115-014-0804-5
 
     Examples
     --------
@@ -107,6 +111,7 @@ def prune(
     Pr(...) over n rows is off by at most the sum of their `pruned`. With ``normalize=True`` the
     existence is right, and the answer says what would be true if the removed alternatives were not
     possible.
+    Cost: a sort of the alternatives of each row, without state.
 
     Examples
     --------
@@ -166,7 +171,11 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
     give a prior as one more measurement. Missing probability is that of "does not exist", and is
     multiplied like that of a value. Values are equal or not: round numbers to a common grid first.
     The conflict is also high where the measurements agree but leave many values open.
-    References: Dempster's rule of combination, for probabilities of single values.
+    Cost: per row, the number of alternatives of the first measurement times the number of all.
+
+    References
+    ----------
+    Shafer (1976), A mathematical theory of evidence: Dempster's rule, for single values.
 
     Examples
     --------

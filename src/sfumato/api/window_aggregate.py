@@ -51,31 +51,27 @@ def window_aggregate(
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result has the same type.
+        A DataFrame of Spark, or a table in memory that is the whole stream, as is the result.
     aggregates
         Result name to text: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)", "first(x)",
         "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)", "var(x)",
         "boundary_sum(x)", for Range "time_avg(x)", "integral(x)"; x is an expression (notes).
     window
         sf.Rows, sf.Range (or its length, "5 minutes"), sf.Session or sf.Delta.
-    order
-        Column(s) with the order of arrival. For Range and Session: the event time.
-    key
-        Column(s); each of their values has a separate window.
-    distribution
-        Add the distribution of each result, with at most this many values.
+    order, key
+        Column(s) with the order of arrival, for Range and Session the event time; and columns
+        whose values have a window each.
+    distribution, quantiles
+        Add the distribution of each result, with at most this many values; and its quantiles for
+        these shares, as fields q05, q50, ...
     existence
         Column with the probability of each row of a frame without alternatives.
-    quantiles
-        Shares; each result gets their quantiles as fields q05, q50, ...
     with_rows, missed
         Range and Session: return every row of an extent, with the results of the extent; or also
         return each row that is in no extent, see `split_missed`.
     early, level
-        Range: also emit revisions of open extents, at multiples of `early` ("10 seconds") of the
-        punctuation, with intervals for the final answers or their means at `level` (0.9). For
-        count, sum, avg, min and max. sf.reorder needs ``early=True``.
+        Range: also emit revisions of open extents at multiples of `early` ("10 seconds"), with
+        intervals at `level` (0.9) for the final answers. sf.reorder needs ``early=True``.
     unique, version, shared
         Range: among the rows of a key with the same `unique`, an extent has the largest `version`
         that arrived before it was complete; rows with the same `shared` take the same alternative.
@@ -88,11 +84,10 @@ def window_aggregate(
 
     Returns
     -------
-    Rows and Delta: a row per input row that is not late, with its certain columns, `held` and the
-    results. Range and Session: a row per extent and key, with the key columns, `window`, `held`,
-    `punctuation`, `late` and the results, with `early` also `final`, `revision`, `completeness` and
-    `interval`. Over certain rows results are plain values, with exact sums of bigints and decimals.
-    Over uncertain rows each is a struct of `mean`, `stddev`, `existence` and what is requested.
+    Rows, Delta: a row per input row that is not late: its certain columns, `held`, the results.
+    Range, Session: a row per extent and key: the key, `window`, `held`, `punctuation`, `late`, the
+    results, and with `early` also `final`, `revision`, `completeness`, `interval`. Results of
+    certain rows are values, of others structs: `mean`, `stddev`, `existence`, what is requested.
 
     Raises
     ------
@@ -101,8 +96,13 @@ def window_aggregate(
 
     Notes
     -----
-    Cost: one shuffle by key. State: the tuples held. More: docs/reference/notes/window_aggregate.md
-    References: Dallachiesa et al. (2015), sections 4, 7.3, 8.1; Kim et al. (2006), section 6.
+    Cost: one shuffle by key. State: the tuples held.
+    More: page reference/functions/window_aggregate of the documentation.
+
+    References
+    ----------
+    Dallachiesa et al. (2015), sections 4, 7.3, 8.1. https://doi.org/10.1007/s10115-014-0804-5
+    Kim et al. (2006), section 6. https://doi.org/10.1109/CIT.2006.33
 
     Examples
     --------
@@ -140,6 +140,10 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     ------
     ValueError
         For a frame without the column `missed`.
+
+    Notes
+    -----
+    Cost: a filter for each of the frames.
 
     Examples
     --------

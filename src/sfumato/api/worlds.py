@@ -48,11 +48,15 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
     -----
     Operators require `world` in their `key`. Pairs of drawn rows have the column `world` and no
     alternatives. Draws depend on source, id and world only, so they are the same in any
-    micro-batches, after a restart, and in memory. No state is kept. Each row becomes up to n rows.
+    micro-batches, after a restart, and in memory. Cost: each row becomes up to
+    n rows; no state is kept.
 
     The metrics ``sfumato_draw_worlds_N_input`` count rows and invalid rows (`invalid`: wrong
     probabilities, a missing value or id), which are left out.
-    References: Jampani et al. (2008), "MCDB: a Monte Carlo approach to managing uncertain data".
+
+    References
+    ----------
+    Jampani et al. (2008), MCDB: a Monte Carlo approach to managing uncertain data, SIGMOD.
 
     Examples
     --------
@@ -107,7 +111,12 @@ def merge_worlds(
     A stream cannot be merged, since the worlds' answers may come at different times: write them
     with a sink, and merge the table. The same error holds for answers that a stream has not yet
     given in all worlds. Merged answers share tuples: operators refuse them.
-    References: Massart (1990), "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality".
+    Cost: two shuffles by `key` on Spark; `n` answers per key at most.
+
+    References
+    ----------
+    Massart (1990), The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality, Annals of
+    Probability 18.
 
     Examples
     --------
@@ -148,6 +157,7 @@ def assume_independent(df: Any) -> Any:
     pairs gives 0 or 3 pairs with probability 0.5 each; three independent pairs give 0, 1, 2 and 3
     with 0.125, 0.375, 0.375 and 0.125. ``sf.draw_worlds`` computes the right answer and states its
     error.
+    Cost: none; only the description of the columns changes.
 
     Examples
     --------

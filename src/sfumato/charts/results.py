@@ -397,6 +397,14 @@ def chart(
         Without Altair (`pip install 'sfumato[charts]'`).
     TypeError
         For anything else to draw.
+
+    Notes
+    -----
+    Cost: rows of a table are collected to the driver; a chart has one mark per row.
+
+    Examples
+    --------
+        sf.chart(means.toArrow(), "celsius", key="sensor", title="Mean temperature")
     """
     plain: dict[str, Any] = {"title": title, "theme": theme}
     if isinstance(what, Timetable):

@@ -166,6 +166,7 @@ def configure(
     unless PYSPARK_PYTHON names another. Under spark-submit and Spark Connect only settings are
     added. In a notebook Spark and its workers print nothing between the outputs of cells; errors
     are raised.
+    Cost: none until the session starts.
 
     Examples
     --------

@@ -55,8 +55,8 @@ def sql(
 
     A query without constructs of this language goes to `spark.sql` unchanged. TOP queries over the
     same table, window, filter and ranking are planned together; each query's frame selects its part
-    of their common answers. Parsing takes milliseconds; Spark analyses each query once or a few
-    times.
+    of their common answers.
+    Cost: parsing takes milliseconds; Spark analyses each query once or a few times.
 
     Examples
     --------
@@ -97,6 +97,10 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame | Callable[..., 
     ------
     SqlError
         As for `sql`.
+
+    Notes
+    -----
+    Cost: as `sql`, without running a query.
 
     Examples
     --------

@@ -66,6 +66,13 @@ def watch(spark: SparkSession, port: int = 0) -> Watch:
     Shows queries that start from now on, and running queries after their next report. No query is
     changed: the page listens to Spark's reports. The page is accessible only from this machine, at
     an address with a secret token, and needs no network.
+    Cost: one thread that serves the page and reads the reports that Spark makes anyway.
+
+    Examples
+    --------
+        page = sf.ops.watch(spark)
+        print(page.url)
+        page.stop()
     """
     if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
         raise ValueError(f"`port` must be a whole number from 0 to 65535; got {port!r}")

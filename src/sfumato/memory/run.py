@@ -128,6 +128,10 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     that skips invalid rows also has an entry `..._input` (a join: `..._left` and `..._right`) with
     `rows`, `invalid`, and `reasons`, the number of rows per reason.
 
+    Notes
+    -----
+    Cost: none; the counters are stored in the description of the table.
+
     Examples
     --------
     >>> import pyarrow as pa

@@ -92,8 +92,8 @@ class ReplaySource(DataSource):
     Each micro-batch is one ordered partition. A static read returns all rows in one ordered
     partition; `speed` and `rows_per_batch` then have no effect.
 
-    The file must be accessible under the same path on the driver and every worker. Each of these
-    processes loads and sorts it once (O(n log n)), and caches it in memory.
+    The file must be accessible under the same path on the driver and every worker. Cost: each
+    of these processes loads and sorts it once (O(n log n)), and caches it in memory.
 
     Examples
     --------

@@ -31,6 +31,10 @@ def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str,
     ValueError
         If `cores` is not a whole number of at least 1.
 
+    Notes
+    -----
+    Cost: none; nothing is started.
+
     Examples
     --------
     >>> sf.ops.settings(cores=4)["spark.sql.shuffle.partitions"]

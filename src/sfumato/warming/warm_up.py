@@ -75,8 +75,14 @@ def warm_up(
     -----
     Call it once per machine, as the user who installed the package or who runs the queries. For an
     image, call it during the build. Each machine of a cluster needs the kernels. Kernels on disk
-    are not compiled again; docs/running.md describes their location. The first run takes a few
-    minutes of processor time, later runs a few seconds.
+    are not compiled again. The first run takes a few minutes of processor time, later runs a few
+    seconds.
+    More: page running of the documentation.
+    Cost: 300 MB of memory per process.
+
+    Examples
+    --------
+        sf.ops.warm_up(processes=2)
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     processes = cores or 1 if processes is None else processes

@@ -59,8 +59,11 @@ class Punctuator(Operator):
 
     Memory: O(slack), O(n_p) or a bounded sample (conformal), plus O(max_buffer), allocated as rows
     arrive.
-    References: Kim et al. (2006).
-    More: docs/research/conformal-delay.md
+    More: page research/conformal-delay of the documentation.
+
+    References
+    ----------
+    Kim et al. (2006), sections 4 and 5. https://doi.org/10.1109/CIT.2006.33
 
     Examples
     --------

@@ -56,8 +56,11 @@ class Dependency:
     Distances are measured on scaled attributes: by default, 1 is the whole extent of an attribute
     in the repository (see `Imputer`). Determinants are sorted by name, so that equal dependencies
     compare equal. The statistics (the last four fields) are not compared.
+    Cost: see `Imputer`.
 
-    References: Ren et al. (2019), definition 2.3, with intervals [0, epsilon].
+    References
+    ----------
+    Ren et al. (2019), definition 2.3, with intervals [0, epsilon]. CIKM.
 
     Examples
     --------

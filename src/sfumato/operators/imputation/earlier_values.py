@@ -47,6 +47,7 @@ class EarlierValues(Operator):
 
     State: 2 T numbers per key. Results do not depend on how rows are split into calls, nor on
     snapshot and restore.
+    Cost: O(T) per row, and a sort of the rows of a call.
 
     Examples
     --------

@@ -166,16 +166,16 @@ class Imputer:
     -----
     Donors are rows s with |s[x] - o[x]| <= epsilon_x for all x of scaled attributes, bounds
     included, even if rounding moves a distance of exactly epsilon above it.
-
     If values are merged or left out, Pr(dist <= e) lies between the results with all values for
     e - f and e + f, where f is the length of the error vectors of both sides together.
-
     Deterministic and stateless; threads may share an instance.
     Cost: O(T N log N) for the constructor, and for "calibrated" also the cost of imputing about
     10,000 objects; 8 * T * (D + 3) * N bytes; microseconds per object.
+    More: page imputation of the documentation.
 
-    More: docs/imputation.md
-    References: "plain" is the method of Ren et al. (2019), with an exact number of donors.
+    References
+    ----------
+    Ren et al. (2019), sections 2.2 and 3, for "plain". CIKM.
 
     Examples
     --------

@@ -103,7 +103,9 @@ class PoissonBinomial:
     microseconds. Arrays of queries, `pmf` and tails below about 1e-8 need the whole distribution,
     once: twice that time at n = 1,000.
 
-    References: for the approximations Dallachiesa et al. (2015), equations (14) to (17).
+    References
+    ----------
+    Dallachiesa et al. (2015), equations (14) to (17). https://doi.org/10.1007/s10115-014-0804-5
 
     Examples
     --------

@@ -59,6 +59,17 @@ class Timetable:
     -----
     A run (time, group) has 0 < time <= cycle and a group numbered from 1. It answers
     groups 1 ... group under "dp", "time" and "greedy", and only this group under the other plans.
+    Cost: `cost_per_unit` is the sum of k per unit of time.
+
+    References
+    ----------
+    Chen et al. (2013), sections 4 to 8. IEEE TKDE 25(8), pages 1814-1829.
+
+    Examples
+    --------
+    >>> plan = sf.engine_free.timetable([(3, 2), (2, 2), (4, 3)])
+    >>> plan.ks, plan.bounds, plan.cycle
+    ((3, 4), (2, 3), 2)
     """
 
     plan: str
@@ -160,6 +171,10 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
         (IN: queries of equal `every` together) and "inco" (INCO: in addition, queries of lower k
         join more frequent ones)
 
+    Returns
+    -------
+    A `Timetable`.
+
     Raises
     ------
     ValueError
@@ -175,7 +190,10 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
     Cost: "dp" and "time" O(f**2) at worst for f units of the longest `every`, usually near O(f);
     others O(f).
 
-    References: Chen et al. (2013), sections 4 (IN), 5 (INCO), 7 (DP) and 8 (GA).
+    References
+    ----------
+    Chen et al. (2013), sections 4 (IN), 5 (INCO), 7 (DP) and 8 (GA). IEEE TKDE 25(8), pages
+    1814-1829.
 
     Examples
     --------

@@ -70,12 +70,20 @@ def top_k_probabilities(
     -------
     float64[n]; for a list float64[n, len(k)], from one computation.
 
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers out of range or of other types.
+
     Notes
     -----
     Cost: O(n) and O(m log(m) sqrt(k)) for the m tuples that can be among the top k at all.
     Error: absolute, below 1e-12 (measured 5e-15 at n = 10,000).
     A tuple's Pr_k is the sum over its alternatives.
-    References: Chen et al. (2013), (1), (2) and section 3.
+
+    References
+    ----------
+    Chen et al. (2013), (1), (2) and section 3. IEEE TKDE 25(8), pages 1814-1829.
 
     Examples
     --------
@@ -110,10 +118,23 @@ def pk_topk(
     scores, prob, exclusive, k, tuples, ascending
         As for `top_k_probabilities`
 
+    Returns
+    -------
+    `indices` and `probability` of the k tuples, as arrays.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers out of range or of other types.
+
     Notes
     -----
     Probabilities that are equal to within 1e-12 are ordered by expected score.
-    Cost, error and source: as for `top_k_probabilities`.
+    Cost and error: as for `top_k_probabilities`.
+
+    References
+    ----------
+    Chen et al. (2013), (1), (2) and section 3. IEEE TKDE 25(8), pages 1814-1829.
 
     Examples
     --------
@@ -145,9 +166,23 @@ def pt_k(
     probability, threshold
         float in (0, 1], the least Pr_k; two names of one argument
 
+    Returns
+    -------
+    `indices` and `probability` of the tuples, as arrays.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers out of range or of other types.
+
     Notes
     -----
-    Cost, error and source: as for `top_k_probabilities`; PT-k is from Hua et al. (2008).
+    Cost and error: as for `top_k_probabilities`.
+
+    References
+    ----------
+    Hua et al. (2008), Ranking queries on uncertain data: a probabilistic threshold approach,
+    SIGMOD.
 
     Examples
     --------
@@ -192,6 +227,10 @@ def u_topk(
         alternatives. Without `tuples` it is a vector of items, which may be alternatives that
         exclude each other by a rule
 
+    Returns
+    -------
+    `indices` in rank order, `probability`, and `log_probability`.
+
     Raises
     ------
     TooManyVectorsError
@@ -206,7 +245,9 @@ def u_topk(
     either may be returned (if detected, the one that ends higher; with `tuples`, the one of better
     expected scores).
 
-    References: Soliman, Ilyas and Chang (2007).
+    References
+    ----------
+    Soliman, Ilyas and Chang (2007), Top-k query processing in uncertain databases, ICDE.
 
     Examples
     --------
@@ -240,13 +281,25 @@ def u_kranks(
     scores, prob, exclusive, k, tuples, ascending
         As for `top_k_probabilities`
 
+    Returns
+    -------
+    `indices` and `probability`, one per rank, as arrays.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers out of range or of other types.
+
     Notes
     -----
     The index is -1 if no tuple can have that rank. One tuple may win several ranks. Ties, to within
     1e-12, go to the tuple of better expected score.
     Cost: O(m log(m) sqrt(k)).
     Error: absolute, below 1e-12.
-    References: Soliman, Ilyas and Chang (2007).
+
+    References
+    ----------
+    Soliman, Ilyas and Chang (2007), Top-k query processing in uncertain databases, ICDE.
 
     Examples
     --------
@@ -272,6 +325,23 @@ def rank_probabilities(
     ----------
     scores, prob, exclusive, k, tuples, ascending
         As for `top_k_probabilities`
+
+    Returns
+    -------
+    float64[n, k].
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers out of range or of other types.
+
+    Notes
+    -----
+    Cost: O(m k) numbers for the m tuples that can be among the top k at all; n k numbers in memory.
+
+    References
+    ----------
+    Chen et al. (2013), (1), (2) and section 3. IEEE TKDE 25(8), pages 1814-1829.
 
     Examples
     --------
@@ -303,12 +373,24 @@ def expected_ranks(
     scores, prob, exclusive, tuples, ascending
         As for `top_k_probabilities`
 
+    Returns
+    -------
+    float64[n].
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers out of range or of other types.
+
     Notes
     -----
     The rank of an absent tuple is the number of tuples in its world.
     Cost: O(n log n).
     Error: relative, 2 n u.
-    References: Cormode, Li and Yi (2009).
+
+    References
+    ----------
+    Cormode, Li and Yi (2009), Semantics of ranking queries for probabilistic data, ICDE.
 
     Examples
     --------
@@ -338,11 +420,23 @@ def prf(
     weights
         float array, omega(i) at index i - 1; 0 for further ranks
 
+    Returns
+    -------
+    float64[n].
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers out of range or of other types.
+
     Notes
     -----
     Cost: O(m log(m) sqrt(k)), k = len(weights).
     Error: below 1e-12 max |omega|.
-    References: Li, Saha and Deshpande (2009).
+
+    References
+    ----------
+    Li, Saha and Deshpande (2009), A unified approach to ranking in probabilistic databases, VLDB.
 
     Examples
     --------
@@ -374,11 +468,23 @@ def prfe(
     alpha
         float in (0, 1]; 1 yields existence, small values favour the first rank
 
+    Returns
+    -------
+    float64[n].
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers out of range or of other types.
+
     Notes
     -----
     Cost: O(n log n).
     Error: relative, 4 n u.
-    References: Li, Saha and Deshpande (2009).
+
+    References
+    ----------
+    Li, Saha and Deshpande (2009), A unified approach to ranking in probabilistic databases, VLDB.
 
     Examples
     --------
@@ -414,10 +520,18 @@ def top_k_streams(
     The streams and their sums, the highest first; equal sums by ascending stream. A sum is the
     expected number of the stream's tuples among the top k.
 
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays and numbers out of range or of other types.
+
     Notes
     -----
     Cost: as for `top_k_probabilities`.
-    References: Chen et al. (2013), section 9.
+
+    References
+    ----------
+    Chen et al. (2013), section 9. IEEE TKDE 25(8), pages 1814-1829.
 
     Examples
     --------

@@ -94,7 +94,9 @@ class UncertainWindow(Operator):
     existence 1/2 and confidence 1/2.
     Decisions do not depend on how arrivals are split into calls, nor on snapshot and restore.
 
-    References: Dallachiesa et al. (2015), sections 4 and 6.1, algorithms 1 and 2.
+    References
+    ----------
+    Dallachiesa et al. (2015), sections 4 and 6.1. https://doi.org/10.1007/s10115-014-0804-5
 
     Examples
     --------
