@@ -130,7 +130,7 @@ def test_once_with_flush_lets_out_what_is_held_and_the_next_run_goes_on(spark, t
     out += [(7, False), (8, False), (9, False), (10, True)]
     assert by_id(tmp_path / "out") == out
     assert "buffered" not in said
-    assert "reorder_ordered: 4 rows, 1 late" in said  # as the query is called
+    assert "reorder_ordered: 4 rows, 1 marked late" in said  # as the query is called
     assert re.search(r"out +2 +4 +\d+ +4 ", said)  # micro-batches, rows in, a second, rows out
     code, said = ran(spark, tmp_path, PIPELINE)  # a stream without an end is another query
     assert code == 1

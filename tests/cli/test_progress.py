@@ -75,7 +75,7 @@ def logged(machines, **more):
 
 def test_a_line_tells_a_micro_batch_and_what_was_counted():
     assert logged(machines=False) == [
-        "t3 out: micro-batch 3, 10 rows in, 8 out, 2 late, 0.5 s",
+        "t3 out: micro-batch 3, 10 rows in, 8 out, 2 marked late, 0.5 s",
         "out: again in 1 s",
     ]
 

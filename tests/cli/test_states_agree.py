@@ -70,7 +70,7 @@ def test_page_command_line_metrics_explain_and_sinks_agree(spark, tmp_path):
     assert all(row["punctuation"] is None for row in invalid)
 
     # The command line.
-    counted = f"reorder_intake: 120 rows, {len(late)} late, {len(invalid)} invalid"
+    counted = f"reorder_intake: 120 rows, {len(late)} marked late, {len(invalid)} invalid"
     assert said.count(counted) == 2  # of the sinks of ordered together, and of the windows
     assert f"{too_late} rows came too late ({share:.2%} of 112)" in said
     assert f"{held} rows buffered" in said

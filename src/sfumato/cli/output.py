@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.cli.sink_query import SinkQuery
 
 SHOWN_COUNTERS = ("late", "invalid", "out_of_order")
+LABELS = {"late": "marked late"}  # the counter includes invalid rows and duplicates
 MAX_CELL = 48  # characters
 MAX_ELEMENTS = 3  # elements of an array shown in a cell
 
@@ -65,7 +66,7 @@ class Log:
                 metrics=batch.metrics,
             )
             return
-        counts = {c.replace("_", " "): batch.total(c) for c in SHOWN_COUNTERS}
+        counts = {label(c): batch.total(c) for c in SHOWN_COUNTERS}
         parts = [f"micro-batch {batch.number}", f"{batch.rows_in:,} rows in"]
         parts += [f"{batch.rows_out:,} out", *(f"{n:,} {c}" for c, n in counts.items() if n)]
         self._line(f"{batch.started} {sink}: {', '.join(parts)}, {batch.seconds:.3g} s")
@@ -112,7 +113,7 @@ class Log:
 
     def _totals(self, name: str, progress: QueryProgress) -> None:
         for operator, counts in by_operator(progress.counters).items():
-            listed = ", ".join(f"{n:,} {each.replace('_', ' ')}" for each, n in counts.items())
+            listed = ", ".join(f"{n:,} {label(each)}" for each, n in counts.items())
             if listed:
                 text = f"{name}: {escape(operator)}: {listed}"
                 self.console.print(text, style="dim", highlight=False)
@@ -148,11 +149,16 @@ def _progress(queries: Sequence[SinkQuery]) -> Group:
     return Group(*tables, progress_table({query.name: query.progress for query in started}))
 
 
+def label(counter: str) -> str:
+    """Return the name of a counter in texts for people."""
+    return LABELS.get(counter, counter.replace("_", " "))
+
+
 def progress_table(progress: Mapping[str, QueryProgress]) -> Table:
     """Build the progress table, one line per sink: rows read, written, late, invalid, held."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("sink", overflow="fold")
-    numbers = "micro-batches,rows in,rows/s,rows out,late,invalid,out of order,held"
+    numbers = "micro-batches,rows in,rows/s,rows out,marked late,invalid,out of order,held"
     for title in numbers.split(","):
         table.add_column(title, justify="right", overflow="fold")
     for name, query in progress.items():

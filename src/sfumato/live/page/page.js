@@ -98,7 +98,7 @@ function operators(query) {
     one.side === "answers" ? [] : Object.keys(one.counts).filter((name) => one.counts[name])))];
   const parts = query.operators.filter((one) => one.side !== "answers");
   const stands = STANDS.filter(([, of]) => parts.some((one) => of(one) !== ""));
-  const columns = [["operator", false], ...counters.map((name) => [name.replaceAll("_", " "), true])];
+  const columns = [["operator", false], ...counters.map((name) => [name === "late" ? "marked late" : name.replaceAll("_", " "), true])];
   columns.push(...stands.map(([name, , numeric]) => [name, numeric]));
   const rows = parts.map((one) => [
     one.side ? `${one.name}, ${one.side}` : one.name,
