@@ -70,7 +70,8 @@ PLAIN = {
     r"than nothing": "positive",
     r"that which|none of (its|their)": "repeat the noun",
     r", also (if|when|where|with|in|under|after)": "even if, including, too",
-    r"one [\w-]+ an? (row|key|query|micro-batch|tuple|alternative|source|task|extent)": "per",
+    r"one [\w-]+ an? (second|minute|hour|day)|one [\w-]+ an? (row|key|query|micro-batch|tuple)|"
+    r"one [\w-]+ an? (alternative|source|task|extent)": "per",
     r"(is|are) wanted here|shall": "is expected, should, must",
     r"(rows|tuples|answers|readings|lines|times?|(micro)?seconds|[nmµ]?s|[kMG]?B|bytes|numbers) "
     r"an? (second|minute|hour|row|key|query|micro-batch|tuple|timestamp|arrival|task|batch)": "per",
