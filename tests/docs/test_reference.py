@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from docs.pages import DOCS, pages
+from docs.pages import DOCS, blocks, pages
 from public_names import MODULES, PUBLIC, doc, public
 
 INDEX = DOCS / "reference" / "functions.md"
@@ -100,6 +100,17 @@ def test_references_name_authors_and_year_and_have_a_link_where_one_is_known(nam
 def test_the_links_of_references_are_on_the_page_of_papers():
     papers = (DOCS / "papers.md").read_text("utf-8")
     assert [link for link in LINKED.values() if link not in papers] == []
+
+
+def test_code_of_pages_imports_no_internal_modules():
+    found = [
+        f"{page.relative_to(DOCS.parent)}:{block.line}: {match[0]}"
+        for page in pages()
+        for block in blocks(page)
+        if block.kind == "python"
+        for match in re.finditer(r"(from|import) sfumato\.\w+\.\w+", block.text)
+    ]
+    assert not found, "\n".join(found)
 
 
 def test_pages_that_docstrings_name_exist():
