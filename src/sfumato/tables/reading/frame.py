@@ -22,6 +22,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import Kind
 from sfumato.tables.reading.user_warnings import (
     ASSUMED_KEY,
+    PAIRS,
     SHARED_KEY,
     independence,
     refuse_shared,
@@ -47,6 +48,7 @@ FORGETS = "sfumato.forgets"  # keys may expire and restart with older rows
 BY_SOURCE = "sfumato.by_source"  # whether late rows have the punctuation of a source
 ROLE = "sfumato.role"  # JSON list of a column's roles (below) in a controller
 ORDERED, ARRIVED = "event_time", "arrival"
+PAIR_COLUMNS = {"left", "right", "probability"}  # of the pairs of a join
 MARKS = ("late", "punctuation")  # columns that a disorder controller adds
 EARLY = "early"  # column, and role, of rows that are shown on their arrival
 DUPLICATE = "duplicate"  # column, and role, of rows with the id of an earlier row
@@ -303,8 +305,11 @@ class Frame(ABC):
         """Return the metadata of the uncertainty of rows under a key, or None."""
         if not self.uncertain:
             return self._metadata(existence).get(key) if existence is not None else None
-        known = (self._metadata(name).get(key) for name in (ALTERNATIVES, *self.columns))
-        return next((rows for rows in known if rows is not None), None)
+        metadata = [self._metadata(name) for name in (ALTERNATIVES, *self.columns)]
+        found = next((of[key] for of in metadata if key in of), None)
+        if found is None and key == SHARED_KEY and {*self.columns} >= PAIR_COLUMNS:
+            return PAIRS  # pandas and Polars drop metadata in many operations
+        return found
 
     def shared(self, existence: str | None = EXISTENCE) -> str | None:
         """Describe the rows if they may share tuples; None if not, or if the user assumes so."""
@@ -318,7 +323,7 @@ class Frame(ABC):
     def independence(self, existence: str | None = EXISTENCE) -> str | None:
         """Describe the user's assumption of independence if rows may share tuples, else None."""
         rows = self._sharing(SHARED_KEY, existence)
-        return None if rows is None else independence(rows)
+        return independence(rows) if rows else None
 
     @property
     def worlds(self) -> tuple[str, int] | None:
