@@ -53,8 +53,18 @@ MARKS = ("late", "punctuation")  # columns that a disorder controller adds
 EARLY = "early"  # column, and role, of rows that are shown on their arrival
 DUPLICATE = "duplicate"  # column, and role, of rows with the id of an earlier row
 FILTERED = "sfumato.filtered"  # of alternatives: some were removed, so places have changed
+CONFIDENCE = 0.99  # of the stated error
 WORLDS = "sfumato.worlds"  # the column numbers drawn worlds; the value is how many there are
 REMEMBERED = "sfumato.remembered"  # microseconds after its arrival that an id is known at least
+
+
+def error_of(worlds: int) -> float:
+    """Return the error that no probability over this many worlds exceeds, at `CONFIDENCE`.
+
+    It bounds all values of a distribution function at once.
+    Source: Dvoretzky, Kiefer and Wolfowitz (1956), with Massart's constant (1990).
+    """
+    return math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * worlds))
 
 
 def controlled_by(
@@ -330,6 +340,16 @@ class Frame(ABC):
         """Return the column that numbers drawn worlds, and how many there are; None without."""
         found = ((name, self.metadata(name).get(WORLDS)) for name in self.columns)
         return next(((name, int(n)) for name, n in found if n is not None), None)
+
+    def drawn(self) -> str | None:
+        """Describe drawn worlds, and the error of the shares of worlds; None without."""
+        if self.worlds is None:
+            return None
+        world, worlds = self.worlds
+        return (
+            f"as drawn in each of {worlds:,} worlds, column {world}; merge_worlds gives their "
+            f"shares, off by at most {error_of(worlds):.3g} with probability {CONFIDENCE:.0%}"
+        )
 
     # ---- columns named by arguments
 
