@@ -233,7 +233,7 @@ def imputed_rows(
     changing : bool[n, T], attributes imputed by their change    most : alternatives per row
     Alternatives of both are coupled: each attribute keeps its distribution, and both kinds are
     nearly independent, because the second list is taken in the order of a golden-ratio sequence.
-    There are as many alternatives as in both lists, less one; if these are too many, `most` of
+    The number of alternatives is that of both lists, less one; if this is too large, `most` of
     equal probability.
     """
     if len(ways) == 1:

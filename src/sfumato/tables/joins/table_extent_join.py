@@ -99,7 +99,7 @@ class ExtentJoinTableConfig(TableConfig):
         return TableExtentJoin(self)
 
 
-# Answers that share tuples with answers of other extents, and not with those of their own extent.
+# Answers that share tuples with answers of other extents, but not within an extent.
 WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
 
 
