@@ -60,7 +60,6 @@ MAY_IMPORT = {
     "api": {
         "calls",
         "duration",
-        "error_points",
         "extras",
         "limits",
         "memory",
