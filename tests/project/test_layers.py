@@ -285,8 +285,7 @@ def test_the_check_sees_a_violation(tmp_path, place, line):
         "kernels/laws",
         "spark/runtime",
         "spark/model",
-        "sql/plan",
-        "sql/text",
+        "language",
     ):
         (tmp_path / "sfumato" / room).mkdir(parents=True)
         (tmp_path / "sfumato" / room / "__init__.py").touch()
