@@ -2,7 +2,7 @@
 
 The operator over tables, as a bucket of a stream runs it: chunks in, decoded by every task, tables
 of answers out, without their samples. Windows are full before anything is timed. "Task by task":
-each task alone, one behind the other; the work of the busiest as a part of that of one. "Two at
+each task alone, one behind the other; the work of the busiest as a part of the work of one. "Two at
 once": two processes with a task each, and the time until both are done, against one process with
 the whole join, in turns; "the machine's" are two processes with the whole join each: the most that
 two processors give here. Before that the answers of all tasks are compared with the answers of one

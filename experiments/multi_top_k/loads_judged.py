@@ -89,7 +89,7 @@ def slower(what: str, pairs: Pairs) -> Check:
     def check(loads: Loads) -> str:
         rise = getattr(loads, what).iloc[-1] - getattr(loads, what).iloc[0]
         slack = IDLE if what == "late" else 0.0
-        found = [f"{a} as much as that of {b}" for a, b in pairs if rise[a] > rise[b] + slack]
+        found = [f"{a} as much as {b}" for a, b in pairs if rise[a] > rise[b] + slack]
         return f"the {NAMES[what]} grows: {', '.join(found)}" if found else ""
 
     return check

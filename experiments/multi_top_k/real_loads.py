@@ -17,7 +17,7 @@ SMALLER = 5  # times fewer tuples than the paper's
 # A run costs n**2 k: with fewer tuples and shorter units the machine is as busy as in the paper.
 UNIT = 1.0 / SMALLER**2  # seconds per unit of time
 WALL, PROCESSOR = "clock on the wall", "processor time"
-DISTURBED = 1.2  # runs that take this much longer by the clock than in processor time
+DISTURBED = 1.2  # runs that take this much longer by wall-clock time than in processor time
 TUPLES = 10_000 // SMALLER
 POINTS: dict[str, tuple[int, ...]] = {
     "x": (20, 60, 100),
@@ -77,7 +77,7 @@ def _run_of(setting: Setting, point: Point) -> Any:
 
 
 def judge_real(rows: pd.DataFrame) -> Verdict:
-    """Judge throughput and lateness by the clock, or by processor time if the machine was busy."""
+    """Judge throughput and lateness by wall-clock time, or on a busy machine by processor time."""
     slowed = float(rows[rows.clock == WALL].slowed_seconds.median())
     clock = WALL if slowed <= DISTURBED else PROCESSOR
     differs: list[str] = []
@@ -95,7 +95,7 @@ def judge_real(rows: pd.DataFrame) -> Verdict:
     chosen = (
         f"By the {WALL}, on which runs took {slowed:.2f} times their processor time"
         if clock == WALL
-        else f"Other programs made the runs take {slowed:.1f} times as long by the clock, so "
+        else f"Other programs made the runs take {slowed:.1f} times as long by wall-clock time, so "
         f"{PROCESSOR} decides; waits are skipped"
     )
     because = f"Parts that differ: {'; '.join(differs)}."
@@ -141,7 +141,8 @@ EXPERIMENTS = (
             f"time "
             f"{1000 * UNIT:g} ms instead of 1 s: a run costs n² k, so that the machine is as busy. "
             "The values of k are the paper's.",
-            "80 units of time per point, and 3 sets of queries by processor time, 1 by the clock.",
+            "80 units of time per point, and 3 sets of queries by processor time, 1 by wall-clock "
+            "time.",
             "The algorithm is the paper's in Python compiled by Numba, on one core.",
         ),
     ),

@@ -179,7 +179,7 @@ SUBSTITUTIONS = (
 EXPERIMENTS = (
     Experiment(
         name="A13",
-        title="Time per tuple of a similarity join for growing windows",
+        title="Time per tuple of a similarity join as windows grow",
         claim="On Coffee nested loops are slowest, then Index-Match, then Sort-Match, at every w "
         "from 100 to 1,000.",
         source="Dallachiesa et al. (2015), section 7.4.3, Figure 13",
@@ -192,7 +192,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         name="A14",
-        title="Time per tuple of a similarity join for growing numbers of samples",
+        title="Time per tuple of a similarity join as the number of samples grows",
         claim="Sort-Match beats Index-Match for few samples (by up to 20% at 16), Index-Match is "
         "the better one for many.",
         source="Dallachiesa et al. (2015), section 7.4.3, Figure 14",

@@ -146,7 +146,7 @@ def _over_confidence(y: str, series: str, y_title: str, legend: str) -> Any:
 EXPERIMENTS = (
     Experiment(
         name="A10",
-        title="Tuples held for growing existential uncertainty",
+        title="Tuples held as existential uncertainty grows",
         claim="On average 6.12% more tuples than w are held at sd 0.025, 82.97% more at sd 0.25.",
         source="Dallachiesa et al. (2015), section 7.4.2, Figure 10",
         measure=held_by_noise,
@@ -160,7 +160,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         name="A11",
-        title="Tuples held for growing confidence",
+        title="Tuples held as confidence grows",
         claim="At w = 500 a confidence of 0.98 instead of 0.5 costs only 4.83% more tuples on "
         "average; at 1 there is a steep rise.",
         source="Dallachiesa et al. (2015), section 7.4.2, Figure 11",

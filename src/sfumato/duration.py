@@ -3,6 +3,8 @@
 import re
 from datetime import timedelta
 
+from sfumato.near_misses import did_you_mean
+
 MICROSECONDS = {
     "microsecond": 1,
     "millisecond": 1_000,
@@ -54,6 +56,7 @@ def _parsed(argument: str, text: str) -> int:
             raise ValueError(
                 f"`{argument}` must be a duration like '10 seconds' or '1 hour 30 minutes', "
                 f"in {', '.join(f'{unit}s' for unit in MICROSECONDS)}; got {text!r}"
+                f"{did_you_mean(plain, [f'{unit}s' for unit in MICROSECONDS]) if plain else ''}"
             )
         total += float(part.group(1)) * MICROSECONDS[unit]
         place = part.end()

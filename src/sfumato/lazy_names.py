@@ -12,6 +12,7 @@ from pkgutil import get_data
 from typing import Any
 
 from sfumato.extras import needed
+from sfumato.near_misses import did_you_mean
 
 MODULES = ("sfumato", "sfumato.engine_free", "sfumato.errors", "sfumato.ops")
 
@@ -43,10 +44,10 @@ class LazyNames:
             for module in also:
                 if _has(module, name):
                     return getattr(import_module(module), name)
+            others = "".join(f"; `{module}` has it" for module in MODULES if _has(module, name))
             raise AttributeError(
                 f"module `{self.module}` has no attribute `{name}`"
-                + "".join(f"; `{module}` has it" for module in MODULES if _has(module, name))
-                + f"; it has {self.names()}"
+                + (others or did_you_mean(name, self.names()) or f"; it has {self.names()}")
             )
         home = self.homes[name]
         if home == "sfumato":

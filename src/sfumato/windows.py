@@ -399,7 +399,12 @@ def _check_bound(most: Any) -> None:
 
 def window_of(given: Any) -> Any:
     """Return a window unchanged, or convert a duration (text or timedelta) to a Range."""
-    return Range(given) if isinstance(given, str | timedelta) else given
+    if not isinstance(given, str | timedelta):
+        return given
+    try:
+        return Range(given)
+    except ValueError as error:
+        raise ValueError(str(error).replace("`length`", "`window`")) from None
 
 
 def _not_a_number(value: Any) -> bool:

@@ -47,7 +47,7 @@ def test_the_command_writes_numbers_charts_and_verdict(tmp_path):
         "http://www.w3.org", ""
     )
     assert (
-        "![Tuples held for growing existential uncertainty](out/A10.svg)"
+        "![Tuples held as existential uncertainty grows](out/A10.svg)"
         in (tmp_path / "p.md").read_text()
     )
 

@@ -104,15 +104,24 @@ def expected(past, rows, dependencies):
             done = changes.impute(np.array([[*targets, *history]]))
             return done.values, done.prob
 
-        if missing and set(missing) <= set(known):
-            values, prob = law_of(missing)
+        changing = [name for name in missing if name in known]
+        others = [name for name in missing if name not in known]
+        given, by_attribute = [row[name] for name in ATTRIBUTES], {}
+        if changing:
+            values, prob = law_of(changing)
             for a, name in enumerate(ATTRIBUTES):
                 wide = widened(values[:, a], prob, widths.get((device, name), (0.0, 0.0)))
-                values[:, a] = row[f"earlier_{name}"] + wide if name in missing else row[name]
-        else:
-            done = levels.impute(np.array([[row[name] for name in ATTRIBUTES]]))
+                values[:, a] = row[f"earlier_{name}"] + wide if name in changing else row[name]
+                if name in changing:
+                    by_attribute[name], given[a] = (values[:, a], prob), prob @ values[:, a]
+        if others or not changing:
+            done = levels.impute(np.array([given]))
             values, prob = done.values, done.prob
-        answers.append(np.column_stack([prob, values]))
+            by_attribute |= {n: (values[:, ATTRIBUTES.index(n)], prob) for n in others}
+        if changing and others:
+            answers.append(by_attribute)
+        else:
+            answers.append(np.column_stack([prob, values]))
         for a, name in enumerate(ATTRIBUTES):
             if name in missing or name not in known or number[device] % 4:
                 continue
@@ -136,6 +145,15 @@ def alternatives_of(found):
     ]
 
 
+def assert_same_distribution(values, prob, others, weights):
+    """Both give each value the same probability."""
+    at = np.sort(np.concatenate([values, others]))
+    for place in np.concatenate([[-np.inf], at[1:][np.diff(at) > 1e-7]]):
+        assert prob[values > place - 1e-8].sum() == pytest.approx(
+            weights[others > place - 1e-8].sum(), abs=1e-9
+        )
+
+
 @examples(10)
 @given(
     st.integers(0, 2**20), st.integers(30, 60), st.integers(1, 40), st.sampled_from([None, CHOSEN])
@@ -147,6 +165,11 @@ def test_each_row_is_imputed_by_what_its_device_knew_before(seed, before, after,
     found = sf.impute(rows, repository=past, **how)
     answers, tested, covered = expected(past, rows, chosen)
     for own, right in zip(alternatives_of(found), answers, strict=True):
+        if isinstance(right, dict):  # by the changes of one attribute and the level of the other
+            for a, name in enumerate(ATTRIBUTES):
+                assert_same_distribution(own[:, a + 1], own[:, 0], *right[name])
+            assert len(own) < sum(len(prob) for _, prob in right.values())
+            continue
         by = np.lexsort(own.T), np.lexsort(right.T)
         assert np.allclose(own[by[0]], right[by[1]], rtol=1e-9, atol=1e-9)
     counted = sf.ops.counters(found)["sfumato_impute_1"]
@@ -205,6 +228,27 @@ def test_rows_without_order_or_key_are_imputed_by_their_values_alone():
     assert sf.ops.counters(found)["sfumato_impute_1"]["invalid"] == 1
     alone = found[found["device"].isna()]
     assert alone["imputed_by"].iloc[0].startswith("y -> x")
+
+
+def test_a_dead_attribute_does_not_take_the_last_value_from_another():
+    random = np.random.default_rng(5)
+    past, true = walk(random, 600), walk(random, 1500, gaps=0.0, keys=["a"])
+    hidden = random.random(1500) < 0.2
+    rows = true.assign(x=true["x"].mask(hidden), y=np.nan)
+    found = sf.impute(rows, repository=past, attributes=ATTRIBUTES, order="at", key="device")
+    held, alike = [], []
+    for place in np.flatnonzero(hidden[1:]) + 1:
+        law = alternatives_of(found.iloc[[place]])[0]
+        low, high = (quantile(law[:, 1], law[:, 0], level) for level in (0.05, 0.95))
+        held.append(low <= true["x"][place] <= high)
+        off = law[:, 1:] - law[:, 0] @ law[:, 1:]
+        cov = (law[:, :1] * off).T @ off
+        alike.append(cov[0, 1] / np.sqrt(cov[0, 0] * cov[1, 1]))
+    assert 0.84 < np.mean(held) < 0.97
+    assert np.median(np.abs(alike)) < 0.1  # the attributes are nearly independent
+    assert np.abs(alike).max() < 0.5
+    assert " -> x : " in found["imputed_by"][np.flatnonzero(hidden)[1]]
+    assert "; x -> y : " in found["imputed_by"][np.flatnonzero(hidden)[1]]
 
 
 def test_existence_weighs_the_alternatives_and_a_device_may_have_a_past_of_its_own():

@@ -157,3 +157,89 @@ def test_rows_said_to_be_independent_are_taken():
 )
 def test_independent_rows_are_taken(rows):
     assert sf.window_aggregate(rows(), **COUNT).num_rows
+
+
+def repeated_rows():
+    """Each reading is in two extents, with its existence."""
+    window = sf.Range("4 s", slide="2 s")
+    return sf.window_aggregate(
+        READINGS, {"there": "count(*)"}, window=window, order="at", with_rows=True
+    )
+
+
+def test_rows_of_overlapping_windows_share_their_existence():
+    rows = repeated_rows()
+    assert rows.num_rows == 2 * READINGS.num_rows
+    with pytest.raises(ValueError, match="answers of overlapping windows may share tuples"):
+        sf.window_aggregate(rows, **COUNT)
+    window = sf.Range("4 s")
+    once = sf.window_aggregate(
+        READINGS, {"there": "count(*)"}, window=window, order="at", with_rows=True
+    )
+    assert sf.window_aggregate(once, **COUNT).num_rows == ROWS
+
+
+def extents(**columns):
+    found = windows(sf.Range("4 s"), READINGS.append_column("key", pa.array([1] * ROWS)))
+    return found.select(["window", "alternatives"])
+
+
+def test_extent_join_refuses_pairs_and_early_answers():
+    first = extents()
+    on = {"on": "value", "within": 0.1, "probability": 0.01}
+    both = sf.extent_join(first, first, **on)
+    with pytest.raises(ValueError, match="extent_join: pairs of a join may share tuples"):
+        sf.extent_join(
+            both.select(["window", "alternatives"]),
+            first,
+            on="left_value",
+            within=1,
+            probability=0.1,
+        )
+    overlapping = windows(sf.Range("4 s", slide="2 s")).select(["window", "alternatives"])
+    assert sf.extent_join(overlapping, overlapping, **on).num_rows  # of equal extents only
+    early = READINGS.drop_columns(["existence"]).append_column("came", READINGS.column("at"))
+    shown = sf.reorder(early, event_time="at", arrival="came", max_delay="1 s", early=True)
+    revised = sf.window_aggregate(
+        shown, {"n": "count(*)"}, window=sf.Range("4 s"), order="at", early="1 s"
+    )
+    with pytest.raises(ValueError, match="has early answers: keep the final ones"):
+        sf.extent_join(revised, revised)
+
+
+def test_pairs_are_known_by_their_columns_where_their_metadata_is_lost():
+    import polars as pl
+
+    frame = pl.from_arrow(READINGS)
+    found = sf.similarity_join(frame, frame, **NEAR).with_row_index("at")
+    with pytest.raises(ValueError, match="pairs of a join may share tuples"):
+        sf.window_aggregate(found, **COUNT)
+    assert sf.window_aggregate(sf.assume_independent(found), **COUNT).height == found.height
+    certain = frame.drop("existence")
+    known = sf.similarity_join(certain, certain, **NEAR)
+    assert sf.window_aggregate(
+        known, {"n": "count(*)"}, window=sf.Rows(3), order="probability"
+    ).height
+
+
+def test_earlier_values_of_rows_that_may_be_absent_are_refused():
+    with pytest.raises(ValueError, match="the table has a column `existence`"):
+        sf.earlier_values(READINGS, "x", order="at")
+    worlds = sf.draw_worlds(READINGS, 8, source="x", id="at")
+    found = sf.earlier_values(worlds, "x", order="at", key="world")
+    assert found.num_rows == worlds.num_rows
+
+
+def test_rows_without_a_partner_have_possible_alternatives_only():
+    kind = pa.list_(pa.struct([("prob", pa.float64()), ("x", pa.float64())]))
+    values = [[{"prob": 0.5, "x": 0.0}, {"prob": 0.5, "x": 5.0}]]
+    left = pa.table({"at": [10], "alternatives": pa.array(values, kind)})
+    right = pa.table({"at": [5], "x": [5.0]})
+    window = {"window": sf.Range("100 us"), "order": "at", "how": "left"}
+    found = sf.similarity_join(left, right, on="x", within=0.5, probability=0.05, **window)
+    alone = found.filter(found.column("right").is_null())
+    assert alone.column("alternatives").to_pylist() == [
+        [{"prob": 0.5, "left_x": 0.0, "right_x": None}]
+    ]
+    kept = sf.where(found, "left_x < 3")
+    assert kept.column("probability").to_pylist() == [0.5]

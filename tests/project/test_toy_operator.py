@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -75,6 +76,18 @@ SCHEMA = "`a key` string, `at.time` long"
 
 def newest(df):
     return toy.newest_rows(df, order="at.time", key="a key", step=3)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_its_function_takes_tables_in_memory(kind):
+    keys, order = zip(*ROWS, strict=True)
+    table = pa.table({"a key": keys, "at.time": order})
+    given = {"pandas": pa.Table.to_pandas, "polars": pl.from_arrow, "arrow": lambda t: t}[kind]
+    found = newest(given(table))
+    assert type(found) is type(given(table))
+    arrow = pa.Table.from_pandas(found) if kind == "pandas" else pa.table(found)
+    rows = [tuple(row.values()) for row in arrow.select(["a key", "at.time"]).to_pylist()]
+    assert sorted(rows) == sorted(by_definition(sorted(ROWS, key=lambda row: row[1]), 3))
 
 
 @pytest.mark.spark

@@ -6,9 +6,10 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
+from sfumato.api.calls import public_functions
 from sfumato.language import SqlError, explain, sql
 from sfumato.language.planner import parsed
-from sfumato.language.table_functions import function_of, public_functions, tables_read
+from sfumato.language.table_functions import function_of, tables_read
 from sql_readings import readings
 
 
@@ -26,9 +27,9 @@ def test_every_public_function_from_frames_to_a_frame_is_one():
         if of_api and function_of(relation.head) is not None:
             known.append(name)
     assert " ".join(sorted(known)) == (
-        "asof_join assume_independent declared draw_worlds earlier_values extent_join fuse impute "
-        "join_streams merge_worlds neighbours newest_revisions prune reorder resample self_join "
-        "similarity_join top_k where window_aggregate"
+        "asof_join assume_independent checked declared draw_worlds earlier_values extent_join "
+        "fuse impute join_streams merge_worlds neighbours newest_revisions prune rejected reorder "
+        "resample self_join similarity_join top_k where window_aggregate"
     )
 
 
@@ -139,7 +140,8 @@ def test_explain_shows_the_call(tables):
             "rows",
             None,
         ),
-        ("split_late(s)", "split_late", "there is no function split_late", "split_part"),
+        ("split_late(s)", "split_late", "returns two tables; write SELECT ... FROM reorder", None),
+        ("reordr(s)", "reordr", "there is no function reordr", "reorder"),
     ],
 )
 def test_what_is_wrong_is_reported_at_its_place(tables, call, word, reason, suggestion):

@@ -388,3 +388,8 @@ def test_explain_says_by_which_column_rows_exist(tables):
     )
     counted = explain(tables, f"SELECT COUNT(*) FROM {plain} [RANGE 20 minutes WATTR at]")
     assert "every row exists for sure" in counted
+    worlds = f"(SELECT * FROM draw_worlds({plain}, 100, source => 's', id => id))"
+    every = "[RANGE 20 minutes WATTR at] GROUP BY world"
+    drawn = explain(tables, f"SELECT world, COUNT(*) FROM {worlds} {every}")
+    assert "as drawn in each of 100 worlds, column world" in drawn
+    assert "off by at most 0.163 with probability 99%" in drawn

@@ -6,7 +6,9 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import cache, wraps
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
 
 from sfumato.calls import check_call, has_class_of_spark, is_column_object, is_polars_expression
@@ -27,6 +29,16 @@ COLUMN_ARGUMENTS = (
 )  # fmt: skip
 PUBLIC: dict[str, Callable[..., Any]] = {}
 """The public functions of frames by name; `frames` of each names its arguments that are frames."""
+
+
+@cache
+def public_functions() -> Mapping[str, Callable[..., Any]]:
+    """Return the public functions of frames by name; importing their modules registers them."""
+    package = import_module(__name__.rpartition(".")[0])
+    for module in iter_modules(package.__path__):
+        import_module(f"{package.__name__}.{module.name}")
+    return PUBLIC
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,7 +63,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
     """
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:
-        signature, name = inspect.signature(function), f"sf.{function.__name__}"
+        signature, name = inspect.signature(function), example.partition("(")[0]
         optional = {f for f in frames if signature.parameters[f].default is None}
 
         def call_of_spark(bound: inspect.BoundArguments, frames: Sequence[str]) -> R:

@@ -88,8 +88,37 @@ def split_invalid(
     return found
 
 
-def checked(df: Any, *attributes: Any, **how: Any) -> Any:
-    """Return the valid rows of `split_invalid`; `how` takes its other arguments.
+@public("sf.ops.checked(df)", "df")
+def checked(
+    df: Any,
+    attributes: ColumnNames | None = None,
+    *,
+    key: ColumnNames | None = None,
+    order: ColumnNames | None = None,
+    metric: str = "euclidean",
+    within: ColumnName | None = None,
+    exclusive: ColumnName | None = None,
+    strict: bool = False,
+) -> Any:
+    """Return the valid rows, for SQL and pipelines, where a step returns one table.
+
+    Parameters
+    ----------
+    df, attributes, key, order, metric, within, exclusive, strict
+        As in `sf.split_invalid`.
+
+    Returns
+    -------
+    The first frame of `sf.split_invalid`.
+
+    Raises
+    ------
+    ValueError
+        As in `sf.split_invalid`.
+
+    Notes
+    -----
+    Cost: one pass over the rows, without state. `exclusive` sorts them.
 
     Examples
     --------
@@ -97,12 +126,48 @@ def checked(df: Any, *attributes: Any, **how: Any) -> Any:
     >>> sf.ops.checked(readings).count()
     3
     """
-    return split_invalid(df, *attributes, **how)[0]
+    return split_invalid(
+        df,
+        attributes,
+        key=key,
+        order=order,
+        metric=metric,
+        within=within,
+        exclusive=exclusive,
+        strict=strict,
+    )[0]
 
 
-def rejected(df: Any, *attributes: Any, **how: Any) -> Any:
-    """Return the invalid rows of `split_invalid`, with their `reason`; `how` takes its other
-    arguments.
+@public("sf.ops.rejected(df)", "df")
+def rejected(
+    df: Any,
+    attributes: ColumnNames | None = None,
+    *,
+    key: ColumnNames | None = None,
+    order: ColumnNames | None = None,
+    metric: str = "euclidean",
+    within: ColumnName | None = None,
+    exclusive: ColumnName | None = None,
+) -> Any:
+    """Return the invalid rows with their reasons, for SQL and pipelines.
+
+    Parameters
+    ----------
+    df, attributes, key, order, metric, within, exclusive
+        As in `sf.split_invalid`.
+
+    Returns
+    -------
+    The second frame of `sf.split_invalid`: whole rows, with a column `reason`.
+
+    Raises
+    ------
+    ValueError
+        For a frame that already has a column `reason`.
+
+    Notes
+    -----
+    Cost: one pass over the rows, without state. `exclusive` sorts them.
 
     Examples
     --------
@@ -110,4 +175,12 @@ def rejected(df: Any, *attributes: Any, **how: Any) -> Any:
     >>> sf.ops.rejected(readings).select("id").collect()
     [Row(id=2)]
     """
-    return split_invalid(df, *attributes, **how)[1]
+    return split_invalid(
+        df,
+        attributes,
+        key=key,
+        order=order,
+        metric=metric,
+        within=within,
+        exclusive=exclusive,
+    )[1]

@@ -6,6 +6,7 @@ from typing import Any
 
 from sfumato.api.calls import ColumnNames, frame_of, in_memory, public
 from sfumato.tables.reading.frame import Frame
+from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import SHARED_KEY
 from sfumato.tables.reading.worlds import Draw, Merge
 
@@ -168,7 +169,9 @@ def assume_independent(df: Any) -> Any:
     True
     """
     frame = frame_of(df)
-    columns = [name for name in frame.columns if SHARED_KEY in frame.metadata(name)]
+    columns = [name for name in frame.columns if frame.metadata(name).get(SHARED_KEY)]
+    if not columns and frame.shared():  # known by the names of the columns
+        columns = [ALTERNATIVES]
     if not columns:
         raise ValueError(
             "assume_independent is for rows that may share tuples, such as pairs of a join, and no "

@@ -17,7 +17,14 @@ from rich.text import Text
 from sfumato.cli.pipeline.environment import RedactingConsole
 from sfumato.metrics.anomalies import in_words, row_count
 from sfumato.metrics.figures import hidden_in
-from sfumato.metrics.progress import REORDER, MicroBatch, QueryProgress, by_operator, late_and_rows
+from sfumato.metrics.progress import (
+    REORDER,
+    MicroBatch,
+    QueryProgress,
+    by_operator,
+    late_and_rows,
+    left_out,
+)
 
 if TYPE_CHECKING:
     from sfumato.cli.sink_query import SinkQuery
@@ -120,7 +127,9 @@ class Log:
         late, rows = late_and_rows(progress.counters)
         if late:
             share = f"{late / rows:.2%} of {rows:,}"
-            self.console.print(f"{name}: {row_count(late)} came too late ({share}).")
+            others = left_out(progress.counters).items()
+            listed = "".join(f"; {kind} left out {count:,}" for kind, count in others)
+            self.console.print(f"{name}: {row_count(late)} came too late ({share}){listed}.")
         if progress.held and progress.held > 0:
             held = row_count(progress.held)
             self.console.print(f"{name}: {held} buffered until later rows arrive.")

@@ -132,7 +132,8 @@ MOST = 64  # default number of values of DISTRIBUTION(x)
 MOST_VALUES = 1_000_000  # values of a distribution; merging would change a probability
 OVER_TIME = ("time_avg", "integral")
 CALLS = {
-    **{name: name for name in ("count", "sum", "avg", "min", "max", "boundary_sum")},
+    **{name: name for name in ("count", "count_distinct", "sum", "avg", "min", "max")},
+    "boundary_sum": "boundary_sum",
     **{name: name for name in OVER_TIME},
     "mean": "avg",
     "percentile": "quantile",

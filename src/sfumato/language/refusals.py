@@ -7,7 +7,8 @@ from itertools import pairwise
 from lark import Token
 from pyspark.sql import SparkSession
 
-from sfumato.language.aggregate_answers import Aggregation
+from sfumato.api.calls import public_functions
+from sfumato.language.aggregate_answers import CALLS, Aggregation
 from sfumato.language.blocks import (
     Block,
     Rewriting,
@@ -57,6 +58,12 @@ SESSIONS = (
 FOREIGN_FUNCTIONS = {"TUMBLE": TUMBLING, "HOP": HOPPING, "SESSION": SESSIONS}
 """Windows of Flink and Calcite. With _START and _END they are window.start and window.end here."""
 FOREIGN_WINDOWS = {"TUMBLING": TUMBLING, "HOPPING": HOPPING, "SESSION": SESSIONS}  # ksqlDB
+OF_TWO_TABLES = {
+    "split_late": "SELECT ... FROM reorder(...) WHERE late",
+    "split_invalid": "FROM checked(...) or FROM rejected(...)",
+    "split_missed": "FROM window_aggregate(..., missed => true) WHERE missed IS NULL",
+}
+"""Public functions that return two tables, and what a query writes instead."""
 OVER = (
     "OVER (...) takes the rows of the whole stream, not the rows of an extent: leave OVER out and "
     "GROUP BY what it partitions by"
@@ -120,7 +127,12 @@ def refused(error: TokenError, node: Node, script: Script) -> SqlError:
     if error.function is None:
         return at(script.text, node, str(error))
     place = where_named(error.function, script, node) or node
-    likely = near(error.function, [*MEASURE_FUNCTIONS, *sorted(ALLOWED_FUNCTIONS)])
+    instead = OF_TWO_TABLES.get(error.function.lower())
+    if instead is not None:
+        reason = f"{error.function} returns two tables; write {instead}"
+        return at(script.text, place, reason)
+    calls = [*MEASURE_FUNCTIONS, *(name.upper() for name in CALLS)]
+    likely = near(error.function, [*calls, *public_functions(), *sorted(ALLOWED_FUNCTIONS)])
     return at(script.text, place, str(error), suggestion=likely)
 
 

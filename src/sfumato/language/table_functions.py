@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib import import_module
+from functools import partial
 from inspect import Parameter, signature
-from pkgutil import iter_modules
 from typing import Any
 
 from lark import Token
 
-from sfumato import api
-from sfumato.api.calls import PUBLIC
+from sfumato.api.calls import PUBLIC, public_functions
 from sfumato.api.imputation import Imputation
 from sfumato.language.blocks import Scope
 from sfumato.language.construct_options import argument_in, called
@@ -58,14 +55,6 @@ CLASSES: Mapping[str, Callable[..., Any]] = {
 """Classes allowed as values, in addition to literals, arrays and maps."""
 NAMED_KINDS = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 CONSTANTS = {"true": True, "false": False, "null": None}
-
-
-@cache
-def public_functions() -> Mapping[str, Callable[..., Any]]:
-    """Return the public functions by name; importing their modules registers them in `PUBLIC`."""
-    for module in iter_modules(api.__path__):
-        import_module(f"{api.__name__}.{module.name}")
-    return PUBLIC
 
 
 def function_of(name: Name, tables: Tables | None = None) -> Callable[..., Any] | None:

@@ -131,7 +131,11 @@ def column(
 def existence_said(frame: PlannedFrame, given: str | None = None) -> str:
     """Describe the existence of rows. given : the column named by EXISTENCE"""
     column = found("existence", frame.df.columns) if given is None else given
-    said = SparkFrame(frame.df).independence(column)
+    known = SparkFrame(frame.df)
+    drawn = known.drawn()
+    if drawn is not None:
+        return drawn
+    said = known.independence(column)
     shared = "" if said is None else f"; {said}"
     if frame.attributes:
         return f"the sum of a row's probabilities{shared}"

@@ -441,7 +441,14 @@ def lists_of(argument: str, given: Any, wanted: str) -> pa.Array:
     if isinstance(given, np.ndarray) and given.ndim == 2:
         given = list(given)
     rows = given if isinstance(given, Iterable) else ()
-    if isinstance(next((row for row in rows if row is not None), None), Mapping):
+    first = next((row for row in rows if row is not None), None)
+    if isinstance(first, Mapping) and "distribution" in first:  # the result of an aggregate
+        raise TypeError(
+            f"{wanted}; got results of an aggregate: give their distributions, "
+            'df["total"].str["distribution"] in pandas, '
+            'df["total"].struct.field("distribution") in Polars'
+        )
+    if isinstance(first, Mapping):
         of_dicts = "[list(d) for d in column], [list(d.values()) for d in column]"
         raise TypeError(f"{wanted}; got dicts: write alternatives({of_dicts})")
     array = array_of(argument, given)

@@ -28,7 +28,7 @@ class MetricDefinition:
 
 QUERY_COUNTERS = {
     "rows_in": "rows read, over all sources of the query",
-    "rows_out": "rows that reached the sink of a pipeline file",
+    "rows_out": "rows that reached the sink; 0 outside pipeline files for sinks that do not count",
     "batches": "micro-batches that ran",
     "batch_duration_seconds": "total duration of all micro-batches",
 }

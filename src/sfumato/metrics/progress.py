@@ -207,6 +207,12 @@ def late_and_rows(counters: Counters) -> tuple[int, int]:
     return late_of(kind, {name: _by_kind(counters, name).get(kind, 0) for name in names})
 
 
+def left_out(counters: Counters) -> dict[str, int]:
+    """Return operator kind -> late rows that it left out, for kinds downstream of a reorder."""
+    kinds = _by_kind(counters, "late")
+    return {kind: late for kind, late in kinds.items() if kind != REORDER and REORDER in kinds}
+
+
 def late_of(kind: str, counts: Mapping[str, int]) -> tuple[int, int]:
     """Return the late rows of an operator, and the rows of which they are a share.
 
@@ -267,7 +273,7 @@ def _micro_batch(report: Any) -> MicroBatch:
         report.batchId,
         report.timestamp,
         sum(source.numInputRows for source in report.sources if not _is_end(source.endOffset)),
-        (rows.get(ROWS_OUT) or {}).get("rows") or 0,
+        _rows_out(rows, report),
         durations.pop(TOTAL_TIME, 0.0),
         counters,
         gauges,
@@ -275,6 +281,16 @@ def _micro_batch(report: Any) -> MicroBatch:
         state=_state(getattr(report, "stateOperators", ())),
         run=getattr(report, "runId", None),
     )
+
+
+def _rows_out(rows: Mapping[str, Any], report: Any) -> int:
+    """Return the rows observed at a pipeline's sink, else those that Spark's sink counts, else 0.
+
+    Spark reports -1 for sinks that do not count, such as `foreachBatch`.
+    """
+    if ROWS_OUT in rows:
+        return (rows[ROWS_OUT] or {}).get("rows") or 0
+    return max(0, getattr(getattr(report, "sink", None), "numOutputRows", None) or 0)
 
 
 def _is_end(offset: Any) -> bool:

@@ -13,10 +13,10 @@ from sfumato.spark.model.columns import column, computed, named, table_of, witho
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.rows import REASON_COLUMN, counted_invalid
 from sfumato.spark.runtime.run import answers_of, metrics_name, result_of, warn_of_invalid_rows
-from sfumato.tables.reading.frame import EXISTENCE
+from sfumato.tables.reading.frame import EXISTENCE, error_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY
-from sfumato.tables.reading.worlds import Draw, Merge, error_of
+from sfumato.tables.reading.worlds import Draw, Merge
 
 
 def drawn(frame: SparkFrame, draw: Draw, name: str | None) -> DataFrame:

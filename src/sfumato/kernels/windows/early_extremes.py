@@ -63,7 +63,8 @@ def write_tuple_steps(offsets, prob, values, sign, value, mass, reached):
         for k in range(offsets[i], offsets[i + 1]):
             if values[k] == values[k] and prob[k] > 0.0:
                 value[at + n], mass[at + n], n = -sign * values[k], prob[k], n + 1
-        sort_pairs(value[at:], mass[at:], n)
+        if n > 1:
+            sort_pairs(value[at:], mass[at:], n)
         steps = 0
         for k in range(at, at + n):
             if steps > 0 and value[at + steps - 1] == -value[k]:

@@ -8,12 +8,13 @@ that are known, and from a similar value. Changes stay alike when levels drift.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.imputation.dependency_choice import IMPUTED
 from sfumato.kernels.imputation.feedback import correct_widths
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Bools, Floats, Ints, longer
@@ -31,6 +32,9 @@ SAME_AGE = 0.5  # epsilon of the binary logarithm of ages
 NEAR, ROUGH, WIDE = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
 USUAL_RANGE = (0.05, 0.95)  # quantiles whose distance is the scale of changes and values
 TESTED_EVERY = 4  # every fourth row of a key tests the imputation of its known values
+MOST_COUPLED = 1024  # alternatives of a row that is imputed by changes and by levels
+GOLDEN = (5**0.5 - 1) / 2
+EQUAL_SHARES = 1e-12  # of two lists: shares that differ by rounding errors only
 
 
 def change_names(attributes: Sequence[str]) -> tuple[str, ...]:
@@ -93,6 +97,18 @@ def level_dependencies(attributes: Sequence[str]) -> list[Dependency]:
     return [Dependency(((a, ROUGH),), b, 1.0) for a, b in pairs]
 
 
+class ImputedRows(NamedTuple):
+    """Rows that were imputed in one way.
+
+    places : int64[m], of the rows    ways : the imputer and its result for each kind of attribute
+    result : Imputed, the alternatives of the rows
+    """
+
+    places: Ints
+    ways: list[tuple[Imputer, Imputed]]
+    result: Imputed
+
+
 @dataclass(frozen=True)
 class StreamImputerConfig:
     """Config of `StreamImputer`. attributes : int >= 1."""
@@ -108,10 +124,11 @@ class StreamImputer(Operator):
 
     attributes : int >= 1, number T of attributes
 
-    A row of which every missing attribute has an earlier value is imputed by changes, others by
-    their levels. Every fourth row of a key hides each of its known values in turn, and tests their
-    imputation by changes; distributions are widened where too many values were beyond their ranges
-    (`kernels.imputation.feedback`), for each key and attribute, and on each side.
+    A missing attribute with an earlier value is imputed by its change, others by their levels, to
+    which the means of the former are known. Every fourth row of a key hides each of its known
+    values in turn, and tests their imputation by changes; distributions are widened where too many
+    values were beyond their ranges (`kernels.imputation.feedback`), for each key and attribute,
+    and on each side.
 
     State: 4 T + 1 numbers per key. Results do not depend on how rows are split into calls, nor on
     snapshot and restore.
@@ -136,9 +153,9 @@ class StreamImputer(Operator):
 
     def process(
         self, imputers: tuple[Imputer, Imputer], key: Ints, time: Floats, values: Floats
-    ) -> tuple[list[tuple[Ints, Imputer, Imputed]], tuple[int, int, int]]:
-        """Impute rows in the given order; return (places, imputer, result) of each kind of row, and
-        the numbers of values tested, of those within their ranges, and of rows widened.
+    ) -> tuple[list[ImputedRows], tuple[int, int, int]]:
+        """Impute rows in the given order; return the rows imputed in each way, and the numbers of
+        values tested, of those within their ranges, and of rows widened.
 
         imputers : of changes, with the attributes and others of `change_names`, and of levels
         key : int64[n], codes    time : float64[n]    values : float64[n, T], NaN is missing
@@ -148,14 +165,15 @@ class StreamImputer(Operator):
         earlier, age = self.known.process(key, time, values)
         columns, missing = change_columns(values, earlier, age), np.isnan(values)
         at_all = np.isfinite(earlier)
-        by_change = missing.any(axis=1) & (at_all | ~missing).all(axis=1)
+        changing = missing & at_all
+        by_change = changing.any(axis=1)
         number = self._numbers(key)
         tests = np.isfinite(values) & at_all & (number % TESTED_EVERY == 0)[:, None]
         row, asked = np.nonzero(np.column_stack([by_change, tests]))
         asked -= 1  # of objects: -1, the row itself; else a hidden attribute
         used = [change_names(changes.attributes).index(name) for name in changes.names]
         objects = columns[row][:, used]
-        targets = np.where(missing[row] & (asked < 0)[:, None], np.nan, 0.0)
+        targets = np.where(changing[row] & (asked < 0)[:, None], np.nan, 0.0)
         targets[asked >= 0, asked[asked >= 0]] = np.nan
         objects[:, : self.attributes] = targets
         done = changes.impute(objects)
@@ -165,12 +183,19 @@ class StreamImputer(Operator):
             self.low, self.high,
         )  # fmt: skip
         kept = np.flatnonzero(asked < 0)
-        result = imputed_part(done, kept)
-        of = np.repeat(row[kept], np.diff(result.offsets))
-        result.values[:] = np.where(missing[of], earlier[of] + result.values, values[of])
+        result, places = imputed_part(done, kept), row[kept]
+        of = np.repeat(places, np.diff(result.offsets))
+        result.values[:] = np.where(changing[of], earlier[of] + result.values, values[of])
+        mixed = (missing & ~at_all)[places].any(axis=1) & (result.reason == IMPUTED)
+        found = [(places[~mixed], [(changes, imputed_part(result, np.flatnonzero(~mixed)))])]
+        if mixed.any():
+            places, result = places[mixed], imputed_part(result, np.flatnonzero(mixed))
+            objects = np.where(changing[places], means_of(result), values[places])
+            found.append((places, [(changes, result), (levels, levels.impute(objects))]))
         others = np.flatnonzero(~by_change)
-        found = [(row[kept], changes, result), (others, levels, levels.impute(values[others]))]
-        return [part for part in found if len(part[0])], counts
+        found.append((others, [(levels, levels.impute(values[others]))]))
+        most = min(changes.most, levels.most, MOST_COUPLED)
+        return [imputed_rows(*part, changing, most) for part in found if len(part[0])], counts
 
     def _numbers(self, key: Ints) -> Ints:
         """Return the number of each row among the rows of its key, from 1, and count them."""
@@ -194,6 +219,51 @@ class StreamImputer(Operator):
             wanted = max(keys, len(self.rows) * 3 // 2)
             for name in ("low", "high", "rows"):
                 setattr(self, name, longer(getattr(self, name), wanted, 0))
+
+
+def means_of(imputed: Imputed) -> Floats:
+    """Return float64[n, T], the means of objects, which all have alternatives."""
+    means: Floats = np.add.reduceat(imputed.prob[:, None] * imputed.values, imputed.offsets[:-1])
+    return means
+
+
+def imputed_rows(
+    places: Ints, ways: list[tuple[Imputer, Imputed]], changing: Bools, most: int
+) -> ImputedRows:
+    """Return rows that were imputed by changes, by levels, or by both.
+
+    changing : bool[n, T], attributes imputed by their change    most : alternatives per row
+    Alternatives of both are coupled: each attribute keeps its distribution, and both kinds are
+    nearly independent, because the second list is taken in the order of a golden-ratio sequence.
+    The number of alternatives is that of both lists, less one; if this is too large, `most` of
+    equal probability.
+    """
+    if len(ways) == 1:
+        return ImputedRows(places, ways, ways[0][1])
+    (_, first), (_, second) = ways
+    lengths, parts = np.zeros(len(places), np.int64), []
+    for i in range(len(places)):
+        one, other = (slice(*of.offsets[i : i + 2]) for of in (first, second))
+        p, q = first.prob[one], second.prob[other]
+        if not len(q):
+            continue
+        turn = np.argsort(np.arange(len(q)) * GOLDEN % 1.0)
+        ends = [np.cumsum(of) / of.sum() for of in (p, q[turn])]
+        edges = np.union1d(np.union1d(*ends), [0.0, 1.0])
+        edges = edges[np.append(True, np.diff(edges) > EQUAL_SHARES)]
+        edges[-1] = 1.0
+        if len(edges) > most + 1:
+            edges = np.linspace(0.0, 1.0, most + 1)
+        middle = (edges[1:] + edges[:-1]) / 2
+        a, b = (np.searchsorted(end, middle).clip(max=len(end) - 1) for end in ends)
+        values = np.where(changing[places[i]], first.values[one][a], second.values[other][turn[b]])
+        parts.append((np.diff(edges), values))
+        lengths[i] = len(middle)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    prob = np.concatenate([of[0] for of in parts]) if parts else first.prob[:0]
+    values = np.concatenate([of[1] for of in parts]) if parts else first.values[:0]
+    result = replace(second, offsets=offsets, prob=prob, values=values)
+    return ImputedRows(places, ways, result)
 
 
 def imputed_part(of: Imputed, places: Ints) -> Imputed:

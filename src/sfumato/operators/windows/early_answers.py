@@ -42,7 +42,7 @@ from sfumato.kernels.windows.early_extremes import (
 )
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
 from sfumato.operators.arguments import EXCESS, whole
-from sfumato.operators.arrays import Floats, Ints, Records, longer
+from sfumato.operators.arrays import Floats, Ints, Records, longer, offsets_of
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Array
@@ -248,6 +248,10 @@ class EarlyAnswers(Operator):
         offsets, prob, table = checked_alternatives(
             n, offsets, prob, values, self.config.attributes
         )
+        if not self.config.certain:  # alternatives are read of rows that arrive
+            sizes = np.diff(offsets)
+            read = np.repeat(arrives, sizes)
+            offsets, prob, table = offsets_of(sizes * arrives), prob[read], table[:, read]
         lifted = self._lifted(offsets, prob, table)
         steps = self._tuple_steps(offsets, prob, table)
         table = table[: self._attributes]

@@ -25,6 +25,7 @@ from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
+    EXISTENCE,
     MARKS,
     NUMBER_KINDS,
     Frame,
@@ -122,6 +123,13 @@ def earlier_values_job(
     if not wanted:
         raise ValueError("`attributes` must name at least one column of numbers; got none")
     frame.require_numbers("attributes", wanted)
+    if EXISTENCE in frame.columns:
+        raise ValueError(
+            f"earlier_values takes the values of earlier rows as known, and these may be absent: "
+            f"the {frame.noun} has a column `{EXISTENCE}`. Draw possible worlds before, "
+            "sf.draw_worlds(df, 1000, source=..., id=...), or rename the column to take every row "
+            "as present"
+        )
     added: dict[str, str] = {}
     for i, attribute in enumerate(wanted):
         added |= {f"earlier{i}": f"earlier_{attribute}", f"age{i}": f"age_{attribute}"}

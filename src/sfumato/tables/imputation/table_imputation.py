@@ -65,7 +65,7 @@ def imputed_columns(
     """
     inferred = imputed.reason == IMPUTED
     columns = {
-        "alternatives": _alternatives(imputer, imputed, existence, texts),
+        "alternatives": alternatives_of(imputer, imputed, existence, texts),
         "imputed_by": _explanations(imputer, imputed),
         "far_donors": pa.array(imputed.beyond.any(axis=1)),
         "few_rows": pa.array(inferred & has_few_rows(imputer)),
@@ -74,7 +74,7 @@ def imputed_columns(
     return pa.table(columns)
 
 
-def _alternatives(
+def alternatives_of(
     imputer: Imputer, imputed: Imputed, existence: Floats | None, texts: Mapping[str, list[str]]
 ) -> pa.Array:
     """Return list<struct<prob, ATTR...>> of imputed objects; NULL without alternatives."""

@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats
-from sfumato.operators.imputation.stream_imputer import StreamImputer
+from sfumato.operators.imputation.stream_imputer import ImputedRows, StreamImputer
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrow import numbers_of
 from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
@@ -24,7 +25,12 @@ from sfumato.tables.imputation.table_earlier_values import (
     TableEarlierValues,
     released_values,
 )
-from sfumato.tables.imputation.table_imputation import FLAGS, SLICE, imputed_columns
+from sfumato.tables.imputation.table_imputation import (
+    FLAGS,
+    SLICE,
+    alternatives_of,
+    imputed_columns,
+)
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import EXISTENCE, Frame
 from sfumato.tables.reading.job import Input, Job
@@ -99,12 +105,12 @@ class TableStreamImputation(TableEarlierValues):
             found, counts = self.operator.process(imputers, codes[of], time[of], values[of])
             for name, count in zip(("tested", "covered", "widened"), counts, strict=True):
                 self.counts[name] += count
-            for place, imputer, done in found:
-                weight = None if existence is None else existence[of[place]]
+            for imputed in found:
+                weight = None if existence is None else existence[of[imputed.places]]
                 own = self.repository.changes.own or self.repository.levels.own
-                shared = bool(own) and imputer in (changes.shared, levels.shared)
-                parts.append(imputed_columns(imputer, done, weight, shared, {}))
-                places.append(of[place])
+                shared = bool(own) and imputed.ways[0][0] in (changes.shared, levels.shared)
+                parts.append(imputed_rows_columns(imputed, weight, shared))
+                places.append(of[imputed.places])
         order = pa.array(np.argsort(np.concatenate(places)))
         return self._answer(rows, pa.concat_tables(parts).take(order))
 
@@ -128,6 +134,21 @@ class TableStreamImputation(TableEarlierValues):
             return None
         existence: Floats = np.minimum(numbers_of(rows, [EXISTENCE])[:, 0], 1.0)
         return existence
+
+
+def imputed_rows_columns(rows: ImputedRows, existence: Floats | None, shared: bool) -> pa.Table:
+    """Return the columns of `impute_table` for rows that were imputed in one or two ways."""
+    found = [imputed_columns(*way, existence, shared, {}) for way in rows.ways]
+    if len(found) == 1:
+        return found[0]
+    first, second = found
+    texts = [of.column(IMPUTED_BY).combine_chunks() for of in found]
+    failed = second.column(ALTERNATIVES).combine_chunks().is_null()
+    both = pc.binary_join_element_wise(*texts, "; ")
+    columns = {ALTERNATIVES: alternatives_of(rows.ways[0][0], rows.result, existence, {})}
+    columns[IMPUTED_BY] = pc.if_else(failed, texts[1], both)
+    columns |= {flag: pc.or_(first.column(flag), second.column(flag)) for flag in FLAGS}
+    return pa.table(columns)
 
 
 def stream_imputation_job(

@@ -372,7 +372,7 @@ class JoinQuery:
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), pairs))
         if self.output == "changes":
             found.append(Output("change", ("change",), TEXT))
-        return marked(found, None if certain else PAIRS)
+        return marked(found, "" if certain else PAIRS)
 
     def config(
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None

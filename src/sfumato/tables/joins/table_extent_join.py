@@ -44,7 +44,7 @@ from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import NUMBER, Field, Output, marked, pairs_of, row_of, world_of
 from sfumato.tables.reading.rows import Alternatives, Cells, Column, Reading
 from sfumato.tables.reading.ties import ties_of
-from sfumato.tables.reading.user_warnings import PAIRS
+from sfumato.tables.reading.user_warnings import AVERAGES, PAIRS, UNCERTAIN_TIMES, WINDOWS
 from sfumato.tables.row_store import BufferedRows
 from sfumato.tables.scope import BEGINNING, Scopes, joined_scope
 
@@ -97,6 +97,10 @@ class ExtentJoinTableConfig(TableConfig):
 
     def make(self) -> TableExtentJoin:
         return TableExtentJoin(self)
+
+
+# Answers that share tuples with answers of other extents, but not within an extent.
+WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
 
 
 def require_together(*given: object) -> None:
@@ -388,6 +392,13 @@ def extent_join_job(
                 f"{called} has no column `window` of extents: make it with "
                 f"{frame.prefix}window_aggregate(..., window=sf.Range(...))"
             )
+        if {"final", "revision"} <= {*frame.columns}:
+            raise ValueError(
+                f"{called} has early answers: keep the final ones, "
+                '.where("final").drop("final", "revision")'
+            )
+        if attributes and frame.shared() not in WITHIN_EXTENTS:
+            frame.require_independent("extent_join")
         missing = [a for a in attributes if a not in frame.attributes]
         if missing:
             raise ValueError(

@@ -198,8 +198,15 @@ def answers_table(
         pair: dict[str, Any] = {"prob": pa.array(found.prob)}
         for side, (_, attributes) in zip(SIDES, (left, right), strict=True):
             pair |= {f"{side}_{name}": values for name, values in attributes.items()}
-        flat = pa.StructArray.from_arrays(list(pair.values()), names=list(pair))
-        columns[ALTERNATIVES] = pa.ListArray.from_arrays(pa.array(found.offsets, pa.int32()), flat)
+        flat, offsets = (
+            pa.StructArray.from_arrays(list(pair.values()), names=list(pair)),
+            found.offsets,
+        )
+        possible = found.prob > 0.0  # a sample may have a partner for sure
+        if not possible.all():
+            flat = flat.filter(pa.array(possible))
+            offsets = np.concatenate([[0], np.cumsum(possible)])[offsets]
+        columns[ALTERNATIVES] = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)
     return pa.table(columns)
 
 

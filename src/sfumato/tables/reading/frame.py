@@ -22,6 +22,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import Kind
 from sfumato.tables.reading.user_warnings import (
     ASSUMED_KEY,
+    PAIRS,
     SHARED_KEY,
     independence,
     refuse_shared,
@@ -47,12 +48,23 @@ FORGETS = "sfumato.forgets"  # keys may expire and restart with older rows
 BY_SOURCE = "sfumato.by_source"  # whether late rows have the punctuation of a source
 ROLE = "sfumato.role"  # JSON list of a column's roles (below) in a controller
 ORDERED, ARRIVED = "event_time", "arrival"
+PAIR_COLUMNS = {"left", "right", "probability"}  # of the pairs of a join
 MARKS = ("late", "punctuation")  # columns that a disorder controller adds
 EARLY = "early"  # column, and role, of rows that are shown on their arrival
 DUPLICATE = "duplicate"  # column, and role, of rows with the id of an earlier row
 FILTERED = "sfumato.filtered"  # of alternatives: some were removed, so places have changed
+CONFIDENCE = 0.99  # of the stated error
 WORLDS = "sfumato.worlds"  # the column numbers drawn worlds; the value is how many there are
 REMEMBERED = "sfumato.remembered"  # microseconds after its arrival that an id is known at least
+
+
+def error_of(worlds: int) -> float:
+    """Return the error that no probability over this many worlds exceeds, at `CONFIDENCE`.
+
+    It bounds all values of a distribution function at once.
+    Source: Dvoretzky, Kiefer and Wolfowitz (1956), with Massart's constant (1990).
+    """
+    return math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * worlds))
 
 
 def controlled_by(
@@ -303,8 +315,11 @@ class Frame(ABC):
         """Return the metadata of the uncertainty of rows under a key, or None."""
         if not self.uncertain:
             return self._metadata(existence).get(key) if existence is not None else None
-        known = (self._metadata(name).get(key) for name in (ALTERNATIVES, *self.columns))
-        return next((rows for rows in known if rows is not None), None)
+        metadata = [self._metadata(name) for name in (ALTERNATIVES, *self.columns)]
+        found = next((of[key] for of in metadata if key in of), None)
+        if found is None and key == SHARED_KEY and {*self.columns} >= PAIR_COLUMNS:
+            return PAIRS  # pandas and Polars drop metadata in many operations
+        return found
 
     def shared(self, existence: str | None = EXISTENCE) -> str | None:
         """Describe the rows if they may share tuples; None if not, or if the user assumes so."""
@@ -318,13 +333,23 @@ class Frame(ABC):
     def independence(self, existence: str | None = EXISTENCE) -> str | None:
         """Describe the user's assumption of independence if rows may share tuples, else None."""
         rows = self._sharing(SHARED_KEY, existence)
-        return None if rows is None else independence(rows)
+        return independence(rows) if rows else None
 
     @property
     def worlds(self) -> tuple[str, int] | None:
         """Return the column that numbers drawn worlds, and how many there are; None without."""
         found = ((name, self.metadata(name).get(WORLDS)) for name in self.columns)
         return next(((name, int(n)) for name, n in found if n is not None), None)
+
+    def drawn(self) -> str | None:
+        """Describe drawn worlds, and the error of the shares of worlds; None without."""
+        if self.worlds is None:
+            return None
+        world, worlds = self.worlds
+        return (
+            f"as drawn in each of {worlds:,} worlds, column {world}; merge_worlds gives their "
+            f"shares, off by at most {error_of(worlds):.3g} with probability {CONFIDENCE:.0%}"
+        )
 
     # ---- columns named by arguments
 

@@ -98,11 +98,13 @@ def row_of(frame: Frame, names: Sequence[str]) -> Struct:
     return Struct(tuple(parts) or (Field("col1", "int", "c0"),))
 
 
-def marked(outputs: Sequence[Output], shared: str | None) -> list[Output]:
+def marked(outputs: Sequence[Output], shared: str | None, repeated: bool = False) -> list[Output]:
     """Mark the rows of a result as sharing tuples, in all columns, of which users keep some.
 
-    The column `existence` passes through with a row, and still describes that row alone.
-    shared : describes the rows; None: they share no tuples
+    The column `existence` passes through with a row. It still describes that row alone, unless
+    rows are repeated.
+    shared : describes the rows; "": nothing of them is uncertain; None: no mark, they share none
+    repeated : whether a row of the input may be in several rows of the result
     """
     if shared is None:
         return [*outputs]
@@ -115,7 +117,9 @@ def marked(outputs: Sequence[Output], shared: str | None) -> list[Output]:
         return Struct(tuple(map(with_mark, kind.parts))) if isinstance(kind, Struct) else kind
 
     return [
-        of if of.name == EXISTENCE else with_mark(replace(of, kind=fields(of.kind)))
+        of
+        if of.name == EXISTENCE and not repeated
+        else with_mark(replace(of, kind=fields(of.kind)))
         for of in outputs
     ]
 

@@ -6,7 +6,6 @@ its rows share. A draw is a function of the tuple's source and id, and of the wo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from sfumato.operators.arrays import offsets_of
 from sfumato.operators.laws.drawn_worlds import draw_tuples
 from sfumato.tables.arrow import as_array
 from sfumato.tables.keys import grouped_rows, positive_zeros
-from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame
+from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame, error_of
 from sfumato.tables.reading.results import NUMBER, Field, ListOf, Output, Struct, passed
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
@@ -29,16 +28,6 @@ from sfumato.tables.reading.validity import Reasons, why_invalid
 WORLD, ERROR = "world", "error"
 MAX_WORLDS = 1_000_000
 ROWS_AT_ONCE = 1 << 17  # drawn rows per part
-CONFIDENCE = 0.99  # of the stated error
-
-
-def error_of(worlds: int) -> float:
-    """Return the error that no probability over this many worlds exceeds, at `CONFIDENCE`.
-
-    It bounds all values of a distribution function at once.
-    Source: Dvoretzky, Kiefer and Wolfowitz (1956), with Massart's constant (1990).
-    """
-    return math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * worlds))
 
 
 @dataclass(frozen=True)

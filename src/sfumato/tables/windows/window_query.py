@@ -686,7 +686,7 @@ class WindowQuery:
             row = enumerate(self.row(False))
             parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in row]
             found.append(Output("missed", ("missed",), Struct((*parts, Field("reason", TEXT)))))
-        return marked(found, self._shared)
+        return marked(found, self._shared, repeated=self.timed)
 
     @property
     def _shared(self) -> str | None:
