@@ -251,7 +251,8 @@ class EarlyAnswers(Operator):
         if not self.config.certain:  # alternatives are read of rows that arrive
             sizes = np.diff(offsets)
             read = np.repeat(arrives, sizes)
-            offsets, prob, table = offsets_of(sizes * arrives), prob[read], table[:, read]
+            offsets, table = offsets_of(sizes * arrives), table[:, read]
+            prob = np.asarray(prob)[read]
         lifted = self._lifted(offsets, prob, table)
         steps = self._tuple_steps(offsets, prob, table)
         table = table[: self._attributes]
