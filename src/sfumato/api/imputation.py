@@ -21,7 +21,7 @@ from sfumato.tables.imputation.imputation_arguments import (
     require_numbers_or_texts,
     require_same_kinds,
 )
-from sfumato.tables.imputation.repositories import Repository, warn_of_few_rows
+from sfumato.tables.imputation.repositories import AnyRepository, warn_of_few_rows
 from sfumato.tables.reading.frame import NUMBER_KINDS, Frame
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Imputation(ImputationArguments):
         super().__post_init__()
 
     @cached_property
-    def imputer(self) -> Repository:
+    def imputer(self) -> AnyRepository:
         """Return the imputers over the repository, for tables in memory; they are built once.
 
         Raises

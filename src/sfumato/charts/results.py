@@ -152,7 +152,7 @@ def _heights(bars: list[dict[str, Any]], name: str) -> Any:
 
 
 BAND_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles that bound the bands
-QUANTILE = re.compile(r"q(\d\d+)")
+QUANTILE_FIELD = re.compile(r"q(\d\d+)")
 MAX_KEYS = 8
 # pandas reads nested timestamps of Spark as whole nanoseconds: since 1973 at least this many.
 LEAST_NANOSECONDS = 10**17
@@ -272,7 +272,7 @@ def bands_of(value: Any) -> dict[str, float | None]:
             "a result is a number, a struct<mean, stddev, existence, ...> or a distribution; got "
             f"{value!r:.80}"
         )
-    shown = {name: fields[name] for name in fields if QUANTILE.fullmatch(name)}
+    shown = {name: fields[name] for name in fields if QUANTILE_FIELD.fullmatch(name)}
     mean, spread = fields["mean"], fields.get("stddev")
     if not shown and mean is not None and spread is not None:
         shown = {"low": mean - spread, "high": mean + spread}

@@ -37,7 +37,7 @@ VARIABLE = "SFUMATO_KERNEL_CACHE"
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 UNUSED_SECONDS = 90 * 86_400.0  # after this time without use, folders of other hashes are deleted
 # Numba settings that change the compiled code; each can be set as NUMBA_<name>.
-SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
+COMPILER_SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
 
 
 def places() -> list[Path]:
@@ -67,7 +67,7 @@ def folder() -> Path | None:
     texts = sorted(Path(__file__).parent.rglob("*.py"))
     made_of = [hash_of(str(path)) for path in texts]
     versions = platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__
-    settings = [getattr(config, name) for name in SETTINGS]
+    settings = [getattr(config, name) for name in COMPILER_SETTINGS]
     name = hashlib.sha256(repr((made_of, versions, settings)).encode()).hexdigest()[:16]
     for place in places() if texts else ():
         found = place / name

@@ -63,9 +63,9 @@ from sfumato.language.syntax import (
     start_of,
 )
 from sfumato.language.tables import (
+    BracketWindow,
     PlannedFrame,
     Source,
-    Window,
     column,
     existence_said,
     found,
@@ -435,7 +435,7 @@ class Aggregation(WindowedBlock):
 
 
 def _window_lines(
-    window: Window, aggregates: tuple[str, ...], members: bool, how: Mapping[str, Any]
+    window: BracketWindow, aggregates: tuple[str, ...], members: bool, how: Mapping[str, Any]
 ) -> Lines:
     if isinstance(window, Range):
         length, slide = span(window.length_us), span(window.slide_us)

@@ -37,7 +37,7 @@ from sfumato.language.steps import (
     span,
 )
 from sfumato.language.syntax import Option, Relation, at, start_of
-from sfumato.language.tables import PlannedFrame, Window, column, found
+from sfumato.language.tables import BracketWindow, PlannedFrame, column, found
 from sfumato.spark.model.figures import row_bytes
 from sfumato.windows import Delta, JoinWindow, Range, Rows
 
@@ -65,7 +65,7 @@ class TableOptions(Options):
         """
         return self.table
 
-    def window(self) -> tuple[Window | None, list[str]]:
+    def window(self) -> tuple[BracketWindow | None, list[str]]:
         """Return the window over the frame, and its order columns."""
         return None, []
 
@@ -150,7 +150,7 @@ class TimeOptions(TableOptions):
         step = Step("reorder by event time", lines, {"": frame.step}, facts, named=named)
         return PlannedFrame(df, step)
 
-    def window(self) -> tuple[Window | None, list[str]]:
+    def window(self) -> tuple[BracketWindow | None, list[str]]:
         extent = self._extent()
         if extent is None:
             return None, []
@@ -227,7 +227,7 @@ class RowsOptions(TableOptions):
     )
     kind = "count"
 
-    def window(self) -> tuple[Window | None, list[str]]:
+    def window(self) -> tuple[BracketWindow | None, list[str]]:
         length = self.get("SPAN")
         if length is not None:
             reason = "SPAN belongs to a SIMILARITY JOIN; an aggregate or a ranking over "
@@ -270,7 +270,7 @@ class DeltaOptions(TableOptions):
     )
     kind = "value"
 
-    def window(self) -> tuple[Window | None, list[str]]:
+    def window(self) -> tuple[BracketWindow | None, list[str]]:
         return self.join_window(), self.ordered()
 
     def join_window(self) -> Delta:

@@ -60,7 +60,7 @@ JOIN_WORDS = (
 )
 SIDES = ("left", "right")
 OUTER = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "NATURAL")
-KEPT, INNER = ("LEFT", "RIGHT", "FULL"), "inner"
+OUTER_SIDES, INNER = ("LEFT", "RIGHT", "FULL"), "inner"
 TUPLES_COLUMN = "__tuples"  # emitting a window's rows requires an aggregate; it is dropped
 
 
@@ -289,14 +289,14 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
 
 
 def _kept_sides(left: Relation, text: str) -> str:
-    """Return the word before JOIN, in lower case. Raises SqlError unless it is one of KEPT."""
+    """Return the word before JOIN, in lower case. Raises SqlError unless it is in OUTER_SIDES."""
     first, *more = left.rest
-    if not is_word(first, *KEPT) or [str(of).upper() for of in more] not in (
+    if not is_word(first, *OUTER_SIDES) or [str(of).upper() for of in more] not in (
         [],
         ["OUTER"],
     ):
         reason = f"{str(first).upper()} JOIN of windows: a join of windows is inner or outer"
-        raise at(text, first, reason, "JOIN", *(f"{word} JOIN" for word in KEPT))
+        raise at(text, first, reason, "JOIN", *(f"{word} JOIN" for word in OUTER_SIDES))
     return str(first).lower()
 
 

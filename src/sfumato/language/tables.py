@@ -33,7 +33,7 @@ from sfumato.spark.model.outside_text import is_known, is_path, is_trusted
 from sfumato.spark.model.validation import require_frame
 from sfumato.windows import Delta, Range, Rows
 
-Window = Rows | Range | Delta
+BracketWindow = Rows | Range | Delta
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Source:
     aliases: tuple[str, ...]
     written: str
     node: Node
-    window: Window | None = None
+    window: BracketWindow | None = None
     order: list[str] = field(default_factory=list)
     of_operator: tuple[Option, ...] = ()
     sides: dict[str, str] = field(default_factory=dict)

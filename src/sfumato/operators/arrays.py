@@ -109,10 +109,10 @@ def running_maximum(values: Ints, codes: Ints) -> Ints:
 BYTES_PER_KEY = 400  # bytes per key; a dictionary without spare room needs 37 to 105
 
 Key = TypeVar("Key")
-Value = TypeVar("Value")
+Element = TypeVar("Element")
 
 
-def fitted(held: dict[Key, Value]) -> dict[Key, Value]:
+def fitted(held: dict[Key, Element]) -> dict[Key, Element]:
     """Return the dictionary, or a compact copy in the same order if it has far too much room.
 
     Cost: nothing, or O(keys) after three quarters of the keys were deleted.

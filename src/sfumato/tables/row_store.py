@@ -12,7 +12,7 @@ from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import SavedTable, taken
 
 # Sparser or smaller chunks have no look-up table of numbers.
-SPARSE, SMALL = 4, 1024
+SPARSE, SMALL_STORE = 4, 1024
 
 
 class _StoredRows(NamedTuple):
@@ -41,7 +41,7 @@ class _StoredRows(NamedTuple):
 def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
     """Return a chunk. Dense numbers get a look-up table, ten times faster than a search."""
     span = int(numbers[-1] - numbers[0]) + 1
-    if span > SPARSE * len(numbers) or len(numbers) < SMALL:
+    if span > SPARSE * len(numbers) or len(numbers) < SMALL_STORE:
         return _StoredRows(numbers, rows, None)
     stored = np.zeros(span + 1, np.int64)
     stored[numbers - numbers[0] + 1] = 1

@@ -103,16 +103,16 @@ def merge_nearest(points, weight, n, most, span, moved):
 
 LOWEST = 0.05  # lowest level kept of ten or more values
 TWO_ENDED_LEVELS = 24  # number of values from which two at each end represent the outer levels
-FIRST, SECOND = 0.005, 0.025
+OUTER_LEVEL, INNER_LEVEL = 0.005, 0.025
 
 
 @lean_inline
 def level_of(i, most):
     """Return the probability level of value i of `most`, before rounding: in (0, 1), ascending."""
     if most >= TWO_ENDED_LEVELS and i < 2:
-        return FIRST if i == 0 else SECOND
+        return OUTER_LEVEL if i == 0 else INNER_LEVEL
     if most >= TWO_ENDED_LEVELS and i >= most - 2:
-        return 1.0 - (FIRST if i == most - 1 else SECOND)
+        return 1.0 - (OUTER_LEVEL if i == most - 1 else INNER_LEVEL)
     ends = 2 if most >= TWO_ENDED_LEVELS else 0
     lowest = max(LOWEST, 0.5 / most)
     return lowest + (i - ends) * (1.0 - 2.0 * lowest) / max(most - 1 - 2 * ends, 1)

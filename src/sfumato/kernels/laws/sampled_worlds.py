@@ -8,7 +8,7 @@ from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.tuples import AttributeTuples
 
 GOLDEN_BITS = np.uint64(0x9E3779B97F4A7C15)
-FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SPLITMIX_1, SPLITMIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class Drawn(NamedTuple):
@@ -32,8 +32,8 @@ class DrawnTuples(NamedTuple):
 
 @lean
 def _mixed(z):
-    z = (z ^ (z >> np.uint64(30))) * FIRST
-    z = (z ^ (z >> np.uint64(27))) * SECOND
+    z = (z ^ (z >> np.uint64(30))) * SPLITMIX_1
+    z = (z ^ (z >> np.uint64(27))) * SPLITMIX_2
     return z ^ (z >> np.uint64(31))
 
 
@@ -63,7 +63,7 @@ def uniform(hashed, world):
     """Return a number in [0, 1) as a function of seed, tuple and world (SplitMix64)."""
     step = np.uint64(world) * GOLDEN_BITS
     z = _mixed(hashed + step) + step
-    z = (z ^ (z >> np.uint64(30))) * FIRST
+    z = (z ^ (z >> np.uint64(30))) * SPLITMIX_1
     return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 

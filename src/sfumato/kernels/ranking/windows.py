@@ -9,10 +9,10 @@ from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.ranked_items import RankedItems
 from sfumato.kernels.ranking.semantics import rank_items, rank_streams
 from sfumato.kernels.signals import after_signals
+from sfumato.kernels.tolerances import SUM_TOLERANCE
 
 NO_INSTANT = -(2**62)  # before any instant
 NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation, or time
-RULE_EXCESS = 1e-9  # rounding error by which the members of a rule may exceed 1
 REJECT, SCALE = 0, 1  # treatment of rules above that: drop later tuples, or divide all
 
 
@@ -182,7 +182,7 @@ def _window_items(tuples, chosen, number, full_rules):
             if rule[x] >= 0:
                 mass[rule[x]] += prob[x]
         for x in range(size):
-            if rule[x] >= 0 and mass[rule[x]] > 1.0 + RULE_EXCESS:
+            if rule[x] >= 0 and mass[rule[x]] > 1.0 + SUM_TOLERANCE:
                 prob[x] /= mass[rule[x]]
     return RankedItems(key, score, prob, rule, owner, rules, chosen.size, size == chosen.size)
 
@@ -198,7 +198,7 @@ def _reject_overfull(tuples, chosen, mass):
         r = tuples.rule[i]
         if r >= 0:
             total = mass[r] + tuples.prob[tuples.item[i] : tuples.item[i + 1]].sum()
-            tuples.valid[i] = total <= 1.0 + RULE_EXCESS
+            tuples.valid[i] = total <= 1.0 + SUM_TOLERANCE
             if tuples.valid[i]:
                 mass[r] = total
         if tuples.valid[i]:

@@ -54,7 +54,7 @@ NONE = np.int64(-1)  # no tuple, pane, group or alternative
 # Verdicts on rows: in all extents that contain it; only in the later ones of these; in none because
 # it was late; because no extent contains it; because it has no alternatives; because a version that
 # is at least as new arrived before; because its weights are not those of its shared outcome.
-TAKEN, JOINED, LATE, OUTSIDE, ABSENT, OUTDATED, UNEQUAL = range(7)
+TAKEN, JOINED, TOO_LATE, OUTSIDE, ABSENT, OUTDATED, UNEQUAL = range(7)
 
 # Punctuation and the previous one, last extent completed, time of the newest row taken; first of
 # its non-empty groups.
@@ -299,7 +299,7 @@ def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows, vers
         if last <= j:
             verdict = OUTSIDE
         elif first > last:
-            verdict = LATE
+            verdict = TOO_LATE
         elif rows.offsets[i] == rows.offsets[i + 1]:
             verdict = ABSENT
         elif (
@@ -323,7 +323,7 @@ def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows, vers
         verdicts[i] = verdict
         if has_id:
             _take_version(versions, i, g, first, last, verdict, scope.closed)
-        if verdict in (JOINED, LATE):
+        if verdict in (JOINED, TOO_LATE):
             before = late_count
             late_count = _note_late(late_rows, late_count, g, missed_from, missed_to, NONE)
             if late_count > before:

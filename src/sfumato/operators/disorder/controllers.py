@@ -154,7 +154,7 @@ class Controllers(Stateful):
 
         Raises ValueError if they are missing, superfluous or of another number.
         """
-        wanted = rows if self._kernel.estimator == state.SENT else 0
+        wanted = rows if self._kernel.estimator == state.CARRIED else 0
         array = np.ascontiguousarray(sent, np.int64)
         if array.shape != (wanted,):
             raise ValueError(

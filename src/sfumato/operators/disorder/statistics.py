@@ -9,7 +9,9 @@ from sfumato.operators.arrays import Ints
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES
 
-BINS = 32  # below 1 ms, then 2**(i - 1) ms to below 2**i ms; the last includes all longer waits
+WAIT_BINS = (
+    32  # below 1 ms, then 2**(i - 1) ms to below 2**i ms; the last includes all longer waits
+)
 FIRST_BIN_US = 1_000  # microseconds: the first bin ends here
 AWAITED = -1  # pseudo source: one that is expected and has not sent rows
 
@@ -17,7 +19,7 @@ AWAITED = -1  # pseudo source: one that is expected and has not sent rows
 def bins(wait: Ints) -> Ints:
     """Return int64[n]: the histogram bin of each wait, int64[n] microseconds."""
     _, exponent = np.frexp(np.maximum(wait, 0) // FIRST_BIN_US)
-    return np.minimum(exponent, BINS - 1).astype(np.int64)
+    return np.minimum(exponent, WAIT_BINS - 1).astype(np.int64)
 
 
 class Holding(NamedTuple):

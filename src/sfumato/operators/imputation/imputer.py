@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.imputation import dependency_choice, imputation
+from sfumato.kernels.imputation.dependency_choice import IMPUTED as IMPUTED
 from sfumato.kernels.imputation.imputation import CLOSE_DONORS, MOST_NEAREST_PRODUCTS, MOST_UNASKED
 from sfumato.kernels.imputation.repository import LENDING, Choice, DependencySets, Repository
 from sfumato.operators.arguments import NO_LIMIT, one_of, whole
@@ -69,7 +70,7 @@ class ImputerSettings:
         return Choice(min(least, max(rows - 1, 1)), marginal, 2 * least)
 
 
-Reasons = npt.NDArray[np.uint8]
+ReasonCodes = npt.NDArray[np.uint8]
 
 IMPUTATION_REASONS = (
     "complete",
@@ -101,7 +102,7 @@ class Imputed:
     prob: Floats
     values: Floats
     chosen: Ints
-    reason: Reasons
+    reason: ReasonCodes
     donors: Ints
     spread: Floats
     beyond: Bools
@@ -115,7 +116,7 @@ class Imputed:
         return dict(zip(IMPUTATION_REASONS, found.tolist(), strict=True))
 
 
-KIND, VERSION = "imputer", 7
+KIND, IMPUTER_VERSION = "imputer", 7
 CATEGORY_SPAN = 2.0**-20  # of codes, whose scaled distance is then beyond every epsilon
 
 
@@ -264,7 +265,7 @@ class Imputer:
 
     def explain(self, imputed: Imputed, i: int) -> str:
         """Describe in words how object i was imputed; the text of `imputed_by`."""
-        if imputed.reason[i] != dependency_choice.IMPUTED:
+        if imputed.reason[i] != IMPUTED:
             return IMPUTATION_REASONS[imputed.reason[i]]
         parts = []
         for t, (name, chosen) in enumerate(
@@ -327,7 +328,7 @@ class Imputer:
         arrays = {"rows": self._rows, "orders": self._orders, "shift": of.shift, "span": of.span}
         arrays |= {"curve": of.curve, "tails": of.tails, "far": of.far}
         arrays |= {name: of.lending[name] for name in LENDING.names or ()}
-        return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
+        return pack(KIND, IMPUTER_VERSION, Snapshot(values=values, arrays=arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Imputer:
@@ -336,7 +337,7 @@ class Imputer:
         The searches for orders and combinations are not repeated: O(T D N).
         Raises SnapshotError for bytes that are damaged or of another kind.
         """
-        saved = unpack(data, KIND, VERSION)
+        saved = unpack(data, KIND, IMPUTER_VERSION)
         values, arrays = saved.values, saved.arrays
         imputer = cls.__new__(cls)
         imputer.names = tuple(values["names"])

@@ -24,11 +24,11 @@ GAPS = 0.3  # share of other attributes that are missing, if the number is not g
 MOST_GROUPS = 5  # curves per attribute; the last is for MOST_GROUPS - 1 missing attributes and more
 TOGETHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
 LEVEL_SHAPES = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
-BINS, PRIOR = 20, 10.0  # of a calibration curve; weight of the uniform prior, in ranks
+CURVE_BINS, PRIOR = 20, 10.0  # of a calibration curve; weight of the uniform prior, in ranks
 FLOOR = 0.25  # least unit of distances beyond the donors, as a share of their mean deviation
 FEW_ROWS_ROOM = 2.0  # factor from deviations of held-out rows to deviations of few rows
 COVERED_SHARE = 0.995  # share of held-out rows within the margin beyond the donors
-SMALLEST_REACH = 1e-6  # without it, an attribute with epsilon 0 would be split exclusively
+SMALLEST_EPSILON = 1e-6  # without it, an attribute with epsilon 0 would be split exclusively
 
 
 def tree_orders(scaled: Floats, names: Sequence[str], ordered: Sequence[Own]) -> Ints:
@@ -38,7 +38,7 @@ def tree_orders(scaled: Floats, names: Sequence[str], ordered: Sequence[Own]) ->
     for t, own in enumerate(ordered):
         weight = dict.fromkeys(names, 0.0)
         for name, epsilon in (pair for each in own for pair in each.determinants):
-            weight[name] = max(weight[name], 1.0 / max(epsilon, SMALLEST_REACH))
+            weight[name] = max(weight[name], 1.0 / max(epsilon, SMALLEST_EPSILON))
         weights = np.array([weight[names[a]] for a in by_name])
         orders[t] = tree_order(scaled[:, by_name], weights)
     return orders
@@ -59,7 +59,7 @@ def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
     """Return neutral calibration fields of a `Repository`: equal weights, unchanged probability."""
     lending = np.zeros(attributes, LENDING)
     lending["narrowing"] = MOST_DEPENDENCIES
-    curve = np.tile(np.linspace(0.0, 1.0, BINS + 1), (attributes, groups, 1))
+    curve = np.tile(np.linspace(0.0, 1.0, CURVE_BINS + 1), (attributes, groups, 1))
     tails = np.zeros((attributes, groups, 2, TAIL + 1))
     return {"curve": curve, "tails": tails, "far": tails[:, :, 0, 0].copy(), "lending": lending}
 
@@ -240,7 +240,7 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: dict[str, Any]) -> 
             rank, far, off, _ = own
             far = far / np.hypot(lending["unit"], off)  # its square may be 0
             inside, outside = rank[np.isfinite(rank)], np.sort(far[np.abs(far) > 0.0])
-            learned = curve_of(inside, outside, BINS, PRIOR)
+            learned = curve_of(inside, outside, CURVE_BINS, PRIOR)
             for name, value in zip(("curve", "tails", "far"), learned, strict=True):
                 found[name][t, group] = value
     if few:

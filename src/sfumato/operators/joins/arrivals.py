@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import arrays_of, check_shapes, whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
-from sfumato.windows import LONGEST, Delta, JoinWindow, Range, Rows, window_of
+from sfumato.windows import Delta, JoinWindow, Range, Rows, window_of
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,11 @@ class Task:
 ALONE = Task()
 
 
-Window = Rows | Range | Delta | JoinWindow
+StreamWindow = Rows | Range | Delta | JoinWindow
 
 
 def windows_of(
-    window: Window | Sequence[Window], least: int = 2, on: Sequence[str] = ()
+    window: StreamWindow | Sequence[StreamWindow], least: int = 2, on: Sequence[str] = ()
 ) -> tuple[JoinWindow, ...]:
     """Return the windows of all streams, from one for both or a list of at least `least`.
 
@@ -52,7 +53,7 @@ def windows_of(
     """
     several: list[Any] = list(window) if isinstance(window, list | tuple) else [window] * 2
     several = [window_of(one) for one in several]
-    if len(several) < least or not all(isinstance(one, Window) for one in several):
+    if len(several) < least or not all(isinstance(one, StreamWindow) for one in several):
         raise TypeError(
             '`window` must be sf.Rows(500), sf.Rows(500, within="10 minutes"), sf.Range("10 '
             'minutes"), sf.Delta(5, on="x") or a pair of them, for left and right; got '
@@ -65,7 +66,7 @@ def windows_of(
 
 
 def pair_of(
-    window: Window | Sequence[Window], on: Sequence[str] = ()
+    window: StreamWindow | Sequence[StreamWindow], on: Sequence[str] = ()
 ) -> tuple[JoinWindow, JoinWindow]:
     """Return `windows_of` for two sides. Raises TypeError for more."""
     windows = windows_of(window, on=on)
@@ -79,14 +80,14 @@ def pair_of(
 
 def require_one(window: Any) -> None:
     """Raise TypeError unless `window` is a single window, for a stream joined with itself."""
-    if isinstance(window, list | tuple) or not isinstance(window_of(window), Window):
+    if isinstance(window, list | tuple) or not isinstance(window_of(window), StreamWindow):
         raise TypeError(
             '`window` of a stream with itself is one window: sf.Rows(500), sf.Rows(500, within="10 '
             f'minutes"), sf.Range("10 minutes") or sf.Delta(5, on="x"); got {window!r}'
         )
 
 
-def _one(window: Window, on: Sequence[str]) -> JoinWindow:
+def _one(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
     if isinstance(window, JoinWindow):
         return window
     if isinstance(window, Delta):
@@ -149,7 +150,7 @@ class _Checked(Columns):
             return type(self)(**arrays)
         if not isinstance(time, np.ndarray) or time.dtype != np.int64 or time.shape != (n,):
             raise TypeError(f"`time` must be None or int64[{n}]; got {time!r:.80}")
-        if n and (time.min() < -LONGEST or time.max() > LONGEST):
+        if n and (time.min() < -MAX_TIME_US or time.max() > MAX_TIME_US):
             raise ValueError(f"`time` must lie within 2**60 microseconds of 1970; got {time!r:.80}")
         arrays["time"] = np.require(time, requirements=["C", "W"])
         return type(self)(**arrays)

@@ -18,7 +18,14 @@ from sfumato.kernels.joins.tuple_store import Batch, held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.joins.answers import Answers, SampledTuples
-from sfumato.operators.joins.arrivals import ALONE, Arrivals, Task, Window, check_radii, windows_of
+from sfumato.operators.joins.arrivals import (
+    ALONE,
+    Arrivals,
+    StreamWindow,
+    Task,
+    check_radii,
+    windows_of,
+)
 from sfumato.operators.joins.pair_join import HELD_STATE, PairJoin
 from sfumato.operators.state.declared import Array, Offsets, Record
 from sfumato.windows import JoinWindow
@@ -147,7 +154,7 @@ class SimilarityJoin(PairJoin):
         dimensions: int,
         within: float | None,
         probability: float,
-        window: Window | Sequence[Window],
+        window: StreamWindow | Sequence[StreamWindow],
         *,
         strategy: str = "auto",
         output: str = "append",

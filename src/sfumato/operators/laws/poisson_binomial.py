@@ -9,7 +9,7 @@ from sfumato.kernels.laws.poisson_binomial import law_of_sum, tails_of_law
 from sfumato.kernels.laws.tuples import CERTAIN as CERTAIN
 from sfumato.kernels.laws.tuples import survey
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT, UNDERFLOW
-from sfumato.operators.arguments import EXCESS
+from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.operators.arrays import Floats
 
 COUNT_METHODS = ("exact", "poisson", "normal", "refined_normal")
@@ -37,7 +37,7 @@ def as_floats(name: str, values: npt.ArrayLike) -> Floats:
 def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int, int]:
     """Return checked existences, the number that equal 1, and the number above 0."""
     array = as_floats(name, existence)
-    bad, above, certain, possible = survey(array, 1.0 + EXCESS)
+    bad, above, certain, possible = survey(array, 1.0 + SUM_TOLERANCE)
     if bad >= 0:
         raise ValueError(
             f"`{name}` must hold probabilities in [0, 1]; got {array[bad]} at index {bad}: "

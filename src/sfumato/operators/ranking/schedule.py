@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.operators.arrays import Bools, Ints, spans
-from sfumato.operators.ranking.timetable import PLANS, Query, Timetable, checked_query, timetable
+from sfumato.operators.ranking.timetable import (
+    PLANS,
+    KAndFrequency,
+    Timetable,
+    checked_query,
+    timetable,
+)
 from sfumato.operators.state.declared import Value
 from sfumato.operators.state.stateful import Stateful
 
@@ -55,10 +61,10 @@ class Schedule(Stateful):
             timetable([(1, 1)], plan)  # raises
         self.plan = plan
         self.queries = named([(name, *query) for name, query in queries.items()])  # in force
-        self.waiting: dict[str, Query] = {}  # included from the next timetable on
+        self.waiting: dict[str, KAndFrequency] = {}  # included from the next timetable on
         self.clock = self.origin = operator.index(start)  # every instant up to the clock was taken
         self._switch: int | None = None
-        self._planned: dict[str, Query] = {}  # queries of the timetable
+        self._planned: dict[str, KAndFrequency] = {}  # queries of the timetable
         self.table: Timetable | None = None  # current timetable; None without queries
         self._live: dict[int, Due | None] = {}  # cache by group, until a change
         self._replan(self.origin)
@@ -233,15 +239,15 @@ class Schedule(Stateful):
             )
 
 
-def _due(time: int, names: Sequence[str], queries: Mapping[str, Query]) -> Due:
+def _due(time: int, names: Sequence[str], queries: Mapping[str, KAndFrequency]) -> Due:
     return Due(time, max(queries[name][0] for name in names), tuple(names))
 
 
-def named(rows: Iterable[Sequence[Any]]) -> dict[str, Query]:
+def named(rows: Iterable[Sequence[Any]]) -> dict[str, KAndFrequency]:
     return {str(name): checked_query((k, every)) for name, k, every in rows}
 
 
-def listed(queries: Mapping[str, Query]) -> list[tuple[str, int, int]]:
+def listed(queries: Mapping[str, KAndFrequency]) -> list[tuple[str, int, int]]:
     return [(name, k, every) for name, (k, every) in queries.items()]
 
 

@@ -35,7 +35,7 @@ from sfumato.operators.ranking.schedule import (
     runs_within,
 )
 from sfumato.operators.ranking.semantics import TooManyVectorsError
-from sfumato.operators.ranking.timetable import Query
+from sfumato.operators.ranking.timetable import KAndFrequency
 from sfumato.operators.ranking.window_tuples import HeldTuples, TopKAnswers, TopKWindowConfig
 from sfumato.operators.state.declared import Array, List, Optional, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
@@ -208,7 +208,7 @@ class TopKWindows(Operator):
         ranked[begun] = answers.ranked
         return answers._replace(ranked=ranked)
 
-    def register(self, queries: Mapping[str, Query]) -> None:
+    def register(self, queries: Mapping[str, KAndFrequency]) -> None:
         """Replace the registered queries by these; all bounds hold (see `Schedule`).
 
         A query with unchanged settings and a different name continues.
@@ -403,7 +403,7 @@ class TopKWindows(Operator):
 @lru_cache(256)
 def _run_queries(
     runs: tuple[tuple[str, ...], ...],
-    queries: tuple[tuple[str, Query], ...],
+    queries: tuple[tuple[str, KAndFrequency], ...],
     least: tuple[tuple[str, float], ...],
     otherwise: float,
 ) -> RunQueries:
@@ -437,7 +437,9 @@ def _run_queries(
     )
 
 
-def renamed_queries(known: Mapping[str, Query], queries: Mapping[str, Query]) -> dict[str, str]:
+def renamed_queries(
+    known: Mapping[str, KAndFrequency], queries: Mapping[str, KAndFrequency]
+) -> dict[str, str]:
     """Return old and new names of queries that changed only their name."""
     fresh = [name for name in queries if name not in known]
     found = {}

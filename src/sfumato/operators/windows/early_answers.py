@@ -12,20 +12,20 @@ import numpy.typing as npt
 from sfumato.kernels.laws.mergeable_moments import Sets
 from sfumato.kernels.windows import early_answers
 from sfumato.kernels.windows.early_answers import (
-    AVG,
     CELLS,
-    COUNT,
+    EARLY_AVG,
+    EARLY_COUNT,
     EARLY_GROUP,
+    EARLY_MAX,
+    EARLY_MIN,
     EARLY_SCOPE,
+    EARLY_SUM,
     EXTENT_POOL,
     FIGURES,
-    FINAL,
-    MAX,
-    MIN,
+    FINAL_ANSWER,
     OPEN_EXTENT,
     PREDICTED,
     PREDICTION,
-    SUM,
     TRACK,
     USUALS,
     EarlyAggregates,
@@ -41,7 +41,7 @@ from sfumato.kernels.windows.early_extremes import (
     write_tuple_steps,
 )
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
-from sfumato.operators.arguments import EXCESS, whole
+from sfumato.operators.arguments import SUM_TOLERANCE, whole
 from sfumato.operators.arrays import Floats, Ints, Records, longer
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.moment_channels import Channels
@@ -50,7 +50,13 @@ from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes
 from sfumato.operators.windows.extent_aggregate import Extents, as_numbers, with_codes
 
-EARLY_FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG, "min": MIN, "max": MAX}
+EARLY_FUNCTIONS = {
+    "count": EARLY_COUNT,
+    "sum": EARLY_SUM,
+    "avg": EARLY_AVG,
+    "min": EARLY_MIN,
+    "max": EARLY_MAX,
+}
 MOST_TICKS = 1_000  # in the length of an extent
 STAGES_BEHIND = 16  # stages beyond the length
 OCTAVES = 16  # stages after these, each of which reaches twice as far as the one before
@@ -165,14 +171,16 @@ class EarlyAnswers(Operator):
             length, slide, early, level, tuple(aggregates), attributes, certain
         )
         self._channels = channels = Channels([] if certain else aggregates)
-        what = np.array([COUNT, *(EARLY_FUNCTIONS[of.function] for of in aggregates)])
+        what = np.array([EARLY_COUNT, *(EARLY_FUNCTIONS[of.function] for of in aggregates)])
         of = [NONE, *(NONE if a.attribute is None else a.attribute for a in aggregates)]
         source, measure = np.array(of), np.empty(0, np.int64)
         if not certain:
             known = np.where(channels.what == NONE, channels.extreme, channels.channel)
             source = np.append(NONE, known)
             measure = np.append(NONE, channels.what)
-            what[np.isin(what, (MIN, MAX))] = AVG  # an expected extreme may move both ways
+            what[np.isin(what, (EARLY_MIN, EARLY_MAX))] = (
+                EARLY_AVG  # an expected extreme may move both ways
+            )
         self._wanted = EarlyAggregates(what, source, measure, False)
         self._attributes = attributes if certain else 0  # with cells
         linear = -(-length // early) + STAGES_BEHIND
@@ -264,7 +272,7 @@ class EarlyAnswers(Operator):
         of = groups["scope"][complete.group]
         order = np.lexsort((complete.end, complete.punctuation, of))
         columns = of, complete.group, complete.end // self._grid.slide, complete.punctuation
-        finals = np.ascontiguousarray(np.stack(columns, axis=1)[order]).view(FINAL)[:, 0]
+        finals = np.ascontiguousarray(np.stack(columns, axis=1)[order]).view(FINAL_ANSWER)[:, 0]
         answers = np.stack([complete.held, *(result.mean for result in complete.results)], axis=1)
         rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, lifted, steps)
         self._s, turns, out, figures = early_answers.advance(
@@ -387,7 +395,7 @@ class EarlyAnswers(Operator):
         n, inner = len(owner), owner[1:] == owner[:-1]  # inner : not the first of its list
         begins, ends = np.append(True, ~inner)[:n], np.append(~inner, True)[:n]
         falls = (value[1:] < value[:-1]) & (reached[1:] <= reached[:-1])
-        likely = (mass >= 0) & (mass <= 1 + EXCESS) & (reached >= 0) & (reached <= 1)
+        likely = (mass >= 0) & (mass <= 1 + SUM_TOLERANCE) & (reached >= 0) & (reached <= 1)
         likely &= ends == (value == -np.inf)
         if not (falls[inner].all() and likely.all()) or len(np.unique(owner)) < begins.sum():
             raise ValueError("the steps of each extreme must fall to -inf")

@@ -29,7 +29,7 @@ from sfumato.kernels.windows.extents import (
     ReleasedRows,
     Versions,
 )
-from sfumato.limits import MOST_EMPTY, check_extents
+from sfumato.limits import MAX_TIME_US, MOST_EMPTY, check_extents
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import (
     Floats,
@@ -58,7 +58,6 @@ from sfumato.operators.state.tuple_batch import (
 )
 from sfumato.operators.windows.step_readings import StepReadings
 
-MAX_TIME_US = 2**60  # event times lie within this, so that their sums fit in int64
 EXTENT_COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
 NO_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), SCOPE)
 NO_LATE_ROW = np.array((NONE, 0, 0, NONE, NONE), LATE_ROW)
@@ -68,7 +67,7 @@ NO_VERSIONS = Versions(
     np.empty(0, REPLACED), False,
 )  # fmt: skip
 SAVED = 4  # leading fields that are saved; the others are derived from the tuples
-WITHIN = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
+TIME_BOUNDS = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
 
 
 @dataclass(frozen=True)
@@ -185,12 +184,12 @@ class ExtentAggregate(Operator):
     spread = ("options",)
     config: ExtentConfig
     state = {
-        "scopes": Array(int, "scopes", SAVED, **WITHIN),
-        "groups": Array(int, "groups", SAVED, **WITHIN),
+        "scopes": Array(int, "scopes", SAVED, **TIME_BOUNDS),
+        "groups": Array(int, "groups", SAVED, **TIME_BOUNDS),
         "held": Record(GroupedBatch),
-        "panes": Array(int, "panes", 2, **WITHIN),  # group and number, late rows first
+        "panes": Array(int, "panes", 2, **TIME_BOUNDS),  # group and number, late rows first
         "totals": Array(float, "panes", None),
-        "late_rows": Array(int, "late rows", SAVED, **WITHIN),
+        "late_rows": Array(int, "late rows", SAVED, **TIME_BOUNDS),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
         "readings": Part(),
@@ -297,7 +296,7 @@ class ExtentAggregate(Operator):
             self._versions,
         )  # fmt: skip
         kinds = np.bincount(self.verdicts, minlength=extents.OUTDATED + 1)
-        self.counts += [*kinds[extents.LATE : extents.OUTDATED], excluded, 0]
+        self.counts += [*kinds[extents.TOO_LATE : extents.OUTDATED], excluded, 0]
         numbers = np.arange(n) + self.next
         if self.readings:
             self.readings.add(rows, index, numbers, late_rows[:late_count], prob, table)

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.windows import sessions
-from sfumato.kernels.windows.extents import ABSENT, LATE, NO_EXTENT, NONE
+from sfumato.kernels.windows.extents import ABSENT, NO_EXTENT, NONE, TOO_LATE
 from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
+from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Ints, longer
 from sfumato.operators.laws.aggregate import Aggregate
@@ -20,8 +21,7 @@ from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import GroupedBatch, check_held
 from sfumato.operators.windows.extent_aggregate import (
     EXTENT_COUNTERS,
-    MAX_TIME_US,
-    WITHIN,
+    TIME_BOUNDS,
     Extents,
     as_numbers,
     extents_of_groups,
@@ -74,9 +74,9 @@ class SessionAggregate(Operator):
     spread = ("options",)
     config: SessionConfig
     state = {
-        "scopes": Array(int, "scopes", len(SESSION_SCOPE.names or ()), **WITHIN),
+        "scopes": Array(int, "scopes", len(SESSION_SCOPE.names or ()), **TIME_BOUNDS),
         "groups": Array(int, "groups", low=int(NONE)),
-        "sessions": Array(int, "sessions", SAVED_OF_SESSION, **WITHIN),
+        "sessions": Array(int, "sessions", SAVED_OF_SESSION, **TIME_BOUNDS),
         "held": Record(GroupedBatch),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
@@ -134,7 +134,7 @@ class SessionAggregate(Operator):
             rows, *self._bounds, self._scopes, heads, found, known, places, self.verdicts, progress
         )
         kinds = np.bincount(self.verdicts, minlength=ABSENT + 1)
-        self.counts += [kinds[LATE], 0, kinds[ABSENT], excluded, 0]
+        self.counts += [kinds[TOO_LATE], 0, kinds[ABSENT], excluded, 0]
         progress, self._sessions = progress[:reached], found[:count]
         progress = progress[np.argsort(progress["scope"], kind="stable")]
         root, done, turn, at = sessions.finish(

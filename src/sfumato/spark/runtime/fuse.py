@@ -32,10 +32,11 @@ from sfumato.tables.reading.chain import (
     Place,
     prefix,
 )
+from sfumato.tables.reading.frame import LATE
 from sfumato.tables.reading.job import Input
 from sfumato.tables.reading.layout import InputLayout
-from sfumato.tables.reading.rows import LATE, Reading, Ties
 from sfumato.tables.reading.rows import Column as ColumnAsItIs
+from sfumato.tables.reading.rows import Reading, Ties
 
 STRUCT_NUMBERS = ("mean", "stddev", "existence")  # fields of results that are never NaN
 

@@ -43,7 +43,15 @@ from sfumato.spark.state.bucket_state import run_buckets
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.chain import ChainConfig, Place
 from sfumato.tables.reading.job import Job
-from sfumato.tables.reading.results import NUMBER, TEXT, TRUTH, WHOLE, ListOf, Output, Struct
+from sfumato.tables.reading.results import (
+    BOOLEAN_TYPE,
+    DOUBLE_TYPE,
+    LONG_TYPE,
+    STRING_TYPE,
+    ListOf,
+    Output,
+    Struct,
+)
 from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 BUCKETS = 32  # enough to balance 16 cores, few enough to share state accesses
@@ -55,10 +63,10 @@ THAT_END: Counter[str] = Counter()  # number of steps created from streams that 
 SIDE_SUFFIX = re.compile(r"_(left|right|input)$")  # suffixes of the metrics of inputs
 PARTITIONING = 7  # incremented when the layout of the buckets' state changes
 SPARK_TYPES: dict[str, DataType] = {
-    NUMBER: DoubleType(),
-    WHOLE: LongType(),
-    TEXT: StringType(),
-    TRUTH: BooleanType(),
+    DOUBLE_TYPE: DoubleType(),
+    LONG_TYPE: LongType(),
+    STRING_TYPE: StringType(),
+    BOOLEAN_TYPE: BooleanType(),
     "int": IntegerType(),
 }
 _NUMBERS: Counter[str] = Counter()  # number of operators so far, by kind

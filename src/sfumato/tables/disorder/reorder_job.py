@@ -14,9 +14,9 @@ from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
+    CONTROLLER_COLUMNS,
     DUPLICATE,
-    EARLY,
-    MARKS,
+    EARLY_COLUMN,
     ORDERED,
     REMEMBERED,
     Frame,
@@ -26,7 +26,7 @@ from sfumato.tables.reading.frame import (
     with_roles,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import TRUTH, Output, passed
+from sfumato.tables.reading.results import BOOLEAN_TYPE, Output, passed
 from sfumato.tables.reading.rows import Cells, Column, Reading, Ties
 
 
@@ -68,7 +68,11 @@ def reorder_job(
         raise TypeError(f"`early` must be True or False; got {early!r}")
     if early and forget_after is not None:
         raise ValueError("`early` and `forget_after` exclude each other: leave one of them out")
-    for added in (*MARKS, *([DUPLICATE] if ids else []), *([EARLY] if early else [])):
+    for added in (
+        *CONTROLLER_COLUMNS,
+        *([DUPLICATE] if ids else []),
+        *([EARLY_COLUMN] if early else []),
+    ):
         found = frame.same_as(added)
         if found is not None and not (again and found == added):
             as_added = "" if found == added else f", the same name as `{added}`"
@@ -100,7 +104,9 @@ def reorder_job(
         keys=len(keys),
         forget_after=forget_after_of(frame, arrived, keys, forget_after),
     )
-    kept = tuple(column for column in frame.columns if column not in MARKS)  # of earlier reorders
+    kept = tuple(
+        column for column in frame.columns if column not in CONTROLLER_COLUMNS
+    )  # of earlier reorders
     values: list[tuple[str, Cells]] = [(EVENT, Column(event))]
     values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
     values += [(f"id{i}", Column(column)) for i, column in enumerate(ids)]
@@ -111,15 +117,15 @@ def reorder_job(
         roles = [of for of, read in ((ORDERED, event), (ARRIVED, arrived)) if read == column.name]
         outputs.append(replace(column, metadata=with_roles(column.metadata or {}, roles)))
     order = controlled_by(keys, event, config.forget_after is not None, bool(sources))
-    outputs.append(Output("late", ("late",), TRUTH, default=False))
+    outputs.append(Output("late", ("late",), BOOLEAN_TYPE, default=False))
     outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
     if ids:
         remembered = {REMEMBERED: str(config.forget_after or 0.0)}
         about = with_roles({ADDED_COLUMN: "true", **remembered}, [DUPLICATE])
-        outputs.append(Output(DUPLICATE, (DUPLICATE,), TRUTH, about, default=False))
+        outputs.append(Output(DUPLICATE, (DUPLICATE,), BOOLEAN_TYPE, about, default=False))
     if early:
-        about = with_roles({ADDED_COLUMN: "true"}, [EARLY])
-        outputs.append(Output(EARLY, (EARLY,), TRUTH, about, default=False))
+        about = with_roles({ADDED_COLUMN: "true"}, [EARLY_COLUMN])
+        outputs.append(Output(EARLY_COLUMN, (EARLY_COLUMN,), BOOLEAN_TYPE, about, default=False))
     bucket: tuple[int, ...] | None = (
         None if waits["max_buffer_total"] is None else ()
     )  # all keys share the buffer

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Bools, Ints
 from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.rows import EARLIER, UNSEEN, ByKey, Keyed, RowIds
+from sfumato.operators.disorder.rows import EARLIER_CALL, UNSEEN, ByKey, Keyed, RowIds
 from sfumato.operators.state.declared import Array, Part, Record
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import as_numbers, complete, taken
@@ -63,7 +63,7 @@ class SeenIds(Stateful):
         every = pa.concat_tables([self.values.take(earlier.number), fresh]) if old else fresh
         slot, first = grouped_rows(every)
         kept = np.full((3, len(first)), UNSEEN)
-        for values, of in zip(kept, (EARLIER, earlier.time, earlier.until), strict=True):
+        for values, of in zip(kept, (EARLIER_CALL, earlier.time, earlier.until), strict=True):
             values[slot[:old]] = of
         return fresh, RowIds(
             np.where(complete(fresh, self.names), slot[old:], -1), kept, self.remember

@@ -25,13 +25,13 @@ from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
-    MARKS,
+    CONTROLLER_COLUMNS,
     NUMBER_KINDS,
     Frame,
     forget_after_of,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import NUMBER, Output, passed
+from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passed
 from sfumato.tables.reading.rows import Cells, Column, Doubles, Reading, Ties, marks_of
 from sfumato.tables.scope import scope_of
 
@@ -130,7 +130,8 @@ def earlier_values_job(
     config = EarlierValuesTableConfig(**settings)
     outputs = passed(frame, frame.columns, ROW)
     outputs += [
-        Output(title, (fixed,), NUMBER, {ADDED_COLUMN: "true"}) for fixed, title in added.items()
+        Output(title, (fixed,), DOUBLE_TYPE, {ADDED_COLUMN: "true"})
+        for fixed, title in added.items()
     ]
     given = [Input(frame, reading, {"attributes": wanted})]
     by = [*reading.order]
@@ -158,7 +159,7 @@ def released_values(
     scope = None
     if frame.marks_late([order]):
         scope = scope_of(keys, frame.says("punctuation") or [], "values cannot be known")
-        values += [*marks_of(MARKS), (ARRIVAL, Column(_arrival(frame)))]
+        values += [*marks_of(CONTROLLER_COLUMNS), (ARRIVAL, Column(_arrival(frame)))]
     settings = {
         "attributes": len(wanted),
         "keys": len(keys),

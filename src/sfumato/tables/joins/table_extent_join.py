@@ -41,7 +41,15 @@ from sfumato.tables.reading.frame import (
     require_same_worlds,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import NUMBER, Field, Output, marked, pairs_of, row_of, world_of
+from sfumato.tables.reading.results import (
+    DOUBLE_TYPE,
+    Field,
+    Output,
+    marked,
+    pairs_of,
+    row_of,
+    world_of,
+)
 from sfumato.tables.reading.rows import Alternatives, Cells, Column, Reading
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.user_warnings import PAIRS
@@ -413,7 +421,7 @@ def extent_join_job(
         fields.append([Field(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes])
     outputs += world_of(left, "left")
     if attributes:
-        for title, kind in ((ALTERNATIVES, pairs_of(*fields)), ("probability", NUMBER)):
+        for title, kind in ((ALTERNATIVES, pairs_of(*fields)), ("probability", DOUBLE_TYPE)):
             outputs.append(Output(title, (title,), kind))
         outputs = marked(outputs, PAIRS)
     config = ExtentJoinTableConfig(

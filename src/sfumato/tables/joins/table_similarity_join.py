@@ -17,7 +17,7 @@ from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.disorder.released import PUNCTUATION, punctuations_of
+from sfumato.tables.disorder.released import punctuations_of
 from sfumato.tables.joins.metric import EUCLIDEAN, JoinMetric
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
@@ -30,6 +30,7 @@ from sfumato.tables.joins.table_join import (
 from sfumato.tables.joins.two_sides import Numbers
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW
+from sfumato.tables.reading.frame import PUNCTUATION
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.tables.row_store import RowStore
 

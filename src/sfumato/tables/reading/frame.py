@@ -47,8 +47,10 @@ FORGETS = "sfumato.forgets"  # keys may expire and restart with older rows
 BY_SOURCE = "sfumato.by_source"  # whether late rows have the punctuation of a source
 ROLE = "sfumato.role"  # JSON list of a column's roles (below) in a controller
 ORDERED, ARRIVED = "event_time", "arrival"
-MARKS = ("late", "punctuation")  # columns that a disorder controller adds
-EARLY = "early"  # column, and role, of rows that are shown on their arrival
+Names = str | Sequence[str] | None  # columns, as given by a user
+LATE, PUNCTUATION = "late", "punctuation"  # columns that a disorder controller adds
+CONTROLLER_COLUMNS = (LATE, PUNCTUATION)
+EARLY_COLUMN = "early"  # column, and role, of rows that are shown on their arrival
 DUPLICATE = "duplicate"  # column, and role, of rows with the id of an earlier row
 FILTERED = "sfumato.filtered"  # of alternatives: some were removed, so places have changed
 WORLDS = "sfumato.worlds"  # the column numbers drawn worlds; the value is how many there are
@@ -286,7 +288,7 @@ class Frame(ABC):
     @property
     def tied(self) -> tuple[str, ...]:
         """Return the columns that order simultaneous rows: hashable, not added by an operator."""
-        marks = MARKS if self.has_punctuations else ()
+        marks = CONTROLLER_COLUMNS if self.has_punctuations else ()
         given = [n for n in self.columns if ADDED_COLUMN not in self.metadata(n) and n not in marks]
         return tuple(name for name in given if self.is_hashable(name))
 
@@ -487,7 +489,7 @@ class Frame(ABC):
     @property
     def has_punctuations(self) -> bool:
         """Return whether rows come from a controller. After windows, `late` is a count."""
-        return set(MARKS) <= set(self.columns) and self.kind("late") == "truth"
+        return set(CONTROLLER_COLUMNS) <= set(self.columns) and self.kind("late") == "truth"
 
     @property
     def in_order_for(self) -> list[str]:
@@ -522,7 +524,7 @@ class Frame(ABC):
     @property
     def shown_early(self) -> str | None:
         """Return the column in which a controller flags rows that it shows on their arrival."""
-        return next(iter(self.with_role(EARLY)), None)
+        return next(iter(self.with_role(EARLY_COLUMN)), None)
 
     @property
     def duplicates(self) -> str | None:

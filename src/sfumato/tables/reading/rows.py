@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arguments import LARGEST
+from sfumato.limits import MAX_TIME_US
+from sfumato.operators.arguments import MAX_ABS_VALUE
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.reading.expressions import Expression, find_name, names_in
-from sfumato.tables.reading.frame import EXISTENCE, MARKS, Frame
+from sfumato.tables.reading.frame import EXISTENCE, LATE, Frame
 from sfumato.tables.reading.ties import numbers_of, ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list
@@ -30,9 +31,6 @@ from sfumato.tables.reading.validity import (
     why_invalid,
     without_radius,
 )
-from sfumato.windows import LONGEST
-
-LATE, PUNCTUATION = MARKS
 
 
 class Cells(ABC):
@@ -196,7 +194,7 @@ class Rule:
     attributes : must be present and finite; without alternatives they are columns
     existence : the column of probabilities of rows without alternatives
     complete : fixed names of columns that must not be NULL
-    bounded : fixed names of lists whose values must be within ±LARGEST
+    bounded : fixed names of lists whose values must be within ±MAX_ABS_VALUE
     scored : whether these values must not be NULL either
     timed : whether order0 must be a time within 2**60 microseconds of 1970
     bounds : of attributes, as for `why_invalid`
@@ -255,14 +253,14 @@ class Rule:
                 reasons.add(cells.is_null().to_numpy(), given or f"{column} is NULL")
         if self.timed:
             known = pc.fill_null(rows.column("order0").cast(pa.int64()), 0).to_numpy()
-            far = (known < -LONGEST) | (known > LONGEST)
+            far = (known < -MAX_TIME_US) | (known > MAX_TIME_US)
             reasons.add(far, "order is beyond 2**60 microseconds of 1970")
         if self.radius is not None:
             reasons.add(without_radius(rows, RADIUS), no_radius(self.radius))
         for name in self.bounded:
             lists = as_array(rows.column(name))
             flat = lists.flatten()
-            wrong = ~(np.abs(floats_of(flat)) <= LARGEST)
+            wrong = ~(np.abs(floats_of(flat)) <= MAX_ABS_VALUE)
             if not wrong.any():
                 continue
             if not self.scored and flat.null_count:

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arrays import Floats, chosen, longer
 from sfumato.operators.laws.aggregate import Measured
 from sfumato.operators.state.declared import Part
 from sfumato.operators.windows.early_answers import EarlyAnswers, Revisions
-from sfumato.operators.windows.extent_aggregate import MAX_TIME_US, Extents
+from sfumato.operators.windows.extent_aggregate import Extents
 from sfumato.tables.arrow import as_numbers, as_times
 from sfumato.tables.disorder.released import lateness_of, punctuations_of
-from sfumato.tables.reading.frame import EARLY
+from sfumato.tables.reading.frame import EARLY_COLUMN
 from sfumato.tables.windows.table_extents import ExtentTableConfig, TableExtents
 from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
 
@@ -69,7 +70,7 @@ class EarlyTableExtents(TableExtents):
         if self.config.scope is not None:
             scope = self._scope(rows) if self.config.shared else group
             punctuation, late = punctuations_of(rows), lateness_of(rows)
-            shown = as_numbers(rows.column(EARLY)) != 0
+            shown = as_numbers(rows.column(EARLY_COLUMN)) != 0
             lasting = ~shown
             self.counts["on_arrival"] += int(shown.sum())
         self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)

@@ -18,15 +18,15 @@ from sfumato.tables.disorder.released import ReleasedOperator, ReleasedTableConf
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
+    CONTROLLER_COLUMNS,
     EXISTENCE,
-    MARKS,
     WORLDS,
     Frame,
     controlled_by,
     forget_after_of,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import NUMBER, Output, passed
+from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passed
 from sfumato.tables.reading.rows import Cells, Doubles, Reading, Rule, Ties, marks_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import RESAMPLED, SHARED_KEY
@@ -335,7 +335,7 @@ def resample_job(
         forget_after=forget_after_of(frame, order, keys, forget_after),
         one_controller=frame.never_behind([order], keys),
     )
-    values: list[tuple[str, Cells]] = marks_of(MARKS) if scope is not None else []
+    values: list[tuple[str, Cells]] = marks_of(CONTROLLER_COLUMNS) if scope is not None else []
     carried = (*keys, *(() if numeric else wanted))
     rule = Rule(complete=("order0",), timed=True)
     if numeric:
@@ -349,8 +349,8 @@ def resample_job(
     ]
     outputs.insert(len(keys), Output(order, ("order",), frame.type(order), controlled_by(keys)))
     if numeric:
-        outputs += [Output(column, (f"value{i}",), NUMBER) for i, column in enumerate(wanted)]
-    outputs.append(Output(AGE, (AGE,), NUMBER, {ADDED_COLUMN: "true"}))
+        outputs += [Output(column, (f"value{i}",), DOUBLE_TYPE) for i, column in enumerate(wanted)]
+    outputs.append(Output(AGE, (AGE,), DOUBLE_TYPE, {ADDED_COLUMN: "true"}))
     # Without names, added columns of any type are carried, too.
     about = {"columns": wanted} if numeric or columns is not None else {}
     given = [Input(frame, reading, about)]
@@ -361,7 +361,12 @@ def _columns(
     frame: Frame, given: str | Sequence[str] | None, order: str, keys: Sequence[str], fill: object
 ) -> list[str]:
     """Return the columns to be resampled. Raises ValueError or TypeError for unsuitable ones."""
-    fixed = {order, *keys, *(MARKS if frame.has_punctuations else ()), frame.duplicates}
+    fixed = {
+        order,
+        *keys,
+        *(CONTROLLER_COLUMNS if frame.has_punctuations else ()),
+        frame.duplicates,
+    }
     uncertain = [name for name in (ALTERNATIVES, EXISTENCE) if name in frame.columns]
     named = frame.resolved("columns", given)
     if wrong := [name for name in named if name in fixed]:

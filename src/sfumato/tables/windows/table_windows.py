@@ -17,9 +17,10 @@ from sfumato.operators.laws.aggregate import Aggregate, Measured
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, fields_of, joined
-from sfumato.tables.disorder.released import PUNCTUATION, punctuations_of
+from sfumato.tables.disorder.released import punctuations_of
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
 from sfumato.tables.reading.exact import ExactNumber
+from sfumato.tables.reading.frame import PUNCTUATION
 from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.scope import BEGINNING
 from sfumato.windows import Delta, Rows

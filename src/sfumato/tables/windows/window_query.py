@@ -15,8 +15,8 @@ from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
-    EARLY,
-    MARKS,
+    CONTROLLER_COLUMNS,
+    EARLY_COLUMN,
     TIME_KINDS,
     Computation,
     Frame,
@@ -25,10 +25,10 @@ from sfumato.tables.reading.frame import (
     listed_numbers,
 )
 from sfumato.tables.reading.results import (
-    NUMBER,
-    TEXT,
-    TRUTH,
-    WHOLE,
+    BOOLEAN_TYPE,
+    DOUBLE_TYPE,
+    LONG_TYPE,
+    STRING_TYPE,
     Field,
     ListOf,
     Output,
@@ -78,7 +78,7 @@ AGGREGATE_ALIASES = {
     "last_value": "last",
 }
 COUNT_FUNCTIONS = ("count", "count_distinct")
-WIDE = ("bigint", "int64", "uint64")  # types of whole numbers that a double may round
+WIDE_INTEGERS = ("bigint", "int64", "uint64")  # types of whole numbers that a double may round
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
 DEFAULT_LEVEL = 0.9  # of the intervals of early answers
 VALUES = ("min", "max", "first", "last")  # results have the type of the rows' values
@@ -297,7 +297,9 @@ class WindowQuery:
         shown = self.frame.text_of(kind)
         if known in ("text", "date"):
             return "collate" not in shown
-        return shown in WIDE or self.frame.expressions.more_digits(w.expression) is not None
+        return (
+            shown in WIDE_INTEGERS or self.frame.expressions.more_digits(w.expression) is not None
+        )
 
     @property
     def timed(self) -> bool:
@@ -558,7 +560,7 @@ class WindowQuery:
     @property
     def time_type(self) -> Any:
         """Return the type of the answers' times."""
-        return WHOLE if self.time == "long" else self.frame.type(self.orders[0])
+        return LONG_TYPE if self.time == "long" else self.frame.type(self.orders[0])
 
     # ---- inputs of the operator
 
@@ -576,7 +578,7 @@ class WindowQuery:
     def _replaced(self) -> set[str]:
         """Return the columns of an operator upstream that those of extents replace."""
         extents = self.frame.is_extents
-        found = {*MARKS} if extents or self.frame.has_punctuations else set()
+        found = {*CONTROLLER_COLUMNS} if extents or self.frame.has_punctuations else set()
         return (found | ({"window", "held"} if extents else set())) - {*self.keys}
 
     def passed(self, with_rows: bool) -> list[str]:
@@ -619,9 +621,9 @@ class WindowQuery:
         existence = self.existence_column
         values: list[tuple[str, Cells]] = [("prob", Probabilities(existence))]
         values += [(f"value{i}", cells) for i, cells in enumerate(self._computation.cells)]
-        values += marks_of(MARKS if self.controlled or self.marks_late else [])
+        values += marks_of(CONTROLLER_COLUMNS if self.controlled or self.marks_late else [])
         if self.early is not None and self.controlled:
-            values += [(EARLY, Mark(self.frame.shown_early or EARLY))]
+            values += [(EARLY_COLUMN, Mark(self.frame.shown_early or EARLY_COLUMN))]
             values += [(ARRIVAL, Column(name)) for name in self.frame.with_role(ARRIVED)[:1]]
         values += [(fixed, Column(name)) for fixed, name in self.others.items()]
         rule = Rule(
@@ -664,14 +666,14 @@ class WindowQuery:
         found = passed(self.frame, names, prefix=prefix, taken=self.added)
         titles = {name: of.name for name, of in zip(names, found, strict=True)}
         extent = Struct((Field("start", time), Field("end", time)))
-        kinds = {"window": extent, "held": WHOLE, "punctuation": time, "late": WHOLE}
+        kinds = {"window": extent, "held": LONG_TYPE, "punctuation": time, "late": LONG_TYPE}
         if self.early is not None:
-            ends = (Field("low", NUMBER), Field("high", NUMBER))
+            ends = (Field("low", DOUBLE_TYPE), Field("high", DOUBLE_TYPE))
             intervals = [
                 Field(w.name, Struct(ends), f"result{i}") for i, w in enumerate(self.wanted)
             ]
-            shares = Struct((Field("share", NUMBER), *ends))
-            of_early = (TRUTH, WHOLE, shares, Struct((*intervals,)))
+            shares = Struct((Field("share", DOUBLE_TYPE), *ends))
+            of_early = (BOOLEAN_TYPE, LONG_TYPE, shares, Struct((*intervals,)))
             kinds |= dict(zip(EARLY_COLUMNS, of_early, strict=True))
         scope = [titles.get(name, name) for name in self.in_order_within]
         metadata = {"held": {ADDED_COLUMN: "true"}, "window": controlled_by(scope)}
@@ -685,7 +687,9 @@ class WindowQuery:
         if self.missed:
             row = enumerate(self.row(False))
             parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in row]
-            found.append(Output("missed", ("missed",), Struct((*parts, Field("reason", TEXT)))))
+            found.append(
+                Output("missed", ("missed",), Struct((*parts, Field("reason", STRING_TYPE))))
+            )
         return marked(found, self._shared)
 
     @property
@@ -708,29 +712,31 @@ class WindowQuery:
         """Return a certain result's kind, the operator's type, and the type to cast to, or None."""
         w, exact = self.wanted[i], self.exact[i]
         if w.function in COUNT_FUNCTIONS:
-            return "whole", WHOLE, None
+            return "whole", LONG_TYPE, None
         if w.function not in (*VALUES, "sum") or w.expression is None:
-            return "number", NUMBER, None
+            return "number", DOUBLE_TYPE, None
         own, kind = self.frame.expressions.value_type(w.expression)
         if exact is not None:
-            precise = self.frame.decimal(exact.precision, exact.scale) if exact.precision else WHOLE
+            precise = (
+                self.frame.decimal(exact.precision, exact.scale) if exact.precision else LONG_TYPE
+            )
             return "exact", precise, None if w.function == "sum" else own
         if w.function == "sum":
             small = kind == "whole" and self.early is None
-            return ("whole", WHOLE, None) if small else ("number", NUMBER, None)
+            return ("whole", LONG_TYPE, None) if small else ("number", DOUBLE_TYPE, None)
         if kind in ("timestamp", "timestamp_ntz"):
             return kind, own, None
-        return ("whole", WHOLE, own) if kind == "whole" else ("number", NUMBER, own)
+        return ("whole", LONG_TYPE, own) if kind == "whole" else ("number", DOUBLE_TYPE, own)
 
     def _struct(self, settings: RowWindowTableConfig | ExtentTableConfig) -> Struct:
         """Return the type of an uncertain result."""
         names = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]
-        parts = [Field(name, NUMBER) for name in names]
+        parts = [Field(name, DOUBLE_TYPE) for name in names]
         if self.distribution is not None:
-            pairs = ListOf(Struct((Field("prob", NUMBER), Field("value", NUMBER))))
-            parts += [Field("distribution", pairs), Field("moved", NUMBER)]
+            pairs = ListOf(Struct((Field("prob", DOUBLE_TYPE), Field("value", DOUBLE_TYPE))))
+            parts += [Field("distribution", pairs), Field("moved", DOUBLE_TYPE)]
         if self.distribution is not None or settings.quantiles:
-            parts.append(Field("error", NUMBER))
+            parts.append(Field("error", DOUBLE_TYPE))
         return Struct((*parts,))
 
     # ---- the configuration

@@ -22,7 +22,7 @@ from sfumato.kernels.windows.count.count_groups import (
     move_sums,
 )
 from sfumato.kernels.windows.count.count_moments import MOMENTS, empty_stacks
-from sfumato.operators.arguments import EXCESS, NO_LIMIT
+from sfumato.operators.arguments import NO_LIMIT, SUM_TOLERANCE
 from sfumato.operators.arrays import Floats, Ints, grouped
 from sfumato.operators.laws.aggregate import LISTED, TOTALLED, Aggregate, Measured, WindowAnswers
 from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments, plain_result
@@ -34,7 +34,7 @@ from sfumato.operators.windows.count.group_store import GroupStore
 from sfumato.operators.windows.count.window_laws import WindowLaws, column
 from sfumato.operators.windows.uncertain_window import UncertainWindowConfig
 
-SIGN = {"max": 1.0, "min": -1.0}
+EXTREME_SIGNS = {"max": 1.0, "min": -1.0}
 SHORT_ROWS, SHORT_HELD = 128, 250  # windows with fewer rows and tuples are rebuilt at each call
 MOST_BYTES = 256_000_000  # for cached windows of groups, including sampled worlds
 
@@ -153,7 +153,7 @@ class CountWindowAggregate(Operator):
         # Every sum also counts the tuples, so count(*) needs a separate one only if alone.
         self._sums = list(dict.fromkeys(sums if sums else counted))
         self._counts = laws and any(a.function == "count" for a in asked)
-        self._extremes = [a for a in asked if a.function in SIGN]
+        self._extremes = [a for a in asked if a.function in EXTREME_SIGNS]
         self._bounds = [a for a in asked if a.function == "boundary_sum"]
         large = ("sum", "avg", "count") if laws else ()
         self._laws = [
@@ -221,7 +221,7 @@ class CountWindowAggregate(Operator):
             if of.attribute is None:
                 mean = held.astype(np.float64)
             else:
-                what = SIGN.get(of.function, 0.0), of.attribute
+                what = EXTREME_SIGNS.get(of.function, 0.0), of.attribute
                 if what not in totals:
                     totals[what] = np.empty(n), np.empty(n, np.int64)
                     given = groups, groups.tuples.values[of.attribute], what[0], order, self.rows
@@ -334,7 +334,7 @@ class CountWindowAggregate(Operator):
         return Work(
             empty_boundary(),
             [empty_stacks(self.rows, of in self._averages) for of in self._sums],
-            [empty_extremes(self.rows, SIGN[of.function]) for of in self._extremes],
+            [empty_extremes(self.rows, EXTREME_SIGNS[of.function]) for of in self._extremes],
         )
 
     def _work(self, code: int) -> Work:
@@ -357,7 +357,7 @@ class CountWindowAggregate(Operator):
         )
         if (np.diff(offsets) < 1).any():
             raise ValueError("`offsets` must rise: every tuple has alternatives")
-        if code.size and (np.add.reduceat(prob, offsets[:-1]) > 1.0 + EXCESS).any():
+        if code.size and (np.add.reduceat(prob, offsets[:-1]) > 1.0 + SUM_TOLERANCE).any():
             raise ValueError("`prob` of a tuple's alternatives must add up to at most 1")
         if self._plain:
             check_certain(code.size, prob)
