@@ -136,7 +136,7 @@ def test_a_folder_is_told_only_where_something_was_put_into_it(monkeypatch, foun
 
 
 def test_the_command_warns_where_nothing_can_be_kept(monkeypatch):
-    monkeypatch.setattr(compile_store, "places", lambda: [Path("/proc/none")])
+    monkeypatch.setattr(compile_store, "cache_folders", lambda: [Path("/proc/none")])
     monkeypatch.setattr("sfumato.warming.warm_up.WARM_UP_STEPS", {})
     folder = compile_store.folder.__wrapped__
     monkeypatch.setattr(compile_store, "folder", folder)

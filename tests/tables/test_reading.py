@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.memory.frame import ArrowFrame
-from sfumato.operators.row_hash import add_bytes, begun
+from sfumato.operators.row_hash import add_bytes, new_hashes
 from sfumato.tables.reading.expressions import ColumnRef, doubles, kind_alike, parse_expression
 from sfumato.tables.reading.frame import CONTROLLER_COLUMNS
 from sfumato.tables.reading.results import result_table, without
@@ -95,7 +95,7 @@ def test_bytes_of_any_length_are_hashed_as_by_spark(spark):
 
 
 def test_a_missing_value_leaves_the_hash():
-    hashes = begun(2)
+    hashes = new_hashes(2)
     add_bytes(hashes, np.array([0, 0, 1]), np.zeros(1, np.uint8), np.array([False, True]))
     assert hashes[0] == 42 != hashes[1]
 

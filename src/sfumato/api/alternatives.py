@@ -502,7 +502,7 @@ def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
     call = "sf.quantile(attribute, q, column)"
     _check_attribute(call, attribute)
     if isinstance(q, bool) or not isinstance(q, int | float | np.number):
-        raise TypeError(f"`q` must be a number: {call}; got {_shown(q)}")
+        raise TypeError(f"`q` must be a number: {call}; got {_preview(q)}")
     if not 0 <= q <= 1:
         raise ValueError(f"`q` must lie in [0, 1]; got {q!r}")
     return _engine(column).quantile(attribute, q, column)
@@ -513,11 +513,11 @@ def _check_attribute(call: str, attribute: object) -> None:
     if not isinstance(attribute, str):
         raise TypeError(
             f"`attribute` must be the name of an attribute of the alternatives: {call}; got "
-            f"{_shown(attribute)}"
+            f"{_preview(attribute)}"
         )
 
 
-def _shown(given: object) -> str:
+def _preview(given: object) -> str:
     """Return a value for an error, or its type if the value may be long."""
     plain = given is None or isinstance(given, str | int | float)
     return f"{given!r:.80}" if plain else type(given).__name__

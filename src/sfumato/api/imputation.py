@@ -152,8 +152,8 @@ class Imputation(ImputationArguments):
         names = frame.resolved("order", asked)[0], past.resolved("repository", asked)[0]
         if (frame.kind(names[0]) in NUMBER_KINDS) != (past.kind(names[1]) in NUMBER_KINDS):
             raise TypeError(
-                f"`order`: `{names[0]}` is {frame.shown(names[0])}, and in the repository "
-                f"{past.shown(names[1])}: ages need one unit, so cast one of the two"
+                f"`order`: `{names[0]}` is {frame.type_name(names[0])}, and in the repository "
+                f"{past.type_name(names[1])}: ages need one unit, so cast one of the two"
             )
 
     def rows_of(self, frame: Frame) -> pa.Table:

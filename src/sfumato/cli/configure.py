@@ -110,7 +110,7 @@ def _packaged() -> Path:
 
 def remove_caches() -> list[Path]:
     """Delete all compiled kernels, and the wrappers of packaged Java runtimes."""
-    found = [folder for folder in compile_store.places() if compile_store.clear(folder)]
+    found = [folder for folder in compile_store.cache_folders() if compile_store.clear(folder)]
     home = user_folder()
     for folder in () if home is None else sorted(home.glob("java-*")):
         shutil.rmtree(folder, ignore_errors=True)

@@ -40,7 +40,7 @@ UNUSED_SECONDS = 90 * 86_400.0  # after this time without use, folders of other 
 COMPILER_SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
 
 
-def places() -> list[Path]:
+def cache_folders() -> list[Path]:
     """Return the places in the order above, existing or not; at least one."""
     found = [Path(sys.prefix, "var", "cache", "sfumato", "kernels")]
     if chosen := os.environ.get(VARIABLE):
@@ -69,7 +69,7 @@ def folder() -> Path | None:
     versions = platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__
     settings = [getattr(config, name) for name in COMPILER_SETTINGS]
     name = hashlib.sha256(repr((made_of, versions, settings)).encode()).hexdigest()[:16]
-    for place in places() if texts else ():
+    for place in cache_folders() if texts else ():
         found = place / name
         try:
             for path in (place, found):
@@ -141,9 +141,9 @@ def clear(place: Path, unused_seconds: float = 0.0) -> int:
 def warn_that_none_is_kept() -> None:
     _warn(
         "compiled kernels cannot be kept, so every process compiles them again (a minute or more): "
-        f"none of these folders can be written: {', '.join(map(str, places()))}. Set {VARIABLE} "
-        "to a folder that you can write, or run `sfumato warm-up` once as a user who may write "
-        "the first"
+        f"none of these folders can be written: {', '.join(map(str, cache_folders()))}. Set "
+        f"{VARIABLE} to a folder that you can write, or run `sfumato warm-up` once as a user who "
+        "may write the first"
     )
 
 

@@ -68,8 +68,8 @@ from sfumato.language.tables import (
     Source,
     column,
     existence_said,
-    found,
     free,
+    match_name,
 )
 from sfumato.limits import HOW_TO_RAISE
 from sfumato.near_misses import near
@@ -190,7 +190,7 @@ class Aggregation(WindowedBlock):
         self.levels: set[float] = set()
         self.most: int | None = None
         columns = source.frame.df.columns
-        self.certain = not source.frame.attributes and found("existence", columns) is None
+        self.certain = not source.frame.attributes and match_name("existence", columns) is None
 
     @classmethod
     def wanted(cls, clauses: Sequence[Clause]) -> bool:
@@ -422,7 +422,7 @@ class Aggregation(WindowedBlock):
         columns = [*frame.df.columns, *frame.attributes]
         lists = [clause.items for clause in self.block.clauses if clause.word in HAVE_CALLS]
         named = (
-            found(part, columns)
+            match_name(part, columns)
             for items in lists
             for reference in references(items)
             if reference.call is None and not self.covers(reference.start)

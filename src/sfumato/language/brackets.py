@@ -37,7 +37,7 @@ from sfumato.language.steps import (
     span,
 )
 from sfumato.language.syntax import Option, Relation, at, start_of
-from sfumato.language.tables import BracketWindow, PlannedFrame, column, found
+from sfumato.language.tables import BracketWindow, PlannedFrame, column, match_name
 from sfumato.spark.model.figures import row_bytes
 from sfumato.windows import Delta, JoinWindow, Range, Rows
 
@@ -188,7 +188,7 @@ class TimeOptions(TableOptions):
     def _arrival(self, arguments: dict[str, Any], controlled: bool) -> tuple[PlannedFrame, str]:
         """Return a column `arrival`: the table's column, or the time of a row's micro-batch."""
         frame = self.table
-        if (own := found("arrival", frame.df.columns)) is not None:
+        if (own := match_name("arrival", frame.df.columns)) is not None:
             return frame, own
         if frame.df.isStreaming:
             step = frame.step
@@ -208,9 +208,9 @@ class TimeOptions(TableOptions):
         if wattr is None or frame is None or len(wattr.names) != 1:
             return None
         parts = wattr.names[0].parts
-        if len(parts) != 1 or found(parts[0], frame.df.columns) is not None:
+        if len(parts) != 1 or match_name(parts[0], frame.df.columns) is not None:
             return None
-        return found(parts[0], frame.attributes)
+        return match_name(parts[0], frame.attributes)
 
 
 class RowsOptions(TableOptions):

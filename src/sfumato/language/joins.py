@@ -46,7 +46,7 @@ from sfumato.language.syntax import (
     span_of,
     split,
 )
-from sfumato.language.tables import PlannedFrame, Source, column, existence_said, found
+from sfumato.language.tables import PlannedFrame, Source, column, existence_said, match_name
 from sfumato.spark.model.figures import join_confidence, join_sharing, pair_of
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import Selection, remember_selected, steps_of
@@ -152,7 +152,7 @@ def _shared(
         known = (attributes and frame.attributes) or frame.df.columns
         if isinstance(name, Name):
             spelled.append(column(name, known, relation, text, qualified=attributes))
-        elif (match := found(name, known)) is not None:
+        elif (match := match_name(name, known)) is not None:
             spelled.append(match)
         else:
             reason = f"{relation} has no column {name} to order it by"
@@ -348,7 +348,7 @@ def _extent_keys(
     keys, known = [], {name.lower() for name in names}
     for pair in pairs:
         (one, first), (other, second) = (name.parts for name in pair)
-        spelled = [found(first, frame.df.columns) for frame in frames]
+        spelled = [match_name(first, frame.df.columns) for frame in frames]
         same = spelled[0] is not None and spelled[0] == spelled[1]
         is_pair = {one.lower(), other.lower()} == known and first.lower() == second.lower()
         if is_pair and same and first.lower() != "window":
@@ -394,7 +394,7 @@ def _joined_source(
     df, sides = joined.df, dict(zip(names, SIDES, strict=True))
     copies = [name for name, side in sides.items() if name.lower() != side]
     for name in copies:
-        if found(name, df.columns) is not None:
+        if match_name(name, df.columns) is not None:
             reason = f"{name} is a column of the join as well: give the table another alias"
             raise at(text, node, reason)
         df = df.withColumn(name, F.col(sides[name]))

@@ -117,7 +117,7 @@ def application(
     async def charts(_: Request) -> Response:
         return Response(chart_library(), media_type="text/javascript", headers=HEADERS)
 
-    async def shown(_: Request) -> Response:
+    async def state(_: Request) -> Response:
         return JSONResponse(view(figures, about), headers=HEADERS)
 
     async def changes(request: Request) -> AsyncIterator[str]:
@@ -144,7 +144,7 @@ def application(
             Route("/", page),
             Route("/charts.js", charts),
             Route("/events", events),
-            Route("/figures", shown),
+            Route("/figures", state),
             Route("/metrics", metrics),
             Route("/{name}", page),
         ],

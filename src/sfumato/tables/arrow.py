@@ -71,7 +71,7 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
-def taken(table: pa.Table, places: np.ndarray) -> pa.Table:
+def take_rows(table: pa.Table, places: np.ndarray) -> pa.Table:
     """Return the rows at some positions, in that order; the same table if nothing changes."""
     n = len(places)
     if n == table.num_rows and np.array_equal(places, np.arange(n)):

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sfumato.operators.arrays import Bools, Ints
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrow import SavedTable, taken
+from sfumato.tables.arrow import SavedTable, take_rows
 
 # Sparser or smaller chunks have no look-up table of numbers.
 SPARSE, SMALL_STORE = 4, 1024
@@ -114,8 +114,8 @@ class RowStore(Stateful):
         if (index < 0).any():
             raise KeyError("a requested row was forgotten or never stored")
         if len(parts) < 2:
-            return taken(parts[0], index) if parts else self.empty
-        return taken(pa.concat_tables(parts).combine_chunks(), index)
+            return take_rows(parts[0], index) if parts else self.empty
+        return take_rows(pa.concat_tables(parts).combine_chunks(), index)
 
     def forget(self, live: Ints) -> None:
         """Declare that only the rows numbered `live`, in any order, are still needed."""

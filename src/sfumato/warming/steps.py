@@ -21,7 +21,7 @@ from sfumato.operators.imputation.stream_imputer import (
     past_changes,
 )
 from sfumato.operators.joins.answers import SampledTuples, pair_matches
-from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
+from sfumato.operators.joins.arrivals import ArrivalBatch, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.outer_join import OuterJoin
@@ -34,7 +34,7 @@ from sfumato.operators.ranking.event_clocks import EventClocks
 from sfumato.operators.ranking.semantics import SEMANTICS, Semantics
 from sfumato.operators.ranking.timetable import PLANS, timetable
 from sfumato.operators.ranking.top_k_windows import TopKWindows
-from sfumato.operators.row_hash import add_bytes, add_words, begun
+from sfumato.operators.row_hash import add_bytes, add_words, new_hashes
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS, EarlyAnswers
@@ -105,7 +105,7 @@ def disorder() -> None:
 
 def row_hashes() -> None:
     """Run the hashes that distinguish simultaneous rows."""
-    hashes, present = begun(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.bool_)
+    hashes, present = new_hashes(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.bool_)
     offsets = np.arange(WARM_UP_ROWS + 1)
     add_words(
         hashes, offsets, [np.arange(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.float32)], [present] * 2
@@ -118,7 +118,7 @@ def laws() -> None:
     for method in COUNT_METHODS:
         law = PoissonBinomial(p, method)
         law.cdf(3), law.sf(np.arange(3)), law.pmf()
-    draw_tuples(np.arange(41), p, begun(40), 2)
+    draw_tuples(np.arange(41), p, new_hashes(40), 2)
 
 
 def count_windows() -> None:
@@ -184,7 +184,7 @@ def early_windows() -> None:
 def join_by(strategy: str, dimensions: int) -> None:
     """Run joins whose windows grow, move, forget and are restored."""
     random = np.random.default_rng(1)
-    arrivals = Arrivals(
+    arrivals = ArrivalBatch(
         side=(np.arange(WARM_UP_ROWS) % 2).astype(np.uint8),
         key=np.arange(WARM_UP_ROWS, dtype=np.int64) // 2 % 2,
         offsets=2 * np.arange(WARM_UP_ROWS + 1, dtype=np.int64),
@@ -270,7 +270,7 @@ def ranking() -> None:
         windows.extend(np.arange(8), key=pairs, **given)
     clocks, scope, times = EventClocks(), np.zeros(8, np.int64), np.arange(8)
     clocks.grow(1)
-    clocks.judge(scope, times, np.zeros(8, np.bool_), times)
+    clocks.select_late(scope, times, np.zeros(8, np.bool_), times)
     clocks.known(scope, times, times)
     for plan in PLANS:
         timetable([(1, 2), (2, 3), (3, 5)], plan)

@@ -35,7 +35,7 @@ def group_of(repository, t, scaled):
     """Return the index of an object's curve: its number of missing determinants, capped."""
     lacking, groups = 0, repository.curve.shape[1]
     for a in range(scaled.size):
-        lacking += repository.sets.asks[t, a] and np.isnan(scaled[a])
+        lacking += repository.sets.determinants[t, a] and np.isnan(scaled[a])
     return min(lacking, groups - 1)
 
 
@@ -113,7 +113,7 @@ def calibrate(repository, t, group, scratch):
     curve, tails = repository.curve[t, group], repository.tails[t, group]
     far = repository.far[t, group]
     # Unit of distances beyond the donors; the squares of small numbers would underflow to 0.
-    unit = math.hypot(repository.lending[t].unit, about.deviation)
+    unit = math.hypot(repository.weighting[t].unit, about.deviation)
     least, largest, top = law[0], law[k - 1], curve[curve.size - 1]
     length = TAIL + 1
     for i in range(k - 1, -1, -1):

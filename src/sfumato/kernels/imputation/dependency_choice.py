@@ -87,7 +87,7 @@ def choose_narrowest(repository, t, scratch):
     least, sets, search = repository.choice.least_donors, repository.sets, scratch.search
     applied, chosen, bit = 0, np.int64(0), np.int64(1)
     for d in range(sets.first[t], sets.first[t + 1]):
-        if chosen > 0 and d >= sets.first[t] + repository.lending[t].narrowing:
+        if chosen > 0 and d >= sets.first[t] + repository.weighting[t].narrowing:
             break
         if _applies(scratch, narrow_box(repository, t, bit, np.int64(0), search)):
             applied = 1
@@ -120,7 +120,7 @@ def donors_in_box(repository, t, chosen, scratch):
 
 
 @lean
-def judge(repository, scratch, raw, chosen):
+def choose_dependencies(repository, scratch, raw, chosen):
     """Scale an object and choose how to impute each missing attribute; return the result.
 
     chosen : int64[T], written: PRESENT, dependencies, MARGINAL (if allowed), or NO_RULE

@@ -20,17 +20,17 @@ def keep_nearest(repository, t, asked, n, scratch):
     normalised.  O(n asked).
     """
     places, distance, search = scratch.places, scratch.distance, scratch.search
-    lending, most = repository.lending[t], repository.choice.most_donors
+    weighting, most = repository.weighting[t], repository.choice.most_donors
     for i in range(n):
         distance[i] = 0.0
         for j in range(asked):
             a = search.attributes[j]
             off = abs(repository.trees.columns[t, a, places[i]] - scratch.scaled[a])
             if off > 0.0:
-                distance[i] = max(distance[i], off if lending.even else off / search.reach[a])
+                distance[i] = max(distance[i], off if weighting.even else off / search.reach[a])
     if n > most:
-        scratch.moved[:n] = distance[:n]
-        limit = kth_smallest(scratch.moved, n, most - 1)
+        scratch.local_values[:n] = distance[:n]
+        limit = kth_smallest(scratch.local_values, n, most - 1)
         kept = 0
         for i in range(n):
             if distance[i] <= limit:
@@ -42,7 +42,7 @@ def keep_nearest(repository, t, asked, n, scratch):
         farthest = max(farthest, distance[i])
     for i in range(n):
         near = max(distance[i] / farthest, EQUAL_DISTANCE_SHARE) if farthest > 0.0 else 1.0
-        scratch.share[i] = near**-lending.sharpness
+        scratch.share[i] = near**-weighting.sharpness
     return n
 
 
@@ -87,8 +87,8 @@ def _merge_equal(law, weight, n):
 
 @compiled_ieee
 def _lend_values(scratch, n, law, weight):
-    """Write the distinct values of scratch.moved[:n], ascending, with shares; return the number."""
-    law[:n], weight[:n] = scratch.moved[:n], scratch.share[:n]
+    """Write the distinct scratch.local_values[:n], ascending, with shares; return the number."""
+    law[:n], weight[:n] = scratch.local_values[:n], scratch.share[:n]
     sort_pairs(law, weight, n)  # a few dozen, or all that tie with the nearest
     return _merge_equal(law, weight, n)
 
@@ -97,14 +97,14 @@ def _lend_values(scratch, n, law, weight):
 def interval_of_nodes(repository, t, search, count):
     """Return bounds for values of attribute t: the range of the first `count` nodes found (0: of
     all rows), with a margin."""
-    trees, lending, own = repository.trees, repository.lending[t], repository.span.size
+    trees, weighting, own = repository.trees, repository.weighting[t], repository.span.size
     least, most = trees.low[t, 1, own], trees.high[t, 1, own]
     low, high = (most, least) if count > 0 else (least, most)
     for i in range(count):
         low = min(low, trees.low[t, search.nodes[i], own])
         high = max(high, trees.high[t, search.nodes[i], own])
-    low, high = low - lending.margin, high + lending.margin
-    return max(low, least - lending.outside), min(high, most + lending.outside)
+    low, high = low - weighting.margin, high + weighting.margin
+    return max(low, least - weighting.outside), min(high, most + weighting.outside)
 
 
 @lean
@@ -113,7 +113,7 @@ def _nearest_law(repository, t, n, asked, nodes, scratch, left_out):
 
     Unless many values repeat, they are moved along a line, also for a row left out.
     """
-    moved, about, own = scratch.moved, scratch.about[t], repository.span.size
+    moved, about, own = scratch.local_values, scratch.about[t], repository.span.size
     law, weight = scratch.law[t], scratch.weight[t]
     for i in range(n):
         moved[i] = repository.trees.columns[t, own, scratch.places[i]]

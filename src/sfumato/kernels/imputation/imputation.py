@@ -13,13 +13,13 @@ from sfumato.kernels.imputation.calibration import deviation_of, rank_of
 from sfumato.kernels.imputation.dependency_choice import (
     IMPUTED,
     PRESENT,
+    choose_dependencies,
     choose_narrowest,
-    judge,
     narrow_box,
     rows_in_box,
 )
 from sfumato.kernels.imputation.donors import attribute_law, calibrated_law, keep_nearest
-from sfumato.kernels.imputation.reduced_values import keep_levels, merge_nearest
+from sfumato.kernels.imputation.reduced_values import merge_nearest, thin_to_quantiles
 from sfumato.kernels.imputation.repository import new_scratch, scale
 from sfumato.kernels.signals import after_signals
 
@@ -44,7 +44,7 @@ class Completion(NamedTuple):
     most: int
 
 
-class Account(NamedTuple):
+class ImputationReport(NamedTuple):
     """Report on the imputations, by attribute.
 
     donors : int64[..., T], number of donors    spread : float64[..., T], range of their values
@@ -181,7 +181,7 @@ def _independent_laws(repository, most, scratch, missing, chosen, account):
             continue
         about, weight, a = scratch.about[t], scratch.weight[t], repository.column_of[t]
         if product > most and nearest and about.size > about.limit:
-            about.size, account.error[t] = keep_levels(
+            about.size, account.error[t] = thin_to_quantiles(
                 scratch.law[t], weight, about.size, about.total, about.limit
             )
             about.total = 1.0
@@ -208,22 +208,25 @@ def impute_batch(repository, completion, objects):
 
     completion : `Completion`    objects : float64[n, D], NaN = missing
     Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T], reason
-    uint8[n], of `judge`; `Account` of n; joined bool[n], True where values were taken jointly).
+    uint8[n], of `choose_dependencies`; `ImputationReport` of n; joined bool[n], True where values
+    were taken jointly).
     Source: E, sections 2.2 and 3; spec: several attributes independent (product) or joint.
     """
     n, trees = objects.shape[0], repository.column_of.size
     scratch, steps, at = new_scratch(repository), np.int64(0), np.int64(0)
     chosen, reason = np.empty((n, trees), np.int64), np.empty(n, np.uint8)
     offsets, joined = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
-    account = Account(np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees)))
+    account = ImputationReport(
+        np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees))
+    )
     prob, points = np.empty(2 * n + 16), np.empty((2 * n + 16) * trees)
     most = completion.most if completion.most < UNLIMITED else MOST_UNASKED
     for i in range(n):
         steps = after_signals(steps + STEPS_PER_OBJECT + 8 * repository.trees.rows.shape[1])
-        reason[i] = judge(repository, scratch, objects[i], chosen[i])
+        reason[i] = choose_dependencies(repository, scratch, objects[i], chosen[i])
         end, missing = at, chosen[i] != PRESENT
         if reason[i] <= IMPUTED:
-            own = Account(account.donors[i], account.spread[i], account.error[i])
+            own = ImputationReport(account.donors[i], account.spread[i], account.error[i])
             if _taken_jointly(repository, completion, chosen[i]):
                 which = np.flatnonzero(missing)
                 law, share = _joint_law(repository, most, scratch, chosen[i], which, own)

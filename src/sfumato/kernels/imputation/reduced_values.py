@@ -119,7 +119,7 @@ def level_of(i, most):
 
 
 @lean
-def keep_levels(law, weight, k, total, most):
+def thin_to_quantiles(law, weight, k, total, most):
     """Keep at most `most` of k ascending values, in place; return (number, largest move).
 
     weight : of sum `total`; kept weights have sum 1 if there were more than `most`.  O(k + most)

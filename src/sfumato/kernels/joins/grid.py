@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
-from sfumato.kernels.joins.tuple_store import owned, write_owned
+from sfumato.kernels.joins.tuple_store import is_local, write_owned
 from sfumato.kernels.tolerances import SIFT_SLACK
 
 SMALL_WINDOW = 48  # tuples: for fewer, a scan costs less than two or three look-ups
@@ -139,12 +139,12 @@ def _choose_side(store, w, count):
     for a in range(d):
         low, high = np.inf, -np.inf
         for s in range(head, tail):
-            if owned(store, s):
+            if is_local(store, s):
                 low, high = min(low, summary[s, a]), max(high, summary[s, a])
         extent[a] = min(high - low, 1e300)
         largest = max(largest, extent[a])
     for s in range(head, tail):
-        if owned(store, s):
+        if is_local(store, s):
             line = summary[s]
             radius += (0.5 * line[3] - 0.5 * line[2] if d == 1 else line[d + 1]) / count
     others = store.windows.tail[o] - store.windows.head[o]
@@ -170,7 +170,7 @@ def unlink_window(store, w):
     """Remove all tuples of window w from its cells."""
     if store.grid.side[w] > 0.0:
         for s in range(store.windows.head[w], store.windows.tail[w]):
-            if owned(store, s):
+            if is_local(store, s):
                 _unlink(store.grid, s)
     store.grid.side[w] = 0.0
 
@@ -183,20 +183,20 @@ def index_window(store, w):
     grid, count, head, tail = store.grid, 0, store.windows.head[w], store.windows.tail[w]
     mean = 0.0
     for s in range(head, tail):
-        if owned(store, s):
+        if is_local(store, s):
             mean += max(0.0, _reach(store, s))
             count += 1
     grid.most[w] = EXCEPTIONAL * (store.within + mean / max(count, 1))
     grid.reach[w], grid.exceptions[w] = -np.inf, 0
     for s in range(head, tail):
-        if owned(store, s) and _reach(store, s) <= grid.most[w]:
+        if is_local(store, s) and _reach(store, s) <= grid.most[w]:
             grid.reach[w] = max(grid.reach[w], _reach(store, s))
     grid.side[w], grid.due[w] = 0.0, SMALL_WINDOW
     if count >= SMALL_WINDOW:
         grid.due[w] = 2 * count
         _choose_side(store, w, np.int64(count))
         for s in range(head, tail):
-            if owned(store, s):
+            if is_local(store, s):
                 _link(store, w, s)
 
 
@@ -204,7 +204,7 @@ def index_window(store, w):
 def _index(store, w, s):
     """Add a new tuple of window w to the index."""
     grid = store.grid
-    if owned(store, s):
+    if is_local(store, s):
         if _reach(store, s) <= grid.most[w]:
             grid.reach[w] = max(grid.reach[w], _reach(store, s))
         if grid.side[w] > 0.0:
@@ -223,7 +223,7 @@ def leave(store, w, begin):
     if begin > head:
         if grid.side[w] > 0.0:
             for s in range(head, begin):
-                if owned(store, s):
+                if is_local(store, s):
                     _unlink(grid, s)
         windows.head[w] = begin
         store.held[w % store.span.size] -= begin - head

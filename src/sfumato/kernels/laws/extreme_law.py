@@ -13,7 +13,7 @@ from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.tolerances import NEGLIGIBLE_REACH, REMAINDER
 
 
-class Passed(NamedTuple):
+class PassedValues(NamedTuple):
     """Alternatives, and the probability of each tuple that has not been passed.
 
     value, prob : float64[m]    owner : int64[m], the tuple of each

@@ -77,7 +77,7 @@ def _renew(tree, cost, place):
 
 
 @compiled
-def bounded(prob, value, most):
+def reduce_support(prob, value, most):
     """Reduce to at most `most` outcomes by repeatedly merging the cheapest neighbours.
 
     The cost of merging two neighbours is their probability times the distance to their common mean;
@@ -164,13 +164,14 @@ def all_quantiles(places, prob, value, shares):
 
 @compiled
 def all_bounded(places, prob, value, most):
-    """Return `bounded` for the `outcomes` of k laws: (places, prob, value, moved float64[k])."""
+    """Return `reduce_support` for the `outcomes` of k laws: (places, prob, value,
+    moved float64[k])."""
     new, moved, at = np.zeros(places.size, np.int64), np.zeros(places.size - 1), np.int64(0)
     to_prob, to_value = np.empty(prob.size), np.empty(prob.size)
     for t in range(places.size - 1):
         begin, end = places[t], places[t + 1]
         p, v = outcomes(prob[begin:end], value[begin:end])
-        p, v, moved[t] = bounded(p, v, most)
+        p, v, moved[t] = reduce_support(p, v, most)
         write_at(to_prob, at, p)
         write_at(to_value, at, v)
         at += p.size

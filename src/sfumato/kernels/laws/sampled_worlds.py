@@ -68,7 +68,7 @@ def uniform(hashed, world):
 
 
 @lean
-def taken(tuples, hashes, i, world):
+def alternative_in_world(tuples, hashes, i, world):
     """Return the place of the alternative that tuple i takes in this world, -1 if it is absent."""
     left = uniform(hashes[i], world)
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
@@ -80,14 +80,14 @@ def taken(tuples, hashes, i, world):
 
 @lean
 def take_all(tuples, hashes, begin, end, world, places):
-    """Write `taken` for tuples begin ... end - 1 to the first places."""
+    """Write `alternative_in_world` for tuples begin ... end - 1 to the first places."""
     prob = tuples.prob
     if prob.size == tuples.offsets.size - 1:  # one alternative each: a loop without branches
         for i in range(begin, end):
             places[i - begin] = i if uniform(hashes[i], world) < prob[i] else -1
     else:
         for i in range(begin, end):
-            places[i - begin] = taken(tuples, hashes, i, world)
+            places[i - begin] = alternative_in_world(tuples, hashes, i, world)
 
 
 @compiled
@@ -96,15 +96,15 @@ def draw_all(offsets, prob, hashes, worlds):
 
     offsets : int64[n + 1]    prob : float64[m]    hashes : uint64[n], one per tuple
     place : of the alternative that it takes
-    Ordered by tuple, then world. A tuple takes the alternative of `taken`, in every call.
-    O(n worlds alternatives).
+    Ordered by tuple, then world. A tuple takes the alternative of `alternative_in_world`, in every
+    call.  O(n worlds alternatives).
     """
     tuples, n, m = DrawnTuples(offsets, prob), hashes.size, 0
     row = np.empty(n * worlds, np.int64)
     world, place = np.empty(n * worlds, np.int64), np.empty(n * worlds, np.int64)
     for i in range(n):
         for w in range(worlds):
-            at = taken(tuples, hashes, i, w)
+            at = alternative_in_world(tuples, hashes, i, w)
             if at >= 0:
                 row[m], world[m], place[m] = i, w, at
                 m += 1

@@ -12,7 +12,7 @@ from sfumato.kernels.arrays import sort_slots, sorted_values, stable_order, with
 from sfumato.kernels.compile import compiled, lean
 from sfumato.kernels.laws.end_values import first_value, last_value
 from sfumato.kernels.laws.order_statistics import order_statistic_law, quantile_is_small, rank_of
-from sfumato.kernels.laws.sampled_worlds import taken
+from sfumato.kernels.laws.sampled_worlds import alternative_in_world
 from sfumato.kernels.laws.sum_law import sum_law
 from sfumato.kernels.laws.tuples import existence_of, value_parts
 from sfumato.kernels.signals import after_signals
@@ -199,7 +199,7 @@ def sampled_statistics(what, share, drawn, heads, ends, w, samples):
             inside, values = 0, np.int64(0)
             steps = after_signals(steps + 8 * (ends[t] - heads[t]))
             for i in range(ends[t] - 1, heads[t] - 1, -1):
-                a = taken(drawn.tuples, drawn.hashes, i, s)
+                a = alternative_in_world(drawn.tuples, drawn.hashes, i, s)
                 if a < 0:
                     continue
                 if not np.isnan(drawn.tuples.value[a]):

@@ -44,7 +44,13 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, stable_order, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
-from sfumato.kernels.laws.mergeable_moments import Sets, add_tuple, clear_set, measure, with_sets
+from sfumato.kernels.laws.mergeable_moments import (
+    MomentPartials,
+    add_tuple,
+    clear_set,
+    measure,
+    with_sets,
+)
 from sfumato.kernels.windows.early_extremes import (
     Extremes,
     TupleSteps,
@@ -108,13 +114,13 @@ class EarlyAggregates(NamedTuple):
         NONE: the count of rows
     measure : int64[r], function of `mergeable_moments`, or NONE for an extreme; empty if rows are
         certain
-    noded : whether averaged values may be missing
+    has_uncertain : whether averaged values may be missing
     """
 
     what: np.ndarray
     source: np.ndarray
     measure: np.ndarray
-    noded: bool
+    has_uncertain: bool
 
 
 class EarlyRows(NamedTuple):
@@ -123,7 +129,7 @@ class EarlyRows(NamedTuple):
     moves : whether a row is in order, so that its punctuation is that of the scope
     arrives : whether a row counts here, at its arrival
     values : float64[attributes, n] of certain rows, NaN for NULL; else no attributes
-    lifted : float64[channels, 3, n] of uncertain rows, see `lift`; else no channels
+    tuple_moments : float64[channels, 3, n] of uncertain rows, see `tuple_moments`; else no channels
     steps : of uncertain rows for each extreme
     """
 
@@ -134,7 +140,7 @@ class EarlyRows(NamedTuple):
     moves: np.ndarray
     arrives: np.ndarray
     values: np.ndarray
-    lifted: np.ndarray
+    tuple_moments: np.ndarray
     steps: TupleSteps
 
 
@@ -154,7 +160,7 @@ class EarlyState(NamedTuple):
     groups: np.ndarray
     entries: np.ndarray
     cells: np.ndarray
-    sets: Sets
+    sets: MomentPartials
     extremes: Extremes
     predictions: np.ndarray
     predicted: np.ndarray
@@ -208,12 +214,12 @@ def _visit(g, extent, s):
 
 
 @compiled_ieee
-def _with_entries(more, steps, attributes, noded, s):
+def _with_entries(more, steps, attributes, has_uncertain, s):
     """Return the state with room for more entries, and for a number of steps of extremes."""
     entries = with_room(s.entries, s.pool[0].entries + more)
     cells = with_room(s.cells, entries.size * attributes * CELLS)
     return EarlyState(
-        s.pool, s.scopes, s.groups, entries, cells, with_sets(s.sets, entries.size, noded),
+        s.pool, s.scopes, s.groups, entries, cells, with_sets(s.sets, entries.size, has_uncertain),
         with_extremes(s.extremes, entries.size, steps), s.predictions, s.predicted, s.usual,
         s.tracks,
     )  # fmt: skip
@@ -312,7 +318,7 @@ def _score(score, at, least, miss_low, miss_high, tracks):
 
 
 @lean
-def _moved(at, total, side, tracks):
+def _end_shift(at, total, side, tracks):
     """Return by how much the excess of misses moves an end. total : place of the excess over all
     stages    side : 0 below, 1 above"""
     moved = STAGE_GAIN * tracks[at + 5 + side] + TOTAL_GAIN * tracks[total + 5 + side]
@@ -324,8 +330,8 @@ def _interval(what, partial, predicted, unit, at, total, least, tracks):
     """Return the interval of a final answer, NaN while it is not known."""
     if tracks[at] < least or math.isnan(predicted) or math.isnan(unit):
         return np.nan, np.nan
-    low = predicted + unit * (tracks[at + 1] - _moved(at, total, 0, tracks))
-    high = predicted + unit * (tracks[at + 2] + _moved(at, total, 1, tracks))
+    low = predicted + unit * (tracks[at + 1] - _end_shift(at, total, 0, tracks))
+    high = predicted + unit * (tracks[at + 2] + _end_shift(at, total, 1, tracks))
     if what == EARLY_COUNT:
         low = max(low, partial)
         high = max(high, low)
@@ -587,7 +593,7 @@ def _take_rows(i, rows, place, finals, grid, attributes, s):
             entry.held += 1
             if entry.changed == 0:
                 entry.changed, entry.next_changed, scope.changed = 1, scope.changed, e
-            add_tuple(rows.lifted, n, s.sets, e)
+            add_tuple(rows.tuple_moments, n, s.sets, e)
             add_to_extremes(rows.steps, n, e, s.extremes)
             for a in range(attributes):
                 x, at = rows.values[a, n], (e * attributes + a) * CELLS
@@ -633,7 +639,7 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
         else:
             extents = grid.length // grid.slide + 1
             steps = _steps_of(i, extents, rows, s.extremes)
-            s = _with_entries(extents, steps, attributes, wanted.noded, s)
+            s = _with_entries(extents, steps, attributes, wanted.has_uncertain, s)
         i = _take_rows(i, rows, place, finals, grid, attributes, s)
     f = 0
     while f < finals.size:

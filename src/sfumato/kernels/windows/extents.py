@@ -33,11 +33,11 @@ import numpy as np
 
 from sfumato.kernels.arrays import first_at_least, integers, stable_order, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
-from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
+from sfumato.kernels.laws.extreme_law import PassedValues, cut_alternatives, extreme_law
 from sfumato.kernels.laws.finite_law import law_moments
 from sfumato.kernels.laws.mergeable_moments import (
     FIRST_SET,
-    Sets,
+    MomentPartials,
     add_tuple,
     clear_set,
     copy_set,
@@ -158,8 +158,8 @@ class Partials(NamedTuple):
     """Partials by pane: of the pane, and of its block up to it; int64[extremes, panes], the first
     alternative of each extreme."""
 
-    own: Sets
-    prefix: Sets
+    own: MomentPartials
+    prefix: MomentPartials
     top: np.ndarray
 
 
@@ -252,7 +252,7 @@ def _has_weights(versions, i, g, last, closed):
 
 
 @compiled
-def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows, versions):
+def assign_rows(rows, grid, scopes, groups, index, verdicts, closings, late_rows, versions):
     """Judge rows in order and record the extents that they complete.  O(n).
 
     scopes : SCOPE[], groups : GROUP[], updated    index : int64[n], written: for each stored row
@@ -459,17 +459,17 @@ def store(rows, index, numbers, late, prob, values, grid, groups, panes, tuples,
 
 
 @lean
-def fill(to, begin, lifted, panes, at, own):
+def fill(to, begin, per_tuple, panes, at, own):
     """Add rows, stored in panes to[i], to the panes' partials.
 
-    begin : place of the first row    lifted : float64[channels, 3, n], see `lift`
+    begin : place of the first row    per_tuple : float64[channels, 3, n], see `tuple_moments`
     """
     for i in range(to.size):
         s = to[i]
         if s != NONE:
             if panes[s].first == begin:
                 clear_set(own, s)
-            add_tuple(lifted, i, own, s)
+            add_tuple(per_tuple, i, own, s)
             begin += 1
 
 
@@ -486,7 +486,7 @@ def _rank(s, panes, tuples, measures, partials, room):
         order = room.order[:n]
         if n > 1:
             order = order[stable_order(room.law[:n])]  # NaN at the end
-        of = Passed(value, tuples.prob, tuples.owner, tuples.rest)
+        of = PassedValues(value, tuples.prob, tuples.owner, tuples.rest)
         kept, below = cut_alternatives(np.int64(0), n, of, order), tuples.below[x]
         partials.top[x, s] = order[0] if kept > 0 else NONE
         for i in range(kept):
@@ -576,7 +576,7 @@ def _list_extents(group, closings, numbers, late_rows, grid, gaps, found, extent
 
 @lean
 def _merge_extent(
-    extent, slots, numbers, late_slots, late_rows, grid, panes, partials, lifted, total
+    extent, slots, numbers, late_slots, late_rows, grid, panes, partials, per_tuple, total
 ):  # fmt: skip
     """Merge the partials of an extent's panes and late tuples into set 0 of `total`."""
     low, high, own = extent.low, extent.high, partials.own
@@ -596,8 +596,8 @@ def _merge_extent(
         merge_set(partials.prefix, slots[high - 1], total, FIRST_SET)
     for i in range(late_slots.size):
         if late_slots[i] != NONE and late_rows[i].first <= extent.number <= late_rows[i].last:
-            if lifted.shape[2] > 0:
-                add_tuple(lifted, late_rows[i].tuple, total, FIRST_SET)
+            if per_tuple.shape[2] > 0:
+                add_tuple(per_tuple, late_rows[i].tuple, total, FIRST_SET)
             else:
                 merge_set(own, late_slots[i], total, FIRST_SET)
 
@@ -618,7 +618,7 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
             room.order[n] = k - begins[i]
             n, k = n + 1, below[k]
     begins[slots.size] = n
-    of = Passed(value, tuples.prob, tuples.owner, tuples.rest)
+    of = PassedValues(value, tuples.prob, tuples.owner, tuples.rest)
     first, counts, law, chance = room.first, room.counts, room.law, room.chance
     for e in range(extents.size):
         extent, lists = extents[e], 0
@@ -727,14 +727,14 @@ def _list_tuples(extent, slots, late_rows, panes, at, members, listed):
 
 @compiled_ieee
 def complete(
-    closings, scopes, groups, late_rows, panes, tuples, partials, lifted, totals, signs, grid,
+    closings, scopes, groups, late_rows, panes, tuples, partials, per_tuple, totals, signs, grid,
     measures, gaps, listing,
 ):  # fmt: skip
     """List and measure the complete extents, and drop what further extents do not need.
 
     closings : CLOSING[], by scope, then ascending    late_rows : LATE_ROW[], by group; group NONE
         is written to rows that further extents do not need
-    lifted : float64[channels, 3, tuples], see `lift`, if late rows have no partials; else empty
+    per_tuple : float64[channels, 3, tuples], see `tuple_moments`; empty if late rows have partials
     gaps : Gaps, the extents without a tuple that are listed
     listing : bool, list the tuples of extents
     totals, signs : see `totals`; with fields, extents have these instead of moments
@@ -789,7 +789,7 @@ def complete(
                     extent.held = np.int64(out[0])
                     continue
                 _merge_extent(
-                    extent, slots, numbers, late_slots, own_late, grid, panes, partials, lifted,
+                    extent, slots, numbers, late_slots, own_late, grid, panes, partials, per_tuple,
                     total,
                 )  # fmt: skip
                 extent.held = np.int64(total.sums[0, -1].tuples)

@@ -10,7 +10,7 @@ from sfumato.kernels.disorder.state import EARLIER_CALL as EARLIER_CALL
 from sfumato.kernels.disorder.state import NO_IDS as NO_IDS
 from sfumato.kernels.disorder.state import UNSEEN as UNSEEN
 from sfumato.kernels.disorder.state import RowIds as RowIds
-from sfumato.operators.arrays import Bools, Ints, spans
+from sfumato.operators.arrays import Bools, Ints, ranges_of
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration
 
@@ -70,7 +70,7 @@ class WaitingRows(Keyed):
         """The punctuation that releases each row, int64[n] microseconds."""
         return self.event_time + self.tied
 
-    def numbered(self, source: int, first: int, end: int) -> Bools:
+    def has_number_in(self, source: int, first: int, end: int) -> Bools:
         """Return bool[n]: rows of a source with numbers first <= number < end there."""
         return (self.source == source) & (self.of_source >= first) & (self.of_source < end)
 
@@ -78,7 +78,7 @@ class WaitingRows(Keyed):
 KeyedRows = TypeVar("KeyedRows", bound=Keyed)
 
 
-class ByKey(Generic[KeyedRows]):
+class KeyedRuns(Generic[KeyedRows]):
     """Rows by key, in a few sorted runs of geometrically decreasing size.
 
     A look-up costs the rows of the keys, and one binary search per key and run. Each row is sorted
@@ -120,7 +120,7 @@ class ByKey(Generic[KeyedRows]):
         parts, places, base = [self._none], [NO_CODES], 0
         for rows, alive in self._runs:
             first, end = (np.searchsorted(rows.key, keys, side) for side in ("left", "right"))
-            at = spans(first, end - first)[1]
+            at = ranges_of(first, end - first)[1]
             at = at[alive[at]]
             parts.append(rows.take(at))
             places.append(base + at)

@@ -22,7 +22,7 @@ def bins(wait: Ints) -> Ints:
     return np.minimum(exponent, WAIT_BINS - 1).astype(np.int64)
 
 
-class Holding(NamedTuple):
+class BufferFigures(NamedTuple):
     """Statistics of held rows, in microseconds; None where unknown.
 
     oldest : least event time held    punctuation : least punctuation of keys that hold rows or just
@@ -55,7 +55,7 @@ class BufferStatistics:
         self._at = np.zeros(4, np.int64)  # a key that has the minimum
         self._present: Ints | None = None
 
-    def now(self, present: Ints, forgotten: Ints = NO_CODES) -> Holding:
+    def now(self, present: Ints, forgotten: Ints = NO_CODES) -> BufferFigures:
         """Return the statistics. present : keys that just had rows    forgotten : keys just
         forgotten
 
@@ -69,7 +69,7 @@ class BufferStatistics:
         waited = None if arrival is None else max(0, self.reorder.newest - arrival)
         lag = None if ahead is None else -ahead
         slowest = None if oldest is None else _slowest(self.reorder, int(self._at[0]))
-        return Holding(oldest, punctuation, lag, waited, slowest)
+        return BufferFigures(oldest, punctuation, lag, waited, slowest)
 
     def _update(self, keys: Ints, present: Ints) -> None:
         if not len(keys):

@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato.kernels.imputation.feedback import correct_widths
 from sfumato.operators.arguments import whole
-from sfumato.operators.arrays import Bools, Floats, Ints, longer
+from sfumato.operators.arrays import Bools, Floats, Ints, pad
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.imputation.imputer import Imputed, Imputer
@@ -194,7 +194,7 @@ class StreamImputer(Operator):
         if keys > len(self.rows):
             wanted = max(keys, len(self.rows) * 3 // 2)
             for name in ("low", "high", "rows"):
-                setattr(self, name, longer(getattr(self, name), wanted, 0))
+                setattr(self, name, pad(getattr(self, name), wanted, 0))
 
 
 def imputed_part(of: Imputed, places: Ints) -> Imputed:

@@ -18,7 +18,7 @@ from sfumato.windows import Delta, JoinWindow, Range, Rows, window_of
 
 
 @dataclass(frozen=True)
-class Task:
+class Shard:
     """Task `number`, from 0, of `tasks`.
 
     All tasks receive all arrivals and know the contents of all windows. Each task owns every
@@ -27,6 +27,7 @@ class Task:
     a single one.
     """
 
+    saved_as: ClassVar[str] = "Task"
     number: int = 0
     tasks: int = 1
 
@@ -36,7 +37,7 @@ class Task:
             raise ValueError(f"`number` must be from 0 to {self.tasks - 1}; got {self.number!r}")
 
 
-ALONE = Task()
+ALONE = Shard()
 
 
 StreamWindow = Rows | Range | Delta | JoinWindow
@@ -157,7 +158,7 @@ class _Checked(Columns):
 
 
 @dataclass(frozen=True)
-class Arrivals(_Checked, flat=("prob", "points"), begins="offsets"):
+class ArrivalBatch(_Checked, flat=("prob", "points"), begins="offsets"):
     """Tuples of both streams in one arrival order; n tuples, m samples.
 
     side : uint8[n], 0 left, 1 right    key : int64[n], codes 0, 1, 2, ... kept forever
@@ -175,7 +176,7 @@ class Arrivals(_Checked, flat=("prob", "points"), begins="offsets"):
     time: Ints | None = None
     radius: Floats | None = None
 
-    def checked(self, streams: int, dimensions: int) -> Arrivals:
+    def checked(self, streams: int, dimensions: int) -> ArrivalBatch:
         """Return the arrivals as kernels take them. Raises TypeError or ValueError."""
         n, m = self.side.size, self.prob.size
         radii = {} if self.radius is None else {"radius": ("f8", (n,))}
@@ -195,7 +196,7 @@ class Arrivals(_Checked, flat=("prob", "points"), begins="offsets"):
 class IncompleteArrivals(_Checked):
     """Objects of all streams in one arrival order.
 
-    side : uint8[n], the stream: 0 left, 1 right, or higher    key, time : as in `Arrivals`
+    side : uint8[n], the stream: 0 left, 1 right, or higher    key, time : as in `ArrivalBatch`
     values : float64[n, D], in the order of the imputer's `names`, NaN = missing
     """
 

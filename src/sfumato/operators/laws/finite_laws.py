@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from sfumato.kernels.laws import statistics
 from sfumato.kernels.laws.finite_law import all_bounded, all_moments, all_quantiles
 from sfumato.kernels.laws.sampled_worlds import laws_of_samples
 from sfumato.operators.arrays import Floats, Ints, offsets_of
-from sfumato.operators.laws.aggregate import LISTED, Aggregate, Measured
+from sfumato.operators.laws.aggregate import LISTED, Aggregate, AggregateResult
 from sfumato.operators.state.columns import Columns
 
 MOST_STATES = 4_096  # of the exact distribution of a sum or average; beyond, worlds are sampled
@@ -40,11 +40,11 @@ def law_limits() -> tuple[int, float, float]:
 
 
 @dataclass(frozen=True)
-class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
+class DiscreteDistributions(Columns, flat=("prob", "value"), begins="places"):
     """Distributions, k of them, with ascending values.
 
     places : int64[k + 1], start of each distribution in prob and value, float64[...]
-    error : float64[k], NaN for exact distributions, otherwise as in `Measured`
+    error : float64[k], NaN for exact distributions, otherwise as in `AggregateResult`
     """
 
     places: Ints
@@ -53,13 +53,13 @@ class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
     error: Floats
 
     @classmethod
-    def exact(cls, laws: Sequence[tuple[Floats, Floats]]) -> FiniteLaws:
+    def exact(cls, laws: Sequence[tuple[Floats, Floats]]) -> DiscreteDistributions:
         prob, value = (np.concatenate([law[i] for law in laws]) for i in range(2))
         places = offsets_of(np.array([len(law[0]) for law in laws]))
         return cls(places, prob, value, np.full(len(laws), np.nan))
 
     @classmethod
-    def of_samples(cls, samples: Floats, existence: Floats, exact: bool) -> FiniteLaws:
+    def of_samples(cls, samples: Floats, existence: Floats, exact: bool) -> DiscreteDistributions:
         """Build the distributions of an aggregate from sampled worlds.
 
         samples : float64[k, worlds], NaN where undefined; sorted in place
@@ -83,7 +83,7 @@ class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
 
 
 @dataclass(frozen=True)
-class LawOptions:
+class DistributionOptions:
     """Requests for each result in addition to mean and standard deviation.
 
     quantiles : shares in [0, 1]    distribution : largest number of values; None: no distribution
@@ -91,6 +91,7 @@ class LawOptions:
     Raises ValueError for values out of range.
     """
 
+    saved_as: ClassVar[str] = "LawOptions"
     quantiles: tuple[float, ...] = ()
     distribution: int | None = None
     seed: int = 0
@@ -117,13 +118,15 @@ class LawOptions:
         """Return True if moments alone do not answer `aggregate`."""
         return self.laws or aggregate.function in LISTED
 
-    def measured(self, moments: Moments | None, laws: Iterable[FiniteLaws] | None) -> Measured:
+    def measured(
+        self, moments: Moments | None, laws: Iterable[DiscreteDistributions] | None
+    ) -> AggregateResult:
         """Return one aggregate's results; without `moments`, compute them from `laws`."""
         if laws is None:
             assert moments is not None
             k = moments[0].size
             none = np.broadcast_to(np.nan, (k, len(self.quantiles)))
-            return Measured(*moments, none, np.broadcast_to(np.nan, k))
+            return AggregateResult(*moments, none, np.broadcast_to(np.nan, k))
         parts, at = [], 0
         for some in laws:
             begin, at = at, at + some.error.size
@@ -131,9 +134,9 @@ class LawOptions:
             if moments is not None:
                 mean, stddev, existence = (x[begin:at] for x in (mean, stddev, existence))
             parts.append(self._of(some, (mean, stddev, existence)))
-        return Measured.joined(parts) if parts else self.nothing()
+        return AggregateResult.joined(parts) if parts else self.nothing()
 
-    def certain(self, values: Floats) -> Measured:
+    def certain(self, values: Floats) -> AggregateResult:
         """Return results that are certain; NaN: undefined."""
         undefined = np.isnan(values)
         if not undefined.any():
@@ -141,18 +144,20 @@ class LawOptions:
             return self.measured((values, spread, existence), None)
         return self.measured((values, np.where(undefined, np.nan, 0.0), 1.0 - undefined), None)
 
-    def nothing(self) -> Measured:
+    def nothing(self) -> AggregateResult:
         """Return an empty set of results."""
         none = np.empty(0)
-        return self._of(FiniteLaws(np.zeros(1, np.int64), none, none, none), (none, none, none))
+        return self._of(
+            DiscreteDistributions(np.zeros(1, np.int64), none, none, none), (none, none, none)
+        )
 
-    def _of(self, laws: FiniteLaws, moments: Moments) -> Measured:
+    def _of(self, laws: DiscreteDistributions, moments: Moments) -> AggregateResult:
         shares = np.array(self.quantiles, np.float64)
         quantiles = all_quantiles(laws.places, laws.prob, laws.value, shares)
         if self.distribution is None:
-            return Measured(*moments, quantiles, laws.error)
+            return AggregateResult(*moments, quantiles, laws.error)
         bounded = all_bounded(laws.places, laws.prob, laws.value, self.distribution)
-        return Measured(*moments, quantiles, laws.error, *bounded)
+        return AggregateResult(*moments, quantiles, laws.error, *bounded)
 
 
 def plain_result(aggregate: Aggregate, total: Floats, count: npt.NDArray[Any]) -> Floats:

@@ -72,7 +72,7 @@ class TopKWindowConfig:
 
 
 @dataclass(frozen=True)
-class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
+class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
     """Batch of n tuples with m alternatives; only `valid` is mutable.
 
     number : int64[n], of arrival in the window;  id : int64[n], given by the caller
@@ -117,7 +117,7 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
         prob: npt.ArrayLike,
         offsets: npt.ArrayLike | None,
         **numbers: npt.ArrayLike | None,
-    ) -> HeldTuples:
+    ) -> RankingTuples:
         """Validate arrivals and number them from 0 (see TopKWindows.extend).
 
         numbers : exclusive, group and id. Raises ValueError with the name of the argument.

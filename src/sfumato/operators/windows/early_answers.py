@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.mergeable_moments import Sets
+from sfumato.kernels.laws.mergeable_moments import MomentPartials
 from sfumato.kernels.windows import early_answers
 from sfumato.kernels.windows.early_answers import (
     CELLS,
@@ -42,7 +42,7 @@ from sfumato.kernels.windows.early_extremes import (
 )
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
 from sfumato.operators.arguments import SUM_TOLERANCE, whole
-from sfumato.operators.arrays import Floats, Ints, Records, longer
+from sfumato.operators.arrays import Floats, Ints, Records, pad
 from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.moment_channels import Channels
 from sfumato.operators.state.declared import Array
@@ -194,10 +194,10 @@ class EarlyAnswers(Operator):
             self._extremes(0), np.empty(0, PREDICTION), np.empty(0), np.empty(0), np.empty(0),
         )  # fmt: skip
 
-    def _sets(self, size: int) -> Sets:
+    def _sets(self, size: int) -> MomentPartials:
         """Return empty partials of uncertain rows; without channels for certain ones."""
-        sets = self._channels.room(size, self._wanted.noded)
-        return Sets(sets.sums[:, :0].copy(), sets.nodes) if self.config.certain else sets
+        sets = self._channels.room(size, self._wanted.has_uncertain)
+        return MomentPartials(sets.sums[:, :0].copy(), sets.nodes) if self.config.certain else sets
 
     def _extremes(self, size: int) -> Extremes:
         """Return the extremes of uncertain rows, without tuples."""
@@ -215,17 +215,19 @@ class EarlyAnswers(Operator):
             write_tuple_steps(offsets, prob, values[attribute], sign, *of)
         return steps
 
-    def _lifted(self, offsets: Ints, prob: Floats, values: Floats) -> Floats:
+    def _per_tuple(self, offsets: Ints, prob: Floats, values: Floats) -> Floats:
         """Return the moments of uncertain rows, and make room for nodes if they need them."""
         n = len(offsets) - 1
         if self.config.certain:
             return np.empty((0, 3, n))
-        lifted, noded = self._channels.lifted(TupleBatch(offsets, prob, values, np.arange(n)))
-        if noded and not self._wanted.noded:
-            self._wanted = self._wanted._replace(noded=True)
+        per_tuple, has_uncertain = self._channels.tuple_moments(
+            TupleBatch(offsets, prob, values, np.arange(n))
+        )
+        if has_uncertain and not self._wanted.has_uncertain:
+            self._wanted = self._wanted._replace(has_uncertain=True)
             nodes = self._sets(len(self._s.sets.sums)).nodes
             self._s = self._s._replace(sets=self._s.sets._replace(nodes=nodes))
-        return lifted
+        return per_tuple
 
     def process(
         self,
@@ -256,7 +258,7 @@ class EarlyAnswers(Operator):
         offsets, prob, table = checked_alternatives(
             n, offsets, prob, values, self.config.attributes
         )
-        lifted = self._lifted(offsets, prob, table)
+        per_tuple = self._per_tuple(offsets, prob, table)
         steps = self._tuple_steps(offsets, prob, table)
         table = table[: self._attributes]
         s = self._s
@@ -266,15 +268,15 @@ class EarlyAnswers(Operator):
         self._s = s = s._replace(
             scopes=scopes,
             groups=groups,
-            usual=longer(s.usual, len(groups) * self._per_group, np.nan),
-            tracks=longer(s.tracks, len(scopes) * self._per_scope),
+            usual=pad(s.usual, len(groups) * self._per_group, np.nan),
+            tracks=pad(s.tracks, len(scopes) * self._per_scope),
         )
         of = groups["scope"][complete.group]
         order = np.lexsort((complete.end, complete.punctuation, of))
         columns = of, complete.group, complete.end // self._grid.slide, complete.punctuation
         finals = np.ascontiguousarray(np.stack(columns, axis=1)[order]).view(FINAL_ANSWER)[:, 0]
         answers = np.stack([complete.held, *(result.mean for result in complete.results)], axis=1)
-        rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, lifted, steps)
+        rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, per_tuple, steps)
         self._s, turns, out, figures = early_answers.advance(
             rows, finals, answers[order].astype(float).ravel(), self._grid, self._wanted,
             self._attributes, s,
@@ -321,7 +323,7 @@ class EarlyAnswers(Operator):
         self.cells = cells[kept]
         self.sums = _as_floats(s.sets.sums[kept])
         self.nodes = np.empty((len(kept), 0))
-        if self._wanted.noded:
+        if self._wanted.has_uncertain:
             self.nodes = _as_floats(s.sets.nodes[kept])
         x = s.extremes
         owners, places = _listed(x.first[kept].ravel(), x.steps["following"])
@@ -342,7 +344,7 @@ class EarlyAnswers(Operator):
         many, (group, extent, changed, revision, held) = len(self._wanted.what), self.entries.T
         owner, stage, before = self.predictions.T
         groups, n, m = self.groups, len(self.entries), len(self.predictions)
-        self._wanted = self._wanted._replace(noded=self.nodes.shape[1] > 0)
+        self._wanted = self._wanted._replace(has_uncertain=self.nodes.shape[1] > 0)
         sets = self._sets(n)
         sums, nodes = _as_floats(sets.sums), _as_floats(sets.nodes)
         shapes = [of.shape[1] for of in (self.cells, self.predicted, self.usual, self.sums)]
@@ -350,7 +352,7 @@ class EarlyAnswers(Operator):
         if shapes != wanted or self.tracks.shape[1] != self._per_scope:
             raise ValueError("its sums are not those of its aggregates")
         sums[:] = self.sums
-        if self._wanted.noded:
+        if self._wanted.has_uncertain:
             if self.nodes.shape[1] != nodes.shape[1]:
                 raise ValueError("its nodes are not those of its averages")
             nodes[:] = self.nodes

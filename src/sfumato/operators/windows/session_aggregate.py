@@ -12,9 +12,9 @@ from sfumato.kernels.windows.extents import ABSENT, NO_EXTENT, NONE, TOO_LATE
 from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import whole
-from sfumato.operators.arrays import Ints, longer
+from sfumato.operators.arrays import Ints, pad
 from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.laws.finite_laws import LawOptions
+from sfumato.operators.laws.finite_laws import DistributionOptions
 from sfumato.operators.laws.independent_law import checked_aggregates
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator
@@ -42,7 +42,7 @@ class SessionConfig:
     aggregates: tuple[Aggregate, ...]
     members: bool
     attributes: int
-    options: LawOptions
+    options: DistributionOptions
 
     def __post_init__(self) -> None:
         for name in ("gap", "max_length"):
@@ -94,7 +94,12 @@ class SessionAggregate(Operator):
     ) -> None:
         self.attributes = checked_aggregates(aggregates, attributes)
         self.config = SessionConfig(
-            gap, max_length, tuple(aggregates), members, self.attributes, LawOptions(**options)
+            gap,
+            max_length,
+            tuple(aggregates),
+            members,
+            self.attributes,
+            DistributionOptions(**options),
         )
         self._bounds = gap, MAX_TIME_US * 2 if max_length is None else max_length
         self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
@@ -124,7 +129,7 @@ class SessionAggregate(Operator):
         )
         n, known = rows.time.size, len(self._sessions)
         self._scopes = with_codes(self._scopes, rows.scope, NO_SESSION_SCOPE)
-        self.groups = longer(self.groups, int(rows.group.max(initial=-1)) + 1, NONE)
+        self.groups = pad(self.groups, int(rows.group.max(initial=-1)) + 1, NONE)
         self.groups[rows.group] = rows.scope
         found = np.concatenate([self._sessions, np.zeros(n, SESSION)])
         found["changed"][:known] = -1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sfumato.kernels.laws.tuples import lift
+from sfumato.kernels.laws.tuples import tuple_moments
 from sfumato.kernels.windows import time_weighted
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
 from sfumato.kernels.windows.time_weighted import (
@@ -62,7 +62,7 @@ class StepReadings(Stateful):
         series = rows.group[stored] * len(self._attributes)
         moments = np.empty((3, rows.time.size))
         for i, attribute in enumerate(self._attributes):
-            lift(rows.offsets, prob, values[attribute], moments)
+            tuple_moments(rows.offsets, prob, values[attribute], moments)
             marks = np.stack([series + i, rows.time[stored], numbers[stored], first])
             there = moments[READING_EXISTENCE, stored] > 0.0
             self._new.append((marks[:, there], moments[:, stored[there]]))

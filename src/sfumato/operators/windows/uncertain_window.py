@@ -207,7 +207,7 @@ class UncertainWindow(Operator):
     @property
     def recursions(self) -> int:
         """Number of tests decided by the plain recursion since construction or restoring."""
-        return int(self._boundary.marks[0]["recursions"])
+        return int(self._boundary.header[0]["recursions"])
 
     def _places(self, indices: Ints) -> Ints:
         """Return the positions of these stream indices among the held tuples."""

@@ -105,7 +105,9 @@ def run_operator(job: Job) -> DataFrame:
         out = out.observe(name, *figures)
     rows = chunks.unpack(out, answers) if streams else explode_answers(out)
     found = rows.select(*map(result_of, job.outputs))
-    record_lineage(found, replace(how, fused_with=plan.fused, not_fused_because=plan.last.apart))
+    record_lineage(
+        found, replace(how, fused_with=plan.fused, not_fused_because=plan.last.not_fused_because)
+    )
     return found
 
 
@@ -296,7 +298,7 @@ class InvalidRows(StreamingQueryListener):
             if rejected:
                 text = above_one(metric, rejected)
             elif invalid and counts.get("side") in INPUTS:
-                text = said(metric, counts["rows"], invalid, counts.get("reason"))
+                text = warning_text(metric, counts["rows"], invalid, counts.get("reason"))
             else:
                 continue
             of = (str(event.progress.runId), metric)
@@ -319,7 +321,7 @@ def above_one(metric: str, rejected: int) -> str:
     )
 
 
-def said(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
+def warning_text(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
     """Return the warning about invalid rows of a micro-batch. why : the most common reason"""
     commonest = "" if why is None else f" (the most common reason: {why})"
     return (

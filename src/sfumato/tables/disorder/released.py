@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import longer
+from sfumato.operators.arrays import pad
 from sfumato.operators.state.declared import Array, Optional, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival, arrival_order
@@ -86,7 +86,7 @@ class LateRowBuffer(Stateful):
             rows = pa.concat_tables([self.waiting, rows]).combine_chunks()
         late, punctuation = lateness_of(rows), punctuations_of(rows)
         scope = self.scopes.encode(rows.select(self.names))
-        self.reached = longer(self.reached, int(scope.max(initial=-1)) + 1, NO_PUNCTUATION)
+        self.reached = pad(self.reached, int(scope.max(initial=-1)) + 1, NO_PUNCTUATION)
         np.maximum.at(self.reached, scope[~late], punctuation[~late])
         waits = late & (punctuation >= self.reached[scope])
         self.waiting = rows.filter(pa.array(waits)) if waits.any() else None

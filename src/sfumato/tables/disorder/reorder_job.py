@@ -27,7 +27,7 @@ from sfumato.tables.reading.frame import (
 )
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import BOOLEAN_TYPE, Output, passed
-from sfumato.tables.reading.rows import Cells, Column, Reading, Ties
+from sfumato.tables.reading.rows import Column, ColumnReader, Reading, Ties
 
 
 def reorder_job(
@@ -51,14 +51,14 @@ def reorder_job(
         `max_behind`
     """
     keys, sources = frame.keys("key", key), frame.groupable("source", source)
-    for name in (name for name in sources if frame.shown(name).startswith(("list", "array"))):
+    for name in (name for name in sources if frame.type_name(name).startswith(("list", "array"))):
         raise TypeError(
-            f"`source`: rows cannot be sorted by column `{name}`, which is {frame.shown(name)}: "
-            "convert it to text"
+            f"`source`: rows cannot be sorted by column `{name}`, which is "
+            f"{frame.type_name(name)}: convert it to text"
         )
     ids = frame.groupable("unique", unique)
     event, arrived = frame.one("event_time", event_time), frame.one("arrival", arrival)
-    again = frame.says("punctuation") is not None
+    again = frame.ordered_by_keys("punctuation") is not None
     if frame.duplicates is not None:
         raise ValueError(
             f"the {frame.noun} has a column `{frame.duplicates}` of an earlier reorder with "
@@ -107,7 +107,7 @@ def reorder_job(
     kept = tuple(
         column for column in frame.columns if column not in CONTROLLER_COLUMNS
     )  # of earlier reorders
-    values: list[tuple[str, Cells]] = [(EVENT, Column(event))]
+    values: list[tuple[str, ColumnReader]] = [(EVENT, Column(event))]
     values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
     values += [(f"id{i}", Column(column)) for i, column in enumerate(ids)]
     values += [(PROMISED, Column(promised))] if promised is not None else []

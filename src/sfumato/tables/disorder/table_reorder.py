@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.limits import MAX_TIME_US
-from sfumato.operators.arrays import Ints, longer
+from sfumato.operators.arrays import Ints, pad
 from sfumato.operators.disorder.control import SENT, DisorderControl, ReorderConfig
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, Released
 from sfumato.operators.disorder.statistics import AWAITED, WAIT_BINS, BufferStatistics, bins
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import NO_PUNCTUATION, as_numbers, as_times, taken
+from sfumato.tables.arrow import NO_PUNCTUATION, as_numbers, as_times, take_rows
 from sfumato.tables.disorder.seen_ids import SeenIds
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
@@ -151,13 +151,13 @@ class TableReorder(TableOperator):
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         keys = sources = self.codes(rows)
         self._present, self._forgotten = np.unique(keys), NO_CODES
-        self.since = longer(self.since, self.index.size or 1, now)
+        self.since = pad(self.since, self.index.size or 1, now)
         if self.config.sources:
             names = [f"key{i}" for i in range(self.config.keys)]
             names += [f"source{i}" for i in range(self.config.sources)]
             sources = self.source_index.encode(rows.select(names))
         known = len(self.source_index if self.config.sources else self.since)
-        self.seen = longer(self.seen, known, now)
+        self.seen = pad(self.seen, known, now)
         self.seen[sources] = now
         event, arrival = as_numbers(rows.column(EVENT)), as_numbers(rows.column("order0"))
         fresh, ids = self.ids.read(rows, sources) if self.config.unique else (None, NO_IDS)
@@ -176,7 +176,7 @@ class TableReorder(TableOperator):
             self.ids.forget(over)
             out = out.take(np.argsort(turn[out.key], kind="stable"))
         fresh_rows = rows.select([ROW, EVENT])
-        shown = self._shown(fresh_rows, first, duplicates) if self.config.early else []
+        shown = self._early_rows(fresh_rows, first, duplicates) if self.config.early else []
         return self._emit(out, fresh_rows, staying, duplicates) + shown  # the order of release
 
     def _sent(self, rows: pa.Table) -> Ints:
@@ -186,7 +186,7 @@ class TableReorder(TableOperator):
         promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), NO_PUNCTUATION).to_numpy()
         return np.minimum(promised, MAX_TIME_US)
 
-    def _shown(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
+    def _early_rows(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
         """Return rows as they are shown on their arrival: flagged late, as they are in no order."""
         before = self.operator.before
         if duplicates.size:
@@ -208,7 +208,7 @@ class TableReorder(TableOperator):
         rows = self.rows.take(out.number, fresh) if len(out.number) else None
         if fresh is not None:
             first = self.rows.next
-            self.rows.append(taken(fresh, staying - first), staying)
+            self.rows.append(take_rows(fresh, staying - first), staying)
             self.rows.next = first + fresh.num_rows
         if self.rows.crowded(self.operator.holds):
             self.rows.keep(self.operator.waiting.number)

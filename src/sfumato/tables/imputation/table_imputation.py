@@ -96,7 +96,7 @@ def _explanations(imputer: Imputer, imputed: Imputed) -> pa.Array:
     """Return `imputed_by` of objects: the dependencies or the reason for failure."""
     if not imputed.reason.size:
         return pa.array([], pa.string())
-    ways = np.column_stack([imputed.reason.astype(np.int64), imputed.chosen])
+    ways = np.column_stack([imputed.reason.astype(np.int64), imputed.rules_used])
     _, first, which = np.unique(ways, axis=0, return_index=True, return_inverse=True)
     texts = []
     for i in first.tolist():

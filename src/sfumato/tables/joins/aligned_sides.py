@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import Bools, Ints, longer
+from sfumato.operators.arrays import Bools, Ints, pad
 from sfumato.operators.state.declared import Array, Part, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import NO_PUNCTUATION, SavedTable, as_numbers
@@ -59,8 +59,8 @@ class AlignedSide(Stateful):
     def codes(self, rows: pa.Table) -> Ints:
         """Return int64[n]: the scopes of rows of any side."""
         codes = self.scopes.encode(rows)
-        self.passed = longer(self.passed, len(self.scopes), BEGINNING)
-        self.gone = longer(self.gone, len(self.scopes), BEGINNING)
+        self.passed = pad(self.passed, len(self.scopes), BEGINNING)
+        self.gone = pad(self.gone, len(self.scopes), BEGINNING)
         return codes
 
     def buffer(self, piece: TimedRows) -> None:

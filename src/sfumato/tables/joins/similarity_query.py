@@ -49,7 +49,15 @@ from sfumato.tables.reading.results import (
     row_of,
     world_of,
 )
-from sfumato.tables.reading.rows import Cells, Doubles, Reading, Rule, Samples, Ties, marks_of
+from sfumato.tables.reading.rows import (
+    ColumnReader,
+    Doubles,
+    Reading,
+    Rule,
+    Samples,
+    Ties,
+    marks_of,
+)
 from sfumato.tables.reading.user_warnings import PAIRS, WINDOWS
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.windows import JoinWindow
@@ -100,7 +108,7 @@ class JoinSide:
         self.radius = self._radius(query.within, f"within{of}")
         if self.timed:
             if not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
-                kinds = ", ".join(map(frame.shown, self.orders))
+                kinds = ", ".join(map(frame.type_name, self.orders))
                 raise TypeError(
                     "`order` must be one timestamp, or whole microseconds, where `window` goes by "
                     f"time; {'got' if alone else f'{called} has'} {kinds}"
@@ -147,7 +155,7 @@ class JoinSide:
             numbers = [name for i, name in enumerate(self.points) if i not in self.texts]
             for name in numbers:
                 if self.frame.kind(name) not in NUMBER_KINDS:
-                    shown = self.frame.shown(name)
+                    shown = self.frame.type_name(name)
                     raise TypeError(
                         f"`{argument}`: column `{name}` must be a number or a string; it is {shown}"
                     )
@@ -192,7 +200,9 @@ class JoinSide:
         Late rows are counted as late, and may be invalid.
         """
         certain = self.imputed is None
-        values: list[tuple[str, Cells]] = [(ALTERNATIVES, Samples(tuple(self.points), self.texts))]
+        values: list[tuple[str, ColumnReader]] = [
+            (ALTERNATIVES, Samples(tuple(self.points), self.texts))
+        ]
         if self.imputed is not None:
             values = [(f"value{i}", Doubles(name)) for i, name in enumerate(self.imputed)]
         values += [] if self.radius is None else [(RADIUS, Doubles(self.radius))]
@@ -413,7 +423,7 @@ class JoinQuery:
             **self._common(side),
             **self._comparison(side),
             marks_late=side.marks_late,
-            one_controller=side.frame.never_behind(side.orders, []),
+            one_controller=side.frame.is_strictly_ordered(side.orders, []),
         )
 
     def config_neighbours(self, side: JoinSide, fewer_than: int | None) -> NeighboursTableConfig:
@@ -486,7 +496,8 @@ def alignment_of(
             ),
             "idle_timeout": milliseconds_of(idle_timeout),
             "one_controller": all(
-                frame.never_behind(*of) for frame, *of in zip(frames, orders, keys, strict=True)
+                frame.is_strictly_ordered(*of)
+                for frame, *of in zip(frames, orders, keys, strict=True)
             ),
         }
     if idle_timeout is not None:

@@ -32,7 +32,7 @@ from sfumato.tables.reading.frame import (
 )
 from sfumato.tables.reading.job import Input, Job
 from sfumato.tables.reading.results import DOUBLE_TYPE, Output, marked, row_of, world_of
-from sfumato.tables.reading.rows import Cells, Probabilities, Reading, Rule, Ties, marks_of
+from sfumato.tables.reading.rows import ColumnReader, Probabilities, Reading, Rule, Ties, marks_of
 from sfumato.tables.reading.types import lengths_of
 from sfumato.tables.reading.user_warnings import PAIRS
 from sfumato.tables.row_store import RowStore
@@ -178,7 +178,7 @@ def asof_join_job(
     for number, frame in enumerate(frames):
         exists = number == 1 and uncertain
         existence = EXISTENCE if EXISTENCE in frame.columns else None
-        values: list[tuple[str, Cells]] = (
+        values: list[tuple[str, ColumnReader]] = (
             marks_of(CONTROLLER_COLUMNS) if aligned.get("aligned") else []
         )
         values += [("prob", Probabilities(existence))] if exists else []

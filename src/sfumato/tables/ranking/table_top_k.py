@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sfumato.limits import MAX_TIME_US, check_extents
 from sfumato.operators.arguments import SUM_TOLERANCE
-from sfumato.operators.arrays import Bools, Ints, chosen, longer
+from sfumato.operators.arrays import Bools, Ints, gather_lists, pad
 from sfumato.operators.ranking.event_clocks import EventClocks
 from sfumato.operators.ranking.schedule import NO_RUN
 from sfumato.operators.ranking.semantics import Semantics
@@ -167,8 +167,8 @@ class StreamIds(Stateful):
     def encode(self, key: Ints, stream: pa.ChunkedArray) -> Ints:
         """Return int64[n]: the ids of streams of these keys (int64[n])."""
         codes = self.index.encode(pa.table({"key": key, "stream": stream}))
-        self.key = longer(self.key, self.index.size, -1)
-        self.id = longer(self.id, self.index.size, -1)
+        self.key = pad(self.key, self.index.size, -1)
+        self.id = pad(self.id, self.index.size, -1)
         first = np.sort(np.unique(codes, return_index=True)[1])
         first = first[self.id[codes[first]] < 0]
         if len(first):
@@ -286,7 +286,7 @@ class TableTopK(TableOperator):
         time = as_numbers(rows.column("order0"))
         late |= time < self.closed[key]
         if controlled:
-            known, late = late, self.scopes.judge(scope, time, late, punctuations_of(rows))
+            known, late = late, self.scopes.select_late(scope, time, late, punctuations_of(rows))
             behind = int(np.count_nonzero(late & ~known))
             self.require_one_controller(behind)
             self.windows.out_of_order += behind
@@ -322,7 +322,7 @@ class TableTopK(TableOperator):
             key[~late] = self.codes(rows.filter(pa.array(~late)))
         self.windows.grow(max(self.index.size, 1))
         for name, start in _KEY_STARTS.items():
-            setattr(self, name, longer(getattr(self, name), max(self.index.size, 1), start))
+            setattr(self, name, pad(getattr(self, name), max(self.index.size, 1), start))
         self.scopes.grow(int(scope.max()) + 1)
         self.scope[key[~late]] = scope[~late]
         return key, scope
@@ -350,7 +350,7 @@ class TableTopK(TableOperator):
             row_id = self.rows.append(rows.select([ROW]).take(pa.array(taken)))
         if not taken.size:
             return []
-        begin, flat = chosen(offsets, taken)
+        begin, flat = gather_lists(offsets, taken)
         np.maximum.at(self.newest, key[taken], time[taken])
         found = self.windows.extend(
             time[taken], scores=values[flat, 0], prob=prob[flat], offsets=begin, exclusive=rule,

@@ -57,7 +57,7 @@ class RankingQuery(WindowQuery):
     least: Mapping[str, float]
 
     @classmethod
-    def asked(
+    def from_arguments(
         cls,
         frame: Frame,
         queries: Top | int | Sequence[Top | int],
@@ -91,7 +91,7 @@ class RankingQuery(WindowQuery):
         if len(self.orders) != 1 or not self.frame.is_time(self.orders[0]):
             raise TypeError(
                 "`order` must be the one column of the event time, a timestamp or whole "
-                f"microseconds; got {self.orders} ({self.frame.shown(self.orders[0])})"
+                f"microseconds; got {self.orders} ({self.frame.type_name(self.orders[0])})"
             )
         self.frame.look_at_time("order", self.orders[0])
         assert self.others is not None  # guaranteed by the check above

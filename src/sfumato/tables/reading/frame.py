@@ -262,7 +262,7 @@ class Frame(ABC):
         """Return the kind of a column's values."""
         return self.kind_of(self.type(name))
 
-    def shown(self, name: str) -> str:
+    def type_name(self, name: str) -> str:
         """Return the type of a column for errors."""
         return self.text_of(self.type(name))
 
@@ -390,7 +390,7 @@ class Frame(ABC):
                     f"like collate(lower({name}), 'UTF8_BINARY') if case does not count"
                 )
             if not self.is_groupable(name):
-                wrong = self.ungroupable.format(f"`{name}`, which is {self.shown(name)}")
+                wrong = self.ungroupable.format(f"`{name}`, which is {self.type_name(name)}")
                 raise TypeError(f"`{argument}`: {wrong}")
         return found
 
@@ -423,7 +423,7 @@ class Frame(ABC):
             hint = self.of_text.format(name) if self.kind(name) == "text" else ""
             raise TypeError(
                 f"`{argument}` must be a timestamp or whole microseconds{where}; "
-                f"`{name}` is {self.shown(name)}{hint}"
+                f"`{name}` is {self.type_name(name)}{hint}"
             )
         self.look_at_time(argument, name)
 
@@ -433,7 +433,7 @@ class Frame(ABC):
             if self.kind(name) in ("text", ""):
                 raise TypeError(
                     f"`{argument}` must name columns of numbers, times or dates; `{name}` is "
-                    f"{self.shown(name)}"
+                    f"{self.type_name(name)}"
                 )
 
     def require_numbers(self, argument: str, names: Sequence[str]) -> None:
@@ -441,10 +441,10 @@ class Frame(ABC):
         for name in self.resolved(argument, list(names)):
             if self.kind(name) not in NUMBER_KINDS:
                 raise TypeError(
-                    f"`{argument}`: column `{name}` must be numeric; it is {self.shown(name)}"
+                    f"`{argument}`: column `{name}` must be numeric; it is {self.type_name(name)}"
                 )
             if self.has_more_digits(name):
-                warn_of_digits(f"`{argument}`", name, self.shown(name))
+                warn_of_digits(f"`{argument}`", name, self.type_name(name))
 
     def require_free(self, names: Sequence[str]) -> None:
         """Raise ValueError for columns to be added that already exist."""
@@ -471,8 +471,8 @@ class Frame(ABC):
         plain = existence is None and EXISTENCE in self.columns
         if plain and self.kind(EXISTENCE) not in NUMBER_KINDS:
             raise TypeError(
-                f"the {self.noun} has a column `{EXISTENCE}` of {self.shown(EXISTENCE)}, and that "
-                f"is the name of {MEANINGS[EXISTENCE]}: rename it if it is something else, or "
+                f"the {self.noun} has a column `{EXISTENCE}` of {self.type_name(EXISTENCE)}, and "
+                f"that is the name of {MEANINGS[EXISTENCE]}: rename it if it is something else, or "
                 "convert it to numbers in (0, 1]"
             )
 
@@ -481,7 +481,7 @@ class Frame(ABC):
     def _metadata(self, name: str) -> Mapping[str, str]:
         return self.metadata(name) if name in self.columns else {}
 
-    def says(self, name: str) -> list[str] | None:
+    def ordered_by_keys(self, name: str) -> list[str] | None:
         """Return the keys of the order in a column's metadata; None without such metadata."""
         found = self._metadata(name).get(CONTROLLED_BY)
         return None if found is None else list(json.loads(found))
@@ -494,13 +494,13 @@ class Frame(ABC):
     @property
     def in_order_for(self) -> list[str]:
         """Return the keys within which rows are ordered, from an operator's metadata; else none."""
-        said = (self.says(name) for name in ("punctuation", "window", *self.columns))
+        said = (self.ordered_by_keys(name) for name in ("punctuation", "window", *self.columns))
         return next((keys for keys in said if keys is not None), [])
 
     @property
     def is_extents(self) -> bool:
         """Return whether there is a column `window` of extents, as produced by window_aggregate."""
-        return self.says("window") is not None
+        return self.ordered_by_keys("window") is not None
 
     @property
     def has_filtered_alternatives(self) -> bool:
@@ -510,7 +510,7 @@ class Frame(ABC):
     @property
     def is_controlled(self) -> bool:
         """Return whether rows come from a controller, with metadata that describes it."""
-        return self.has_punctuations and self.says("punctuation") is not None
+        return self.has_punctuations and self.ordered_by_keys("punctuation") is not None
 
     @property
     def by_source(self) -> bool:
@@ -542,10 +542,10 @@ class Frame(ABC):
 
     def controller(self, order: list[str], keys: list[str]) -> list[str] | None:
         """Return the keys of the controller upstream of a join, or None."""
-        found = self.says("punctuation") if self.marks_late(order) else None
+        found = self.ordered_by_keys("punctuation") if self.marks_late(order) else None
         return found if found is not None and set(found) <= set(keys) else None
 
-    def never_behind(self, order: list[str], keys: list[str]) -> bool:
+    def is_strictly_ordered(self, order: list[str], keys: list[str]) -> bool:
         """Return whether a row in order can never follow a later row of the same `keys`.
 
         This holds if all rows of a key come from one controller whose keys never expire.
@@ -568,7 +568,7 @@ class Frame(ABC):
 
     def require_late(self) -> None:
         """Raise ValueError for punctuations without the flags of late rows."""
-        if self.says("punctuation") is not None and not self.has_punctuations:
+        if self.ordered_by_keys("punctuation") is not None and not self.has_punctuations:
             raise ValueError(
                 "the rows were reordered, but their column `late` is gone, which marks the rows "
                 f"that came too late: keep it ({self.filtered} leaves them out), or drop "
@@ -650,7 +650,7 @@ def forget_after_of(
         return microseconds("forget_after", given) / MICROSECONDS_PER_DAY  # type: ignore[arg-type]
     raise TypeError(
         f"`forget_after` must be a number, in the unit of `{order}`, which is "
-        f"{frame.shown(order)}; got {given!r}"
+        f"{frame.type_name(order)}; got {given!r}"
     )
 
 
@@ -659,11 +659,12 @@ def require_same_keys(frames: Sequence[Frame], keys: Sequence[Sequence[str]]) ->
     (left, right), sides = frames, zip(*keys, strict=True)
     for one, other in sides:
         kinds = left.kind(one), right.kind(other)
-        exact = kinds[0] in NUMBER_KINDS and left.shown(one) != right.shown(other)
+        exact = kinds[0] in NUMBER_KINDS and left.type_name(one) != right.type_name(other)
         if kinds[0] != kinds[1] or exact:
             raise TypeError(
-                f"`key`: the sides have keys of different types, `{one}` as {left.shown(one)} and "
-                f"`{other}` as {right.shown(other)}: convert one of them"
+                f"`key`: the sides have keys of different types, `{one}` as "
+                f"{left.type_name(one)} and `{other}` as {right.type_name(other)}: "
+                "convert one of them"
             )
 
 

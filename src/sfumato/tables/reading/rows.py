@@ -33,7 +33,7 @@ from sfumato.tables.reading.validity import (
 )
 
 
-class Cells(ABC):
+class ColumnReader(ABC):
     """The value of each row that an operator reads under one fixed name."""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Cells(ABC):
 
 
 @dataclass(frozen=True)
-class Column(Cells):
+class Column(ColumnReader):
     """A column, unchanged."""
 
     name: str
@@ -90,7 +90,7 @@ class Computed(Column):
 
 
 @dataclass(frozen=True)
-class Probabilities(Cells):
+class Probabilities(ColumnReader):
     """list<double>: probabilities of alternatives; without these `existence`, or 1 for None."""
 
     existence: str | None = None
@@ -104,7 +104,7 @@ class Probabilities(Cells):
 
 
 @dataclass(frozen=True)
-class Values(Cells):
+class Values(ColumnReader):
     """list<double>: the values of an expression for every alternative.
 
     exact : these in their own type    hashed : the numbers that stand for strings, see `ties`
@@ -127,7 +127,7 @@ class Values(Cells):
 
 
 @dataclass(frozen=True)
-class Samples(Cells):
+class Samples(ColumnReader):
     """list<struct<prob, on0.., a..>>: the alternatives as the similarity join reads them.
 
     on : the attributes (without alternatives: columns) of the distance, as doubles, or as strings
@@ -160,7 +160,7 @@ class Samples(Cells):
 
 
 @dataclass(frozen=True)
-class Alternatives(Cells):
+class Alternatives(ColumnReader):
     """The alternatives, unchanged; an empty list for NULL."""
 
     def of(self, tuples: Tuples) -> pa.Array:
@@ -173,7 +173,7 @@ class Alternatives(Cells):
 
 
 @dataclass(frozen=True)
-class Ties(Cells):
+class Ties(ColumnReader):
     """int64: a hash of some columns, which orders simultaneous rows; None: all columns."""
 
     columns: tuple[str, ...] | None = None
@@ -301,9 +301,9 @@ class Reading:
     passed: tuple[str, ...]
     order: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
-    values: tuple[tuple[str, Cells], ...] = ()
+    values: tuple[tuple[str, ColumnReader], ...] = ()
     rule: Rule = field(default_factory=Rule)
-    tie: Cells | None = field(default_factory=Ties)
+    tie: ColumnReader | None = field(default_factory=Ties)
     keeps_dropped: bool = False
     ties_by_order: bool = False
 
@@ -399,6 +399,6 @@ def _struct(columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:
     return pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
 
 
-def marks_of(names: Sequence[str]) -> list[tuple[str, Cells]]:
+def marks_of(names: Sequence[str]) -> list[tuple[str, ColumnReader]]:
     """Return the cells of a controller's columns, or of other columns read unchanged."""
     return [(name, Mark(name) if name == LATE else Column(name)) for name in names]

@@ -175,7 +175,8 @@ class Merge:
         for name in (*keys, *values):
             if not frame.is_groupable(name):
                 raise TypeError(
-                    f"column `{name}` must have values that can be equal; it is {frame.shown(name)}"
+                    f"column `{name}` must have values that can be equal; it is "
+                    f"{frame.type_name(name)}"
                 )
         taken = [name for name in (ALTERNATIVES, EXISTENCE, ERROR) if name in keys]
         if taken:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import MAX_TIME_US
-from sfumato.operators.arrays import Floats, chosen, longer
-from sfumato.operators.laws.aggregate import Measured
+from sfumato.operators.arrays import Floats, gather_lists, pad
+from sfumato.operators.laws.aggregate import AggregateResult
 from sfumato.operators.state.declared import Part
 from sfumato.operators.windows.early_answers import EarlyAnswers, Revisions
 from sfumato.operators.windows.extent_aggregate import Extents
@@ -73,11 +73,11 @@ class EarlyTableExtents(TableExtents):
             shown = as_numbers(rows.column(EARLY_COLUMN)) != 0
             lasting = ~shown
             self.counts["on_arrival"] += int(shown.sum())
-        self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
+        self.seen = pad(self.seen, int(scope.max(initial=-1)) + 1)
         self.seen[scope] = now
         before = self.operator.counters["out_of_order"]
         places = np.flatnonzero(lasting)
-        starts, alternatives = chosen(offsets, places)
+        starts, alternatives = gather_lists(offsets, places)
         extents = self.operator.process(
             group[places],
             time[places],
@@ -160,11 +160,11 @@ class EarlyTableExtents(TableExtents):
         return {"window": window, "held": pa.array(of.held), "punctuation": punctuation}
 
 
-def _measured(revisions: Revisions) -> list[Measured]:
+def _measured(revisions: Revisions) -> list[AggregateResult]:
     """Return partial answers as results."""
     mean, exact, none = revisions.figures[:, :-1, 0], np.zeros(len(revisions)), np.empty((0, 0))
     columns = [of.T.copy() for of in (mean, revisions.stddev, revisions.existence)]
-    return [Measured(*of, none, exact) for of in zip(*columns, strict=True)]  # type: ignore[call-arg]
+    return [AggregateResult(*of, none, exact) for of in zip(*columns, strict=True)]  # type: ignore[call-arg]
 
 
 def _struct(figures: Floats, names: tuple[str, ...]) -> pa.StructArray:

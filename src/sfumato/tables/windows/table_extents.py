@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.limits import MAX_TIME_US
-from sfumato.operators.arrays import longer
-from sfumato.operators.laws.finite_laws import LawOptions
+from sfumato.operators.arrays import pad
+from sfumato.operators.laws.finite_laws import DistributionOptions
 from sfumato.operators.laws.independent_law import checked_aggregates
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.windows.calendar import FIRST_US, LAST_US, Calendar
@@ -66,7 +66,7 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     def check(self) -> None:
         of_extents = isinstance(self.window, Range)
         checked_aggregates(self.aggregates, self.all_attributes, over_time=of_extents)
-        LawOptions(**self.options)
+        DistributionOptions(**self.options)
 
     def make(self) -> TableExtents:
         return TableExtents(self)
@@ -142,7 +142,7 @@ class TableExtents(ReleasedOperator):
         if self.config.scope is not None:
             scope = self._scope(rows) if self.config.shared else group
             punctuation, late = self._positions(punctuations_of(rows)), lateness_of(rows)
-        self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
+        self.seen = pad(self.seen, int(scope.max(initial=-1)) + 1)
         self.seen[scope] = now
         batch = self.config.tuples(rows)
         time = self._positions(as_numbers(rows.column("order0")))

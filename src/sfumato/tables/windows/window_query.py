@@ -37,8 +37,8 @@ from sfumato.tables.reading.results import (
     passed,
 )
 from sfumato.tables.reading.rows import (
-    Cells,
     Column,
+    ColumnReader,
     Mark,
     Probabilities,
     Reading,
@@ -415,7 +415,7 @@ class WindowQuery:
         if self.frame.kind(name) not in TIME_KINDS:
             raise TypeError(
                 "`version` must be a column of integers or timestamps; "
-                f"`{name}` is {self.frame.shown(name)}"
+                f"`{name}` is {self.frame.type_name(name)}"
             )
         if not isinstance(self.window, Range):
             raise ValueError(
@@ -537,7 +537,7 @@ class WindowQuery:
     @cached_property
     def in_order_within(self) -> list[str]:
         """Return the keys of the upstream controller; `key` if they are unknown."""
-        known = self.frame.says("punctuation") if self.controlled else None
+        known = self.frame.ordered_by_keys("punctuation") if self.controlled else None
         return self.keys if known is None else known
 
     @cached_property
@@ -549,7 +549,7 @@ class WindowQuery:
     def one_controller(self) -> bool:
         """Return whether rows out of order are an error; false with a timeout (by the clock)."""
         timeout = self.window.idle_timeout_us if isinstance(self.window, TIMED) else None
-        return timeout is None and self.frame.never_behind(self.orders, self.keys)
+        return timeout is None and self.frame.is_strictly_ordered(self.orders, self.keys)
 
     @cached_property
     def time(self) -> str:
@@ -619,7 +619,7 @@ class WindowQuery:
     def reading(self, with_rows: bool = False, without_order: str = "") -> Reading:
         """Return how the operator reads the frame. without_order : as for `Rule`"""
         existence = self.existence_column
-        values: list[tuple[str, Cells]] = [("prob", Probabilities(existence))]
+        values: list[tuple[str, ColumnReader]] = [("prob", Probabilities(existence))]
         values += [(f"value{i}", cells) for i, cells in enumerate(self._computation.cells)]
         values += marks_of(CONTROLLER_COLUMNS if self.controlled or self.marks_late else [])
         if self.early is not None and self.controlled:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.laws.finite_law import Laws
-from sfumato.kernels.laws.tuples import lift
+from sfumato.kernels.laws.tuples import tuple_moments
 from sfumato.kernels.windows.count.certain_groups import certain_totals, slide_certain
 from sfumato.kernels.windows.count.count_boundary import Boundary, empty_boundary
 from sfumato.kernels.windows.count.count_extremes import empty_extremes
@@ -24,8 +24,19 @@ from sfumato.kernels.windows.count.count_groups import (
 from sfumato.kernels.windows.count.count_moments import MOMENTS, empty_stacks
 from sfumato.operators.arguments import NO_LIMIT, SUM_TOLERANCE
 from sfumato.operators.arrays import Floats, Ints, grouped
-from sfumato.operators.laws.aggregate import LISTED, TOTALLED, Aggregate, Measured, WindowAnswers
-from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments, plain_result
+from sfumato.operators.laws.aggregate import (
+    LISTED,
+    TOTALLED,
+    Aggregate,
+    AggregateResult,
+    WindowAnswers,
+)
+from sfumato.operators.laws.finite_laws import (
+    DiscreteDistributions,
+    DistributionOptions,
+    Moments,
+    plain_result,
+)
 from sfumato.operators.laws.independent_law import checked_aggregates
 from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Operator, Stateful
@@ -48,7 +59,7 @@ class CountWindowConfig:
     aggregates: tuple[Aggregate, ...]
     max_tuples: int | None
     certain: bool
-    options: LawOptions
+    options: DistributionOptions
 
     def __post_init__(self) -> None:
         UncertainWindowConfig(self.rows, self.confidence, None, self.max_tuples)
@@ -75,7 +86,7 @@ class Work(Stateful):
     worlds: dict[Any, Any] = field(default_factory=dict)
     size: int = 0
 
-    def grown(self) -> int:
+    def recount_bytes(self) -> int:
         """Recount the bytes and return the increase."""
         before, self.size = self.size, self.nbytes
         return self.size - before
@@ -87,7 +98,7 @@ class CountWindowAggregate(Operator):
     rows, confidence, max_tuples : the window, see UncertainWindow
     certain : every tuple exists with one value: counts, sums, averages, minima and maxima are
         computed without distributions, in O(1) per arrival
-    options : quantiles, distribution, seed, samples, see `LawOptions`
+    options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
     An answer covers exactly the `rows` newest existing tuples among the held ones. Means and
     standard deviations of count, sum, avg, min and max are exact. Distributions of count, min and
@@ -126,7 +137,7 @@ class CountWindowAggregate(Operator):
         certain: bool = False,
         **options: Any,
     ) -> None:
-        self.options = LawOptions(**options)
+        self.options = DistributionOptions(**options)
         self.config = CountWindowConfig(
             rows, confidence, tuple(aggregates), max_tuples, certain, self.options
         )
@@ -234,7 +245,7 @@ class CountWindowAggregate(Operator):
 
     def _move(
         self, slots: Ints, groups: Groups, codes: list[int]
-    ) -> tuple[Ints, dict[Aggregate, Measured]]:
+    ) -> tuple[Ints, dict[Aggregate, AggregateResult]]:
         """Return window starts and answers after each arrival, group by group."""
         n, store, config = int(groups.arrivals[-1]), self.store, self.config
         status = np.ascontiguousarray(store.status[slots, 1:])
@@ -248,7 +259,7 @@ class CountWindowAggregate(Operator):
         laws = [Laws(np.zeros(n + 1, np.int64), *_nothing()) for _ in self._extremes]
         sums = [column(groups, of) for of in self._sums]
         extremes = [column(groups, of) for of in self._extremes]
-        for span, work, fresh in self._spans(slots, groups, codes):
+        for span, work, fresh in self._group_ranges(slots, groups, codes):
             work.boundary = move_boundaries(work.boundary, groups, span, fresh, rule, status, heads)
             for k, value in enumerate(sums):
                 given = groups, value, span, fresh, sizes, heads, memo[k], numbers[k], out[k]
@@ -269,10 +280,10 @@ class CountWindowAggregate(Operator):
     def _measured(
         self, groups: Groups, heads: Ints, codes: list[int], memo: Ints, out: np.ndarray,
         counts: Laws, extremes: list[Laws],
-    ) -> dict[Aggregate, Measured]:  # fmt: skip
+    ) -> dict[Aggregate, AggregateResult]:  # fmt: skip
         n, one, exact = heads.size, np.ones(heads.size), np.full(heads.size, np.nan)
         moments: dict[Aggregate, Moments] = {}
-        laws: dict[Aggregate, Iterable[FiniteLaws]] = {}
+        laws: dict[Aggregate, Iterable[DiscreteDistributions]] = {}
         for of, row in zip(self._sums, out, strict=True):
             moments[of] = row["sum_mean"], np.sqrt(row["sum_variance"]), one
             if self.config.certain and of.function == "sum":  # exact for whole numbers
@@ -287,16 +298,20 @@ class CountWindowAggregate(Operator):
         number = None
         if self._counts:
             end = counts.places[-1]
-            number = FiniteLaws(counts.places, counts.prob[:end], counts.value[:end], exact)
+            number = DiscreteDistributions(
+                counts.places, counts.prob[:end], counts.value[:end], exact
+            )
             laws[Aggregate("count")] = [number]
         for of, (places, prob, value) in zip(self._extremes, extremes, strict=True):
-            laws[of] = [FiniteLaws(places, prob[: places[-1]], value[: places[-1]], exact)]
+            laws[of] = [
+                DiscreteDistributions(places, prob[: places[-1]], value[: places[-1]], exact)
+            ]
         for k, of in enumerate(self._bounds, self._middles):
-            total, lifted = np.empty(n), np.empty((3, groups.existence.size))
-            lift(groups.tuples.offsets, groups.tuples.prob, column(groups, of), lifted)
-            move_running_sums(lifted[1], groups, heads, memo[k], total)
+            total, per_tuple = np.empty(n), np.empty((3, groups.existence.size))
+            tuple_moments(groups.tuples.offsets, groups.tuples.prob, column(groups, of), per_tuple)
+            move_running_sums(per_tuple[1], groups, heads, memo[k], total)
             moments[of] = total, np.zeros(n), one
-            laws[of] = [FiniteLaws(np.arange(n + 1), one, total, exact)]
+            laws[of] = [DiscreteDistributions(np.arange(n + 1), one, total, exact)]
         for k, law in enumerate(self._laws, self._middles + len(self._bounds)):
             known = number if law.of.function == "count" else None
             laws[law.of] = law.after(
@@ -307,7 +322,7 @@ class CountWindowAggregate(Operator):
             for of in dict.fromkeys(self.aggregates)
         }
 
-    def _spans(
+    def _group_ranges(
         self, slots: Ints, groups: Groups, codes: list[int]
     ) -> Iterator[tuple[tuple[int, int], Work, bool]]:
         """Yield (first and end group, their work, True if it must be rebuilt), in order.
@@ -340,7 +355,7 @@ class CountWindowAggregate(Operator):
     def _work(self, code: int) -> Work:
         """Return a group's cache as the latest one; evict the oldest ones over the limit."""
         work = self._works.pop(code, None) or Work(empty_boundary(), [], [])
-        self._bytes += next(reversed(self._works.values()), work).grown()
+        self._bytes += next(reversed(self._works.values()), work).recount_bytes()
         while self._bytes > MOST_BYTES and self._works:
             self._bytes -= self._works.pop(next(iter(self._works))).size
         self._works[code] = work

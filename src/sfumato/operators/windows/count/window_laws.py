@@ -34,8 +34,8 @@ from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.laws.finite_laws import (
     OF_VALUES,
     STATISTICS,
-    FiniteLaws,
-    LawOptions,
+    DiscreteDistributions,
+    DistributionOptions,
     law_limits,
 )
 
@@ -62,15 +62,20 @@ class WindowLaws:
     per arrival, and their times depend only on the stream.
     """
 
-    def __init__(self, of: Aggregate, rows: int, limit: int, options: LawOptions) -> None:
+    def __init__(self, of: Aggregate, rows: int, limit: int, options: DistributionOptions) -> None:
         self.of, self.rows, self.options = of, rows, options
         self._what, self._share = STATISTICS.get(of.function, SUM), float(of.argument or 0.0)
         # Tuples per block of `WorldTotals`: the least power of 2 from sqrt(limit), at most 64.
         self._shift = next(shift for shift in range(7) if 4**shift >= limit or shift == 6)
 
     def after(
-        self, groups: Groups, heads: Ints, untried: Ints, counts: FiniteLaws | None, worlds: Any
-    ) -> Iterator[FiniteLaws]:
+        self,
+        groups: Groups,
+        heads: Ints,
+        untried: Ints,
+        counts: DiscreteDistributions | None,
+        worlds: Any,
+    ) -> Iterator[DiscreteDistributions]:
         """Yield the distributions in parts.
 
         heads : int64[arrivals], positions in the group    untried : int64[g], updated
@@ -102,7 +107,11 @@ class WindowLaws:
             )  # fmt: skip
             if done.any():
                 orders.append(rows[done])
-                parts.append(FiniteLaws(places, prob, value, np.full(rows.size, np.nan)).take(done))
+                parts.append(
+                    DiscreteDistributions(places, prob, value, np.full(rows.size, np.nan)).take(
+                        done
+                    )
+                )
             rows = rows[~done]
             if rows.size:
                 exists = result_existences(self._what, of, lows[rows], ends[rows], self.rows)
@@ -113,8 +122,8 @@ class WindowLaws:
                 ])  # fmt: skip
                 orders.append(rows)
                 exact = self.of.function in ("quantile", *OF_VALUES)
-                parts.append(FiniteLaws.of_samples(samples, exists, exact))
-            yield FiniteLaws.joined(parts).take(np.argsort(np.concatenate(orders)))
+                parts.append(DiscreteDistributions.of_samples(samples, exists, exact))
+            yield DiscreteDistributions.joined(parts).take(np.argsort(np.concatenate(orders)))
 
     def _sampled(
         self, groups: Groups, of: AttributeTuples, heads: Ints, rows: Ints, j: int, worlds: Any
