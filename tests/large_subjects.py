@@ -24,10 +24,10 @@ from operator_subjects import (
     two_streams,
 )
 from sfumato.operators.disorder.punctuator import Punctuator
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate

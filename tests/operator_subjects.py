@@ -11,12 +11,12 @@ import numpy as np
 from controllers import CONTROLS
 from operator_laws import Subject, exactly
 from sfumato.operators.disorder.punctuator import Punctuator
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate

@@ -26,8 +26,8 @@ from experiments.uncertain_windows.perturbed_streams import (
     uncertain_pair,
 )
 from experiments.uncertain_windows.plain_joins import IndexMatchJoin, PlainNestedJoin
+from sfumato.operators.distributions.poisson_binomial import PoissonBinomial
 from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
-from sfumato.operators.laws.poisson_binomial import PoissonBinomial
 from sfumato.windows import Rows
 
 probabilities = st.lists(st.floats(0.01, 1.0), min_size=1, max_size=12).map(np.array)

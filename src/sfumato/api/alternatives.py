@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.api.calls import is_column_of_spark
 from sfumato.extras import needed
 from sfumato.limits import check_alternatives
-from sfumato.operators.laws.error_points import standard_points
+from sfumato.operators.distributions.error_points import standard_points
 
 ALTERNATIVES = "alternatives"
 HALF_WIDTHS = {"uniform": math.sqrt(3.0), "triangular": math.sqrt(6.0)}  # in standard deviations

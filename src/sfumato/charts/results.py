@@ -49,10 +49,10 @@ def distribution_of(value: Any) -> tuple[np.ndarray, np.ndarray, str] | None:
     return values, np.bincount(places, found[:, 1], len(values)), names[0]
 
 
-def distribution_chart(law: Any, *, title: str | None = None, theme: str = "light") -> Any:
+def distribution_chart(distribution: Any, *, title: str | None = None, theme: str = "light") -> Any:
     """Return an Altair chart of one distribution.
 
-    law : structs <prob, VALUE>, as `alternatives` give them, or a struct with the field
+    distribution : structs <prob, VALUE>, as `alternatives` give them, or a struct with the field
         `distribution`, as `sf.window_aggregate` gives it
 
     The area of a bar is a probability. Up to eight values, and equally spaced values, get one bar
@@ -62,9 +62,12 @@ def distribution_chart(law: Any, *, title: str | None = None, theme: str = "ligh
     value. Raises TypeError for other types.
     """
     alt, colours = altair(), theme_of(theme)
-    found = distribution_of(law)
+    found = distribution_of(distribution)
     if found is None:
-        raise TypeError(f"`law` must be structs with a field `prob` and a value; got {law!r:.80}")
+        raise TypeError(
+            "`distribution` must be structs with a field `prob` and a value; "
+            f"got {distribution!r:.80}"
+        )
     values, prob, name = found
     exists = min(float(prob.sum()), 1.0)
     mean = float((values * prob).sum() / prob.sum())

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples
+from sfumato.kernels.distributions.tuples import existences
 from sfumato.kernels.joins.regions import FEW_SAMPLES, cannot_match, summarise, summary_columns
 from sfumato.kernels.joins.tuple_store import lone_tuples
-from sfumato.kernels.laws.tuples import existences
 from sfumato.kernels.tolerances import SIFT_SLACK
 
 

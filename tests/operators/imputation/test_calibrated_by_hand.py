@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrated_reference import at_levels, calibrated_law, learned, rank_and_beyond, raw_law
+from calibrated_reference import (
+    at_levels,
+    calibrated_law,
+    learned,
+    rank_and_beyond,
+    raw_law,
+)
 from seeds import seeds
 from sfumato.kernels.imputation.calibration import curve_of
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, donors_in_box

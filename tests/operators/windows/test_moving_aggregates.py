@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 
 AVG, MIN, MAX = Aggregate("avg", 0), Aggregate("min", 0), Aggregate("max", 0)

@@ -119,31 +119,31 @@ def level_of(i, most):
 
 
 @lean
-def thin_to_quantiles(law, weight, k, total, most):
+def thin_to_quantiles(distribution, weight, k, total, most):
     """Keep at most `most` of k ascending values, in place; return (number, largest move).
 
     weight : of sum `total`; kept weights have sum 1 if there were more than `most`.  O(k + most)
     """
     if k <= most:
         return k, 0.0
-    kept, farthest, j, cumulated, start, least = 0, 0.0, 0, weight[0] / total, 0.0, law[0]
+    kept, farthest, j, cumulated, start, least = 0, 0.0, 0, weight[0] / total, 0.0, distribution[0]
     for i in range(most):
         level = level_of(i, most)
         end = 0.5 * (level + level_of(i + 1, most)) if i < most - 1 else 1.0
         while cumulated < level - SHARE_TIE and j < k - 1:
             j += 1
             cumulated += weight[j] / total
-        value = law[j]
+        value = distribution[j]
         farthest = max(farthest, value - least)
         while cumulated < end - SHARE_TIE and j < k - 1:
             j += 1
             cumulated += weight[j] / total
-        least = law[j]
+        least = distribution[j]
         farthest = max(farthest, least - value)
-        if kept > 0 and law[kept - 1] == value:
+        if kept > 0 and distribution[kept - 1] == value:
             weight[kept - 1] += end - start
         else:  # the write position never passes the read position
-            law[kept], weight[kept] = value, end - start
+            distribution[kept], weight[kept] = value, end - start
             kept += 1
         start = end
     return kept, farthest

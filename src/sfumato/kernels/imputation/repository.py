@@ -97,7 +97,8 @@ class ImputationScratch(NamedTuple):
 
     scaled : float64[D], the object    search : the box and the nodes found in it
     places, distance, share, local_values : [P + 1], of donors    tally : int64[], zeros, by rank
-    law, weight : float64[T, P + 2 TAIL + 2], the values of each attribute, ascending, and their
+    distribution, weight : float64[T, P + 2 TAIL + 2], the values of each attribute, ascending, and
+        their
         weights    about : ABOUT[T]    line : float64[D + 2, D + 2], see `local_line`
     """
 
@@ -108,7 +109,7 @@ class ImputationScratch(NamedTuple):
     share: np.ndarray
     local_values: np.ndarray
     tally: np.ndarray
-    law: np.ndarray
+    distribution: np.ndarray
     weight: np.ndarray
     about: np.ndarray
     line: np.ndarray

@@ -13,8 +13,8 @@ import numpy as np
 
 from sfumato.kernels.arrays import stable_order
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
+from sfumato.kernels.distributions.tuples import rounded_to_one
 from sfumato.kernels.joins.tuple_store import SAMPLE_LANES, padded
-from sfumato.kernels.laws.tuples import rounded_to_one
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import CERTAIN, EPSILON, SIFT_SLACK
 

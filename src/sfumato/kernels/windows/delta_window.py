@@ -19,9 +19,9 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, stable_order
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.laws.extreme_law import PassedValues, extreme_law
-from sfumato.kernels.laws.finite_law import law_moments
-from sfumato.kernels.laws.mergeable_moments import (
+from sfumato.kernels.distributions.discrete_distribution import distribution_moments
+from sfumato.kernels.distributions.extreme_distribution import PassedValues, extreme_distribution
+from sfumato.kernels.distributions.mergeable_moments import (
     FIRST_SET,
     MomentPartials,
     add_tuple,
@@ -31,7 +31,7 @@ from sfumato.kernels.laws.mergeable_moments import (
     merge_set,
     one_set,
 )
-from sfumato.kernels.laws.tuples import reaches
+from sfumato.kernels.distributions.tuples import reaches
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import REMAINDER
 
@@ -218,7 +218,7 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
     offsets, by_value, total = tuples.offsets, _sort_values(tuples, rule.on), one_set(stacks.back)
     held, overflow, room = marks.tail, 0, tuples.prob.size
     order, listed = np.empty((measures.sign.size, room), np.int64), np.zeros(extreme.size, np.int64)
-    law, chance, survival = np.empty(room), np.empty(room), np.empty(room)
+    distribution, chance, survival = np.empty(room), np.empty(room), np.empty(room)
     _build_front(marks, tuples.tuple_moments, stacks)
     clear_set(stacks.back, FIRST_SET)
     for i in range(marks.middle, held):
@@ -275,11 +275,11 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
             elif x >= 0:
                 value = tuples.values[measures.attribute[x]]
                 of = PassedValues(value, tuples.prob, tuples.owner, tuples.rest)
-                found = extreme_law(
-                    measures.sign[x], np.zeros(1, np.int64), listed[x : x + 1], order[x], of, law,
-                    chance,
+                found = extreme_distribution(
+                    measures.sign[x], np.zeros(1, np.int64), listed[x : x + 1], order[x], of,
+                    distribution, chance,
                 )  # fmt: skip
-                answers[r, 0, n], answers[r, 1, n], answers[r, 2, n] = law_moments(
-                    chance[:found], law[:found]
+                answers[r, 0, n], answers[r, 1, n], answers[r, 2, n] = distribution_moments(
+                    chance[:found], distribution[:found]
                 )
     return overflow

@@ -44,7 +44,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, stable_order, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
-from sfumato.kernels.laws.mergeable_moments import (
+from sfumato.kernels.distributions.mergeable_moments import (
     MomentPartials,
     add_tuple,
     clear_set,

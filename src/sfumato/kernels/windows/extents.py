@@ -33,9 +33,13 @@ import numpy as np
 
 from sfumato.kernels.arrays import first_at_least, integers, stable_order, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
-from sfumato.kernels.laws.extreme_law import PassedValues, cut_alternatives, extreme_law
-from sfumato.kernels.laws.finite_law import law_moments
-from sfumato.kernels.laws.mergeable_moments import (
+from sfumato.kernels.distributions.discrete_distribution import distribution_moments
+from sfumato.kernels.distributions.extreme_distribution import (
+    PassedValues,
+    cut_alternatives,
+    extreme_distribution,
+)
+from sfumato.kernels.distributions.mergeable_moments import (
     FIRST_SET,
     MomentPartials,
     add_tuple,
@@ -167,7 +171,7 @@ class Room(NamedTuple):
     """Working memory: int64 and float64 per alternative, and int64 per pane."""
 
     order: np.ndarray
-    law: np.ndarray
+    distribution: np.ndarray
     chance: np.ndarray
     begins: np.ndarray
     first: np.ndarray
@@ -480,12 +484,12 @@ def _rank(s, panes, tuples, measures, partials, room):
         value, n, t = tuples.values[measures.attribute[x]], 0, panes[s].first
         while t != NONE:
             for k in range(tuples.at[t].begin, tuples.at[t].end):
-                room.order[n], room.law[n] = k, -measures.sign[x] * value[k]
+                room.order[n], room.distribution[n] = k, -measures.sign[x] * value[k]
                 n += 1
             t = tuples.at[t].following
         order = room.order[:n]
         if n > 1:
-            order = order[stable_order(room.law[:n])]  # NaN at the end
+            order = order[stable_order(room.distribution[:n])]  # NaN at the end
         of = PassedValues(value, tuples.prob, tuples.owner, tuples.rest)
         kept, below = cut_alternatives(np.int64(0), n, of, order), tuples.below[x]
         partials.top[x, s] = order[0] if kept > 0 else NONE
@@ -619,7 +623,7 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
             n, k = n + 1, below[k]
     begins[slots.size] = n
     of = PassedValues(value, tuples.prob, tuples.owner, tuples.rest)
-    first, counts, law, chance = room.first, room.counts, room.law, room.chance
+    first, counts, distribution, chance = room.first, room.counts, room.distribution, room.chance
     for e in range(extents.size):
         extent, lists = extents[e], 0
         for i in range(extent.low, extent.high):
@@ -632,8 +636,10 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
                 lists += 1
         steps = after_signals(steps + 64 * lists)
         sign = measures.sign[x]
-        found = extreme_law(sign, first[:lists], counts[:lists], room.order, of, law, chance)
-        moments = law_moments(chance[:found], law[:found])
+        found = extreme_distribution(
+            sign, first[:lists], counts[:lists], room.order, of, distribution, chance
+        )
+        moments = distribution_moments(chance[:found], distribution[:found])
         for r in range(many):
             if measures.extreme[r] == x:
                 at = 3 * (e * many + r)

@@ -7,11 +7,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.distributions.tuples import existences, reaches_all
 from sfumato.kernels.joins.match_probability import criterion, match_probabilities
 from sfumato.kernels.joins.matching_pairs import matching_pairs
 from sfumato.kernels.joins.partners import exclude_partners
 from sfumato.kernels.joins.tuple_store import lone_tuples
-from sfumato.kernels.laws.tuples import existences, reaches_all
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import Floats, Ints, gather_lists
 from sfumato.operators.state.columns import Columns

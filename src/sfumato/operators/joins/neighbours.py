@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.kernels.distributions.discrete_distribution import all_moments
 from sfumato.kernels.joins.neighbour_counts import count_neighbours
 from sfumato.kernels.joins.similarity_nested import JOIN_COUNTS
-from sfumato.kernels.laws.finite_law import all_moments
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.joins.answers import SampledTuples
 from sfumato.operators.joins.arrivals import ArrivalBatch

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.kernels.distributions.tuples import existences, reaches_all
 from sfumato.kernels.joins.match_probability import match_probabilities
 from sfumato.kernels.joins.partners import exclude_partners
 from sfumato.kernels.joins.tuple_store import Batch, held_slots
-from sfumato.kernels.laws.tuples import existences, reaches_all
 from sfumato.kernels.tolerances import SIFT_SLACK, UNDERFLOW
 from sfumato.operators.arguments import one_of
 from sfumato.operators.arrays import Bools, Floats, Ints, Records, ranges_of

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.kernels.distributions.tuples import existences, reaches_all
 from sfumato.kernels.joins.grid import empty_windows
 from sfumato.kernels.joins.match_probability import Criterion
 from sfumato.kernels.joins.matching_pairs import matching_pairs
@@ -21,7 +22,6 @@ from sfumato.kernels.joins.store_windows import (
     write_batch,
 )
 from sfumato.kernels.joins.tuple_store import FOREVER, Batch, held_slots, padded
-from sfumato.kernels.laws.tuples import existences, reaches_all
 from sfumato.kernels.windows.count.count_boundary import positions
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import (
@@ -34,9 +34,9 @@ from sfumato.operators.arrays import (
     pad,
     running_maximum,
 )
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
 from sfumato.operators.joins.arrivals import ALONE, ArrivalBatch, IncompleteArrivals, Shard
-from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.state.declared import Array, Declaration, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate

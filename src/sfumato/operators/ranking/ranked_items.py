@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.tuples import survey
+from sfumato.kernels.distributions.tuples import survey
 from sfumato.kernels.ranking.ranked_items import RankedItems
 from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.laws.poisson_binomial import as_floats
+from sfumato.operators.distributions.poisson_binomial import as_floats
 
 
 class RuleMassError(ValueError):

@@ -17,10 +17,13 @@ from sfumato.kernels.windows.delta_window import (
 )
 from sfumato.operators.arguments import NO_LIMIT
 from sfumato.operators.arrays import Ints, by_code, compact, offsets_of
-from sfumato.operators.laws.aggregate import Aggregate, WindowAnswers
-from sfumato.operators.laws.finite_laws import DistributionOptions
-from sfumato.operators.laws.independent_law import ResultsWithDistributions, checked_aggregates
-from sfumato.operators.laws.moment_channels import Channels
+from sfumato.operators.distributions.aggregate import Aggregate, WindowAnswers
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
+from sfumato.operators.distributions.independent_distribution import (
+    ResultsWithDistributions,
+    checked_aggregates,
+)
+from sfumato.operators.distributions.moment_channels import Channels
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import TupleBatch, check_held, checked_alternatives, codes
@@ -135,7 +138,7 @@ class DeltaWindowAggregate(Operator):
             given = batch if arrivals.size == n else batch.take(arrivals)
             tuples, bounds, answers = self._slide(code, given, entering)
             held[places], moments[:, :, places] = bounds[1] - bounds[0], answers
-            if results.lawful:
+            if results.with_distributions:
                 for place, low, high in zip(places, *bounds, strict=True):
                     results.put(place, tuples.part(low, high))
         return WindowAnswers(held, results.measured(np.arange(n)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.mergeable_moments import MomentPartials
+from sfumato.kernels.distributions.mergeable_moments import MomentPartials
 from sfumato.kernels.windows import early_answers
 from sfumato.kernels.windows.early_answers import (
     CELLS,
@@ -43,8 +43,8 @@ from sfumato.kernels.windows.early_extremes import (
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
 from sfumato.operators.arguments import SUM_TOLERANCE, whole
 from sfumato.operators.arrays import Floats, Ints, Records, pad
-from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.laws.moment_channels import Channels
+from sfumato.operators.distributions.aggregate import Aggregate
+from sfumato.operators.distributions.moment_channels import Channels
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes

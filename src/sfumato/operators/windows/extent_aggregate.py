@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.mergeable_moments import MomentPartials
+from sfumato.kernels.distributions.mergeable_moments import MomentPartials
 from sfumato.kernels.windows import extents, totals
 from sfumato.kernels.windows.extents import (
     CLOSING,
@@ -42,10 +42,22 @@ from sfumato.operators.arrays import (
     resize,
     sorted_by,
 )
-from sfumato.operators.laws.aggregate import OVER_TIME, TOTALLED, Aggregate, AggregateResult
-from sfumato.operators.laws.finite_laws import OF_VALUES, DistributionOptions, plain_result
-from sfumato.operators.laws.independent_law import ResultsWithDistributions, checked_aggregates
-from sfumato.operators.laws.moment_channels import EXTREMES, Channels
+from sfumato.operators.distributions.aggregate import (
+    OVER_TIME,
+    TOTALLED,
+    Aggregate,
+    AggregateResult,
+)
+from sfumato.operators.distributions.discrete_distributions import (
+    OF_VALUES,
+    DistributionOptions,
+    plain_result,
+)
+from sfumato.operators.distributions.independent_distribution import (
+    ResultsWithDistributions,
+    checked_aggregates,
+)
+from sfumato.operators.distributions.moment_channels import EXTREMES, Channels
 from sfumato.operators.state.declared import Array, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import (
@@ -120,7 +132,7 @@ class ExtentConfig:
                     "`slide` must be at most `length` for values that hold until the next one; got "
                     f"{self.slide} and {self.length}"
                 )
-            if self.options.laws:
+            if self.options.distributions:
                 raise ValueError(
                     "time_avg and integral have a mean and a standard deviation only: leave out "
                     "`quantiles` and `distribution`"
@@ -130,7 +142,10 @@ class ExtentConfig:
     def plain(self) -> bool:
         """Return whether extents need only the totals of their panes, and no tuples."""
         totalled = (*TOTALLED, *OVER_TIME)
-        plain = all(of.function in totalled for of in self.aggregates) and not self.options.laws
+        plain = (
+            all(of.function in totalled for of in self.aggregates)
+            and not self.options.distributions
+        )
         return self.certain and plain and not self.members
 
 
@@ -226,8 +241,8 @@ class ExtentAggregate(Operator):
         self.length, self.slide, self.empty, self.members = length, slide, empty, members
         first = NO_EXTENT if earliest is None else -(-(earliest + length) // slide)
         self._gaps = Gaps(most_empty if empty else -1, earliest is not None, first)
-        lawful = any(self.options.law_wanted(of) for of in self._pooled)
-        self._listing = members or lawful or self.from_tuples
+        with_distributions = any(self.options.distribution_wanted(of) for of in self._pooled)
+        self._listing = members or with_distributions or self.from_tuples
         self._ordered = any(of.function in OF_VALUES for of in aggregates)
         unmeasured = self._plain or self.from_tuples
         self._channels = channels = Channels([] if unmeasured else self._pooled)
@@ -603,7 +618,7 @@ class ExtentAggregate(Operator):
         """
         moments = answers.reshape(order.size, len(self._pooled), 3).transpose(1, 2, 0)
         results = ResultsWithDistributions(self._pooled, self.options, moments)
-        if results.lawful:
+        if results.with_distributions:
             for x in range(order.size):
                 results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
         return results.measured(order)

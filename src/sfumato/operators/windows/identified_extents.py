@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.windows.extents import ID, NO_EXTENT, NONE, REPLACED, Versions
 from sfumato.operators.arrays import Bools, Ints
-from sfumato.operators.laws.aggregate import OVER_TIME
+from sfumato.operators.distributions.aggregate import OVER_TIME
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.tuple_batch import codes
 from sfumato.operators.windows.extent_aggregate import (

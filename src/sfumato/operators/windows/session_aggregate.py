@@ -13,9 +13,9 @@ from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import Ints, pad
-from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.laws.finite_laws import DistributionOptions
-from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.distributions.aggregate import Aggregate
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
+from sfumato.operators.distributions.independent_distribution import checked_aggregates
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import GroupedBatch, check_held

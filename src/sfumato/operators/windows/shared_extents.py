@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.sampled_worlds import list_hashes
+from sfumato.kernels.distributions.sampled_worlds import list_hashes
 from sfumato.kernels.windows import extents
 from sfumato.operators.arrays import Floats, Ints, gather_lists
-from sfumato.operators.laws.aggregate import Aggregate, AggregateResult
-from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
+from sfumato.operators.distributions.independent_distribution import checked_aggregates
 from sfumato.operators.state.declared import Value
 from sfumato.operators.state.tuple_batch import checked_alternatives, codes
 from sfumato.operators.windows.extent_aggregate import Extents

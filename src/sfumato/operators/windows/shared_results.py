@@ -12,18 +12,18 @@ from typing import Self
 
 import numpy as np
 
-from sfumato.kernels.laws.statistics import SAMPLE_TIE, merged
-from sfumato.kernels.laws.tuples import existences, tuple_moments
+from sfumato.kernels.distributions.statistics import SAMPLE_TIE, merged
+from sfumato.kernels.distributions.tuples import existences, tuple_moments
 from sfumato.kernels.windows.extents import NONE
 from sfumato.operators.arrays import Bools, Floats, Ints, ranges_of, renumber
-from sfumato.operators.laws.aggregate import Aggregate, AggregateResult
-from sfumato.operators.laws.finite_laws import (
+from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
+from sfumato.operators.distributions.discrete_distributions import (
     MOST_STATES,
     OF_VALUES,
     DiscreteDistributions,
     DistributionOptions,
 )
-from sfumato.operators.laws.independent_law import sampled_law
+from sfumato.operators.distributions.independent_distribution import sampled_distribution
 from sfumato.operators.state.tuple_batch import TupleBatch
 from sfumato.operators.windows.extent_aggregate import extents_of_groups
 
@@ -205,7 +205,9 @@ def _results_of_combinations(
     many = prod(chance.size for chance in outcomes)
     if many > MOST_STATES:
         return [_sampled(of, a, options) for a in aggregates]
-    inner = replace(options, quantiles=(), distribution=ALL_VALUES if options.laws else None)
+    inner = replace(
+        options, quantiles=(), distribution=ALL_VALUES if options.distributions else None
+    )
     step = max(1, MOST_TUPLES // (of.cluster.size + 1))
     parts, weights = list[list[AggregateResult]](), list[Floats]()
     for low in range(0, many, step):
@@ -282,4 +284,4 @@ def _sampled(
         fewer = fewer * without + [0.0, fewer[0] * single]
     fewest = FEWEST_VALUES.get(aggregate.function, 1)
     existence = 1.0 - fewer[:fewest].sum(keepdims=True)
-    return options.measured(None, [sampled_law(aggregate, tuples, options, existence)])
+    return options.measured(None, [sampled_distribution(aggregate, tuples, options, existence)])

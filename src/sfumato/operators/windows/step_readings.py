@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sfumato.kernels.laws.tuples import tuple_moments
+from sfumato.kernels.distributions.tuples import tuple_moments
 from sfumato.kernels.windows import time_weighted
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
 from sfumato.kernels.windows.time_weighted import (
@@ -20,8 +20,8 @@ from sfumato.kernels.windows.time_weighted import (
 )
 from sfumato.operators.arguments import MAX_ABS_VALUE
 from sfumato.operators.arrays import Floats, Ints, Records, sorted_by
-from sfumato.operators.laws.aggregate import OVER_TIME, Aggregate
-from sfumato.operators.laws.finite_laws import Moments
+from sfumato.operators.distributions.aggregate import OVER_TIME, Aggregate
+from sfumato.operators.distributions.discrete_distributions import Moments
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
 

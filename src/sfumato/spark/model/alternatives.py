@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
 from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE, SUM_TOLERANCE
-from sfumato.operators.laws.poisson_binomial import CERTAIN
+from sfumato.operators.distributions.poisson_binomial import CERTAIN
 from sfumato.tables.reading.tuples import ALTERNATIVES, WANTED_PROB, wanted_values
 
 PROB = "prob"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arrays import Floats, gather_lists, pad
-from sfumato.operators.laws.aggregate import AggregateResult
+from sfumato.operators.distributions.aggregate import AggregateResult
 from sfumato.operators.state.declared import Part
 from sfumato.operators.windows.early_answers import EarlyAnswers, Revisions
 from sfumato.operators.windows.extent_aggregate import Extents

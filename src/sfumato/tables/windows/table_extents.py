@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arrays import pad
-from sfumato.operators.laws.finite_laws import DistributionOptions
-from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
+from sfumato.operators.distributions.independent_distribution import checked_aggregates
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.windows.calendar import FIRST_US, LAST_US, Calendar
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate, Extents

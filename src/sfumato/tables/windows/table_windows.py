@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.operators.arrays import pad
-from sfumato.operators.laws.aggregate import Aggregate, AggregateResult
+from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, fields_of, joined

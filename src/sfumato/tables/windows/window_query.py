@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
-from sfumato.operators.laws.aggregate import FUNCTIONS, OVER_TIME
+from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber
 from sfumato.tables.reading.frame import (
@@ -746,11 +746,12 @@ class WindowQuery:
         with_rows: bool = False,
         forget_after: str | timedelta | float | None = None,
         quantiles: Sequence[float] = (),
-        **laws: Any,
+        **distributions: Any,
     ) -> RowWindowTableConfig | ExtentTableConfig:
         """Return the operator's configuration.
 
-        The arguments (in `laws`: seed and samples) are the arguments of `window_aggregate`.
+        The arguments (in `distributions`: seed and samples) are the arguments of
+        `window_aggregate`.
         Raises ValueError or TypeError for incompatible arguments.
         """
         window, quantiles = self.window, listed_numbers("quantiles", quantiles)
@@ -759,7 +760,7 @@ class WindowQuery:
         plain = self.certain and not self.structs
         if plain:
             self._refuse_uncertain(quantiles)
-        self._refuse_laws_over_time(quantiles)
+        self._refuse_distributions_over_time(quantiles)
         shared = self.scope is not None and len(self.scope) < len(self.keys)
         if forget_after is not None and shared and self._over_time:
             raise ValueError(
@@ -791,7 +792,7 @@ class WindowQuery:
             "forget_after": forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
             "one_controller": self.one_controller,
             "quantiles": quantiles,
-            **laws,
+            **distributions,
         }
         if self.early is not None:
             asked = {"with_rows": with_rows, "quantiles": quantiles}
@@ -831,7 +832,7 @@ class WindowQuery:
             window=window, on_attribute=on, controlled=self.marks_late, **common
         )
 
-    def _refuse_laws_over_time(self, quantiles: Sequence[float]) -> None:
+    def _refuse_distributions_over_time(self, quantiles: Sequence[float]) -> None:
         """Raise ValueError for distributions of functions that have only moments."""
         of = self._over_time
         if of and (quantiles or self.distribution is not None):

@@ -42,7 +42,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean, lean_dot, lean_fused
-from sfumato.kernels.laws.tuples import centred, existence_of, value_moments
+from sfumato.kernels.distributions.tuples import centred, existence_of, value_moments
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import EPSILON, NEGLIGIBLE
 from sfumato.kernels.windows.count.front_stack import LEAD, PAD, S, T, V
@@ -66,8 +66,8 @@ def average_of(offsets, prob, value, head, end, w):
         gaps += np.isnan(value[offsets[i] : offsets[i + 1]]).any()
     # By the number of existing tuples, and the number of them without a value.
     shape = n + 1, min(gaps, n) + 1
-    law, mean, variance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    law[0, 0] = 1.0
+    distribution, mean, variance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    distribution[0, 0] = 1.0
     low, high, gaps = 0, 0, 0
     for i in range(end - 1, head - 1, -1):
         existence = existence_of(offsets, prob, i)
@@ -77,20 +77,20 @@ def average_of(offsets, prob, value, head, end, w):
         for x in range(high, low - 1, -1):
             stay = 1.0 if x == w else 1.0 - existence
             for z in range(min(gaps, x), -1, -1):
-                total, centre, spread = stay * law[x, z], mean[x, z], variance[x, z]
+                total, centre, spread = stay * distribution[x, z], mean[x, z], variance[x, z]
                 if x > low and z < x:
                     total, centre, spread = _mix_cases(
-                        total, centre, spread, p * law[x - 1, z], mean[x - 1, z] + m,
+                        total, centre, spread, p * distribution[x - 1, z], mean[x - 1, z] + m,
                         variance[x - 1, z] + v,
                     )  # fmt: skip
                 if x > low and z > 0:
                     total, centre, spread = _mix_cases(
-                        total, centre, spread, max(existence - p, 0.0) * law[x - 1, z - 1],
+                        total, centre, spread, max(existence - p, 0.0) * distribution[x - 1, z - 1],
                         mean[x - 1, z - 1], variance[x - 1, z - 1],
                     )  # fmt: skip
-                law[x, z], mean[x, z], variance[x, z] = total, centre, spread
-        while low < w and low < high and law[low].sum() < NEGLIGIBLE:
-            law[low] = 0.0
+                distribution[x, z], mean[x, z], variance[x, z] = total, centre, spread
+        while low < w and low < high and distribution[low].sum() < NEGLIGIBLE:
+            distribution[low] = 0.0
             low += 1
         if low == w:
             break
@@ -99,7 +99,7 @@ def average_of(offsets, prob, value, head, end, w):
         for z in range(min(gaps, x - 1) + 1):
             k = float(x - z)
             total, centre, spread = _mix_cases(
-                total, centre, spread, law[x, z], mean[x, z] / k, variance[x, z] / (k * k)
+                total, centre, spread, distribution[x, z], mean[x, z] / k, variance[x, z] / (k * k)
             )
     if total == 0.0:
         return np.nan, np.nan, 0.0
@@ -247,14 +247,14 @@ def take_cells(stack, mu, scalars, w, cell):
 def _products(curves, functions, begin, base, count, first):
     """Return E[r], E[M r], E[M^2 r] over `count` counts of the front stack; first=3: of r^2."""
     at = begin - base + LEAD
-    law, rest, square = curves[S, at:], curves[T, at:], curves[V, at:]
+    distribution, rest, square = curves[S, at:], curves[T, at:], curves[V, at:]
     h0, h1 = functions[first, begin:], functions[first + 1, begin:]
     h2 = functions[first + 2, begin:]
     zero, one, two = 0.0, 0.0, 0.0
     for x in range(count):
-        zero += law[x] * h0[x]
-        one += law[x] * h1[x] + rest[x] * h0[x]
-        two += law[x] * h2[x] + 2.0 * rest[x] * h1[x] + square[x] * h0[x]
+        zero += distribution[x] * h0[x]
+        one += distribution[x] * h1[x] + rest[x] * h0[x]
+        two += distribution[x] * h2[x] + 2.0 * rest[x] * h1[x] + square[x] * h0[x]
     return zero, one, two
 
 
@@ -263,11 +263,15 @@ def _products(curves, functions, begin, base, count, first):
 def _spread_alone(stack, mean):
     """Return Var(r) and Cov(r, M r) of the back stack alone; mean : E[r]."""
     begin, count = stack.header[0].low, stack.header[0].high - stack.header[0].low
-    law, rest, ratio = stack.curves[0, begin:], stack.curves[1, begin:], stack.table[0, begin:]
+    distribution, rest, ratio = (
+        stack.curves[0, begin:],
+        stack.curves[1, begin:],
+        stack.table[0, begin:],
+    )
     away, cross = 0.0, 0.0
     for c in range(count):
         apart = ratio[c] - mean
-        away += law[c] * apart * apart
+        away += distribution[c] * apart * apart
         cross += rest[c] * ratio[c] * apart
     return away, cross
 

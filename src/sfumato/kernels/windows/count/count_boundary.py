@@ -23,7 +23,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, with_room
 from sfumato.kernels.compile import compiled, lean_dot, lean_fused
-from sfumato.kernels.laws.poisson_binomial import (
+from sfumato.kernels.distributions.poisson_binomial import (
     LANES,
     MARGIN,
     clear,
@@ -120,9 +120,9 @@ def _rebuild(window, held, block, last_row, w, negligible):
         q = 1.0 - p
         old, before, new = rows[r - 1, low - base :], rows[r - 1, low - base - 1 :], rows[r]
         new[low - base - 1] = 0.0
-        law = new[low - base :]
+        distribution = new[low - base :]
         for k in range(padded(high - low + 1)):
-            law[k] = q * old[k] + p * before[k]
+            distribution[k] = q * old[k] + p * before[k]
         high = min(high + 1, w)
         while high - low > 1 and new[low - base] < negligible:
             low += 1
@@ -139,10 +139,10 @@ def _rebuild(window, held, block, last_row, w, negligible):
 def _probability_below(rows, support, front, header, row):
     """Return Pr(N <= w - 1) of the window without its oldest tuple: S_{head+1} in `row` times R."""
     low, high = support[row, 0], min(support[row, 1], header.zone_high)
-    law, least = rows[row, low - header.row_base :], front[low:]
+    distribution, least = rows[row, low - header.row_base :], front[low:]
     total = 0.0
     for k in range(padded(high - low)):
-        total += law[k] * least[k]
+        total += distribution[k] * least[k]
     return total
 
 
@@ -154,20 +154,20 @@ def _exact_tail(held, begin, end, w, target):
     O(w (end - begin)).  Source: A, section 5.1, equation (5).
     """
     # Count k lies at w - 1 - k, so that the update in place runs forward (and in SIMD).
-    law = np.zeros(w + 1)
-    law[w - 1] = 1.0
+    distribution = np.zeros(w + 1)
+    distribution[w - 1] = 1.0
     tail = 0.0
     for i in range(begin, end):
         p = held[i]
         q = 1.0 - p
-        tail += p * law[0]
+        tail += p * distribution[0]
         for k in range(max(0, w - 1 - (i - begin + 1)), w):
-            law[k] = q * law[k] + p * law[k + 1]
+            distribution[k] = q * distribution[k] + p * distribution[k + 1]
     if target < 0.5:
         return tail >= target
     below = 0.0
     for k in range(w - 1, -1, -1):
-        below += law[k]
+        below += distribution[k]
     return 1.0 - below >= target
 
 
@@ -193,17 +193,21 @@ def _build(window, held, tail, w, negligible):
     while (tail - header.head) >> shift > MOST_CHECKPOINTS:
         shift += 1
     stride = 1 << shift
-    laws, checkpoints, span = (tail - header.head - 1) >> shift, window.checkpoints, window.span
-    if span.shape[0] < laws + 1:
-        span = np.empty((min(MOST_CHECKPOINTS, laws * 5 // 4) + 1, 3), np.int64)
-    backwards = np.empty(laws << shift)
+    distributions, checkpoints, span = (
+        (tail - header.head - 1) >> shift,
+        window.checkpoints,
+        window.span,
+    )
+    if span.shape[0] < distributions + 1:
+        span = np.empty((min(MOST_CHECKPOINTS, distributions * 5 // 4) + 1, 3), np.int64)
+    backwards = np.empty(distributions << shift)
     for i in range(backwards.size):
         backwards[i] = held[tail - 1 - i]
     one, other = np.empty(w + BUFFER), np.empty(w + BUFFER)
     one[MARGIN] = 1.0
     low, high, place, widest = np.int64(0), np.int64(1), np.int64(0), np.int64(1)
-    for law in range(laws):
-        for begin in range(law * stride, (law + 1) * stride, 4):
+    for distribution in range(distributions):
+        for begin in range(distribution * stride, (distribution + 1) * stride, 4):
             convolve_four(one, low, high, backwards, begin, other)
             low, high = trim(other, low, min(high + 4, w), negligible)
             one, other = other, one
@@ -211,7 +215,11 @@ def _build(window, held, tail, w, negligible):
         widest = max(widest, size)
         checkpoints = with_room(checkpoints, place + size)
         copy(one, low + MARGIN, checkpoints, place, size)
-        span[law + 1, 0], span[law + 1, 1], span[law + 1, 2] = place, low, high
+        span[distribution + 1, 0], span[distribution + 1, 1], span[distribution + 1, 2] = (
+            place,
+            low,
+            high,
+        )
         place += size
     rows, support, width = window.block_rows, window.support, widest + stride + LEAD + 2 * LANES
     if rows.shape[0] < stride or rows.shape[1] < width:
@@ -324,7 +332,7 @@ def positions(existence, first, last, rows):
     """
     m = first.size
     result = np.empty(m)
-    law = np.zeros(rows)
+    distribution = np.zeros(rows)
     begin = 0
     while begin < m:
         # A run of queries that grow one distribution from newest to oldest.
@@ -338,7 +346,7 @@ def positions(existence, first, last, rows):
                 step = direction
             end += 1
         low, high, possible, at = np.int64(0), np.int64(1), 0, last[begin]
-        law[0] = 1.0
+        distribution[0] = 1.0
         for i in range(end - begin):
             query = end - 1 - i if step > 0 else begin + i
             while at > first[query]:
@@ -346,7 +354,7 @@ def positions(existence, first, last, rows):
                 if existence[at] > 0.0:
                     possible += 1
                     low, high = count_one(
-                        law,
+                        distribution,
                         low,
                         high,
                         1.0 - existence[at],
@@ -359,7 +367,7 @@ def positions(existence, first, last, rows):
             else:
                 total = 0.0
                 for k in range(low, high):
-                    total += law[k]
+                    total += distribution[k]
                 result[query] = min(total, 1.0)
         begin = end
     return result

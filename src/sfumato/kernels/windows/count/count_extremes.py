@@ -9,8 +9,8 @@ if no inside tuple takes its passed part. Let a be the newest tuple that takes i
 
 with D_a the product of the 1 - k_i of newer tuples, and the others counted given that none takes
 its passed part. All terms are positive. The smaller of the two sums keeps its digits, and the
-probabilities of the law are its differences. Pr(at least w others newer than a) is nonzero only for
-the few "deep" tuples near the window's old end.
+probabilities of the distribution are its differences. Pr(at least w others newer than a) is nonzero
+only for the few "deep" tuples near the window's old end.
 
 The candidates are the held tuples with a value of at least `floor`: 1.5 times the number reached
 before Pr(nothing larger is inside) falls below 1e-17. They are kept sorted. All other tuples only
@@ -26,8 +26,8 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, reals, stable_order, with_room
 from sfumato.kernels.compile import compiled, lean, lean_dot
-from sfumato.kernels.laws.finite_law import Laws
-from sfumato.kernels.laws.poisson_binomial import mix_next
+from sfumato.kernels.distributions.discrete_distribution import Distributions
+from sfumato.kernels.distributions.poisson_binomial import mix_next
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import (
     BELOW_ONE,
@@ -252,8 +252,8 @@ def _build(state, tuples, existence, head, mid, w, choose):
         with_room(state.owner, room), state.header, state.scalars,
     )  # fmt: skip
     checkpoints = state.checkpoints
-    law = np.zeros(w + 2)
-    law[w] = 1.0
+    distribution = np.zeros(w + 2)
+    distribution[w] = 1.0
     low, high = w, w + 1  # cells in use
     over, mu, pq = 0.0, 0.0, 0.0
     place, candidates = np.int64(0), np.int64(0)
@@ -271,17 +271,17 @@ def _build(state, tuples, existence, head, mid, w, choose):
             places.low, places.high = w + 1 - high, w + 1 - low
             checkpoints = with_room(checkpoints, place + size)
             for x in range(size):
-                checkpoints[place + x] = law[high - 1 - x]
+                checkpoints[place + x] = distribution[high - 1 - x]
             place += size
         elif high > low:
-            over += p * law[1]
+            over += p * distribution[1]
             low = max(low - 1, 1)
-            mix_next(law[low:], high - low, 1.0 - p, p)
-            while high > low and law[high - 1] < NEGLIGIBLE:
+            mix_next(distribution[low:], high - low, 1.0 - p, p)
+            while high > low and distribution[high - 1] < NEGLIGIBLE:
                 high -= 1
-                law[high] = 0.0
-            while low < high and law[low] < NEGLIGIBLE:
-                law[low] = 0.0
+                distribution[high] = 0.0
+            while low < high and distribution[low] < NEGLIGIBLE:
+                distribution[low] = 0.0
                 low += 1
         mu += p
         pq += p * (1.0 - p)
@@ -302,21 +302,22 @@ def _build(state, tuples, existence, head, mid, w, choose):
 
 # The error bound holds for any order of summation, so SIMD may choose it.
 @lean_dot
-def _split(law, begin, end, front, low, high, both):
-    """Return Pr(count >= w), and Pr(count < w) if `both`, for a law over counts [begin, end)."""
+def _split(distribution, begin, end, front, low, high, both):
+    """Return Pr(count >= w), and Pr(count < w) if `both`, for a distribution over counts [begin,
+    end)."""
     reach, stay, middle = 0.0, 0.0, max(begin, low)
     count = min(end, high) - middle
     if count > 0:
-        own, f = law[middle - begin :], front[0, middle:]
+        own, f = distribution[middle - begin :], front[0, middle:]
         for x in range(count):
             reach += own[x] * f[x]
     for x in range(max(begin, high), end):
-        reach += law[x - begin]
+        reach += distribution[x - begin]
     if both:
         for x in range(begin, min(low, end)):
-            stay += law[x - begin]
+            stay += distribution[x - begin]
         if count > 0:
-            own, g = law[middle - begin :], front[1, middle:]
+            own, g = distribution[middle - begin :], front[1, middle:]
             for x in range(count):
                 stay += own[x] * g[x]
     return reach, stay
@@ -384,9 +385,9 @@ def _terms(state, deep, front, low, high, none, some, negligible):
             break
         passed, left = clear * stats[slot].passed, stats[slot].left
         if passed > 0.0:
-            law = state.checkpoints[places[slot].place :]
+            distribution = state.checkpoints[places[slot].place :]
             begin, end = places[slot].low, places[slot].high
-            reach, stay = _split(law, begin, end, front, low, high, both)
+            reach, stay = _split(distribution, begin, end, front, low, high, both)
             total += passed * (reach + stats[slot].over)
             some += passed * stay
         rest = 1.0 - stats[slot].existence + left
@@ -483,9 +484,9 @@ def _pass_values(state, w, stages, work):
 
 
 @lean
-def _write_law(state, last, stages, laws, at):
-    """Write the law of `last` values from place `at` on, ascending; return its end."""
-    to_prob, to_value = laws.prob, laws.value
+def _write_distribution(state, last, stages, distributions, at):
+    """Write the distribution of `last` values from place `at` on, ascending; return its end."""
+    to_prob, to_value = distributions.prob, distributions.value
     left, before, size = 1.0, 0.0, at
     for s in range(last):
         if left < LEAST_OUTCOME:
@@ -506,9 +507,9 @@ def _write_law(state, last, stages, laws, at):
 
 
 @compiled
-def slide_extremes(state, tuples, existence, heads, w, limit, laws):
+def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
     """Compute the distributions after each of the arrivals, the last of the tuples; return the
-    ExtremesState and Laws.
+    ExtremesState and Distributions.
 
     tuples, heads, w, limit : as in `slide_moments`; existence : float64[n]
     Cost per arrival: O(values passed * (deep candidates + partly passed ones) * band) amortised,
@@ -523,7 +524,7 @@ def slide_extremes(state, tuples, existence, heads, w, limit, laws):
         np.empty(state.owner.size, STAGE),
         state.header[0],
     )
-    offsets, first, (places, prob, value) = tuples.offsets, tuples.first, laws
+    offsets, first, (places, prob, value) = tuples.offsets, tuples.first, distributions
     begin, steps = offsets.size - 1 - heads.size, np.int64(0)
     for t in range(heads.size):
         i, head = begin + t, heads[t]
@@ -545,8 +546,10 @@ def slide_extremes(state, tuples, existence, heads, w, limit, laws):
         header.want = 0
         room = places[t] + header.limit
         prob, value = with_room(prob, room), with_room(value, room)
-        places[t + 1] = _write_law(state, last, stages, Laws(places, prob, value), places[t])
-    return state, Laws(places, prob, value)
+        places[t + 1] = _write_distribution(
+            state, last, stages, Distributions(places, prob, value), places[t]
+        )
+    return state, Distributions(places, prob, value)
 
 
 @compiled

@@ -31,8 +31,8 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, reals, with_room
 from sfumato.kernels.compile import compiled, lean, lean_dot, lean_fused
-from sfumato.kernels.laws.finite_law import Laws
-from sfumato.kernels.laws.tuples import centred
+from sfumato.kernels.distributions.discrete_distribution import Distributions
+from sfumato.kernels.distributions.tuples import centred
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import LEAST_OUTCOME, NEGLIGIBLE, REMAINDER
 from sfumato.kernels.windows.count.count_average import (
@@ -180,12 +180,12 @@ def _short(row, back, sums, base, begin, zone, end, w):
         away = w - x - sums.mu
         back[D1, x], back[D2, x], back[DM, x] = away, away * away + sums.pq, -sums.mq
     mean, square, cross = 0.0, 0.0, 0.0
-    law, rest = row[S, begin - base + LEAD :], row[T, begin - base + LEAD :]
+    distribution, rest = row[S, begin - base + LEAD :], row[T, begin - base + LEAD :]
     d1, d2, dm = back[D1, begin:], back[D2, begin:], back[DM, begin:]
     for x in range(end - begin):
-        mean += law[x] * d1[x]
-        square += law[x] * d2[x]
-        cross += rest[x] * d1[x] + law[x] * dm[x]
+        mean += distribution[x] * d1[x]
+        square += distribution[x] * d2[x]
+        cross += rest[x] * d1[x] + distribution[x] * dm[x]
     return mean, square, cross
 
 
@@ -235,7 +235,7 @@ def _outgrown(stats, sums, reference):
 
 
 @compiled
-def _write_count_law(front, back, row, w, newer, to_prob, to_count, at):
+def _write_count_distribution(front, back, row, w, newer, to_prob, to_count, at):
     """Write the distribution of min(N, w), N the existing tuples held, from place `at`; return its
     end.
 
@@ -251,22 +251,22 @@ def _write_count_law(front, back, row, w, newer, to_prob, to_count, at):
     low, high = front.support[row, 0], front.support[row, 1]
     older = front.block_rows[row, S, low - front.span[front.header[0].block].base + LEAD :]
     begin = min(low + least, w)
-    law = to_prob[at : at + w + 1 - begin]  # of counts begin ... w
-    law[:] = 0.0
+    distribution = to_prob[at : at + w + 1 - begin]  # of counts begin ... w
+    distribution[:] = 0.0
     full = front.block_stats[row].s_w
     for x in range(high - low):
         p, shift = older[x], low + x + least - begin
         count = min(most + 1, w - low - x) - least
         some = newer[least : least + max(count, 0)]
-        target = law[shift : shift + max(count, 0)]
+        target = distribution[shift : shift + max(count, 0)]
         for b in range(some.size):
             target[b] += p * some[b]
         full += p * reach[low + x]
-    law[w - begin] += full
+    distribution[w - begin] += full
     kept = at
-    for n in range(law.size):
-        if law[n] >= LEAST_OUTCOME:
-            to_prob[kept], to_count[kept] = law[n], begin + n
+    for n in range(distribution.size):
+        if distribution[n] >= LEAST_OUTCOME:
+            to_prob[kept], to_count[kept] = distribution[n], begin + n
             kept += 1
     return kept
 
@@ -290,22 +290,22 @@ def _enter_all(back, average, tuples, i, scalars, w, cell):
 
 
 @compiled
-def slide_moments(stacks, tuples, heads, w, limit, out, laws):
+def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
     """Compute the answers after each of the arrivals, the last of the tuples; return the new Stacks
-    and Laws.
+    and Distributions.
 
     tuples : WindowTuples; heads : int64[arrivals], position of the oldest tuple held after each
     w : int64; limit : int64, most tuples of the back stack, at most w and the window's number
     out : MOMENTS[arrivals], written: of the w newest existing tuples held
     Rebuilds of the front stack depend only on the stream, not on the calls.
     Cost: O(band) amortised per arrival, the band about 20 standard deviations of the count; with
-    laws O(band of the front stack * band of the back stack); averages of windows with a missing
-    value, or with too few digits, as `average_of`.
+    distributions O(band of the front stack * band of the back stack); averages of windows with a
+    missing value, or with too few digits, as `average_of`.
     Error: about 1e-13 of the terms above; of averages 1e-10 of the variance, and of the mean 1e-13
     of the values' distance from their mean.
     Source: (count; moments) recursion over A, section 4; the averages this project.
     """
-    (front, back, average), first, (places, prob, counts) = stacks, tuples.first, laws
+    (front, back, average), first, (places, prob, counts) = stacks, tuples.first, distributions
     curves, header, sums = back.curves, back.header[0], back.sums[0]
     begin, averaged = tuples.offsets.size - 1 - heads.size, average.table.size > 0
     newer, short = np.empty(w + 1 if places.size > 0 else 0), np.empty(7)
@@ -336,7 +336,9 @@ def slide_moments(stacks, tuples, heads, w, limit, out, laws):
         if places.size > 0:
             prob = with_room(prob, places[t] + w + 1)
             counts = with_room(counts, places[t] + w + 1)
-            places[t + 1] = _write_count_law(front, back, row, w, newer, prob, counts, places[t])
+            places[t + 1] = _write_count_distribution(
+                front, back, row, w, newer, prob, counts, places[t]
+            )
         if averaged:
             certain = missing[i + 1] == missing[head]
             if certain:
@@ -350,7 +352,7 @@ def slide_moments(stacks, tuples, heads, w, limit, out, laws):
                 out[t].average, out[t].average_variance, out[t].average_existence = average_of(
                     of[0], of[1], of[2], head, i + 1, w
                 )
-    return Stacks(front, back, average), Laws(places, prob, counts)
+    return Stacks(front, back, average), Distributions(places, prob, counts)
 
 
 @compiled

@@ -25,8 +25,8 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.laws.order_statistics import rank_of
-from sfumato.kernels.laws.sampled_worlds import alternative_in_world, take_all
+from sfumato.kernels.distributions.order_statistics import rank_of
+from sfumato.kernels.distributions.sampled_worlds import alternative_in_world, take_all
 from sfumato.kernels.signals import after_signals
 
 # head : stream index from which on all existing tuples are inside; count, values : of inside

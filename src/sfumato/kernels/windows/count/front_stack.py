@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, reals, with_room
 from sfumato.kernels.compile import compiled, lean, lean_fused
-from sfumato.kernels.laws.tuples import centred, existence_of
+from sfumato.kernels.distributions.tuples import centred, existence_of
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
 DEVIATIONS = 10.0  # standard deviations within which a distribution is above NEGLIGIBLE
@@ -100,24 +100,24 @@ def _add_tuple(old, new, begin, count, p, m, v):
     # SIMD beyond eight pairs.
     q, twice, square, mq = 1.0 - p, 2.0 * m, m * m - v, m * (1.0 - p)
     end = begin + count
-    law, before = old[S, begin:end], old[S, begin - 1 : end - 1]
+    distribution, before = old[S, begin:end], old[S, begin - 1 : end - 1]
     rest, rest_before = old[T, begin:end], old[T, begin - 1 : end - 1]
     g, k = old[G, begin:end], old[K, begin:end]
     new_k, new_g = new[K, begin:end], new[G, begin:end]
     for x in range(count):
-        new_k[x] = k[x] + twice * (g[x] - rest[x]) + square * law[x]
+        new_k[x] = k[x] + twice * (g[x] - rest[x]) + square * distribution[x]
     for x in range(count):
-        new_g[x] = g[x] + m * law[x]
-    new_law, new_rest = new[S, begin:end], new[T, begin:end]
+        new_g[x] = g[x] + m * distribution[x]
+    new_distribution, new_rest = new[S, begin:end], new[T, begin:end]
     for x in range(count):
-        new_law[x] = q * law[x] + p * before[x]
-        new_rest[x] = q * rest[x] + p * rest_before[x] + mq * (before[x] - law[x])
+        new_distribution[x] = q * distribution[x] + p * before[x]
+        new_rest[x] = q * rest[x] + p * rest_before[x] + mq * (before[x] - distribution[x])
     if old.shape[0] > V:
         own, stay = max(v - q * m * m, 0.0), q * m * m
         squares, squares_before = old[V, begin:end], old[V, begin - 1 : end - 1]
         new_squares = new[V, begin:end]
         for x in range(count):
-            new_squares[x] = q * squares[x] + p * squares_before[x] + stay * law[x]
+            new_squares[x] = q * squares[x] + p * squares_before[x] + stay * distribution[x]
             new_squares[x] += own * before[x] + 2.0 * mq * (rest_before[x] - rest[x])
 
 
@@ -169,12 +169,12 @@ def _step(old, new, base, begin, band, w, tuples, i, reference):
     _add_tuple(before, after, at, high - begin, p, m, v)
     _add_stats(old.stats, new.stats, (p, m, v), last_s, last_t)
     new.stats.scale = old.stats.scale + magnitude(tuples, i)
-    law = after[S]
-    while high - low > 1 and law[low - base + LEAD] < NEGLIGIBLE:
+    distribution = after[S]
+    while high - low > 1 and distribution[low - base + LEAD] < NEGLIGIBLE:
         for curve in range(S, curves):
             after[curve, low - base + LEAD] = 0.0
         low += 1
-    while high - low > 1 and law[high - 1 - base + LEAD] < NEGLIGIBLE:
+    while high - low > 1 and distribution[high - 1 - base + LEAD] < NEGLIGIBLE:
         high -= 1
     return low, high
 

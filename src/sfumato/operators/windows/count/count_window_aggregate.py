@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.finite_law import Laws
-from sfumato.kernels.laws.tuples import tuple_moments
+from sfumato.kernels.distributions.discrete_distribution import Distributions
+from sfumato.kernels.distributions.tuples import tuple_moments
 from sfumato.kernels.windows.count.certain_groups import certain_totals, slide_certain
 from sfumato.kernels.windows.count.count_boundary import Boundary, empty_boundary
 from sfumato.kernels.windows.count.count_extremes import empty_extremes
@@ -24,25 +24,25 @@ from sfumato.kernels.windows.count.count_groups import (
 from sfumato.kernels.windows.count.count_moments import MOMENTS, empty_stacks
 from sfumato.operators.arguments import NO_LIMIT, SUM_TOLERANCE
 from sfumato.operators.arrays import Floats, Ints, grouped
-from sfumato.operators.laws.aggregate import (
+from sfumato.operators.distributions.aggregate import (
     LISTED,
     TOTALLED,
     Aggregate,
     AggregateResult,
     WindowAnswers,
 )
-from sfumato.operators.laws.finite_laws import (
+from sfumato.operators.distributions.discrete_distributions import (
     DiscreteDistributions,
     DistributionOptions,
     Moments,
     plain_result,
 )
-from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.distributions.independent_distribution import checked_aggregates
 from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Operator, Stateful
 from sfumato.operators.state.tuple_batch import check_certain, checked_alternatives
 from sfumato.operators.windows.count.group_store import GroupStore
-from sfumato.operators.windows.count.window_laws import WindowLaws, column
+from sfumato.operators.windows.count.window_distributions import WindowDistributions, column
 from sfumato.operators.windows.uncertain_window import UncertainWindowConfig
 
 EXTREME_SIGNS = {"max": 1.0, "min": -1.0}
@@ -68,7 +68,10 @@ class CountWindowConfig:
     @property
     def plain(self) -> bool:
         """Return whether the answers are plain totals of the newest rows."""
-        plain = all(of.function in TOTALLED for of in self.aggregates) and not self.options.laws
+        plain = (
+            all(of.function in TOTALLED for of in self.aggregates)
+            and not self.options.distributions
+        )
         return self.certain and plain and self.rows <= (self.max_tuples or NO_LIMIT)
 
 
@@ -147,7 +150,7 @@ class CountWindowAggregate(Operator):
         self._limit = min(rows, max_tuples or rows)
         self._plan(list(dict.fromkeys(aggregates)))
         self._middles = len(self._sums) + len(self._extremes)
-        memos = self._middles + len(self._bounds) + len(self._laws)
+        memos = self._middles + len(self._bounds) + len(self._distributions)
         self._plain = self.config.plain
         sizes = (0, 0) if self._plain else (memos, self._middles)
         self.store = GroupStore(self.attributes, *sizes)
@@ -157,18 +160,18 @@ class CountWindowAggregate(Operator):
 
     def _plan(self, asked: list[Aggregate]) -> None:
         """Choose the required sums or counts, extremes and distributions, one of each kind."""
-        laws = self.options.laws
+        distributions = self.options.distributions
         self._averages = [Aggregate("sum", a.attribute) for a in asked if a.function == "avg"]
         counted = [a for a in asked if a.function in ("sum", "count")]
         sums = [a for a in counted if a.attribute is not None] + self._averages
         # Every sum also counts the tuples, so count(*) needs a separate one only if alone.
         self._sums = list(dict.fromkeys(sums if sums else counted))
-        self._counts = laws and any(a.function == "count" for a in asked)
+        self._counts = distributions and any(a.function == "count" for a in asked)
         self._extremes = [a for a in asked if a.function in EXTREME_SIGNS]
         self._bounds = [a for a in asked if a.function == "boundary_sum"]
-        large = ("sum", "avg", "count") if laws else ()
-        self._laws = [
-            WindowLaws(a, self.rows, self._limit, self.options)
+        large = ("sum", "avg", "count") if distributions else ()
+        self._distributions = [
+            WindowDistributions(a, self.rows, self._limit, self.options)
             for a in asked
             if a.function in LISTED or (a.function in large and a.attribute is not None)
         ]
@@ -254,9 +257,11 @@ class CountWindowAggregate(Operator):
         overflow, heads = status[:, 0].sum(), np.empty(n, np.int64)
         rule = self.rows, float(config.confidence), config.max_tuples or NO_LIMIT
         sizes, out = (self.rows, self._limit), np.empty((len(self._sums), n), MOMENTS)
-        counts = Laws(np.zeros(n + 1 if self._counts else 0, np.int64), *_nothing())
-        none = Laws(np.empty(0, np.int64), *_nothing())
-        laws = [Laws(np.zeros(n + 1, np.int64), *_nothing()) for _ in self._extremes]
+        counts = Distributions(np.zeros(n + 1 if self._counts else 0, np.int64), *_nothing())
+        none = Distributions(np.empty(0, np.int64), *_nothing())
+        distributions = [
+            Distributions(np.zeros(n + 1, np.int64), *_nothing()) for _ in self._extremes
+        ]
         sums = [column(groups, of) for of in self._sums]
         extremes = [column(groups, of) for of in self._extremes]
         for span, work, fresh in self._group_ranges(slots, groups, codes):
@@ -268,22 +273,30 @@ class CountWindowAggregate(Operator):
                 counts = wanted if k == 0 else counts
             for k, value in enumerate(extremes, len(sums)):
                 i, own = k - len(sums), (memo[k], numbers[k])
-                work.extremes[i], laws[i] = move_extremes(
-                    work.extremes[i], groups, value, span, fresh, sizes, heads, *own, laws[i]
+                work.extremes[i], distributions[i] = move_extremes(
+                    work.extremes[i],
+                    groups,
+                    value,
+                    span,
+                    fresh,
+                    sizes,
+                    heads,
+                    *own,
+                    distributions[i],
                 )
         store.status[slots, 1:] = status
         self.overflow += int(status[:, 0].sum() - overflow)
-        measured = self._measured(groups, heads, codes, memo, out, counts, laws)
+        measured = self._measured(groups, heads, codes, memo, out, counts, distributions)
         store.memo[:, slots], store.numbers[:, slots] = memo, numbers
         return heads, measured
 
     def _measured(
         self, groups: Groups, heads: Ints, codes: list[int], memo: Ints, out: np.ndarray,
-        counts: Laws, extremes: list[Laws],
+        counts: Distributions, extremes: list[Distributions],
     ) -> dict[Aggregate, AggregateResult]:  # fmt: skip
         n, one, exact = heads.size, np.ones(heads.size), np.full(heads.size, np.nan)
         moments: dict[Aggregate, Moments] = {}
-        laws: dict[Aggregate, Iterable[DiscreteDistributions]] = {}
+        distributions: dict[Aggregate, Iterable[DiscreteDistributions]] = {}
         for of, row in zip(self._sums, out, strict=True):
             moments[of] = row["sum_mean"], np.sqrt(row["sum_variance"]), one
             if self.config.certain and of.function == "sum":  # exact for whole numbers
@@ -301,9 +314,9 @@ class CountWindowAggregate(Operator):
             number = DiscreteDistributions(
                 counts.places, counts.prob[:end], counts.value[:end], exact
             )
-            laws[Aggregate("count")] = [number]
+            distributions[Aggregate("count")] = [number]
         for of, (places, prob, value) in zip(self._extremes, extremes, strict=True):
-            laws[of] = [
+            distributions[of] = [
                 DiscreteDistributions(places, prob[: places[-1]], value[: places[-1]], exact)
             ]
         for k, of in enumerate(self._bounds, self._middles):
@@ -311,14 +324,14 @@ class CountWindowAggregate(Operator):
             tuple_moments(groups.tuples.offsets, groups.tuples.prob, column(groups, of), per_tuple)
             move_running_sums(per_tuple[1], groups, heads, memo[k], total)
             moments[of] = total, np.zeros(n), one
-            laws[of] = [DiscreteDistributions(np.arange(n + 1), one, total, exact)]
-        for k, law in enumerate(self._laws, self._middles + len(self._bounds)):
-            known = number if law.of.function == "count" else None
-            laws[law.of] = law.after(
+            distributions[of] = [DiscreteDistributions(np.arange(n + 1), one, total, exact)]
+        for k, distribution in enumerate(self._distributions, self._middles + len(self._bounds)):
+            known = number if distribution.of.function == "count" else None
+            distributions[distribution.of] = distribution.after(
                 groups, heads, memo[k], known, lambda j: self._work(codes[j]).worlds
             )
         return {
-            of: self.options.measured(moments.get(of), laws.get(of))
+            of: self.options.measured(moments.get(of), distributions.get(of))
             for of in dict.fromkeys(self.aggregates)
         }
 

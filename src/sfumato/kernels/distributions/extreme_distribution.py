@@ -80,7 +80,7 @@ def before(a, b, keys):
 
 
 @compiled_ieee
-def extreme_law(sign, begins, kept, order, of, to_value, to_prob):
+def extreme_distribution(sign, begins, kept, order, of, to_value, to_prob):
     """Write the distribution of the largest sign * value over lists of sorted alternatives; return
     its number of values.
 

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
 from seeds import examples
-from sfumato.kernels.laws.finite_law import all_bounded, all_quantiles, outcomes, reduce_support
+from sfumato.kernels.distributions.discrete_distribution import (
+    all_bounded,
+    all_quantiles,
+    outcomes,
+    reduce_support,
+)
 
 laws = st.lists(
     st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(0, 12)), min_size=1, max_size=30

@@ -4,13 +4,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.kernels.laws.extreme_law import PassedValues, cut_alternatives, extreme_law
-from sfumato.kernels.laws.poisson_binomial import law_of_sum
-from sfumato.kernels.laws.sampled_worlds import Drawn, tuple_hashes
-from sfumato.kernels.laws.statistics import SUM, exact_law, result_existences, sampled_statistics
-from sfumato.kernels.laws.tuples import AttributeTuples, tuple_moments
+from sfumato.kernels.distributions.extreme_distribution import (
+    PassedValues,
+    cut_alternatives,
+    extreme_distribution,
+)
+from sfumato.kernels.distributions.poisson_binomial import distribution_of_sum
+from sfumato.kernels.distributions.sampled_worlds import Drawn, tuple_hashes
+from sfumato.kernels.distributions.statistics import (
+    SUM,
+    exact_distribution,
+    result_existences,
+    sampled_statistics,
+)
+from sfumato.kernels.distributions.tuples import AttributeTuples, tuple_moments
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT
-from sfumato.operators.laws.aggregate import (
+from sfumato.operators.distributions.aggregate import (
     LISTED,
     OVER_TIME,
     Aggregate,
@@ -18,16 +27,16 @@ from sfumato.operators.laws.aggregate import (
     Floats,
     Ints,
 )
-from sfumato.operators.laws.finite_laws import (
+from sfumato.operators.distributions.discrete_distributions import (
     OF_VALUES,
     STATISTICS,
     DiscreteDistributions,
     DistributionOptions,
-    law_limits,
+    distribution_limits,
 )
 from sfumato.operators.state.tuple_batch import TupleBatch
 
-MOST_LAWS = 256  # distributions that are summarised together
+MOST_DISTRIBUTIONS = 256  # distributions that are summarised together
 
 
 def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
@@ -44,7 +53,7 @@ def distribution_of(
     """Return the distribution of an aggregate over independent tuples.
 
     Exact for count, min, max and boundary_sum, and for other functions if it is small (see
-    `finite_laws`). Otherwise it is sampled, in the same worlds as count windows.
+    `discrete_distributions`). Otherwise it is sampled, in the same worlds as count windows.
     """
     tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
@@ -59,14 +68,16 @@ def distribution_of(
     if function == "count_distinct" and (chances := _value_chances(tuples)) is not None:
         return _counted(chances)
     what, share = STATISTICS.get(function, SUM), float(aggregate.argument or 0.0)
-    done, prob, value = exact_law(what, share, tuples, 0, n, max(n, 1), law_limits())
+    done, prob, value = exact_distribution(
+        what, share, tuples, 0, n, max(n, 1), distribution_limits()
+    )
     if done:
         return DiscreteDistributions.exact([(prob, value)])
     existence = result_existences(what, tuples, np.zeros(1, np.int64), np.array([n]), n)
-    return sampled_law(aggregate, members, options, existence)
+    return sampled_distribution(aggregate, members, options, existence)
 
 
-def sampled_law(
+def sampled_distribution(
     aggregate: Aggregate, members: TupleBatch, options: DistributionOptions, existence: Floats
 ) -> DiscreteDistributions:
     """Return the distribution of a statistic in sampled worlds.
@@ -86,9 +97,9 @@ def sampled_law(
 
 
 def _counted(chances: Floats) -> DiscreteDistributions:
-    law = law_of_sum(chances, NEGLIGIBLE_COUNT)
-    used = np.flatnonzero(law > 0.0)
-    return DiscreteDistributions.exact([(law[used], used.astype(np.float64))])
+    distribution = distribution_of_sum(chances, NEGLIGIBLE_COUNT)
+    used = np.flatnonzero(distribution > 0.0)
+    return DiscreteDistributions.exact([(distribution[used], used.astype(np.float64))])
 
 
 def _value_chances(tuples: AttributeTuples) -> Floats | None:
@@ -122,7 +133,7 @@ def _extreme(sign: float, tuples: AttributeTuples) -> tuple[Floats, Floats]:
     kept = cut_alternatives(0, m, of, order)
     at, prob = np.empty(kept), np.empty(kept)
     begins, counts = np.zeros(1, np.int64), np.array([kept])
-    found = extreme_law(sign, begins, counts, order, of, at, prob)
+    found = extreme_distribution(sign, begins, counts, order, of, at, prob)
     step = -1 if sign > 0 else 1
     return np.ascontiguousarray(prob[:found][::step]), np.ascontiguousarray(at[:found][::step])
 
@@ -138,9 +149,11 @@ class ResultsWithDistributions:
         self, aggregates: Sequence[Aggregate], options: DistributionOptions, moments: Floats
     ) -> None:
         self._aggregates, self._options, self._moments = aggregates, options, moments
-        self.lawful = [r for r, a in enumerate(aggregates) if options.law_wanted(a)]
+        self.with_distributions = [
+            r for r, a in enumerate(aggregates) if options.distribution_wanted(a)
+        ]
         self._rows: list[int] = []  # with distributions, in order of `put`
-        self._laws: list[list[DiscreteDistributions]] = [
+        self._distributions: list[list[DiscreteDistributions]] = [
             [] for _ in aggregates
         ]  # not yet summarised
         self._parts: list[list[AggregateResult]] = [[] for _ in aggregates]
@@ -148,9 +161,11 @@ class ResultsWithDistributions:
     def put(self, row: int, members: TupleBatch) -> None:
         """Compute the distributions of a row from the tuples inside."""
         self._rows.append(row)
-        for r in self.lawful:
-            self._laws[r].append(distribution_of(self._aggregates[r], members, self._options))
-        if len(self._rows) % MOST_LAWS == 0:
+        for r in self.with_distributions:
+            self._distributions[r].append(
+                distribution_of(self._aggregates[r], members, self._options)
+            )
+        if len(self._rows) % MOST_DISTRIBUTIONS == 0:
             self._summarise()
 
     def measured(self, order: Ints) -> list[AggregateResult]:
@@ -170,15 +185,17 @@ class ResultsWithDistributions:
         return results
 
     def _summarise(self) -> None:
-        for r in self.lawful:
-            laws = self._laws[r]
-            if laws:
-                mean, stddev, existence = self._moments[r][:, self._rows[-len(laws) :]]
-                from_law = self._aggregates[r].function in LISTED
-                moments = None if from_law else (mean, stddev, existence)
-                done = self._options.measured(moments, [DiscreteDistributions.joined(laws)])
+        for r in self.with_distributions:
+            distributions = self._distributions[r]
+            if distributions:
+                mean, stddev, existence = self._moments[r][:, self._rows[-len(distributions) :]]
+                from_distribution = self._aggregates[r].function in LISTED
+                moments = None if from_distribution else (mean, stddev, existence)
+                done = self._options.measured(
+                    moments, [DiscreteDistributions.joined(distributions)]
+                )
                 self._parts[r].append(done)
-                self._laws[r] = []
+                self._distributions[r] = []
 
 
 def checked_aggregates(

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.kernels.laws.mergeable_moments import NODE, NODES, WEIGHT
-from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.laws.finite_laws import DistributionOptions
-from sfumato.operators.laws.independent_law import distribution_of
+from sfumato.kernels.distributions.mergeable_moments import NODE, NODES, WEIGHT
+from sfumato.operators.distributions.aggregate import Aggregate
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
+from sfumato.operators.distributions.independent_distribution import distribution_of
 from sfumato.operators.state.tuple_batch import TupleBatch
 
 

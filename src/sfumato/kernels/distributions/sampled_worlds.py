@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.laws.tuples import AttributeTuples
+from sfumato.kernels.distributions.tuples import AttributeTuples
 
 GOLDEN_BITS = np.uint64(0x9E3779B97F4A7C15)
 SPLITMIX_1, SPLITMIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -112,14 +112,14 @@ def draw_all(offsets, prob, hashes, worlds):
 
 
 @compiled
-def laws_of_samples(samples, existence, near):
-    """Return laws with equal weights on k rows of samples: (places int64[k + 1], prob, value, used
-    int64[k]).
+def distributions_of_samples(samples, existence, near):
+    """Return distributions with equal weights on k rows of samples: (places int64[k + 1], prob,
+    value, used int64[k]).
 
     samples : float64[k, n], each row ascending, NaN (last) for worlds without a result
-    existence : float64[k], the sum of each law's probabilities
+    existence : float64[k], the sum of each distribution's probabilities
     near : float64, relative difference up to which successive values are equal
-    used : number of samples in each law
+    used : number of samples in each distribution
     """
     k, n = samples.shape
     places, used = np.zeros(k + 1, np.int64), np.zeros(k, np.int64)

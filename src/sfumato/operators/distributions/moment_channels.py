@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.kernels.laws.mergeable_moments import (
+from sfumato.kernels.distributions.mergeable_moments import (
     AVG_OF,
     BOUNDARY_OF,
     COUNT_OF,
@@ -13,8 +13,8 @@ from sfumato.kernels.laws.mergeable_moments import (
     SUM_OF,
     MomentPartials,
 )
-from sfumato.kernels.laws.tuples import existences, tuple_moments
-from sfumato.operators.laws.aggregate import Aggregate, Floats
+from sfumato.kernels.distributions.tuples import existences, tuple_moments
+from sfumato.operators.distributions.aggregate import Aggregate, Floats
 from sfumato.operators.state.tuple_batch import TupleBatch
 
 MEASURED = {"count": COUNT_OF, "sum": SUM_OF, "avg": AVG_OF, "boundary_sum": BOUNDARY_OF}
