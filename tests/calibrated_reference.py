@@ -30,10 +30,10 @@ class Learned:
 
 def learned(imputer, t) -> Learned:
     of = imputer.prepared
-    lending = of.lending[t]
+    weighting = of.weighting[t]
     return Learned(
-        list(imputer.dependencies_of(t)), of.choice.least_donors, int(lending["narrowing"]),
-        float(lending["sharpness"]), bool(lending["even"]), float(lending["unit"]),
+        list(imputer.dependencies_of(t)), of.choice.least_donors, int(weighting["narrowing"]),
+        float(weighting["sharpness"]), bool(weighting["even"]), float(weighting["unit"]),
         of.curve[t], of.tails[t], of.far[t],
     )  # fmt: skip
 

@@ -84,7 +84,7 @@ def warm(request) -> bool:
 
 @pytest.fixture(autouse=True)
 def nothing_is_compiled(request, warm):
-    """After a warm-up, no query compiles anything: see `sfumato.warming`.
+    """After a warm-up, no query compiles anything: see `sfumato.warmup`.
 
     Kernels called by themselves, and those of experiments, are not queries'.
     """

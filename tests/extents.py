@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from window_cases import ALL, arrays, check, column
 from worlds import aggregate_laws
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.operators.joins.similarity_join import Arrivals
+from sfumato.operators.joins.similarity_join import ArrivalBatch
 
 
 def arrivals_of(side, key, tuples, dimensions):
     """Arrivals from lists: tuples[i] is a list of (probability, point)."""
     counts = [len(t) for t in tuples]
-    return Arrivals(
+    return ArrivalBatch(
         side=np.array(side, np.uint8),
         key=np.array(key, np.int64),
         offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),

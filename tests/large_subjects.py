@@ -24,10 +24,10 @@ from operator_subjects import (
     two_streams,
 )
 from sfumato.operators.disorder.punctuator import Punctuator
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.joins.arrivals import Arrivals, Task
+from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
@@ -84,7 +84,7 @@ def timed(rng, n):
 
 def feed_timed(operator, rows, places):
     some = rows["side"][places], rows["key"][places], *chosen(rows, places), rows["time"][places]
-    found = operator.process(Arrivals(*some))
+    found = operator.process(ArrivalBatch(*some))
     return [(0, row) for row in exactly(found.left, found.right, found.probability, found.change)]
 
 
@@ -128,7 +128,7 @@ AT_SIZE = {
         ), 2_000,
     ),
     "similarity join": AtSize(join(Rows(150, 0.9)), 800),
-    "similarity join of a task": AtSize(join(Rows(150, 0.9), task=Task(1, 3)), 600),
+    "similarity join of a task": AtSize(join(Rows(150, 0.9), task=Shard(1, 3)), 600),
     "similarity join in order": AtSize(join(Rows(100, 0.9), strategy="sort"), 600),
     "similarity join by time and rows": AtSize(
         replace(

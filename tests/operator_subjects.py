@@ -11,12 +11,12 @@ import numpy as np
 from controllers import CONTROLS
 from operator_laws import Subject, exactly
 from sfumato.operators.disorder.punctuator import Punctuator
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.joins.arrivals import Arrivals, Task
+from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
@@ -147,14 +147,14 @@ def two_streams(rng, n):
 
 
 def feed_join(operator, rows, places):
-    arrivals = Arrivals(rows["side"][places], rows["key"][places], *chosen(rows, places))
+    arrivals = ArrivalBatch(rows["side"][places], rows["key"][places], *chosen(rows, places))
     found = operator.process(arrivals)
     return [(0, row) for row in exactly(found.left, found.right, found.probability, found.change)]
 
 
 def feed_outer_join(operator, rows, places):
     of = chosen(rows, places)
-    arrivals = Arrivals(rows["side"][places], rows["key"][places], *of, rows["time"][places])
+    arrivals = ArrivalBatch(rows["side"][places], rows["key"][places], *of, rows["time"][places])
     found = operator.process(arrivals)
     pairs = [(0, row) for row in exactly(found.left, found.right, found.probability)]
     reached = int(rows["time"][places].max()) if len(places) else None
@@ -167,7 +167,7 @@ def unmatched(released):
 
 
 def feed_neighbours(operator, rows, places):
-    arrivals = Arrivals(rows["side"][places], rows["key"][places], *chosen(rows, places))
+    arrivals = ArrivalBatch(rows["side"][places], rows["key"][places], *chosen(rows, places))
     found = operator.count(arrivals)
     counts = exactly(found.prob, found.value)
     laws = [counts[a:b] for a, b in pairwise(found.offsets.tolist())]
@@ -274,7 +274,7 @@ SUBJECTS = {
         two_streams, feed_join, gaps=NUMBERED,
     ),
     "similarity join, a task of three": Subject(
-        lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes", task=Task(1, 3)),
+        lambda: SimilarityJoin(1, 1.0, 0.2, Rows(4, 0.9), output="changes", task=Shard(1, 3)),
         two_streams, feed_join, gaps=NUMBERED,
     ),
     "outer join": Subject(

@@ -37,7 +37,7 @@ from sfumato.tables.ranking.table_top_k import TopKTableConfig
 from sfumato.tables.reading.chain import ChainConfig, ChainStep, Condition, Feed, Place
 from sfumato.tables.reading.exact import ExactNumber
 from sfumato.tables.reading.expressions import ColumnRef
-from sfumato.tables.reading.frame import MARKS
+from sfumato.tables.reading.frame import CONTROLLER_COLUMNS
 from sfumato.tables.reading.rows import Column, Probabilities, Reading, Rule, Ties, Values, marks_of
 from sfumato.tables.windows.table_early import EarlyTableConfig
 from sfumato.tables.windows.table_extents import ExtentTableConfig
@@ -173,7 +173,7 @@ def released(by, rng, n, sides=False, early=False, unsure=False):
     if early:  # each as it arrives, among those that are released
         both = table.take(marked.column("row.number")).select(["event", "order0", "__tie"])
         both = both.rename_columns(["order0", "arrival", "__tie"])
-        for name in MARKS:
+        for name in CONTROLLER_COLUMNS:
             both = both.append_column(name, marked.column(name))
         turns[release_order(both)] = np.arange(marked.num_rows)
     marked = marked.take(pa.array(np.argsort(turns, kind="stable")[:n]))
@@ -349,7 +349,11 @@ def released_feed(name, columns, sides=False):
     """How the operator of a name in RELEASED gets rows downstream of a controller."""
     if "corrected" in name or "shared" in name:
         return identified
-    return resampled(*MARKS) if name == "resample" else fed(*columns, *MARKS, sides=sides)
+    return (
+        resampled(*CONTROLLER_COLUMNS)
+        if name == "resample"
+        else fed(*columns, *CONTROLLER_COLUMNS, sides=sides)
+    )
 
 
 def identified(operator, rows, places):
@@ -359,7 +363,9 @@ def identified(operator, rows, places):
     ids = pa.array(number % 4, mask=number % 7 == 0)
     table = table.set_column(table.column_names.index("id0"), "id0", ids)
     table = table.append_column("version", pa.array(number + number % 3 * 9))
-    return fed(*OF_WINDOW, "id0", "version", *MARKS)(operator, rows | {"table": table}, places)
+    return fed(*OF_WINDOW, "id0", "version", *CONTROLLER_COLUMNS)(
+        operator, rows | {"table": table}, places
+    )
 
 
 def sessions(max_length=None, **more):
@@ -373,7 +379,11 @@ OF_RELEASED = Reading(
     ("key",),
     ("event",),
     ("key",),
-    (("prob", Probabilities()), ("value0", Values(ColumnRef(("x",)))), *marks_of(MARKS)),
+    (
+        ("prob", Probabilities()),
+        ("value0", Values(ColumnRef(("x",)))),
+        *marks_of(CONTROLLER_COLUMNS),
+    ),
     Rule(probabilities=True, complete=("order0",), bounded=("value0",), unless_late=True),
     Ties(("id",)),
 )
@@ -676,7 +686,7 @@ TABLES = {
     **{
         f"early answers of {rows_of}rows released {by}": subject(
             early_of(by == "by source", rows_of != "", scope=(0,), **ONE),
-            fed("prob", "value0", "early", "arrival", *MARKS),
+            fed("prob", "value0", "early", "arrival", *CONTROLLER_COLUMNS),
             partial(released, by, early=True, unsure=rows_of != ""), released=True,
         )
         for by in CONTROLS

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import wasserstein_distance
 
-from sfumato.operators.laws.aggregate import LISTED, Aggregate
+from sfumato.operators.distributions.aggregate import LISTED, Aggregate
 from worlds import moments_of, quantile_of
 
 ALL = [

@@ -21,10 +21,10 @@ import numpy as np
 
 from benchmarks.harness import Row, fastest, row
 from sfumato.operators.disorder.reorder import Reorder
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.joins.arrivals import Arrivals
+from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import Aggregate
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -97,7 +97,7 @@ def feed_times(operator: Any, rows: Mapping[str, np.ndarray]) -> Any:
 def feed_join(operator: Any, rows: Mapping[str, np.ndarray]) -> Any:
     side = (rows["time"] % 2).astype(np.uint8)
     given = rows["offsets"], rows["prob"], rows["values"]
-    return operator.process(Arrivals(side, rows["key"], *given))
+    return operator.process(ArrivalBatch(side, rows["key"], *given))
 
 
 def feed_ranking(operator: Any, rows: Mapping[str, np.ndarray]) -> Any:

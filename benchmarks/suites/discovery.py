@@ -76,7 +76,9 @@ def inferred(
     expected = np.zeros(gaps.shape)
     np.add.at(expected, owner, done.prob[:, None] * done.values)
     lost = np.isnan(gaps)
-    return float(np.abs(expected - complete)[lost].mean()), float((done.chosen[lost] >= 0).mean())
+    return float(np.abs(expected - complete)[lost].mean()), float(
+        (done.rules_used[lost] >= 0).mean()
+    )
 
 
 def row_of(name: str, values: np.ndarray) -> Row:

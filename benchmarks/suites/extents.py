@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.harness import Row, in_turns, nanoseconds, row
 from benchmarks.peers.build import peer
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 
 ROWS = 200_000

@@ -26,7 +26,7 @@ from benchmarks.harness import Row, fastest, row
 from benchmarks.peers.build import peer
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
-from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
 from sfumato.windows import Rows
 
 REPOSITORY = 30_000
@@ -151,7 +151,7 @@ def separate(setting: Setting, imputer: Imputer, begin: int) -> Callable[[], Any
         done = imputer.impute(setting.values[part])
         side = setting.side[part]
         return join.process(
-            Arrivals(side, np.zeros(side.size, np.int64), done.offsets, done.prob, done.values)
+            ArrivalBatch(side, np.zeros(side.size, np.int64), done.offsets, done.prob, done.values)
         )
 
     run(slice(0, begin))

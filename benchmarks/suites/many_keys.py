@@ -23,7 +23,7 @@ import pyarrow as pa
 from benchmarks.data.streams import numbers, operator_rows
 from benchmarks.harness import Row, fastest, row
 from sfumato.operators.disorder.control import DisorderControl
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.imputation.table_earlier_values import EarlierValuesTableConfig

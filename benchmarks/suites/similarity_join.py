@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.data.streams import in_ball
 from benchmarks.harness import Row, fastest, row
 from benchmarks.peers.build import peer
-from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
 from sfumato.windows import Rows
 
 NESTED, NESTED_SIMD, GRID, SORTED = range(4)
@@ -33,7 +33,7 @@ class Setting:
     """
 
     name: str
-    arrivals: Arrivals
+    arrivals: ArrivalBatch
     within: float
     probability: float
     rows: int
@@ -44,7 +44,7 @@ class Setting:
 
 def uniform_stream(
     n: int, dimensions: int, samples: int, extent: float, noise: float, seed: int
-) -> Arrivals:
+) -> ArrivalBatch:
     """Tuples with centres anywhere in a cube, and equally probable samples around them."""
     rng = np.random.default_rng(seed)
     centres = rng.uniform(0, extent, (n, 1, dimensions))
@@ -53,7 +53,7 @@ def uniform_stream(
     else:  # in a ball of radius noise/2 ... noise, as in Lian and Chen (2009)
         around = in_ball(rng, n, samples, dimensions)
         around *= rng.uniform(noise / 2, noise, (n, 1, 1))
-    return Arrivals(
+    return ArrivalBatch(
         side=(np.arange(n) % 2).astype(np.uint8),
         key=np.zeros(n, np.int64),
         offsets=np.arange(n + 1) * samples,
@@ -90,7 +90,9 @@ def peer_join(
     return peer("join", "join", kind, n, of.side, *points, *how, samples, *out), out
 
 
-def our_join(setting: Setting, n: int, samples: bool = False) -> tuple[SimilarityJoin, Arrivals]:
+def our_join(
+    setting: Setting, n: int, samples: bool = False
+) -> tuple[SimilarityJoin, ArrivalBatch]:
     """Return an operator that has the warm-up, and the arrivals after it up to n."""
     dimensions = setting.arrivals.points.shape[1]
     window = Rows(setting.rows)

@@ -16,7 +16,7 @@ from benchmarks.data.streams import count_window_stream
 from benchmarks.harness import Row, in_turns, nanoseconds, row
 from benchmarks.peers.build import peer
 from benchmarks.suites.windows import CONFIDENCE
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 
 REPEATS = 5

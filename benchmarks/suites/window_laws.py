@@ -18,7 +18,7 @@ from benchmarks.harness import Row, in_turns
 from benchmarks.peers.build import peer
 from benchmarks.suites.window_aggregate import rows_of, starts_of, take
 from benchmarks.suites.windows import CONFIDENCE
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 
 REPEATS = 3

@@ -11,7 +11,7 @@ from experiments.repeats import timed
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.imputation.imputer import Imputer
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
-from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
+from sfumato.operators.joins.similarity_join import Answers, ArrivalBatch, SimilarityJoin
 from sfumato.windows import Rows
 
 Sides = npt.NDArray[np.uint8]
@@ -31,10 +31,12 @@ class Join:
 def certain_join(sides: Sides, values: Floats, within: float, rows: int) -> Join:
     """The join of objects that have one value each: float64[n, d]."""
 
-    def arrivals(part: slice) -> Arrivals:
+    def arrivals(part: slice) -> ArrivalBatch:
         points = np.ascontiguousarray(values[part])
         n = len(points)
-        return Arrivals(sides[part], np.zeros(n, np.int64), np.arange(n + 1), np.ones(n), points)
+        return ArrivalBatch(
+            sides[part], np.zeros(n, np.int64), np.arange(n + 1), np.ones(n), points
+        )
 
     return _join(arrivals, values.shape[1], within, 0.5, rows)
 
@@ -44,16 +46,18 @@ def separate_join(
 ) -> Join:
     """The join of objects that are imputed in full before: float64[n, D], NaN is missing."""
 
-    def arrivals(part: slice) -> Arrivals:
+    def arrivals(part: slice) -> ArrivalBatch:
         done = imputer.impute(objects[part])
         n = len(done.offsets) - 1
-        return Arrivals(sides[part], np.zeros(n, np.int64), done.offsets, done.prob, done.values)
+        return ArrivalBatch(
+            sides[part], np.zeros(n, np.int64), done.offsets, done.prob, done.values
+        )
 
     return _join(arrivals, len(imputer.attributes), within, alpha, rows)
 
 
 def _join(
-    arrivals: Callable[[slice], Arrivals], d: int, within: float, alpha: float, rows: int
+    arrivals: Callable[[slice], ArrivalBatch], d: int, within: float, alpha: float, rows: int
 ) -> Join:
     # What fills the windows need not be matched with each other, which would take most of the time.
     join = SimilarityJoin(d, NARROW, 1.0, Rows(rows, 1.0), alternatives=False)

@@ -13,7 +13,7 @@ from experiments.experiment import Experiment, Setting, Verdict, verdict
 from experiments.multi_top_k.plain_planners import dynamic_program, greedy_program
 from experiments.multi_top_k.ranked_windows import MOST_K, QUERIES, queries
 from experiments.repeats import interval, timed
-from sfumato.operators.ranking.timetable import Query, timetable
+from sfumato.operators.ranking.timetable import KAndFrequency, timetable
 
 TABLE_9 = {40: 5.3671, 60: 5.9647, 80: 8.6833, 100: 8.1622}
 FAMILIES = ("uu", "ug", "gu", "gg")  # laws of f, then of k: uniform or Gaussian
@@ -46,7 +46,7 @@ def planning(setting: Setting) -> pd.DataFrame:
     return pd.DataFrame(rows).groupby(by, sort=False, as_index=False).mean()
 
 
-def planned(drawn: list[Query], plan: str) -> float:
+def planned(drawn: list[KAndFrequency], plan: str) -> float:
     """Cost per unit of time of the library's timetable. No two sets are equal."""
     return timetable(drawn, plan).cost_per_unit
 

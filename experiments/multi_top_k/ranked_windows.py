@@ -8,7 +8,7 @@ import pandas as pd
 
 from experiments.datasets import load
 from experiments.experiment import Setting
-from sfumato.operators.ranking.timetable import Query
+from sfumato.operators.ranking.timetable import KAndFrequency
 
 LONGEST = 40  # of a query's bound, in seconds
 QUERIES, TUPLES, MOST_K, MOST_K_OF_STREAMS = 20, 10_000, 100, 20
@@ -71,7 +71,9 @@ def icebergs(setting: Setting, rng: np.random.Generator, n: int) -> Data:
     return days[drawn], prob, rule, None
 
 
-def queries(rng: np.random.Generator, family: str, x: int, ks: tuple[int, int]) -> list[Query]:
+def queries(
+    rng: np.random.Generator, family: str, x: int, ks: tuple[int, int]
+) -> list[KAndFrequency]:
     """x queries (k, f), f and k each uniform (u) or Gaussian (g), as in section 10.1."""
     f = rng.integers(1, LONGEST + 1, x) if family[0] == "u" else np.rint(rng.normal(40, 5, x))
     if family[1] == "u":

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from sfumato.operators.arrays import Floats
-from sfumato.operators.joins.similarity_join import Arrivals
+from sfumato.operators.joins.similarity_join import ArrivalBatch
 
 Radii = Literal["rU", "rG"]
 
@@ -22,12 +22,12 @@ class Streams:
     def dimensions(self) -> int:
         return self.x.shape[1]
 
-    def arrivals(self, begin: int, end: int) -> Arrivals:
+    def arrivals(self, begin: int, end: int) -> ArrivalBatch:
         """The objects of some timestamps for the library's join: x[t], then y[t]."""
         both = np.stack([self.x[begin:end], self.y[begin:end]], axis=1)
         n, samples = 2 * (end - begin), both.shape[3]
         points = both.transpose(0, 1, 3, 2).reshape(-1, self.dimensions)
-        return Arrivals(
+        return ArrivalBatch(
             side=np.tile(np.array([0, 1], np.uint8), end - begin),
             key=np.zeros(n, np.int64),
             offsets=np.arange(n + 1) * samples,

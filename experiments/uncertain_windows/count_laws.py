@@ -10,7 +10,7 @@ from experiments.experiment import Experiment, Setting, Verdict, verdict
 from experiments.repeats import means, seconds
 from experiments.uncertain_windows import plain_count_laws
 from experiments.uncertain_windows.perturbed_streams import existence
-from sfumato.operators.laws.poisson_binomial import PoissonBinomial
+from sfumato.operators.distributions.poisson_binomial import PoissonBinomial
 
 APPROXIMATIONS = {"poisson": "Poisson", "normal": "normal", "refined_normal": "refined normal"}
 WAYS = {

@@ -20,7 +20,7 @@ from experiments.uncertain_windows.perturbed_streams import (
 )
 from sfumato.kernels.windows.count.count_boundary import positions
 from sfumato.operators.arrays import Bools, Floats, Ints
-from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
 from sfumato.windows import JoinWindow
 
 CONFIDENCE, PROBABILITY = 0.95, 0.5
@@ -50,7 +50,7 @@ class Candidates(NamedTuple):
     match: Floats
 
 
-def candidates(arrivals: Arrivals, within: float) -> Candidates:
+def candidates(arrivals: ArrivalBatch, within: float) -> Candidates:
     """All pairs whose samples alone make a match and that some window may hold."""
     n = arrivals.side.size
     # One row per tuple, so that T_j is 1; no window of the experiment is longer than

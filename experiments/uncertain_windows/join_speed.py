@@ -20,7 +20,7 @@ from experiments.uncertain_windows.perturbed_streams import (
     uncertain_pair,
 )
 from experiments.uncertain_windows.plain_joins import IndexMatchJoin, PlainNestedJoin
-from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
 from sfumato.windows import Rows
 
 CONFIDENCE, PROBABILITY, ROWS = 0.95, 0.5, 500
@@ -36,7 +36,7 @@ WAYS: dict[str, tuple[type[SimilarityJoin], str]] = {
 WARM, TIMED, CHUNK = 20, 120, 40  # arrivals after the windows are full
 
 
-def times(arrivals: Arrivals, within: float, rows: int) -> dict[str, float]:
+def times(arrivals: ArrivalBatch, within: float, rows: int) -> dict[str, float]:
     """Seconds an arriving tuple under each strategy, once the windows are full."""
     fill = arrivals.side.size - WARM - TIMED
     filled = SimilarityJoin(1, within, PROBABILITY, Rows(rows, CONFIDENCE), alternatives=False)
@@ -55,7 +55,7 @@ def times(arrivals: Arrivals, within: float, rows: int) -> dict[str, float]:
     return spent
 
 
-def overlap(arrivals: Arrivals, within: float) -> tuple[float, float]:
+def overlap(arrivals: ArrivalBatch, within: float) -> tuple[float, float]:
     """Shares of the pairs of samples, and of the pairs of tuples' regions, within the distance."""
     values = arrivals.points.reshape(arrivals.side.size, -1)
     left, right = values[:200:2], values[1:200:2]

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from sfumato.operators.arrays import Floats
-from sfumato.operators.joins.similarity_join import Arrivals
+from sfumato.operators.joins.similarity_join import ArrivalBatch
 
 Law = Literal["uniform", "normal"]
 
@@ -60,7 +60,7 @@ def subsequences(rng: np.random.Generator, series: Floats, n: int = LENGTH) -> F
 
 def uncertain_pair(
     rng: np.random.Generator, series: Floats, samples: int = SAMPLES, n: int = LENGTH
-) -> Arrivals:
+) -> ArrivalBatch:
     """Two uncertain streams of one set, n tuples each, whose tuples arrive in turn, left first.
 
     A tuple has `samples` values, its own with normal noise of standard deviation 0.5, which share
@@ -70,7 +70,7 @@ def uncertain_pair(
     certain = np.stack([subsequences(rng, series, n) for _ in range(2)], axis=1).reshape(-1)
     points = certain[:, None] + rng.normal(0.0, VALUE_SD, (2 * n, samples))
     prob = np.repeat(existence(rng, 2 * n, EXISTENCE_SD) / samples, samples)
-    return Arrivals(
+    return ArrivalBatch(
         side=np.tile(np.array([0, 1], np.uint8), n),
         key=np.zeros(2 * n, np.int64),
         offsets=np.arange(2 * n + 1) * samples,
@@ -81,7 +81,7 @@ def uncertain_pair(
 
 def distance_of_selectivity(
     rng: np.random.Generator,
-    arrivals: Arrivals,
+    arrivals: ArrivalBatch,
     probability: float = 0.5,
     selectivity: float = 0.0005,
     pairs: int = 40_000,

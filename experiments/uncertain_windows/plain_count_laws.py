@@ -7,7 +7,7 @@ import numpy as np
 
 from experiments.uncertain_windows.approximate_laws import approximate_tails, moments
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.poisson_binomial import law_of_sum
+from sfumato.kernels.distributions.poisson_binomial import distribution_of_sum
 
 # Methods for Pr(N <= k); 1 to 3 are also in `approximate_laws`.
 RF1, POISSON, NORMAL, REFINED_NORMAL, BANDED = range(5)
@@ -38,7 +38,7 @@ def sum_of_cdfs(method: int, tuples: Any, k: int) -> float:
         if method == RF1:
             total += rf1(p, k)
         elif method == BANDED:
-            total += law_of_sum(p, 1e-25)[: k + 1].sum()
+            total += distribution_of_sum(p, 1e-25)[: k + 1].sum()
         else:
             mu, variance, skew = moments(p)
             total += approximate_tails(method, float(k), mu, variance, skew)[0]

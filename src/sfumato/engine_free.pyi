@@ -1,10 +1,10 @@
 """The operators without an engine, one line each: see `engine_free.py`."""
 
 from sfumato.operators.disorder.punctuator import Punctuator as Punctuator
+from sfumato.operators.distributions.poisson_binomial import PoissonBinomial as PoissonBinomial
 from sfumato.operators.imputation.dependency import Dependency as Dependency
 from sfumato.operators.imputation.earlier_values import EarlierValues as EarlierValues
 from sfumato.operators.imputation.imputer import Imputer as Imputer
-from sfumato.operators.laws.poisson_binomial import PoissonBinomial as PoissonBinomial
 from sfumato.operators.ranking.timetable import Timetable as Timetable
 from sfumato.operators.ranking.timetable import timetable as timetable
 from sfumato.operators.ranking.top_k import expected_ranks as expected_ranks

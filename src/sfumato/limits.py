@@ -6,6 +6,9 @@ import math
 import os
 from typing import Any
 
+# Event times lie within this many microseconds of 1970, about 36,000 years, and no duration is
+# longer: the sum of two times fits in int64.
+MAX_TIME_US = 2**60
 MAX_ALTERNATIVES = 10_000  # per row, unless a setting overrides it
 MAX_EXTENTS = 10_000  # extents of a `Range` that may contain one row
 MAX_PLACED = 100_000_000  # visits of a row's alternatives, see `most_placed`

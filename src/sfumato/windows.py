@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from sfumato.calls import checks_call, is_column_object
 from sfumato.duration import microseconds
-from sfumato.limits import MOST_EMPTY, check_extents
+from sfumato.limits import MAX_TIME_US, MOST_EMPTY, check_extents
 from sfumato.near_misses import did_you_mean
 
 CALENDAR_UNITS = {
@@ -20,7 +20,6 @@ CALENDAR_UNITS = {
 }
 CALENDAR_DURATION = re.compile(r"\s*(\d{1,9})\s*(day|week|month|year)s?\s*", re.IGNORECASE)
 MAX_CALENDAR_UNITS = {"day": 9_999 * 366, "month": 9_999 * 12}
-LONGEST = 2**60  # microseconds, about 36,000 years; the sum of two fits in int64
 
 Duration = str | timedelta
 
@@ -453,6 +452,6 @@ def span_of(argument: str, duration: Any) -> int:
             f"`{argument}` must be text like '10 seconds' or a timedelta; got {duration!r}"
         )
     total = microseconds(argument, duration)
-    if total > LONGEST:
+    if total > MAX_TIME_US:
         raise ValueError(f"`{argument}` must be at most 2**60 microseconds; got {duration!r}")
     return total

@@ -309,7 +309,7 @@ def test_no_letter_stands_for_a_paper_in_experiments_and_benchmarks():
 def test_public_docstrings_name_papers_by_their_authors_and_no_internal_modules():
     for name in PUBLIC:
         assert "Source:" not in doc(name), name
-        assert not re.search(r"`(sfumato\.)?(kernels|operators|tables|warming)\.", doc(name)), name
+        assert not re.search(r"`(sfumato\.)?(kernels|operators|tables|warmup)\.", doc(name)), name
         assert not LETTERS.search(doc(name)), name
 
 

@@ -26,8 +26,8 @@ from experiments.uncertain_windows.perturbed_streams import (
     uncertain_pair,
 )
 from experiments.uncertain_windows.plain_joins import IndexMatchJoin, PlainNestedJoin
-from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
-from sfumato.operators.laws.poisson_binomial import PoissonBinomial
+from sfumato.operators.distributions.poisson_binomial import PoissonBinomial
+from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
 from sfumato.windows import Rows
 
 probabilities = st.lists(st.floats(0.01, 1.0), min_size=1, max_size=12).map(np.array)
@@ -100,7 +100,7 @@ def test_the_papers_joins_give_the_answers_of_the_library(kind, samples, rows, w
 def test_index_match_rules_out_tuples_whose_regions_overlap():
     # Nine samples of ten lie far apart; the tenth of each lies with those of the other tuple.
     values = np.array([[0.0] * 9 + [10.0], [10.0] * 9 + [0.0]])
-    arrivals = Arrivals(
+    arrivals = ArrivalBatch(
         side=np.array([0, 1], np.uint8),
         key=np.zeros(2, np.int64),
         offsets=np.array([0, 10, 20]),
@@ -176,7 +176,7 @@ def test_windows_of_the_paper_are_as_long_as_it_says():
 
 def test_overlap_counts_near_samples_and_near_regions():
     points = np.array([[0.0, 1.0], [3.0, 4.0], [10.0, 11.0], [1.5, 20.0]]).reshape(-1, 1)
-    arrivals = Arrivals(
+    arrivals = ArrivalBatch(
         side=np.array([0, 1, 0, 1], np.uint8),
         key=np.zeros(4, np.int64),
         offsets=np.arange(5) * 2,

@@ -197,7 +197,7 @@ def test_kernels_of_a_user_without_a_home_lie_in_no_relative_folder(monkeypatch)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     assert compile_store.user_folder() is None
-    assert all(folder.is_absolute() for folder in compile_store.places())
+    assert all(folder.is_absolute() for folder in compile_store.cache_folders())
 
 
 @pytest.mark.nightly

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from engine_cases import rows_of
 from seeds import examples
-from sfumato.kernels.laws.tuples import existences
+from sfumato.kernels.distributions.tuples import existences
 from worlds import law_over, moments_of, quantile_of, worlds
 
 PAIR = pa.struct([(name, pa.float64()) for name in ("prob", "x", "y")])

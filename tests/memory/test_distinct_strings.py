@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from seeds import examples
-from sfumato.operators.arguments import LARGEST
+from sfumato.operators.arguments import MAX_ABS_VALUE
 from sfumato.tables.reading.ties import numbers_of
 
 WORDS = ("a", "A", "", "ü", "u\u0308", "long " * 9, None)
@@ -96,7 +96,7 @@ def test_numbers_that_stand_for_strings_are_different_and_within_the_bounds_of_v
     assert numbers.null_count == 1
     assert len(np.unique(known)) == len(known)
     assert np.isfinite(known).all()
-    assert np.abs(known).max() < LARGEST
+    assert np.abs(known).max() < MAX_ABS_VALUE
     assert np.abs(known).min() > 0
 
 

@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 import sfumato as sf
+from sfumato.operators.distributions.error_points import DISTRIBUTIONS, standard_points
 from sfumato.operators.imputation.discovery import NothingDiscovered
-from sfumato.operators.laws.error_points import DISTRIBUTIONS, standard_points
 
 
 def at(*seconds):

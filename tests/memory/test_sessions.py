@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
 
 NEVER = -(2**61)

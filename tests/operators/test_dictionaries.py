@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import sys
 
-from sfumato.operators.arrays import fitted
+from sfumato.operators.arrays import compact
 
 
 def test_a_dictionary_that_lost_most_of_its_keys_gives_their_room_back():
     held = {f"key {i}": i for i in range(20_000)}
-    assert fitted(held) is held
+    assert compact(held) is held
     largest = sys.getsizeof(held)
     for i in range(20_000):
         if i % 100:
             del held[f"key {i}"]
-    less = fitted(held)
+    less = compact(held)
     assert list(less.items()) == list(held.items())
     assert sys.getsizeof(less) < largest / 20
-    assert fitted(less) is less
+    assert compact(less) is less
 
 
 def test_small_dictionaries_are_left_alone():
     for size in (0, 1, 30):
         held = dict.fromkeys(range(size))
-        assert fitted(held) is held
+        assert compact(held) is held

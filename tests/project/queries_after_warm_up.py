@@ -19,13 +19,13 @@ import sfumato as sf
 from sfumato import engine_free
 from sfumato.kernels.compile import done
 from sfumato.operators.disorder.reorder import Reorder
+from sfumato.operators.distributions.aggregate import OVER_TIME, TOTALLED, Aggregate
 from sfumato.operators.imputation.earlier_values import EarlierValues
-from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
+from sfumato.operators.joins.arrivals import ArrivalBatch, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import OVER_TIME, TOTALLED, Aggregate
 from sfumato.operators.ranking.top_k_windows import TopKWindows
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -176,7 +176,7 @@ def disorder() -> None:
 def joins() -> None:
     for dimensions in COLUMNS:
         for form in EXACT_FORMS:
-            arrivals = Arrivals(
+            arrivals = ArrivalBatch(
                 side=form((np.arange(N) % 2).astype(np.uint8)),
                 key=form(np.arange(N) % 5),
                 offsets=form(3 * np.arange(N + 1)),

@@ -84,7 +84,7 @@ MAY_IMPORT = {
         "sql_tokens",
         "windows",
     },
-    "warming": {"kernels", "operators", "windows"},
+    "warmup": {"kernels", "operators", "windows"},
     "metrics": {"reports"},
     "live": {"metrics", "reports"},
     "cli": {
@@ -106,7 +106,16 @@ MAY_IMPORT = {
     "sfumato": {"lazy_names"},
 }
 # Inside these layers a concept may import itself, those before it, and files beside the folders.
-CONCEPTS = ["state", "reading", "laws", "disorder", "windows", "imputation", "joins", "ranking"]
+CONCEPTS = [
+    "state",
+    "reading",
+    "distributions",
+    "disorder",
+    "windows",
+    "imputation",
+    "joins",
+    "ranking",
+]
 CONCEPT_LAYERS = ["kernels", "operators", "tables"]
 # Inside these, a folder may import itself and what is listed; "" are the files beside the folders.
 ROOMS = {
@@ -130,7 +139,7 @@ EXCEPT = {
     "sfumato.kernels.compile": {"numba"},
     "sfumato.kernels.signals": {"numba"},
     "sfumato.kernels.compile_store": {"numba", "os", "pathlib", "time"},
-    "sfumato.operators.laws.poisson_binomial": {"scipy"},  # the papers' approximations
+    "sfumato.operators.distributions.poisson_binomial": {"scipy"},  # the papers' approximations
 }
 LARGEST_FOLDER = 20
 
@@ -272,9 +281,9 @@ def test_no_folder_holds_more_than_can_be_taken_in():
         ("cli/a.py", "from experiments import b"),
         ("cli/a.py", "def f():\n    import examples.b"),
         ("windows.py", "from sfumato.kernels import b"),
-        ("kernels/laws/a.py", "from sfumato.kernels.windows import b"),
-        ("kernels/laws/a.py", "from sfumato.kernels.windows.b import c"),
-        ("kernels/a.py", "from sfumato.kernels.laws.b import c"),
+        ("kernels/distributions/a.py", "from sfumato.kernels.windows import b"),
+        ("kernels/distributions/a.py", "from sfumato.kernels.windows.b import c"),
+        ("kernels/a.py", "from sfumato.kernels.distributions.b import c"),
         ("spark/model/a.py", "from sfumato.spark.runtime import b"),
     ],
 )
@@ -282,7 +291,7 @@ def test_the_check_sees_a_violation(tmp_path, place, line):
     path = tmp_path / "sfumato" / place
     for room in (
         "kernels/windows",
-        "kernels/laws",
+        "kernels/distributions",
         "spark/runtime",
         "spark/model",
         "language",

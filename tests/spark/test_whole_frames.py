@@ -158,7 +158,7 @@ def test_an_operator_never_gets_more_than_a_batch_at_once_and_the_next_bucket_fo
 
 
 def test_large_rows_make_small_batches(monkeypatch):
-    monkeypatch.setattr(whole_frames, "BYTES", 100)
+    monkeypatch.setattr(whole_frames, "BATCH_BYTES", 100)
     found = list(feed(batches([1] * 40, np.arange(5, 40, 5)), FedConfig(), [[ROW]], 1000))
     assert given(found) == [15, 15, 10, -3]
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sfumato as sf
 from sfumato.language import SqlError, sql
-from sfumato.spark.model.outside_text import TRUST
+from sfumato.spark.model.outside_text import TRUST_SETTING
 
 pytestmark = pytest.mark.spark
 
@@ -55,13 +55,13 @@ def test_a_query_calls_no_java_and_reads_no_path(spark, stream, query, word):
 
 
 def test_a_session_may_trust_its_texts(spark, stream):
-    spark.conf.set(TRUST, "true")
+    spark.conf.set(TRUST_SETTING, "true")
     try:
         (row,) = sql(spark, f"SELECT reflect({JAVA})").collect()
         assert row[0].startswith("/")
         assert sf.where(stream, f"reflect({JAVA}) != ''").count() == 3
     finally:
-        spark.conf.unset(TRUST)
+        spark.conf.unset(TRUST_SETTING)
 
 
 SECRET = "TOP SECRET"

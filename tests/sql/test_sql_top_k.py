@@ -13,7 +13,7 @@ import sfumato as sf
 from engine_cases import rows_of
 from sfumato.language import SqlError, explain, sql
 from sfumato.language.planner import parsed
-from sfumato.language.ranking_answers import asked
+from sfumato.language.ranking_answers import parse_ranking
 from spark_tables import tables_of
 from sql.plain_frame import plain_frame
 from sql_readings import same
@@ -32,7 +32,7 @@ PRINTED = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]
 
 
 def words(text):
-    return asked(parsed(text).statements[0].body.clauses, text)
+    return parse_ranking(parsed(text).statements[0].body.clauses, text)
 
 
 def arguments(text, *columns):

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import sfumato as sf
 from sfumato.language import explain, sql
 from sfumato.language.syntax import SqlError
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from spark_tables import tables_of
 from sql_readings import error

@@ -15,7 +15,7 @@ from sfumato.spark.crossing import chunks
 from sfumato.spark.state.bucket_state import BucketProcessor
 from sfumato.tables.disorder.table_reorder import ReorderTableConfig
 from sfumato.tables.reading.chain import ChainConfig, ChainStep, Feed, Place
-from sfumato.tables.reading.frame import MARKS
+from sfumato.tables.reading.frame import CONTROLLER_COLUMNS
 from sfumato.tables.reading.layout import AddedColumns, InputLayout, LayoutChange
 from sfumato.tables.reading.rows import Column, Reading, Ties
 from sfumato.tables.reading.ties import ties_of
@@ -56,7 +56,7 @@ def test_every_operator_goes_on_as_if_the_column_had_been_there_with_null(name):
     subject, rng = TABLES[name], np.random.default_rng(3)
     config, feed = subject.make.__self__, subject.feed
     if name.startswith("resample"):
-        feed = fed(*(MARKS if "released" in name else ()), *(
+        feed = fed(*(CONTROLLER_COLUMNS if "released" in name else ()), *(
             ("reading0", "reading1") if "means" in name else ()
         ))  # fmt: skip
     rows = subject.rows(rng, 80)
@@ -128,7 +128,7 @@ def released_notes(noted):
         0, reading, tuple((name, Place((of,))) for name, of in chunk.items()),
         layout=InputLayout(kinds, passed, chunk, types=types),
     )  # fmt: skip
-    marks = {name: Place((name,)) for name in MARKS}
+    marks = {name: Place((name,)) for name in CONTROLLER_COLUMNS}
     read = {name: Place((f"c{i}",)) for i, name in enumerate(passed)} | marks
     (given,) = later.feeds
     row = ("key", *note)

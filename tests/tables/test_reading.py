@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.memory.frame import ArrowFrame
-from sfumato.operators.row_hash import add_bytes, begun
+from sfumato.operators.row_hash import add_bytes, new_hashes
 from sfumato.tables.reading.expressions import ColumnRef, doubles, kind_alike, parse_expression
-from sfumato.tables.reading.frame import MARKS
+from sfumato.tables.reading.frame import CONTROLLER_COLUMNS
 from sfumato.tables.reading.results import result_table, without
 from sfumato.tables.reading.rows import (
     Probabilities,
@@ -95,7 +95,7 @@ def test_bytes_of_any_length_are_hashed_as_by_spark(spark):
 
 
 def test_a_missing_value_leaves_the_hash():
-    hashes = begun(2)
+    hashes = new_hashes(2)
     add_bytes(hashes, np.array([0, 0, 1]), np.zeros(1, np.uint8), np.array([False, True]))
     assert hashes[0] == 42 != hashes[1]
 
@@ -275,7 +275,7 @@ def test_a_late_row_of_a_controller_need_not_be_valid():
     late = pa.array([True, None, True, False, *[False] * 8])
     table = UNCERTAIN.append_column("late", late).append_column("punctuation", pa.nulls(12))
     rule = Rule(probabilities=True, attributes=("x",), complete=("order0",), unless_late=True)
-    samples = (("alternatives", Samples(("x",))), *marks_of(MARKS))
+    samples = (("alternatives", Samples(("x",))), *marks_of(CONTROLLER_COLUMNS))
     reading = Reading(("id",), ("at",), ("k",), samples, rule)
     ids = [row["c0"] for row in reading.read(table).rows["row"].to_pylist()]
     assert ids == [1, 2, 3, 10, 11, 12]

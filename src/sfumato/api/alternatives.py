@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.api.calls import is_column_of_spark
 from sfumato.extras import needed
 from sfumato.limits import check_alternatives
-from sfumato.operators.laws.error_points import standard_points
+from sfumato.operators.distributions.error_points import standard_points
 
 ALTERNATIVES = "alternatives"
 HALF_WIDTHS = {"uniform": math.sqrt(3.0), "triangular": math.sqrt(6.0)}  # in standard deviations
@@ -538,7 +538,7 @@ def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
     call = "sf.quantile(attribute, q, column)"
     _check_attribute(call, attribute)
     if isinstance(q, bool) or not isinstance(q, int | float | np.number):
-        raise TypeError(f"`q` must be a number: {call}; got {_shown(q)}")
+        raise TypeError(f"`q` must be a number: {call}; got {_preview(q)}")
     if not 0 <= q <= 1:
         raise ValueError(f"`q` must lie in [0, 1]; got {q!r}")
     return _engine(column).quantile(attribute, q, column)
@@ -549,11 +549,11 @@ def _check_attribute(call: str, attribute: object) -> None:
     if not isinstance(attribute, str):
         raise TypeError(
             f"`attribute` must be the name of an attribute of the alternatives: {call}; got "
-            f"{_shown(attribute)}"
+            f"{_preview(attribute)}"
         )
 
 
-def _shown(given: object) -> str:
+def _preview(given: object) -> str:
     """Return a value for an error, or its type if the value may be long."""
     plain = given is None or isinstance(given, str | int | float)
     return f"{given!r:.80}" if plain else type(given).__name__

@@ -21,7 +21,7 @@ from sfumato.tables.imputation.imputation_arguments import (
     require_numbers_or_texts,
     require_same_kinds,
 )
-from sfumato.tables.imputation.repositories import Repository, warn_of_few_rows
+from sfumato.tables.imputation.repositories import AnyRepository, warn_of_few_rows
 from sfumato.tables.reading.frame import NUMBER_KINDS, Frame
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Imputation(ImputationArguments):
         super().__post_init__()
 
     @cached_property
-    def imputer(self) -> Repository:
+    def imputer(self) -> AnyRepository:
         """Return the imputers over the repository, for tables in memory; they are built once.
 
         Raises
@@ -165,8 +165,8 @@ class Imputation(ImputationArguments):
         names = frame.resolved("order", asked)[0], past.resolved("repository", asked)[0]
         if (frame.kind(names[0]) in NUMBER_KINDS) != (past.kind(names[1]) in NUMBER_KINDS):
             raise TypeError(
-                f"`order`: `{names[0]}` is {frame.shown(names[0])}, and in the repository "
-                f"{past.shown(names[1])}: ages need one unit, so cast one of the two"
+                f"`order`: `{names[0]}` is {frame.type_name(names[0])}, and in the repository "
+                f"{past.type_name(names[1])}: ages need one unit, so cast one of the two"
             )
 
     def rows_of(self, frame: Frame) -> pa.Table:

@@ -130,6 +130,6 @@ def _keys(frame: Frame, key: ColumnNames | None) -> list[str]:
     if frame.kind("revision") != "whole":
         raise TypeError(
             "`df`: column `revision` must have whole numbers, as early answers do; it is "
-            f"{frame.shown('revision')}: keep it as sf.window_aggregate returns it"
+            f"{frame.type_name('revision')}: keep it as sf.window_aggregate returns it"
         )
     return frame.resolved("key", key)

@@ -11,7 +11,7 @@ from typing import Any
 from sfumato.api.calls import ColumnName, ColumnNames, frame_of, in_memory, public, run
 from sfumato.api.imputation import Imputation
 from sfumato.operators.arguments import whole
-from sfumato.operators.joins.arrivals import Window, require_one
+from sfumato.operators.joins.arrivals import StreamWindow, require_one
 from sfumato.tables.joins.similarity_query import (
     NEGLIGIBLE_MEMBER,
     STREAMS,
@@ -38,7 +38,7 @@ def similarity_join(
     on: ColumnNames,
     within: float | ColumnName | Mapping[str, float],
     probability: float,
-    window: Window | Sequence[Window],
+    window: StreamWindow | Sequence[StreamWindow],
     order: ColumnNames,
     key: ColumnNames | None = None,
     strategy: str = "auto",
@@ -141,7 +141,7 @@ def self_join(
     on: ColumnNames,
     within: float | ColumnName | Mapping[str, float],
     probability: float,
-    window: Window,
+    window: StreamWindow,
     order: ColumnNames,
     key: ColumnNames | None = None,
     strategy: str = "auto",
@@ -215,7 +215,7 @@ def neighbours(
     other: Any = None,
     on: ColumnNames,
     within: float | ColumnName | Mapping[str, float],
-    window: Window,
+    window: StreamWindow,
     order: ColumnNames,
     key: ColumnNames | None = None,
     fewer_than: int | None = None,

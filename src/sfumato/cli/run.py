@@ -52,11 +52,11 @@ class RunView:
 def newest_answers(query: SinkQuery) -> ResultRows:
     """Return the newest rows of a console sink, newest first."""
 
-    def shown(name: str, value: Any) -> tuple[str, float | None]:
+    def to_cell(name: str, value: Any) -> tuple[str, float | None]:
         may_be_share = name.lower() in PROBABILITY_COLUMNS and isinstance(value, float)
         return cell(value), value if may_be_share and 0 <= value <= 1 else None
 
-    rows = [list(map(shown, query.columns, row)) for row in reversed(list(query.rows))]
+    rows = [list(map(to_cell, query.columns, row)) for row in reversed(list(query.rows))]
     return ResultRows(query.columns, rows)
 
 

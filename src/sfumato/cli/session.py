@@ -141,9 +141,9 @@ def command_session(
         for name in (root, "SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     if trust:
-        from sfumato.spark.model.outside_text import TRUST
+        from sfumato.spark.model.outside_text import TRUST_SETTING
 
-        spark.conf.set(TRUST, "true")
+        spark.conf.set(TRUST_SETTING, "true")
     else:  # a path must not be read as a table
         spark.conf.set("spark.sql.runSQLOnFiles", "false")
     with _interrupts():

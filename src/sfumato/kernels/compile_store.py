@@ -37,10 +37,10 @@ VARIABLE = "SFUMATO_KERNEL_CACHE"
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 UNUSED_SECONDS = 90 * 86_400.0  # after this time without use, folders of other hashes are deleted
 # Numba settings that change the compiled code; each can be set as NUMBA_<name>.
-SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
+COMPILER_SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
 
 
-def places() -> list[Path]:
+def cache_folders() -> list[Path]:
     """Return the places in the order above, existing or not; at least one."""
     found = [Path(sys.prefix, "var", "cache", "sfumato", "kernels")]
     if chosen := os.environ.get(VARIABLE):
@@ -67,9 +67,9 @@ def folder() -> Path | None:
     texts = sorted(Path(__file__).parent.rglob("*.py"))
     made_of = [hash_of(str(path)) for path in texts]
     versions = platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__
-    settings = [getattr(config, name) for name in SETTINGS]
+    settings = [getattr(config, name) for name in COMPILER_SETTINGS]
     name = hashlib.sha256(repr((made_of, versions, settings)).encode()).hexdigest()[:16]
-    for place in places() if texts else ():
+    for place in cache_folders() if texts else ():
         found = place / name
         try:
             for path in (place, found):
@@ -141,9 +141,9 @@ def clear(place: Path, unused_seconds: float = 0.0) -> int:
 def warn_that_none_is_kept() -> None:
     _warn(
         "compiled kernels cannot be kept, so every process compiles them again (a minute or more): "
-        f"none of these folders can be written: {', '.join(map(str, places()))}. Set {VARIABLE} "
-        "to a folder that you can write, or run `sfumato warm-up` once as a user who may write "
-        "the first"
+        f"none of these folders can be written: {', '.join(map(str, cache_folders()))}. Set "
+        f"{VARIABLE} to a folder that you can write, or run `sfumato warm-up` once as a user who "
+        "may write the first"
     )
 
 

@@ -12,6 +12,10 @@ BELOW_ONE = 1.0 - UNIT_ROUNDOFF  # the largest float64 below 1; larger values ar
 # A computed probability within this distance of 1 is 1: the error of all computed probabilities.
 CERTAIN = 1e-12
 
+# Rounding errors may make a probability, or a sum of the probabilities of alternatives, exceed 1
+# by this much.
+SUM_TOLERANCE = 1e-9
+
 # Probabilities dropped at the ends of a distribution, or together with their worlds: ten thousand
 # of them are less than one rounding error of the total.
 NEGLIGIBLE = 1e-20

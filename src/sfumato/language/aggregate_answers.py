@@ -63,13 +63,13 @@ from sfumato.language.syntax import (
     start_of,
 )
 from sfumato.language.tables import (
+    BracketWindow,
     PlannedFrame,
     Source,
-    Window,
     column,
     existence_said,
-    found,
     free,
+    match_name,
 )
 from sfumato.limits import HOW_TO_RAISE
 from sfumato.near_misses import near
@@ -191,7 +191,7 @@ class Aggregation(WindowedBlock):
         self.levels: set[float] = set()
         self.most: int | None = None
         columns = source.frame.df.columns
-        self.certain = not source.frame.attributes and found("existence", columns) is None
+        self.certain = not source.frame.attributes and match_name("existence", columns) is None
 
     @classmethod
     def wanted(cls, clauses: Sequence[Clause]) -> bool:
@@ -423,7 +423,7 @@ class Aggregation(WindowedBlock):
         columns = [*frame.df.columns, *frame.attributes]
         lists = [clause.items for clause in self.block.clauses if clause.word in HAVE_CALLS]
         named = (
-            found(part, columns)
+            match_name(part, columns)
             for items in lists
             for reference in references(items)
             if reference.call is None and not self.covers(reference.start)
@@ -436,7 +436,7 @@ class Aggregation(WindowedBlock):
 
 
 def _window_lines(
-    window: Window, aggregates: tuple[str, ...], members: bool, how: Mapping[str, Any]
+    window: BracketWindow, aggregates: tuple[str, ...], members: bool, how: Mapping[str, Any]
 ) -> Lines:
     if isinstance(window, Range):
         length, slide = span(window.length_us), span(window.slide_us)

@@ -36,7 +36,7 @@ from sfumato.language.syntax import (
     split,
     start_of,
 )
-from sfumato.language.tables import PlannedFrame, Source, Tables, common, found, free
+from sfumato.language.tables import PlannedFrame, Source, Tables, common, free, match_name
 from sfumato.near_misses import near
 from sfumato.spark.model import alternatives as model
 from sfumato.spark.model.frame import SparkFrame
@@ -287,7 +287,7 @@ def plain_select(
 # ---- measures: EXPECTED, EXISTENCE, STDDEV, QUANTILE and distributions ---------------------------
 
 
-class Wanted(NamedTuple):
+class AddedColumn(NamedTuple):
     """A column to add: its source, function, attribute and, for a quantile, q."""
 
     source: int
@@ -320,7 +320,7 @@ class Measures:
         done: Callable[[int], bool] = nowhere,
     ) -> None:
         self.text, self.sources, self.edits, self.done = text, sources, edits, done
-        self.names: dict[Wanted, str] = {}
+        self.names: dict[AddedColumn, str] = {}
 
     def replace_in(self, items: Items, *, named: bool, distributions: bool = True) -> None:
         """Add the edits of one clause.
@@ -348,7 +348,7 @@ class Measures:
         function, given = reference.parts[0].lower(), reference.arguments
         takes = 2 if function == "quantile" else 1
         if function == "existence":
-            wanted = Wanted(self._whose_existence(reference, given), function, None)
+            wanted = AddedColumn(self._whose_existence(reference, given), function, None)
         elif len(given) != takes:
             example = "QUANTILE(x, 0.9)" if takes == 2 else f"{function.upper()}(x)"
             reason = f"{function.upper()} takes {takes} argument{'s' * (takes > 1)}"
@@ -356,7 +356,7 @@ class Measures:
         else:
             place, attribute = self._attribute(function, given[0], reference)
             q = level(given[1], self.text) if takes == 2 else None
-            wanted = Wanted(place, function, attribute, q)
+            wanted = AddedColumn(place, function, attribute, q)
         source = self.sources[wanted.source]
         if wanted not in self.names:
             taken = [*source.frame.df.columns, *self.names.values()]
@@ -374,11 +374,11 @@ class Measures:
             if hits:
                 break
         for place, source, attribute in hits:
-            if found(attribute, source.frame.df.columns) is not None:
+            if match_name(attribute, source.frame.df.columns) is not None:
                 reason = f"{attribute} is a certain column and an uncertain attribute as well: "
                 reason += f"take alternatives.{attribute}, or rename the column"
                 raise at(self.text, reference.word, reason)
-            self.names[Wanted(place, "distribution", attribute)] = attribute
+            self.names[AddedColumn(place, "distribution", attribute)] = attribute
             if source.sides and len(parts) == 2:
                 by = quoted(attribute)
                 if named and reference.whole and len(reference.parts) == 2:
@@ -462,13 +462,13 @@ def _short_name(items: Items) -> Name | None:
 def _plain_column(source: Source, parts: tuple[str, ...]) -> str | None:
     """Return the column of a table without alternatives, where each row is one alternative."""
     mine = not source.frame.attributes and (len(parts) == 1 or source.goes_by(parts[0]))
-    return found(parts[-1], source.frame.df.columns) if mine else None
+    return match_name(parts[-1], source.frame.df.columns) if mine else None
 
 
-def _column(wanted: Wanted, frame: PlannedFrame) -> Column:
+def _column(wanted: AddedColumn, frame: PlannedFrame) -> Column:
     attribute, column = wanted.attribute, F.col("alternatives")
     if not frame.attributes:
-        existence = found("existence", frame.df.columns)
+        existence = match_name("existence", frame.df.columns)
         prob = F.lit(1.0) if existence is None else clipped(F.col(quoted(existence)))
         values = [] if attribute is None else [F.col(quoted(attribute)).alias(attribute)]
         column = F.array(F.struct(prob.alias("prob"), *values))

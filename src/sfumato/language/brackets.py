@@ -37,7 +37,7 @@ from sfumato.language.steps import (
     span,
 )
 from sfumato.language.syntax import Option, Relation, at, start_of
-from sfumato.language.tables import PlannedFrame, Window, column, found
+from sfumato.language.tables import BracketWindow, PlannedFrame, column, match_name
 from sfumato.spark.model.figures import row_bytes
 from sfumato.windows import Delta, JoinWindow, Range, Rows
 
@@ -65,7 +65,7 @@ class TableOptions(Options):
         """
         return self.table
 
-    def window(self) -> tuple[Window | None, list[str]]:
+    def window(self) -> tuple[BracketWindow | None, list[str]]:
         """Return the window over the frame, and its order columns."""
         return None, []
 
@@ -150,7 +150,7 @@ class TimeOptions(TableOptions):
         step = Step("reorder by event time", lines, {"": frame.step}, facts, named=named)
         return PlannedFrame(df, step)
 
-    def window(self) -> tuple[Window | None, list[str]]:
+    def window(self) -> tuple[BracketWindow | None, list[str]]:
         extent = self._extent()
         if extent is None:
             return None, []
@@ -188,7 +188,7 @@ class TimeOptions(TableOptions):
     def _arrival(self, arguments: dict[str, Any], controlled: bool) -> tuple[PlannedFrame, str]:
         """Return a column `arrival`: the table's column, or the time of a row's micro-batch."""
         frame = self.table
-        if (own := found("arrival", frame.df.columns)) is not None:
+        if (own := match_name("arrival", frame.df.columns)) is not None:
             return frame, own
         if frame.df.isStreaming:
             step = frame.step
@@ -208,9 +208,9 @@ class TimeOptions(TableOptions):
         if wattr is None or frame is None or len(wattr.names) != 1:
             return None
         parts = wattr.names[0].parts
-        if len(parts) != 1 or found(parts[0], frame.df.columns) is not None:
+        if len(parts) != 1 or match_name(parts[0], frame.df.columns) is not None:
             return None
-        return found(parts[0], frame.attributes)
+        return match_name(parts[0], frame.attributes)
 
 
 class RowsOptions(TableOptions):
@@ -227,7 +227,7 @@ class RowsOptions(TableOptions):
     )
     kind = "count"
 
-    def window(self) -> tuple[Window | None, list[str]]:
+    def window(self) -> tuple[BracketWindow | None, list[str]]:
         length = self.get("SPAN")
         if length is not None:
             reason = "SPAN belongs to a SIMILARITY JOIN; an aggregate or a ranking over "
@@ -270,7 +270,7 @@ class DeltaOptions(TableOptions):
     )
     kind = "value"
 
-    def window(self) -> tuple[Window | None, list[str]]:
+    def window(self) -> tuple[BracketWindow | None, list[str]]:
         return self.join_window(), self.ordered()
 
     def join_window(self) -> Delta:

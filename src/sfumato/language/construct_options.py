@@ -21,7 +21,7 @@ from sfumato.api.window_aggregate import window_aggregate
 from sfumato.duration import MICROSECONDS, SHORT, microseconds
 from sfumato.language.parse import Word
 from sfumato.language.syntax import Measure, Node, Option, SqlError, at
-from sfumato.language.tables import PlannedFrame, column, found
+from sfumato.language.tables import PlannedFrame, column, match_name
 from sfumato.near_misses import near
 from sfumato.spark.model.validation import DUPLICATED_NAME
 from sfumato.windows import Rows
@@ -171,7 +171,7 @@ class Options:
             of, text = self.of, self.text
             named = [column(n, known, of, text, qualified=qualified) for n in option.names]
             return named[0] if len(named) == 1 else named
-        match = None if default is None else found(default, known)
+        match = None if default is None else match_name(default, known)
         if default is not None and match is None:
             reason = f"{self.of} has no column `{default}`: name another one"
             raise at(self.text, self.node, reason, f"{word} column")

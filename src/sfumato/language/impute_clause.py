@@ -69,12 +69,12 @@ def read_imputation(
 def agreed(relations: tuple[Relation, Relation], text: str) -> int | None:
     """Return the side whose IMPUTE applies to a join: one applies to both, two must be equal."""
     given = [(i, r.imputation) for i, r in enumerate(relations) if r.imputation is not None]
-    if len({_said(node) for _, node in given}) > 1:
+    if len({_clause_text(node) for _, node in given}) > 1:
         raise at(text, given[1][1], "IMPUTE must be the same for both sides: write it once")
     return given[0][0] if given else None
 
 
-def _said(node: syntax.Impute) -> str:
+def _clause_text(node: syntax.Impute) -> str:
     options = sorted(
         (o.word, [str(name).lower() for name in o.names], [number.value for number in o.measures])
         for o in node.options

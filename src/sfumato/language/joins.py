@@ -46,7 +46,7 @@ from sfumato.language.syntax import (
     span_of,
     split,
 )
-from sfumato.language.tables import PlannedFrame, Source, column, existence_said, found
+from sfumato.language.tables import PlannedFrame, Source, column, existence_said, match_name
 from sfumato.spark.model.figures import join_confidence, join_sharing, pair_of
 from sfumato.spark.model.frame import SparkFrame
 from sfumato.spark.runtime.fuse import Selection, remember_selected, steps_of
@@ -60,7 +60,7 @@ JOIN_WORDS = (
 )
 SIDES = ("left", "right")
 OUTER = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "NATURAL")
-KEPT, INNER = ("LEFT", "RIGHT", "FULL"), "inner"
+OUTER_SIDES, INNER = ("LEFT", "RIGHT", "FULL"), "inner"
 TUPLES_COLUMN = "__tuples"  # emitting a window's rows requires an aggregate; it is dropped
 
 
@@ -152,7 +152,7 @@ def _shared(
         known = (attributes and frame.attributes) or frame.df.columns
         if isinstance(name, Name):
             spelled.append(column(name, known, relation, text, qualified=attributes))
-        elif (match := found(name, known)) is not None:
+        elif (match := match_name(name, known)) is not None:
             spelled.append(match)
         else:
             reason = f"{relation} has no column {name} to order it by"
@@ -289,14 +289,14 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
 
 
 def _kept_sides(left: Relation, text: str) -> str:
-    """Return the word before JOIN, in lower case. Raises SqlError unless it is one of KEPT."""
+    """Return the word before JOIN, in lower case. Raises SqlError unless it is in OUTER_SIDES."""
     first, *more = left.rest
-    if not is_word(first, *KEPT) or [str(of).upper() for of in more] not in (
+    if not is_word(first, *OUTER_SIDES) or [str(of).upper() for of in more] not in (
         [],
         ["OUTER"],
     ):
         reason = f"{str(first).upper()} JOIN of windows: a join of windows is inner or outer"
-        raise at(text, first, reason, "JOIN", *(f"{word} JOIN" for word in KEPT))
+        raise at(text, first, reason, "JOIN", *(f"{word} JOIN" for word in OUTER_SIDES))
     return str(first).lower()
 
 
@@ -348,7 +348,7 @@ def _extent_keys(
     keys, known = [], {name.lower() for name in names}
     for pair in pairs:
         (one, first), (other, second) = (name.parts for name in pair)
-        spelled = [found(first, frame.df.columns) for frame in frames]
+        spelled = [match_name(first, frame.df.columns) for frame in frames]
         same = spelled[0] is not None and spelled[0] == spelled[1]
         is_pair = {one.lower(), other.lower()} == known and first.lower() == second.lower()
         if is_pair and same and first.lower() != "window":
@@ -394,7 +394,7 @@ def _joined_source(
     df, sides = joined.df, dict(zip(names, SIDES, strict=True))
     copies = [name for name, side in sides.items() if name.lower() != side]
     for name in copies:
-        if found(name, df.columns) is not None:
+        if match_name(name, df.columns) is not None:
             reason = f"{name} is a column of the join as well: give the table another alias"
             raise at(text, node, reason)
         df = df.withColumn(name, F.col(sides[name]))

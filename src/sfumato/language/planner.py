@@ -28,7 +28,13 @@ from sfumato.language.brackets import BRACKETS, bracket_of, of_operator
 from sfumato.language.impute_clause import IMPUTE_WORDS, imputed_frame
 from sfumato.language.joins import JOIN_WORDS, joined_tables
 from sfumato.language.parse import parse
-from sfumato.language.ranking_answers import RANK_WORDS, Ranking, RankingGroup, RankingGroups, asked
+from sfumato.language.ranking_answers import (
+    RANK_WORDS,
+    Ranking,
+    RankingGroup,
+    RankingGroups,
+    parse_ranking,
+)
 from sfumato.language.refusals import (
     check_operands,
     check_query,
@@ -209,7 +215,7 @@ class Planner:
     def _lower(self, block: Block) -> None:
         """Add a block's edits and frames to the text for Spark, in SQL's order of evaluation."""
         check_words(block.clauses, block.relations, block.text)
-        answered = asked(block.clauses, block.text) or Aggregation.wanted(block.clauses)
+        answered = parse_ranking(block.clauses, block.text) or Aggregation.wanted(block.clauses)
         place = 0
         while place < len(block.relations):
             is_last = place + 1 == len(block.relations)

@@ -51,7 +51,7 @@ from sfumato.language.syntax import (
     span_of,
     start_of,
 )
-from sfumato.language.tables import PlannedFrame, Source, existence_said, found
+from sfumato.language.tables import PlannedFrame, Source, existence_said, match_name
 from sfumato.near_misses import near
 from sfumato.queries import Top
 from sfumato.spark.model.figures import Timetable, timetables
@@ -125,7 +125,7 @@ class TopQuery(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class RankingClause:
     """The clauses of a TOP query.
 
     top : the words from TOP to its number;  rest : whether more columns follow them
@@ -141,7 +141,7 @@ class Asked:
     given: RankOptions
 
 
-def asked(clauses: Sequence[Clause], text: str) -> Asked | None:
+def parse_ranking(clauses: Sequence[Clause], text: str) -> RankingClause | None:
     """Return the TOP query of a block, None without TOP. Raises SqlError."""
     words: dict[str, Clause] = {}
     for clause in clauses:
@@ -177,7 +177,7 @@ def asked(clauses: Sequence[Clause], text: str) -> Asked | None:
     given = RankOptions(options, rank or span_of([top, number]), text, "the table")
     found = tuple(clause for clause in (rank, frequency) if clause is not None)
     wanted = TopQuery(int(number), every, given.semantics()["probability"])
-    return Asked((top, number), bool(rest), wanted, by, found, given)
+    return RankingClause((top, number), bool(rest), wanted, by, found, given)
 
 
 def _check_score(rank: Clause, text: str) -> None:
@@ -249,14 +249,14 @@ class RankingGroups:
         differently), are planned separately.
         """
         for block in body.blocks() if body.is_query and not body.ctes else ():
-            wish = asked(block, script.text)
+            wish = parse_ranking(block, script.text)
             if wish is not None:
                 key = self._signature(block, script)
                 self._add(
                     self._groups.setdefault(key, RankingGroup(key=key)), wish, script.text, name
                 )
 
-    def group_of(self, wish: Asked, text: str) -> RankingGroup:
+    def group_of(self, wish: RankingClause, text: str) -> RankingGroup:
         """Return the group of queries that includes this query."""
         place = (text, start_of(wish.top[0]))
         if place not in self._of:
@@ -271,7 +271,7 @@ class RankingGroups:
     def groups(self) -> list[RankingGroup]:
         return list(self._groups.values())
 
-    def _add(self, group: RankingGroup, wish: Asked, text: str, name: str) -> None:
+    def _add(self, group: RankingGroup, wish: RankingClause, text: str, name: str) -> None:
         if wish.wanted not in group.wanted:
             group.wanted.append(wish.wanted)
         group.members.append(name)
@@ -308,7 +308,7 @@ class Ranking(WindowedBlock):
     keeps the name, and the column of the answers is prefixed with `top_`.
     """
 
-    def __init__(self, block: Block, source: Source, wish: Asked) -> None:
+    def __init__(self, block: Block, source: Source, wish: RankingClause) -> None:
         super().__init__(block, source)
         self.wish = wish
         refuse_of_aggregates(source.of_operator, self.text)
@@ -320,7 +320,7 @@ class Ranking(WindowedBlock):
     @classmethod
     def of(cls, block: Block) -> Ranking | None:
         """Return the ranking of a block with TOP. Raises SqlError for unsuitable tables."""
-        wish = asked(block.clauses, block.text)
+        wish = parse_ranking(block.clauses, block.text)
         if wish is None:
             return None
         if block.unknown:
@@ -357,7 +357,10 @@ class Ranking(WindowedBlock):
         if aggregate and not is_word(reference.after, "OVER"):
             reason = f"{name.upper()} next to TOP: aggregate in a query around it"
             raise at(self.text, reference.word, reason)
-        if self.source.meant(reference.parts) and found(name, [*columns, *RANKING_COLUMNS]) is None:
+        if (
+            self.source.meant(reference.parts)
+            and match_name(name, [*columns, *RANKING_COLUMNS]) is None
+        ):
             reason = f"{name} is uncertain, and answers have certain columns only: score is that "
             reason += "of the likeliest alternative"
             known = [name for name in columns if name != "alternatives"]
@@ -386,7 +389,7 @@ class Ranking(WindowedBlock):
     def _score(self) -> str:
         frame, by = self.source.frame, self.wish.by
         if not by:
-            score = found(SCORE, [*frame.attributes, *frame.df.columns])
+            score = match_name(SCORE, [*frame.attributes, *frame.df.columns])
             if score is None:
                 reason = f"TOP has no RANK BY, and the table has no column `{SCORE}`"
                 raise at(self.text, self.wish.top[0], reason, "RANK BY column")
@@ -425,8 +428,8 @@ class Ranking(WindowedBlock):
         options |= {"key": self.key or None, "by": self._score()}
         wish.given.frame = frame
         options |= {**wish.given.arguments(), **self.given.arguments()}
-        if not frame.attributes and found("existence", frame.df.columns) is None:
-            options.setdefault("existence", found(PROB, frame.df.columns))
+        if not frame.attributes and match_name("existence", frame.df.columns) is None:
+            options.setdefault("existence", match_name(PROB, frame.df.columns))
         queries = [
             Top(
                 k,

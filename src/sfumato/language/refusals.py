@@ -17,7 +17,7 @@ from sfumato.language.blocks import (
     outside_measures,
 )
 from sfumato.language.brackets import BRACKET_WORDS
-from sfumato.language.ranking_answers import asked
+from sfumato.language.ranking_answers import parse_ranking
 from sfumato.language.syntax import (
     AGGREGATES,
     MEASURE_FUNCTIONS,
@@ -173,7 +173,7 @@ def _is_almost_impute(relation: Relation) -> bool:
 
 def check_words(clauses: Sequence[Clause], relations: Sequence[Relation], text: str) -> None:
     """Raise SqlError for a malformed ranking, IMPUTE or window."""
-    if asked(clauses, text) is None:
+    if parse_ranking(clauses, text) is None:
         for clause in sorted(clauses, key=lambda clause: clause.word):
             if clause.word in ("FREQUENCY", "RANK_BY"):
                 name = clause.word.replace("_", " ")
@@ -216,7 +216,7 @@ def without_stream_word(
         reason = f"{name} stands before the columns, which have no brackets"
         raise at(text, word, reason, f"SELECT {name} a, b")
     others = tuple(replace(c, items=rest) if c is select else c for c in clauses)
-    if asked(others, text) is not None:
+    if parse_ranking(others, text) is not None:
         raise at(text, word, f"{name} before TOP says nothing: leave it out")
     answers = Aggregation.wanted(others)
     extents = any(option.word == "RANGE" for option in bracket.options)

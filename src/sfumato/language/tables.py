@@ -33,7 +33,7 @@ from sfumato.spark.model.outside_text import is_known, is_path, is_trusted
 from sfumato.spark.model.validation import require_frame
 from sfumato.windows import Delta, Range, Rows
 
-Window = Rows | Range | Delta
+BracketWindow = Rows | Range | Delta
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Source:
     aliases: tuple[str, ...]
     written: str
     node: Node
-    window: Window | None = None
+    window: BracketWindow | None = None
     order: list[str] = field(default_factory=list)
     of_operator: tuple[Option, ...] = ()
     sides: dict[str, str] = field(default_factory=dict)
@@ -86,18 +86,18 @@ class Source:
     def attribute(self, parts: tuple[str, ...]) -> str | None:
         """Return the uncertain attribute that a name of one or two parts denotes here, or None."""
         if len(parts) == 1:
-            return found(parts[0], self.frame.attributes)
+            return match_name(parts[0], self.frame.attributes)
         if not self.goes_by(parts[0]):
             return None
         side = next((f"{s}_" for a, s in self.sides.items() if a.lower() == parts[0].lower()), "")
-        return found(side + parts[1], self.frame.attributes)
+        return match_name(side + parts[1], self.frame.attributes)
 
     def meant(self, parts: tuple[str, ...]) -> str | None:
         """Return the uncertain attribute denoted by the first two parts of a name, or the first."""
         return self.attribute(parts[:2]) or self.attribute(parts[:1])
 
 
-def found(name: str, names: Iterable[str]) -> str | None:
+def match_name(name: str, names: Iterable[str]) -> str | None:
     """Return the element of `names` equal to `name`; case matters only to resolve ambiguity."""
     listed = list(names)
     same = [other for other in listed if other.lower() == name.lower()]
@@ -121,7 +121,7 @@ def column(
     Raises SqlError with the closest column if there is none.
     """
     listed, last = list(columns), name.parts[-1]
-    match = found(last, listed) if qualified or len(name.parts) == 1 else None
+    match = match_name(last, listed) if qualified or len(name.parts) == 1 else None
     if match is None:
         reason = f"{of} has no column {name}"
         raise at(text, name, reason, *listed, suggestion=near(last, listed))
@@ -130,7 +130,7 @@ def column(
 
 def existence_said(frame: PlannedFrame, given: str | None = None) -> str:
     """Describe the existence of rows. given : the column named by EXISTENCE"""
-    column = found("existence", frame.df.columns) if given is None else given
+    column = match_name("existence", frame.df.columns) if given is None else given
     known = SparkFrame(frame.df)
     drawn = known.drawn()
     if drawn is not None:

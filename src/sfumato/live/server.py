@@ -30,7 +30,7 @@ from sfumato.metrics.figures import SessionFigures
 
 REFRESH_SECONDS = 1.0  # seconds between updates
 PAGE = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
-NO_TOKEN = '<meta name="token" content="">'  # placeholder in the page
+EMPTY_TOKEN = '<meta name="token" content="">'  # placeholder in the page
 DATA_PATHS = ("/events", "/figures", "/metrics")
 MAX_OPENED = 64  # cookies that are valid at the same time
 HEADERS = {
@@ -111,13 +111,13 @@ def application(
         value = request.cookies.get(cookie, "")
         if name == "page.html" and value in opened:
             opened.remove(value)
-            text = text.replace(NO_TOKEN, NO_TOKEN.replace('""', f'"{token}"'))
+            text = text.replace(EMPTY_TOKEN, EMPTY_TOKEN.replace('""', f'"{token}"'))
         return Response(text, media_type=PAGE[name], headers=HEADERS)
 
     async def charts(_: Request) -> Response:
         return Response(chart_library(), media_type="text/javascript", headers=HEADERS)
 
-    async def shown(_: Request) -> Response:
+    async def state(_: Request) -> Response:
         return JSONResponse(view(figures, about), headers=HEADERS)
 
     async def changes(request: Request) -> AsyncIterator[str]:
@@ -144,7 +144,7 @@ def application(
             Route("/", page),
             Route("/charts.js", charts),
             Route("/events", events),
-            Route("/figures", shown),
+            Route("/figures", state),
             Route("/metrics", metrics),
             Route("/{name}", page),
         ],

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sfumato.limits import alternatives_bound_in_memory
 from sfumato.memory.frame import ArrowFrame, frame_of
-from sfumato.operators.arguments import EXCESS, ROUNDED
+from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE, SUM_TOLERANCE
 from sfumato.operators.arrays import offsets_of
 from sfumato.tables.arrow import as_array, fields_of
 from sfumato.tables.reading.expressions import find_name
@@ -122,7 +122,7 @@ def _summing_to_one(
         wrong = np.bincount(row[~(weights > 0.0)], minlength=len(sizes)) > 0
         scales = (total > 0.0) & (total < np.inf) & ~wrong
     else:
-        scales = (total > 1.0) & (total <= 1.0 + ROUNDED)
+        scales = (total > 1.0) & (total <= 1.0 + RESCALED_SUM_TOLERANCE)
     scaled = weights / np.where(scales, total, 1.0)[row]
     places = pa.array(np.flatnonzero(some))
     parts = {name: column.take(places) for name, column in columns.items()}
@@ -378,7 +378,7 @@ def existence_of(tuples: Tuples) -> np.ndarray:
     prob = _doubles(tuples, "prob")
     total, lost = folded(tuples.lengths, np.where((prob >= 0.0) & (prob <= 1.0), prob, np.nan))
     total, terms = total + lost, tuples.lengths
-    total[total > 1.0 + EXCESS] = np.nan
+    total[total > 1.0 + SUM_TOLERANCE] = np.nan
     certain = (total > 1.0) | ((terms > 1) & (total >= 1.0 - terms * 2.0**-52))
     return np.where(certain, 1.0, total)
 

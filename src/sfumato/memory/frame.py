@@ -183,7 +183,7 @@ class ArrowFrame(Frame):
     def require_late(self) -> None:
         """Raise ValueError also for flags of a controller whose metadata a library has dropped."""
         super().require_late()
-        if self.forgotten and self.has_punctuations and self.says("punctuation") is None:
+        if self.forgotten and self.has_punctuations and self.ordered_by_keys("punctuation") is None:
             raise ValueError(
                 "the rows have the columns `late` and `punctuation` of reorder, but not the "
                 f"metadata that describes them: {self.forgotten} lost it on the way. Pass the "

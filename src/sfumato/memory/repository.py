@@ -10,11 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars
-from sfumato.tables.imputation.discovery_query import warn_of_gaps, with_values
+from sfumato.tables.imputation.discovery_query import AttributeRanges, warn_of_gaps, with_values
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.types import as_doubles, floats_of
-
-Extents = dict[str, tuple[float, float]]  # minimum, and maximum minus minimum
 
 
 def is_table(given: Any) -> bool:
@@ -50,7 +48,7 @@ def rows_of(frame: ArrowFrame, wanted: Sequence[str], key: Sequence[str]) -> pa.
 
 def complete_rows(
     frame: ArrowFrame, asked: Sequence[str], max_rows: int, seed: int
-) -> tuple[pa.Table, Extents] | None:
+) -> tuple[pa.Table, AttributeRanges] | None:
     """Return some complete rows (of finite numbers), and the columns' extents over all of them.
 
     Returns None if there are too few rows or columns.

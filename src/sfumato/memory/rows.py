@@ -26,7 +26,7 @@ from sfumato.tables.reading.expressions import (
     parse_expression,
     truths,
 )
-from sfumato.tables.reading.frame import FILTERED
+from sfumato.tables.reading.frame import FILTERED, Names
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.reading.user_warnings import ASSUMED_KEY, SAME_REVISION
@@ -40,8 +40,6 @@ from sfumato.tables.reading.validity import (
     without_radius,
 )
 from sfumato.tables.reading.worlds import Draw, Merge
-
-Names = str | Sequence[str] | None
 
 
 def split_rows(

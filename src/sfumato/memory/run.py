@@ -14,10 +14,10 @@ from sfumato.memory.frame import ArrowFrame, frame_of, is_pandas, is_polars, met
 from sfumato.reports import drift
 from sfumato.tables.reading.job import Job
 from sfumato.tables.reading.results import (
-    NUMBER,
-    TEXT,
-    TRUTH,
-    WHOLE,
+    BOOLEAN_TYPE,
+    DOUBLE_TYPE,
+    LONG_TYPE,
+    STRING_TYPE,
     ListOf,
     Output,
     ResultColumn,
@@ -27,10 +27,10 @@ from sfumato.tables.reading.results import (
 from sfumato.tables.reading.user_warnings import DriftWarning, InvalidRowsWarning, calls_from_user
 
 ARROW_TYPES = {
-    NUMBER: pa.float64(),
-    WHOLE: pa.int64(),
-    TEXT: pa.string(),
-    TRUTH: pa.bool_(),
+    DOUBLE_TYPE: pa.float64(),
+    LONG_TYPE: pa.int64(),
+    STRING_TYPE: pa.string(),
+    BOOLEAN_TYPE: pa.bool_(),
     "int": pa.int32(),
 }
 
@@ -109,7 +109,9 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
         )
 
 
-KEPT = b"sfumato.counters"  # metadata of a schema: JSON list of the counters per operator
+COUNTERS_METADATA = (
+    b"sfumato.counters"  # metadata of a schema: JSON list of the counters per operator
+)
 
 
 def counters(table: Any) -> dict[str, dict[str, Any]]:
@@ -154,7 +156,7 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
 def recorded(table: Any) -> list[dict[str, Any]]:
     """Return the records of the operators that computed a table, oldest first."""
     schema = metadata_of(table) if is_pandas(table) or is_polars(table) else table.schema
-    schema_metadata = None if schema is None else (schema.metadata or {}).get(KEPT)
+    schema_metadata = None if schema is None else (schema.metadata or {}).get(COUNTERS_METADATA)
     return [] if schema_metadata is None else list(json.loads(schema_metadata))
 
 
@@ -170,7 +172,7 @@ def with_record(
     counts : counters of the operator ("") and of its inputs ("_input", or "_left" and "_right")
     """
     records = [*_of_all(inputs), {"operator": operator, "name": name, "counts": counts}]
-    return result.replace_schema_metadata({KEPT: json.dumps(records)})
+    return result.replace_schema_metadata({COUNTERS_METADATA: json.dumps(records)})
 
 
 def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
@@ -183,7 +185,9 @@ def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
             cells = pa.array([text] * table.num_rows, pa.string())
             table = table.add_column(0, name, cells)
         tables.append(table.replace_schema_metadata(None))
-    return pa.concat_tables(tables).replace_schema_metadata({KEPT: json.dumps(_of_all(given))})
+    return pa.concat_tables(tables).replace_schema_metadata(
+        {COUNTERS_METADATA: json.dumps(_of_all(given))}
+    )
 
 
 def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.kernels.tolerances import SUM_TOLERANCE as SUM_TOLERANCE
+
 OUTPUTS = ("append", "changes")
-# Largest excess over 1 that rounding may cause: of a probability or a tuple's sum of alternatives,
-# and of such a sum where single-precision values are rescaled.
-EXCESS = 1e-9
-ROUNDED = 1e-6
-LARGEST = 1e140  # larger absolute values are rejected: sums of their squares would overflow
+RESCALED_SUM_TOLERANCE = 1e-6  # the same for rescaled values of single precision
+MAX_ABS_VALUE = 1e140  # larger absolute values are rejected: sums of their squares would overflow
 NO_LIMIT = 2**62  # above every count
 
 

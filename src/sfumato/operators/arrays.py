@@ -15,7 +15,7 @@ Ints = npt.NDArray[np.int64]
 Records = npt.NDArray[np.void]
 
 
-def longer(array: Any, length: int, fill: Any = 0) -> Any:
+def pad(array: Any, length: int, fill: Any = 0) -> Any:
     """Pad the array with `fill` to this length along its first axis, unless it is as long."""
     if len(array) >= length:
         return array
@@ -23,7 +23,7 @@ def longer(array: Any, length: int, fill: Any = 0) -> Any:
     return np.concatenate([array, more])
 
 
-def moved(array: Any, room: int, begin: int = 0, end: int | None = None) -> Any:
+def resize(array: Any, room: int, begin: int = 0, end: int | None = None) -> Any:
     """Copy entries [begin, end) of the last axis to the front of a zeroed axis of length `room`."""
     result = np.zeros((*array.shape[:-1], room), array.dtype)
     kept = array[..., begin:end][..., :room]
@@ -39,22 +39,22 @@ def offsets_of(lengths: npt.ArrayLike) -> Ints:
     return offsets
 
 
-def chosen(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
+def gather_lists(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
     """Select the lists `order` (int64[k], any order) from lists at `offsets` (int64[n + 1]).
 
     Returns their new offsets, int64[k + 1], and the old position of each element.
     Cost: O(k + elements).
     """
-    return spans(offsets[order], offsets[order + 1] - offsets[order])
+    return ranges_of(offsets[order], offsets[order + 1] - offsets[order])
 
 
-def spans(first: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+def ranges_of(first: Ints, lengths: Ints) -> tuple[Ints, Ints]:
     """Return the offsets of lists stored end to end, and positions first[i], first[i] + 1, ..."""
     offsets = offsets_of(lengths)
     return offsets, np.repeat(first - offsets[:-1], lengths) + np.arange(offsets[-1])
 
 
-def numbered(codes: Ints, count: int) -> tuple[Ints, Ints]:
+def renumber(codes: Ints, count: int) -> tuple[Ints, Ints]:
     """Renumber codes (int64[n], below `count`) by first appearance; also return those positions.
 
     Cost: O(n + count), or O(n log n) if codes are sparse.
@@ -109,10 +109,10 @@ def running_maximum(values: Ints, codes: Ints) -> Ints:
 BYTES_PER_KEY = 400  # bytes per key; a dictionary without spare room needs 37 to 105
 
 Key = TypeVar("Key")
-Value = TypeVar("Value")
+Element = TypeVar("Element")
 
 
-def fitted(held: dict[Key, Value]) -> dict[Key, Value]:
+def compact(held: dict[Key, Element]) -> dict[Key, Element]:
     """Return the dictionary, or a compact copy in the same order if it has far too much room.
 
     Cost: nothing, or O(keys) after three quarters of the keys were deleted.

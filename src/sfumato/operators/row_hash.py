@@ -12,7 +12,7 @@ SEED = 42  # Spark's
 Hashes = npt.NDArray[np.uint64]
 
 
-def begun(rows: int) -> Hashes:
+def new_hashes(rows: int) -> Hashes:
     """Return uint64[rows]: initial hashes, before any column is added."""
     return np.full(rows, SEED, np.uint64)
 

@@ -42,7 +42,7 @@ FORMATS = {
     "arrow": ("arrow", "ipc", "feather"),
 }
 FILE_NAME = re.compile(r".*?\.(\w+?)(?:\.(?:gz|bz2|zst|lz4))?", re.IGNORECASE | re.DOTALL)
-TIME = re.compile(r"\b(timestamp|time32|time64|duration)\[")  # matches names of Arrow types
+TIME_TYPES = re.compile(r"\b(timestamp|time32|time64|duration)\[")  # matches names of Arrow types
 FILES_KEPT = 4  # loaded files cached per process
 TEXT_BLOCK = 16 << 20  # bytes; a row of CSV or JSON must fit into one block
 ARROW_ROWS = 10_000  # rows of one record batch handed to Spark
@@ -263,7 +263,7 @@ def _load(
     """Implement `ReplayFile.load`; reads the file again if its version has changed."""
     target = None if schema is None else arrow_schema(schema)
     # pyarrow refuses texts without zone for a type with a zone: times are converted afterwards.
-    types = {of.name: of.type for of in target or () if not TIME.search(str(of.type))}
+    types = {of.name: of.type for of in target or () if not TIME_TYPES.search(str(of.type))}
     try:
         table = _read(file.path, file.format, types)
     except (FileNotFoundError, PermissionError):

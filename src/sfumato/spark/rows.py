@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType, StringType
 from pyspark.sql.window import Window, WindowSpec
 
+from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.spark.crossing.chunks import MetricsName
 from sfumato.spark.model.alternatives import ALTERNATIVES, existence
 from sfumato.spark.model.columns import (
@@ -30,8 +31,16 @@ from sfumato.tables.imputation.imputation_arguments import IMPUTED_BY
 from sfumato.tables.imputation.repositories import ImputationSettings
 from sfumato.tables.imputation.table_imputation import FLAGS, UNIMPUTABLE, impute_table
 from sfumato.tables.joins.metric import bounds_of
-from sfumato.tables.reading.frame import FILTERED
-from sfumato.tables.reading.results import NUMBER, TEXT, Field, ListOf, Output, Struct, passed
+from sfumato.tables.reading.frame import FILTERED, Names
+from sfumato.tables.reading.results import (
+    DOUBLE_TYPE,
+    STRING_TYPE,
+    Field,
+    ListOf,
+    Output,
+    Struct,
+    passed,
+)
 from sfumato.tables.reading.user_warnings import warn_of_skipped
 from sfumato.tables.reading.validity import (
     RULE_ABOVE_ONE,
@@ -44,9 +53,6 @@ from sfumato.tables.reading.validity import (
     why_invalid,
 )
 
-Names = str | Sequence[str] | None
-
-SUM_TOLERANCE = 1e-9  # sums of probabilities may exceed 1 by this rounding error; clipped to 1
 LEFT = "__left"  # the alternatives that satisfy the condition
 REASON_COLUMN = "__reason"  # why a row is invalid
 
@@ -213,10 +219,12 @@ def imputed(
     if "existence" in df.columns:
         wanted.append(clipped(column("existence")))
     categories = prepared.imputer().categories
-    attributes = [Field(of, TEXT if of in categories else NUMBER) for of in settings.attributes]
-    kind = ListOf(Struct((Field("prob", NUMBER), *attributes)))
+    attributes = [
+        Field(of, STRING_TYPE if of in categories else DOUBLE_TYPE) for of in settings.attributes
+    ]
+    kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *attributes)))
     outputs = [*passed(frame, df.columns), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
-    outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), TEXT))
+    outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
     answers = answers_of(outputs)
     for flag in FLAGS:
         answers = answers.add(flag, BooleanType())

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sfumato.operators.state.declared import Array, Saved, Size, Sizes, check_size
 from sfumato.operators.state.snapshot import SnapshotError
 
-UNKNOWN = np.iinfo(np.int64).min  # a punctuation that is not yet known
+NO_PUNCTUATION = np.iinfo(np.int64).min  # a punctuation that is not yet known
 CHECKSUM = struct.Struct("<I")
 
 
@@ -45,8 +45,8 @@ def numbers_of(table: pa.Table, names: Sequence[str]) -> np.ndarray:
 
 
 def as_times(times: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Return microseconds as a column of the event time's type; UNKNOWN becomes NULL."""
-    column = pa.array(times, pa.int64(), mask=times == UNKNOWN)
+    """Return microseconds as a column of the event time's type; NO_PUNCTUATION becomes NULL."""
+    column = pa.array(times, pa.int64(), mask=times == NO_PUNCTUATION)
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz))
     if pa.types.is_date(kind):
@@ -71,7 +71,7 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
-def taken(table: pa.Table, places: np.ndarray) -> pa.Table:
+def take_rows(table: pa.Table, places: np.ndarray) -> pa.Table:
     """Return the rows at some positions, in that order; the same table if nothing changes."""
     n = len(places)
     if n == table.num_rows and np.array_equal(places, np.arange(n)):

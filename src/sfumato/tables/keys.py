@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import Floats, Ints, fitted, longer, numbered
+from sfumato.operators.arrays import Floats, Ints, compact, pad, renumber
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import SavedTable
 from sfumato.tables.row_store import RowStore
 
 NAN = float("nan")  # one object, which a dictionary finds by identity
-NEVER = -np.inf
+NO_ORDER = -np.inf
 
 
 class KeyIndex(Stateful):
@@ -47,9 +47,9 @@ class KeyIndex(Stateful):
         self.newest: Floats = np.empty(0)  # order of each code's newest row, if `forget_after`
         self.seen: Floats = np.empty(0)  # newest order of all rows when that row arrived
         self.free: Ints = np.empty(0, np.int64)  # codes to reuse, the next one last
-        self.latest = NEVER  # newest order of all rows
+        self.latest = NO_ORDER  # newest order of all rows
         self._over: list[int] = []  # codes whose key has a new code
-        self._due = NEVER  # no key expires before `latest` reaches this
+        self._due = NO_ORDER  # no key expires before `latest` reaches this
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -111,17 +111,17 @@ class KeyIndex(Stateful):
 
     def _room(self, size: int) -> None:
         """Resize the arrays to exactly this number of codes."""
-        self._number = longer(self._number[:size], size, -1)
+        self._number = pad(self._number[:size], size, -1)
         if self.forget_after is not None:
-            self.newest = longer(self.newest[:size], size, NEVER)
-            self.seen = longer(self.seen[:size], size, NEVER)
+            self.newest = pad(self.newest[:size], size, NO_ORDER)
+            self.seen = pad(self.seen[:size], size, NO_ORDER)
 
     def _renewed(self, codes: Ints, order: Floats, keys: pa.Table) -> Ints:
         """Return the codes, with new codes from the rows on at which keys have expired."""
         assert self.forget_after is not None
         last = self.newest[codes]
         late = order > last + self.forget_after  # at these rows, or later ones, a key may expire
-        if late[last != NEVER].any() or _steps(codes, order, self.forget_after):
+        if late[last != NO_ORDER].any() or _steps(codes, order, self.forget_after):
             codes = codes.copy()
             self._begin_again(codes, order, keys)
         np.maximum.at(self.newest, codes, order)
@@ -135,7 +135,7 @@ class KeyIndex(Stateful):
             places = np.flatnonzero(codes == code)
             newest = np.maximum.accumulate(np.append(self.newest[code], order[places]))
             breaks = np.flatnonzero(
-                (order[places] > newest[:-1] + self.forget_after) & (newest[:-1] != NEVER)
+                (order[places] > newest[:-1] + self.forget_after) & (newest[:-1] != NO_ORDER)
             )
             for begin in breaks.tolist():
                 values = keys.slice(int(places[begin]), 1)
@@ -169,10 +169,10 @@ class KeyIndex(Stateful):
         for row, code in zip(rows, codes.tolist(), strict=True):
             if self._codes.get(row) == code:  # else the key has a new code
                 del self._codes[row]
-        self._codes = fitted(self._codes)
+        self._codes = compact(self._codes)
         self._number[codes] = -1
         if self.forget_after is not None:
-            self.newest[codes] = self.seen[codes] = NEVER
+            self.newest[codes] = self.seen[codes] = NO_ORDER
         self.free = np.concatenate([self.free, codes])
 
     def keep(self, codes: Ints) -> None:
@@ -208,7 +208,7 @@ def grouped_rows(keys: pa.Table) -> tuple[Ints, Ints]:
         codes = _local_codes(column)
         several = int(codes.max(initial=0)) + 1
         local = local * several + codes
-        local, first = numbered(local, first.size * several)
+        local, first = renumber(local, first.size * several)
     return local, first
 
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from sfumato.operators.state.config import CHANGEABLE, fingerprint
 from sfumato.operators.state.declared import Part, Value
-from sfumato.operators.state.stateful import Stateful, damage_in, load_bytes, saved_bytes
+from sfumato.operators.state.stateful import Stateful, load_bytes, saved_bytes, snapshot_errors
 from sfumato.tables.arrival_order import Arrival, arrival_order, count_out_of_order
-from sfumato.tables.arrow import as_numbers, complete, joined, taken
+from sfumato.tables.arrow import as_numbers, complete, joined, take_rows
 from sfumato.tables.keys import KeyIndex
 
 ROW, TIE = "row", "__tie"
@@ -103,7 +103,7 @@ class TableConfig(ABC):
     def restore(self, data: bytes) -> TableOperator:
         """Return the operator of a `snapshot`. Raises SnapshotError for other bytes."""
         _, saved = load_bytes(data, self.kind, self.version)
-        with damage_in(self.kind):
+        with snapshot_errors(self.kind):
             operator = self.make()
             operator.load_state(saved)
         saved.check_empty()
@@ -157,7 +157,7 @@ class TableOperator(Stateful):
         """Return the answers to usable rows, processed in arrival order."""
         if not rows.num_rows:
             return []
-        outputs = self.answers(taken(rows, self.arrange(rows)), now)
+        outputs = self.answers(take_rows(rows, self.arrange(rows)), now)
         self.forget_expired()
         return outputs
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 from sfumato.operators.arrays import Bools, Ints
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrow import SavedTable, taken
+from sfumato.tables.arrow import SavedTable, take_rows
 
 # Sparser or smaller chunks have no look-up table of numbers.
-SPARSE, SMALL = 4, 1024
+SPARSE, SMALL_STORE = 4, 1024
 
 
 class _StoredRows(NamedTuple):
@@ -41,7 +41,7 @@ class _StoredRows(NamedTuple):
 def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
     """Return a chunk. Dense numbers get a look-up table, ten times faster than a search."""
     span = int(numbers[-1] - numbers[0]) + 1
-    if span > SPARSE * len(numbers) or len(numbers) < SMALL:
+    if span > SPARSE * len(numbers) or len(numbers) < SMALL_STORE:
         return _StoredRows(numbers, rows, None)
     stored = np.zeros(span + 1, np.int64)
     stored[numbers - numbers[0] + 1] = 1
@@ -114,8 +114,8 @@ class RowStore(Stateful):
         if (index < 0).any():
             raise KeyError("a requested row was forgotten or never stored")
         if len(parts) < 2:
-            return taken(parts[0], index) if parts else self.empty
-        return taken(pa.concat_tables(parts).combine_chunks(), index)
+            return take_rows(parts[0], index) if parts else self.empty
+        return take_rows(pa.concat_tables(parts).combine_chunks(), index)
 
     def forget(self, live: Ints) -> None:
         """Declare that only the rows numbered `live`, in any order, are still needed."""

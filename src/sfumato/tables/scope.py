@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import Ints, longer
+from sfumato.operators.arrays import Ints, pad
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.keys import KeyIndex
@@ -94,7 +94,7 @@ class Scopes(Stateful):
     def encode(self, rows: pa.Table) -> Ints:
         """Return int64[n]: the scope codes of rows."""
         codes = self.index.encode(rows.select(self.keys))
-        self.since = longer(self.since, int(codes.max(initial=-1)) + 1, BEGINNING)
+        self.since = pad(self.since, int(codes.max(initial=-1)) + 1, BEGINNING)
         return codes
 
     def note(self, side: int, codes: Ints, reached: int) -> None:

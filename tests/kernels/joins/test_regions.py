@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples
-from sfumato.kernels.joins.regions import FEW_SAMPLES, prunes, summarise, summary_columns
+from sfumato.kernels.distributions.tuples import existences
+from sfumato.kernels.joins.regions import FEW_SAMPLES, cannot_match, summarise, summary_columns
 from sfumato.kernels.joins.tuple_store import lone_tuples
-from sfumato.kernels.laws.tuples import existences
 from sfumato.kernels.tolerances import SIFT_SLACK
 
 
@@ -58,8 +58,8 @@ def test_a_pruned_pair_is_below_the_threshold(seed, d, most, probability, within
     summarise(tuples, np.arange(len(lists)), d, probability * (1 - SIFT_SLACK))
     for x in range(6):
         for y in range(6, 12):
-            cut = prunes(tuples.summary, x, y, d, within)
-            assert cut == prunes(tuples.summary, y, x, d, within)
+            cut = cannot_match(tuples.summary, x, y, d, within)
+            assert cut == cannot_match(tuples.summary, y, x, d, within)
             if cut:
                 assert pr_match(lists[x], lists[y], within) < probability
 
@@ -72,7 +72,7 @@ def test_far_samples_of_little_mass_do_not_keep_a_pair():
     for probability, cut in ((0.5, True), (0.05, False)):
         tuples = tuples_of([(share, near), (share, far)], 1)
         summarise(tuples, np.arange(2), 1, probability * (1 - SIFT_SLACK))
-        assert prunes(tuples.summary, 0, 1, 1, 15.0) == cut
+        assert cannot_match(tuples.summary, 0, 1, 1, 15.0) == cut
 
 
 def test_thirds_make_a_certain_tuple_and_less_does_not():

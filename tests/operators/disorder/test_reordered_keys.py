@@ -16,7 +16,7 @@ from sfumato.operators.arrays import grouped
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.controllers import Controllers
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.operators.disorder.rows import ByKey, WaitingRows
+from sfumato.operators.disorder.rows import KeyedRuns, WaitingRows
 
 CONTROLS = {
     "slack": {"slack": 4},
@@ -185,7 +185,7 @@ def test_bad_batches_are_refused_whole(keys, event, error, words):
 @pytest.mark.parametrize("keys", [1, 50, 3_000, 10**12])
 def test_rows_held_are_found_by_their_keys(keys, seed):
     rng = np.random.default_rng(seed)
-    held, plain, number = ByKey(WaitingRows), {}, 0
+    held, plain, number = KeyedRuns(WaitingRows), {}, 0
     for _ in range(30):
         n = int(rng.integers(0, 400))
         key = rng.integers(int(rng.integers(0, keys)), keys, n)  # runs begin at other keys

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrated_reference import at_levels, calibrated_law, learned, rank_and_beyond, raw_law
+from calibrated_reference import (
+    at_levels,
+    calibrated_law,
+    learned,
+    rank_and_beyond,
+    raw_law,
+)
 from seeds import seeds
 from sfumato.kernels.imputation.calibration import curve_of
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, donors_in_box
@@ -57,7 +63,7 @@ def interval(imputer, one, t, chosen):
 
 def by_hand(imputer, objects):
     """Of each object the laws of its missing attributes, {t: (values, probabilities)}."""
-    known, chosen = imputer._rows, imputer.impute(objects).chosen
+    known, chosen = imputer._rows, imputer.impute(objects).rules_used
     shift, span = np.array([imputer.scaling[name] for name in NAMES]).T
     for i, one in enumerate(objects):
         laws = {}
@@ -81,7 +87,7 @@ def test_a_missing_value_has_the_distribution_that_is_found_by_hand(seed):
         if len(laws) != 1:
             continue
         ((t, law),) = laws.items()
-        assert (law is None) == (done.chosen[i, t] == MARGINAL)
+        assert (law is None) == (done.rules_used[i, t] == MARGINAL)
         if law is not None:
             part = slice(done.offsets[i], done.offsets[i + 1])
             np.testing.assert_allclose(done.values[part, t], law[0], rtol=1e-9, atol=1e-12)
@@ -119,7 +125,7 @@ def test_with_too_few_alternatives_for_ten_values_each_they_come_from_the_same_r
     objects = np.vstack([with_gaps(rows(105 + m, 40), m, rng) for m in (1, 2, 3)])
     done, wanted = imputer.impute(objects), together.impute(objects)
     several = np.isnan(objects).sum(axis=1) > 1
-    lent = several & (done.chosen != MARGINAL).all(axis=1)
+    lent = several & (done.rules_used != MARGINAL).all(axis=1)
     assert lent.sum() > 60
     assert done.joint[lent].mean() > 0.9  # few are near enough to no row on all determinants
     assert not done.joint[~lent].any()

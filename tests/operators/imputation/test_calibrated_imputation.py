@@ -98,9 +98,9 @@ def test_at_least_so_many_donors_lend_and_a_box_with_fewer_is_widened():
     objects[0, :3] = 1.4, np.nan, np.nan  # outside of all that is known, but near its edge
     objects[1, :3] = 0.99999, 0.99999, np.nan
     done = imputer.impute(objects)
-    inside = done.chosen[:, 0] != MARGINAL
+    inside = done.rules_used[:, 0] != MARGINAL
     assert (done.donors[inside, 0] >= 12).all()
-    assert done.chosen[0, 0] == MARGINAL
+    assert done.rules_used[0, 0] == MARGINAL
     assert inside[1:].all()
 
 

@@ -142,7 +142,7 @@ def test_imputed_distributions_are_those_of_the_definition(data):
         for row, p in zip(got, done.prob[part].tolist(), strict=True):
             assert abs(Fraction(p) - law[row]) <= 1e-12
         assert bool(law) == (done.reason[i] <= 1)
-        assert (done.chosen[i] == PRESENT).tolist() == (~np.isnan(values)).tolist()
+        assert (done.rules_used[i] == PRESENT).tolist() == (~np.isnan(values)).tolist()
     assert sum(done.counts.values()) == len(objects)
 
 

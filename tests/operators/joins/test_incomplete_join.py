@@ -11,7 +11,7 @@ from join_reference import near_on_paper
 from seeds import examples
 from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputer
 from sfumato.operators.joins.incomplete_join import IncompleteArrivals, IncompleteJoin
-from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.windows import JoinWindow
 
@@ -63,7 +63,7 @@ def imputed_then_joined(imputer, arrivals, within, probability, rows, output, sc
     join = SimilarityJoin(
         points.shape[1], within, probability, JoinWindow(rows), strategy="nested", output=output
     )
-    given = Arrivals(arrivals.side, arrivals.key, done.offsets, done.prob, points)
+    given = ArrivalBatch(arrivals.side, arrivals.key, done.offsets, done.prob, points)
     return join.process(given), done
 
 

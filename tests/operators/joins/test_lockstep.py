@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.operators.joins import similarity_join
-from sfumato.operators.joins.similarity_join import Arrivals, SimilarityJoin
+from sfumato.operators.joins.similarity_join import ArrivalBatch, SimilarityJoin
 from sfumato.windows import Rows
 from worlds import at_least
 
@@ -26,7 +26,7 @@ def arrivals_of(steps):
     """Tuples of two sides and keys, several of one time."""
     side, key, later, probs, x, y = zip(*steps, strict=True)
     points = [[x, y][: len(p)] for p, x, y in zip(probs, x, y, strict=True)]
-    return Arrivals(
+    return ArrivalBatch(
         np.array(side, np.uint8), np.array(key), np.cumsum([0, *map(len, probs)]),
         np.concatenate(probs), np.concatenate(points)[:, np.newaxis].astype(float),
         time=np.cumsum([step // 2 for step in later]),

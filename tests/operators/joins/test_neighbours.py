@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.operators.joins.arrivals import Arrivals
+from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.windows import JoinWindow
 
@@ -46,7 +46,7 @@ def test_the_numbers_are_those_over_possible_worlds(window, dimensions):
     operator = NeighbourCount(dimensions, 1.0, NEGLIGIBLE, [window], strategy="index")
     samples = [sample for _, of in tuples for sample in of]
     found = operator.count(
-        Arrivals(
+        ArrivalBatch(
             np.zeros(n, np.uint8), np.zeros(n, np.int64),
             np.cumsum([0, *(len(of) for _, of in tuples)]), np.array([p for p, _ in samples]),
             np.array([x for _, x in samples]), np.array([time for time, _ in tuples]),
@@ -68,7 +68,7 @@ def test_a_tuple_without_samples_has_no_counts_and_is_no_neighbour():
     operator = NeighbourCount(1, 1.0, NEGLIGIBLE, [JoinWindow(5)], strategy="index")
     offsets, sides, keys = np.array([0, 1, 1, 2]), np.zeros(3, np.uint8), np.zeros(3, np.int64)
     found = operator.count(
-        Arrivals(sides, keys, offsets, np.array([1.0, 0.5]), np.array([[0.0], [1.0]]))
+        ArrivalBatch(sides, keys, offsets, np.array([1.0, 0.5]), np.array([[0.0], [1.0]]))
     )
     assert found.offsets.tolist() == [0, 1, 1, 2]
     assert found.value.tolist() == [0.0, 1.0]

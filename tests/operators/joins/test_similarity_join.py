@@ -32,8 +32,8 @@ from join_reference import (
 )
 from seeds import examples
 from sfumato.kernels.joins.match_probability import distance_limit
-from sfumato.operators.joins.arrivals import Task
-from sfumato.operators.joins.similarity_join import Answers, Arrivals, SimilarityJoin
+from sfumato.operators.joins.arrivals import Shard
+from sfumato.operators.joins.similarity_join import Answers, ArrivalBatch, SimilarityJoin
 from sfumato.operators.state.snapshot import SnapshotError, pack, unpack
 from sfumato.windows import JoinWindow
 from worlds import worlds
@@ -204,7 +204,7 @@ def test_a_window_that_was_plain_becomes_uncertain_with_the_first_uncertain_tupl
     existence = np.repeat([held(stream, i)[1] for i in range(200)], np.diff(stream.offsets))
     early = np.arange(stream.prob.size) < stream.offsets[80]
     prob = np.where(early, stream.prob / existence, stream.prob)
-    stream = Arrivals(stream.side, stream.key, stream.offsets, prob, stream.points)
+    stream = ArrivalBatch(stream.side, stream.key, stream.offsets, prob, stream.points)
     criteria = (1.0, 0.2, 15, 0.95)
     expected = brute_force(stream, *criteria)
     for saved in (False, True):
@@ -257,7 +257,7 @@ def test_an_empty_batch_has_no_answers():
 def test_more_arrivals_than_a_chunk_are_one_batch():
     rng = np.random.default_rng(8)
     n = 20_000
-    stream = Arrivals(
+    stream = ArrivalBatch(
         side=rng.integers(0, 2, n).astype(np.uint8),
         key=rng.integers(0, 50, n),
         offsets=np.arange(n + 1),
@@ -306,7 +306,7 @@ def test_a_setting_out_of_range_is_refused_by_name(wrong, message):
 
 def test_attribute_delta_windows_have_one_task():
     with pytest.raises(ValueError, match=r"`tasks` must be 1 for windows of sf.Delta; got 2"):
-        SimilarityJoin(1, 1.0, 0.5, JoinWindow(delta=1.0), task=Task(0, 2))
+        SimilarityJoin(1, 1.0, 0.5, JoinWindow(delta=1.0), task=Shard(0, 2))
 
 
 @pytest.mark.parametrize(
@@ -330,9 +330,9 @@ def test_malformed_arrivals_are_refused_and_nothing_is_taken(wrong, error, messa
     }
     join = join_of(**GOOD)
     with pytest.raises(error, match=message):
-        join.process(Arrivals(**(good | wrong)))
+        join.process(ArrivalBatch(**(good | wrong)))
     assert join.counters["tuples"] == 0
-    assert len(join.process(Arrivals(**good))) == 1
+    assert len(join.process(ArrivalBatch(**good))) == 1
 
 
 def test_the_current_answers_are_only_kept_for_changes():

@@ -9,7 +9,7 @@ import pytest
 from extents import facts, in_parts, stream
 from operator_subjects import PLAIN, certain_tuples, chosen
 from seeds import seeds
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 

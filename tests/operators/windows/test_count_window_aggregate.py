@@ -11,7 +11,7 @@ import pytest
 
 from seeds import seeds
 from sfumato.engine_free import UncertainWindow
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpack
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from worlds import aggregate_laws, moments_of, quantile_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from seeds import examples, seeds
 from sfumato.kernels.windows.delta_window import STRIDE
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from window_cases import ALL, arrays, check, column, random_tuples

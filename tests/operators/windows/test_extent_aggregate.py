@@ -7,8 +7,8 @@ import pytest
 
 from extents import COUNT, check_against_worlds, facts, feed, in_parts, simulated, stream
 from seeds import seeds
-from sfumato.operators.laws import finite_laws
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions import discrete_distributions
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from window_cases import ALL, random_tuples
@@ -190,7 +190,7 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken():
 
 
 def test_a_group_that_holds_nothing_is_as_one_that_never_had_a_tuple(monkeypatch):
-    monkeypatch.setattr(finite_laws, "MOST_WORK", 0.0)  # quantiles are sampled
+    monkeypatch.setattr(discrete_distributions, "MOST_WORK", 0.0)  # quantiles are sampled
     rng = np.random.default_rng(3)
     times, probs = np.sort(rng.integers(0, 20, 14)), rng.uniform(0.2, 0.9, (2, 14))
     values = rng.normal(0, 1, (2, 14))

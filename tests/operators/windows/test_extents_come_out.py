@@ -10,7 +10,7 @@ import pytest
 from extents import COUNT, certain, feed
 from seeds import seeds
 from sfumato.operators.disorder.reorder import Reorder
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count import count_window_aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 

@@ -7,7 +7,7 @@ import pytest
 
 from seeds import seeds
 from sfumato.operators.arrays import offsets_of
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 

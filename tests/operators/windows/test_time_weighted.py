@@ -10,7 +10,7 @@ import pytest
 
 from extents import Simulation, facts, in_parts, process, stream
 from seeds import seeds
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.session_aggregate import SessionAggregate
 from window_cases import random_tuples

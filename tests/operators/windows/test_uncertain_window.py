@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seeds import examples, seeds
-from sfumato.operators.laws.poisson_binomial import PoissonBinomial
+from sfumato.operators.distributions.poisson_binomial import PoissonBinomial
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 from worlds import at_least
 

@@ -7,7 +7,7 @@ import pytest
 
 from extents import COUNT, check_against_worlds, check_equal, facts, in_parts, simulated, stream
 from seeds import seeds
-from sfumato.operators.laws.aggregate import OVER_TIME, Aggregate
+from sfumato.operators.distributions.aggregate import OVER_TIME, Aggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
 from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
 from window_cases import ALL, arrays, random_tuples

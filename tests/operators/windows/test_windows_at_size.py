@@ -10,7 +10,7 @@ import pytest
 from large_subjects import long_tuples
 from operator_subjects import chosen
 from seeds import seeds
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate
@@ -133,7 +133,11 @@ def test_what_is_asked_beside_changes_no_mean(make):
     plain = [column(part, "mean") for part in fed(make(ASKED), rows, cuts)[1]]
     for aggregate, expected in zip(ASKED, plain, strict=True):
         alone = fed(make([aggregate]), rows, cuts)[1]
-        lawful = fed(make([aggregate], quantiles=(0.1,), distribution=9, samples=9), rows, cuts)[1]
-        np.testing.assert_array_equal(column(alone[0], "mean"), column(lawful[0], "mean"))
+        with_distributions = fed(
+            make([aggregate], quantiles=(0.1,), distribution=9, samples=9), rows, cuts
+        )[1]
+        np.testing.assert_array_equal(
+            column(alone[0], "mean"), column(with_distributions[0], "mean")
+        )
         close = 1e-12 if aggregate == COUNT else 0.0  # counted beside another sum
         np.testing.assert_allclose(column(alone[0], "mean"), expected, rtol=close)

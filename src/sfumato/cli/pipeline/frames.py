@@ -14,7 +14,7 @@ from sfumato.spark.crossing.chunks import MetricsName
 RAW, READ, SPOILED = "__raw", "__read", "__spoiled"
 MAX_VALUE = 200  # characters of a value quoted in a reason
 DEFAULT_METADATA = ("partition",)
-CONFLUENT, NUMBER = "confluent-avro", 5  # bytes before the value: 0 and the schema id
+CONFLUENT, SCHEMA_ID_BYTES = "confluent-avro", 5  # bytes before the value: 0 and the schema id
 LETTER = ("key", "topic", "partition", "offset", "timestamp")  # Kafka columns of a dead letter
 
 
@@ -93,7 +93,7 @@ def _read_avro(frame: DataFrame, source: PipelineSource) -> tuple[DataFrame, Str
     assert source.avro_schema is not None
     raw = F.col("value").cast("binary")
     numbered = source.value == CONFLUENT
-    record = F.expr(f"substring(`{RAW}`, {NUMBER + 1})") if numbered else F.col(RAW)
+    record = F.expr(f"substring(`{RAW}`, {SCHEMA_ID_BYTES + 1})") if numbered else F.col(RAW)
     seen = frame.withColumn(RAW, raw)
     seen = seen.withColumn(READ, from_avro(record, source.avro_schema, {"mode": "PERMISSIVE"}))
     schema = seen.schema[READ].dataType
@@ -103,7 +103,9 @@ def _read_avro(frame: DataFrame, source: PipelineSource) -> tuple[DataFrame, Str
     empty = ~reduce(lambda a, b: a | b, [read[name].isNotNull() for name in schema.names])
     why = F.when(F.col(RAW).isNull() | (F.length(RAW) == 0), F.lit("there is no value"))
     if numbered:
-        begins = F.expr(f"hex(substring(`{RAW}`, 1, 1)) = '00' AND length(`{RAW}`) > {NUMBER}")
+        begins = F.expr(
+            f"hex(substring(`{RAW}`, 1, 1)) = '00' AND length(`{RAW}`) > {SCHEMA_ID_BYTES}"
+        )
         why = why.when(~begins, F.lit("it does not start with the number of a schema"))
     why = why.when(read.isNull() | empty, F.lit("it is not an Avro value of this schema"))
     return seen.withColumn(SPOILED, why), schema, F.base64(RAW)

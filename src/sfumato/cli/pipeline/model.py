@@ -37,16 +37,16 @@ def _kind(expected: str, **limits: Any) -> Meta:
 
 
 SCALAR = {"type": ["string", "number", "boolean"]}
-Text = Annotated[str, _kind("a non-empty text", pattern=r"\S")]
+NonEmptyText = Annotated[str, _kind("a non-empty text", pattern=r"\S")]
 IS_NAME = "a name of letters, digits and _ that does not begin with a digit"
-Name = Annotated[str, _kind(IS_NAME, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+Identifier = Annotated[str, _kind(IS_NAME, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
 Flag = Annotated[bool, _kind("true or false")]
 RowCount = Annotated[int, _kind("a whole number of rows, at least 1", ge=1)]
 ConsoleRows = Annotated[int, _kind("a whole number from 1 to 1000", ge=1, le=1000)]
 Speed = Annotated[float, _kind("a number above 0 (60: a minute per second)", gt=0, le=1e9)]
-Option = Annotated[str, _kind("a string, a number, true or false", extra_json_schema=SCALAR)]
-Options = Annotated[dict[str, Option], _kind("a table of options")]
-Texts = Annotated[tuple[Text, ...], _kind("a list of strings")]
+OptionValue = Annotated[str, _kind("a string, a number, true or false", extra_json_schema=SCALAR)]
+OptionTable = Annotated[dict[str, OptionValue], _kind("a table of options")]
+Texts = Annotated[tuple[NonEmptyText, ...], _kind("a list of strings")]
 CatalogTable = Annotated[
     str, _kind("the name of a table, lake.db.t", pattern=r"^[^.`\s]+(\.[^.`\s]+)*$")
 ]
@@ -76,7 +76,7 @@ class SparkPart(FileTable, frozen=True, kw_only=True):
     """
 
     master: Master | None = None
-    settings: Options = {}
+    settings: OptionTable = {}
     packages: Annotated[tuple[Coordinates, ...], _kind("a list of strings")] = ()
     jars: Texts = ()
     hidden: tuple[str, ...] = _unwritten("hidden", ())  # options that Spark must redact
@@ -101,18 +101,18 @@ class PipelineSource(FileTable, frozen=True, kw_only=True):
     rows_per_batch : of a replay: maximum number of rows per micro-batch
     """
 
-    format: Text = ""  # "replay" for a replayed file
-    path: Text | None = None
-    schema: Text | None = None
-    options: Options = {}
+    format: NonEmptyText = ""  # "replay" for a replayed file
+    path: NonEmptyText | None = None
+    schema: NonEmptyText | None = None
+    options: OptionTable = {}
     static: Flag = False
     table: CatalogTable | None = None
     value: Literal["json", "avro", "confluent-avro"] | None = None
-    avro_schema: Text | None = None
+    avro_schema: NonEmptyText | None = None
     metadata: Annotated[tuple[KafkaColumn, ...], _kind("a list of strings")] = ()
-    dead_letters: Name | None = None
-    replay: Text | None = None
-    order: Text | None = None
+    dead_letters: Identifier | None = None
+    replay: NonEmptyText | None = None
+    order: NonEmptyText | None = None
     speed: Speed | None = None
     rows_per_batch: RowCount | None = None
     name: str = _unwritten("name", "")
@@ -128,7 +128,7 @@ class Query(FileTable, frozen=True, kw_only=True):
     sql : one query
     """
 
-    sql: Annotated[Text, Meta(examples=["SELECT * FROM ..."])]
+    sql: Annotated[NonEmptyText, Meta(examples=["SELECT * FROM ..."])]
     name: str = _unwritten("name", "")
 
 
@@ -148,16 +148,16 @@ class Sink(FileTable, frozen=True, kw_only=True):
     rows : number of rows that a console shows, 1 to 1000
     """
 
-    query: Annotated[Text, Meta(examples=["answers"])]
-    format: Text = CONSOLE
-    path: Text | None = None
+    query: Annotated[NonEmptyText, Meta(examples=["answers"])]
+    format: NonEmptyText = CONSOLE
+    path: NonEmptyText | None = None
     table: CatalogTable | None = None
     value: Literal["json"] | None = None
-    key: Text | None = None
+    key: NonEmptyText | None = None
     mode: Literal["append", "update", "complete"] = "append"
-    late: Text | None = None
-    options: Options = {}
-    trigger: Text | None = None
+    late: NonEmptyText | None = None
+    options: OptionTable = {}
+    trigger: NonEmptyText | None = None
     rows: ConsoleRows = CONSOLE_ROWS
     name: str = _unwritten("name", "")
     late_rows: bool | None = _unwritten("late_rows")  # True: only late rows; False: all other rows
@@ -170,12 +170,12 @@ class PipelineFile(FileTable, frozen=True, kw_only=True):
     flush : a run with --once emits, at its end, all rows that operators hold
     """
 
-    checkpoint: Text | None = None
+    checkpoint: NonEmptyText | None = None
     flush: Flag = False
     spark: SparkPart = SparkPart()
-    sources: Annotated[dict[Name, PipelineSource], _kind("tables [sources.NAME]")] = {}
-    queries: Annotated[dict[Name, Query], _kind("tables [queries.NAME]")] = {}
-    sinks: Annotated[dict[Name, Sink], _kind("tables [sinks.NAME]")] = {}
+    sources: Annotated[dict[Identifier, PipelineSource], _kind("tables [sources.NAME]")] = {}
+    queries: Annotated[dict[Identifier, Query], _kind("tables [queries.NAME]")] = {}
+    sinks: Annotated[dict[Identifier, Sink], _kind("tables [sinks.NAME]")] = {}
 
 
 @dataclass(frozen=True)

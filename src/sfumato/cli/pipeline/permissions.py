@@ -86,7 +86,7 @@ def _brings(form: str, spark: SparkPart) -> bool:
     )
 
 
-PACKAGES, SETTINGS, TRUST = "--allow-packages", "--allow-settings", "--trust"
+ALLOW_PACKAGES, ALLOW_SETTINGS, TRUST_FLAG = "--allow-packages", "--allow-settings", "--trust"
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Permissions:
 
 PLAIN = r"-?\d+(\.\d+)?\s?[A-Za-z%]{0,12}|[A-Za-z][A-Za-z0-9_-]*|"
 SAFE = r"[A-Za-z0-9_+:/,. -]*"
-TEXT = r"[^\x00-\x1f\x7f]*"
+TEXT_PATTERN = r"[^\x00-\x1f\x7f]*"
 TUNING = r"""spark\.(
     (dynamicAllocation|memory|sfumato|speculation)\.[\w.-]+
     |sql\.(adaptive|execution\.arrow|files|orc|parquet)\.[\w.-]+
@@ -141,7 +141,7 @@ RULES = [
     (re.compile(name, re.VERBOSE | re.ASCII), re.compile(value))
     for name, value in (
         (TUNING, PLAIN),
-        (r"spark\.app\.name", TEXT),
+        (r"spark\.app\.name", TEXT_PATTERN),
         (r"spark\.(local|sql\.warehouse)\.dir", SAFE),
         (r"spark\.sql\.session\.timeZone", r"[A-Za-z0-9_+:/-]+"),
         (
@@ -153,7 +153,7 @@ RULES = [
             rf"{STREAMING}(checkpointing\.)?(FileSystem|FileContext)BasedCheckpointFileManager",
         ),
         (rf"{S3}{S3_TUNING}", PLAIN),
-        (rf"{S3}(access\.key|secret\.key|session\.token|encryption\.key)", TEXT),
+        (rf"{S3}(access\.key|secret\.key|session\.token|encryption\.key)", TEXT_PATTERN),
         (rf"{S3}endpoint(\.region)?", SAFE),
         (rf"{S3}impl", rf"{FS}S3AFileSystem"),
         (
@@ -162,9 +162,9 @@ RULES = [
             r"|software\.amazon\.awssdk\.auth\.credentials\."
             r"(EnvironmentVariable|InstanceProfile|Container|Default|Anonymous)CredentialsProvider",
         ),
-        (r"fs\.azure\.account\.(key|auth\.type)\.[a-z0-9.]+", TEXT),
-        (r"fs\.azure\.account\.oauth2\.client\.(id|secret|endpoint)\.[a-z0-9.]+", TEXT),
-        (r"fs\.azure\.sas\.fixed\.token\.[a-z0-9.-]+", TEXT),
+        (r"fs\.azure\.account\.(key|auth\.type)\.[a-z0-9.]+", TEXT_PATTERN),
+        (r"fs\.azure\.account\.oauth2\.client\.(id|secret|endpoint)\.[a-z0-9.]+", TEXT_PATTERN),
+        (r"fs\.azure\.sas\.fixed\.token\.[a-z0-9.-]+", TEXT_PATTERN),
         (KAFKA_CLIENT, r"(?s).*"),
         (
             JAAS,
@@ -189,7 +189,9 @@ def check_settings(spark: SparkPart, allowed: Permissions) -> None:
         place = f"spark.settings.{name}"
         plain = "".join(name.lower().split())
         if (plain.startswith("sfumato.") and name != BOUND) or "trusttext" in plain:
-            why = f": a file cannot trust itself; if you trust it, remove this and write {TRUST}"
+            why = (
+                f": a file cannot trust itself; if you trust it, remove this and write {TRUST_FLAG}"
+            )
             raise PipelineError.at(place, why)
         own = name.removeprefix("spark.hadoop.")
         values = _values(own) if own != name or name.startswith("spark.") else []
@@ -198,12 +200,12 @@ def check_settings(spark: SparkPart, allowed: Permissions) -> None:
         if not OF_CONNECTORS.fullmatch(name):
             what = "with this value is" if values else "is"
             why = f"{what} not among the settings that a file may set"
-            raise _refusal(place, why, SETTINGS)
+            raise _refusal(place, why, ALLOW_SETTINGS)
         if not allowed.packages:
-            raise _refusal(place, ": it configures code", PACKAGES)
+            raise _refusal(place, ": it configures code", ALLOW_PACKAGES)
     if spark.master is not None and not spark.master.startswith("local") and not allowed.settings:
         why = ": a file runs on this machine; code of a cluster that it names would run here"
-        raise _refusal("spark.master", why, SETTINGS)
+        raise _refusal("spark.master", why, ALLOW_SETTINGS)
 
 
 def check_code(pipeline: Pipeline, allowed: Permissions) -> None:
@@ -212,14 +214,14 @@ def check_code(pipeline: Pipeline, allowed: Permissions) -> None:
     for key, names in (("packages", spark.packages), ("jars", spark.jars)):
         if names and not allowed.packages:
             why = f": a file cannot load code, such as {names[0]}"
-            raise _refusal(f"spark.{key}", why, PACKAGES)
+            raise _refusal(f"spark.{key}", why, ALLOW_PACKAGES)
     for place, part in pipeline.endpoints():
         form = part.format.lower()
         if not allowed.packages and form not in KNOWN_FORMATS:
             why = f"is {part.format!r}, which is not a Spark format: it may be a class"
             if form == "jdbc":
                 why = "is jdbc, whose driver executes what its URL and options say"
-            raise _refusal(f"{place}.format", why, PACKAGES)
+            raise _refusal(f"{place}.format", why, ALLOW_PACKAGES)
         for name, value in part.options.items():
             plain = name.lower()
             if allowed.settings or OWN_OPTION.fullmatch(plain):
@@ -230,7 +232,7 @@ def check_code(pipeline: Pipeline, allowed: Permissions) -> None:
             if plain == JAAS:
                 why = "must be one login module of Kafka: PlainLoginModule, ScramLoginModule or "
                 why += "OAuthBearerLoginModule, with its options"
-            raise _refusal(f"{place}.options.{name}", why, SETTINGS)
+            raise _refusal(f"{place}.options.{name}", why, ALLOW_SETTINGS)
 
 
 KNOWN_FORMATS = {*BUNDLED_FORMATS, *CONNECTORS} - {"jdbc"}
@@ -248,4 +250,4 @@ def _fits(value: str, patterns: list[re.Pattern[str]]) -> bool:
 
 def _refusal(place: str, why: str, option: str) -> PipelineError:
     """Build the error about something that an option of the command line would permit."""
-    return PipelineError.at(place, f"{why}; if you trust the file, write {option} or {TRUST}")
+    return PipelineError.at(place, f"{why}; if you trust the file, write {option} or {TRUST_FLAG}")

@@ -47,7 +47,7 @@ SAMPLE = 96  # event times: the rank of a row is known to about 1 in 10
 AREA = MEASURES * LATENESS_BUCKETS // 2 + SAMPLE
 EDGES = np.append(0.0, 2.0 ** (np.arange(1, LATENESS_BUCKETS) / OCTAVE))  # upper, of buckets
 
-FIRST = 16  # rows before the first punctuation
+FIRST_ROWS = 16  # rows before the first punctuation
 STEERING_ROWS = 32  # rows between two steerings,
 HASTE = 8  # or HASTE rows if a row was late
 MEMORY = 30.0  # remembered rows times drop ratio: the expected number of late rows among them
@@ -67,7 +67,10 @@ LEAST_SHARE, MOST_SHARE = 0.05, 3.0  # shares of rows that a threshold may drop,
 COMPARED_ROWS = 60.0  # memory of the comparison, times drop ratio
 LOYALTY = 0.95  # the followed measure stays unless another is cheaper by this factor
 JOLT = 0.1  # share of the cost of the followed measure
-EARLY, CAUTION = 12.0, 3.3  # expected late rows while delays count as normal; deviations waited
+START_LATE_ROWS, CAUTION = (
+    12.0,
+    3.3,
+)  # expected late rows while delays count as normal; deviations waited
 NEWEST_DELAYS = 32  # delays used for mean and variance
 YOUNG = 1.3  # also the factor on the largest lateness seen that rows wait for then
 
@@ -327,7 +330,7 @@ def conformal_step(tau, t, d, key, area):
         observe_lateness(tau, t, d, key, histograms, sample)
         key.counted += key.newest >= key.forgiven_until
     expected = d * key.counted
-    if expected < EARLY:
+    if expected < START_LATE_ROWS:
         weight = 1.0 / min(fed, NEWEST_DELAYS)
         change = float(t - tau) - key.mean
         key.mean += weight * change
@@ -339,14 +342,14 @@ def conformal_step(tau, t, d, key, area):
     jolt = key.waited_of[key.chosen] > (1.0 + JOLT) * key.waited_then and fed > 4 * STEERING_ROWS
     if fed > 1 and (fed % STEERING_ROWS == 0 or fed < 4 * STEERING_ROWS or hurry or jolt):
         steer(d, jolt, key, histograms)
-    if fed < FIRST:
+    if fed < FIRST_ROWS:
         return NO_TIME
     for m in range(MEASURES):
         wanted = punctuation_of(m, key.threshold_of[m], t, key, sample)
         key.punctuation_of[m] = max(key.punctuation_of[m], wanted)
     wanted = punctuation_of(key.chosen, key.followed, t, key, sample)
-    if expected < EARLY:
-        deviations = CAUTION * min(1.0, 2.0 - 2.0 * expected / EARLY)
+    if expected < START_LATE_ROWS:
+        deviations = CAUTION * min(1.0, 2.0 - 2.0 * expected / START_LATE_ROWS)
         wanted = min(wanted, t - math.ceil(key.mean + deviations * math.sqrt(key.variance)))
     if key.newest - key.first_time < YOUNG * key.typical:
         wanted = min(wanted, key.newest - int(YOUNG * key.largest_lateness))

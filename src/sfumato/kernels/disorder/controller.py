@@ -9,13 +9,13 @@ from sfumato.kernels.disorder import estimators
 from sfumato.kernels.disorder.conformal_delay import AREA, conformal_step
 from sfumato.kernels.disorder.state import (
     AVERAGED,
+    CARRIED,
     CONFORMAL,
     END_OF_TIME,
     FIXED,
     FULL,
     NO_TIME,
     NORMAL,
-    SENT,
     SLACK,
     UNSEEN,
 )
@@ -232,7 +232,7 @@ def arrive(tau, t, sent, control, key, counts, area, held, ring):
     key.count += 1
     late = count_late(tau, t, control, key, counts)
     first = NO_ROW
-    if control.estimator == SENT:
+    if control.estimator == CARRIED:
         wanted = sent
     elif not control.guard:
         wanted = feed(tau, t, control, key, area, ring)
@@ -394,7 +394,8 @@ def punctuate(
     `max_behind` are late too, and change no controller.
     event_time, arrival : int64[n] microseconds, within +-2**58, in order of arrival; if arrival
     decreases, the clock stands still and the row counts as out of order
-    sent : int64[n] microseconds, punctuations that the rows carry (SENT), NO_TIME: none; else empty
+    sent : int64[n] microseconds, punctuations that the rows carry (CARRIED), NO_TIME: none; or
+        empty
     groups : (order int64[n], the rows by controller; starts int64[groups + 1])
     which : int64[groups], their places in states, CONTROLLER[]    ids : `RowIds`, `kept` is updated
     control : `state.Control`

@@ -13,7 +13,7 @@ from sfumato.kernels.arrays import integers, reals
 
 NO_TIME = np.iinfo(np.int64).min  # no punctuation is known
 END_OF_TIME = np.iinfo(np.int64).max
-SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL, SENT = range(8)  # estimators
+SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL, CARRIED = range(8)  # estimators
 RECENT = 64  # delays remembered by the guard
 MEASURES = 4  # measures of lateness in the conformal estimator
 UNBOUNDED = 1 << 60  # microseconds, beyond any difference of times
@@ -23,7 +23,7 @@ class Control(NamedTuple):
     """Settings of the estimation of punctuations, shared by all controllers.
 
     estimator : SLACK, NORMAL, LARGEST, AVERAGED, CONFORMAL, FIXED, FULL: the punctuation moves only
-        when the buffer is full, or SENT: the rows carry it
+        when the buffer is full, or CARRIED: the rows carry it
     drop_ratio : float64 in (0, 0.5], wanted share of late rows (NORMAL, CONFORMAL; others: 0.01)
     slack : int64, rows of the sort buffer (SLACK)
     deviations : float64, the square of the drop ratio's normal quantile (NORMAL)
@@ -54,7 +54,8 @@ class RowIds(NamedTuple):
 
     slot : int64[n], the code of the row's controller and id, -1 for a row without id; empty: none
     kept : int64[3, slots]: the place of the newest row that was not a duplicate, UNSEEN (none) or
-    EARLIER (of an earlier call); its event time; the arrival until which it is remembered at least
+        EARLIER_CALL (of an earlier call); its event time; the arrival until which it is remembered
+        at least
     remember : int64 microseconds that an id is remembered at least
     """
 
@@ -63,7 +64,7 @@ class RowIds(NamedTuple):
     remember: int
 
 
-UNSEEN, EARLIER = -1, -2  # places of RowIds.kept
+UNSEEN, EARLIER_CALL = -1, -2  # places of RowIds.kept
 NO_IDS = RowIds(np.empty(0, np.int64), np.empty((3, 0), np.int64), 0)
 
 # Totals over controllers: rows below the punctuation on arrival or beyond `max_ahead`; rows too far

@@ -35,33 +35,33 @@ def group_of(repository, t, scaled):
     """Return the index of an object's curve: its number of missing determinants, capped."""
     lacking, groups = 0, repository.curve.shape[1]
     for a in range(scaled.size):
-        lacking += repository.sets.asks[t, a] and np.isnan(scaled[a])
+        lacking += repository.sets.determinants[t, a] and np.isnan(scaled[a])
     return min(lacking, groups - 1)
 
 
 @lean
-def deviation_of(law, weight, k, total):
+def deviation_of(distribution, weight, k, total):
     """Return the standard deviation of k weighted values."""
     mean, squares = 0.0, 0.0
     for i in range(k):
-        mean += weight[i] / total * law[i]
+        mean += weight[i] / total * distribution[i]
     for i in range(k):
-        squares += weight[i] / total * (law[i] - mean) * (law[i] - mean)
+        squares += weight[i] / total * (distribution[i] - mean) * (distribution[i] - mean)
     return math.sqrt(squares)
 
 
 @lean
-def rank_of(value, law, weight, k, total, chance):
+def rank_of(value, distribution, weight, k, total, chance):
     """Return the rank of a value among k ascending ones: the share below it, in [0, 1].
 
     chance : in [0, 1), picks the point within the share of an equal value or, between two values,
     between the middles of their shares
     """
     below, j = 0.0, 0
-    while j < k and law[j] < value:
+    while j < k and distribution[j] < value:
         below += weight[j]
         j += 1
-    if j < k and law[j] == value:
+    if j < k and distribution[j] == value:
         return (below + chance * weight[j]) / total
     left = weight[j - 1] / 2.0 if j > 0 else 0.0
     right = weight[j] / 2.0 if j < k else 0.0
@@ -91,16 +91,16 @@ def _tail_value(repository, t, x, about):
 
 
 @lean
-def _merge_valued(law, weight, n):
+def _merge_valued(distribution, weight, n):
     """Merge equal ones of n ascending values and drop those without weight; return the count."""
     k = 0
     for i in range(n):
         if weight[i] <= 0.0:
             continue
-        if k > 0 and law[i] == law[k - 1]:
+        if k > 0 and distribution[i] == distribution[k - 1]:
             weight[k - 1] += weight[i]
         else:
-            law[k], weight[k] = law[i], weight[i]
+            distribution[k], weight[k] = distribution[i], weight[i]
             k += 1
     return k
 
@@ -109,15 +109,15 @@ def _merge_valued(law, weight, n):
 def calibrate(repository, t, group, scratch):
     """Convert the distribution of attribute t into calibrated probabilities, with tails."""
     k = scratch.about[t].size
-    law, weight, about = scratch.law[t], scratch.weight[t], scratch.about[t]
+    distribution, weight, about = scratch.distribution[t], scratch.weight[t], scratch.about[t]
     curve, tails = repository.curve[t, group], repository.tails[t, group]
     far = repository.far[t, group]
     # Unit of distances beyond the donors; the squares of small numbers would underflow to 0.
-    unit = math.hypot(repository.lending[t].unit, about.deviation)
-    least, largest, top = law[0], law[k - 1], curve[curve.size - 1]
+    unit = math.hypot(repository.weighting[t].unit, about.deviation)
+    least, largest, top = distribution[0], distribution[k - 1], curve[curve.size - 1]
     length = TAIL + 1
     for i in range(k - 1, -1, -1):
-        law[i + length], weight[i + length] = law[i], weight[i]
+        distribution[i + length], weight[i + length] = distribution[i], weight[i]
     before, cumulated = curve[0], 0.0
     for i in range(length, length + k):
         cumulated += weight[i]
@@ -127,11 +127,11 @@ def calibrate(repository, t, group, scratch):
     for j in range(length):
         below, above = TAIL - j, length + k + j
         x, y = least - tails[0, j] * unit, largest + tails[1, j] * unit
-        law[below] = min(_tail_value(repository, t, x, about), least)
-        law[above] = max(_tail_value(repository, t, y, about), largest)
+        distribution[below] = min(_tail_value(repository, t, x, about), least)
+        distribution[above] = max(_tail_value(repository, t, y, about), largest)
         weight[below] = far if j == TAIL else (curve[0] - far) / TAIL
         weight[above] = far if j == TAIL else (1.0 - top - far) / TAIL
-    about.size, about.total = _merge_valued(law, weight, k + 2 * length), 1.0
+    about.size, about.total = _merge_valued(distribution, weight, k + 2 * length), 1.0
 
 
 @lean
@@ -148,7 +148,7 @@ def reach_of(rows):
 
 
 @lean
-def widen_few(law, weight, about):
+def widen_few(distribution, weight, about):
     """Add the far ends to the distribution of an attribute in a repository of few rows.
 
     Nothing changes if most rows repeat the value of another row, or for `ENOUGH_ROWS` and more.
@@ -156,10 +156,10 @@ def widen_few(law, weight, about):
     rows, k = about.total, about.size
     if rows >= ENOUGH_ROWS or 2 * k < rows or k < 2:
         return
-    far = reach_of(rows) * deviation_of(law, weight, k, rows)
+    far = reach_of(rows) * deviation_of(distribution, weight, k, rows)
     for i in range(k - 1, -1, -1):
-        law[i + 1], weight[i + 1] = law[i], weight[i]
-    law[0], law[k + 1] = law[1] - far, law[k] + far
+        distribution[i + 1], weight[i + 1] = distribution[i], weight[i]
+    distribution[0], distribution[k + 1] = distribution[1] - far, distribution[k] + far
     weight[0], weight[k + 1] = 1.0, 1.0
     about.size, about.total = k + 2, rows + 2.0
 

@@ -16,7 +16,7 @@ from sfumato.kernels.imputation.donor_tree import nodes_in_box, rows_in_nodes
 from sfumato.kernels.imputation.repository import scale, tree_of
 
 # Result of the choice for an attribute, unless it is a set of dependencies.
-PRESENT, MARGINAL, NOTHING = -1, -2, -3
+PRESENT, MARGINAL, NO_RULE = -1, -2, -3
 # Result for an object.
 COMPLETE, IMPUTED, NO_DEPENDENCY, NO_DONORS, NOT_FINITE = range(5)
 SMALLEST_REACH = 1e-6  # start of the doubling for an epsilon of 0
@@ -63,7 +63,7 @@ def _applies(scratch, asked):
 
 @lean
 def _choose_combination(repository, t, scratch):
-    """Return (first combination with determinants and donors, 1), or (NOTHING, 1 if one applied).
+    """Return (first combination with determinants and donors, 1), or (NO_RULE, 1 if one applied).
 
     Source: Ren et al. (2019), section 3 (DD selection), with an exact count in place of the
     estimate.
@@ -75,7 +75,7 @@ def _choose_combination(repository, t, scratch):
             applied = 1
             if rows_in_box(repository, t, asked, scratch, least, scratch.places[:0])[0] >= least:
                 return sets.combination[c], applied
-    return np.int64(NOTHING), applied
+    return np.int64(NO_RULE), applied
 
 
 @lean
@@ -88,7 +88,7 @@ def choose_narrowest(repository, t, scratch):
     least, sets, search = repository.choice.least_donors, repository.sets, scratch.search
     applied, chosen, bit = 0, np.int64(0), np.int64(1)
     for d in range(sets.first[t], sets.first[t + 1]):
-        if chosen > 0 and d >= sets.first[t] + repository.lending[t].narrowing:
+        if chosen > 0 and d >= sets.first[t] + repository.weighting[t].narrowing:
             break
         if _applies(scratch, narrow_box(repository, t, bit, np.int64(0), search)):
             applied = 1
@@ -99,7 +99,7 @@ def choose_narrowest(repository, t, scratch):
                 if found <= least:
                     break
         bit <<= 1
-    return (chosen, applied) if chosen > 0 else (np.int64(NOTHING), applied)
+    return (chosen, applied) if chosen > 0 else (np.int64(NO_RULE), applied)
 
 
 @lean_inline
@@ -121,10 +121,10 @@ def donors_in_box(repository, t, chosen, scratch):
 
 
 @lean
-def judge(repository, scratch, raw, chosen):
+def choose_dependencies(repository, scratch, raw, chosen):
     """Scale an object and choose how to impute each missing attribute; return the result.
 
-    chosen : int64[T], written: PRESENT, dependencies, MARGINAL (if allowed), or NOTHING
+    chosen : int64[T], written: PRESENT, dependencies, MARGINAL (if allowed), or NO_RULE
     Returns COMPLETE or IMPUTED, else the reason why it cannot be imputed. Attributes outside the T
     that are missing or infinite only prevent dependencies from applying.  Source: Ren et al.
     (2019), section 3.
@@ -138,14 +138,14 @@ def judge(repository, scratch, raw, chosen):
         if not np.isnan(raw[repository.column_of[t]]):
             continue
         if not finite:
-            chosen[t] = NOTHING
+            chosen[t] = NO_RULE
             continue
         if repository.choice.most_donors > 0:
             found, applied = choose_narrowest(repository, t, scratch)
         else:
             found, applied = _choose_combination(repository, t, scratch)
-        chosen[t] = MARGINAL if found == NOTHING and repository.choice.marginal else found
-        if chosen[t] == NOTHING:
+        chosen[t] = MARGINAL if found == NO_RULE and repository.choice.marginal else found
+        if chosen[t] == NO_RULE:
             reason = max(reason, NO_DONORS if applied else NO_DEPENDENCY)
         else:
             reason = max(reason, IMPUTED)

@@ -20,17 +20,17 @@ def keep_nearest(repository, t, asked, n, scratch):
     normalised.  O(n asked).
     """
     places, distance, search = scratch.places, scratch.distance, scratch.search
-    lending, most = repository.lending[t], repository.choice.most_donors
+    weighting, most = repository.weighting[t], repository.choice.most_donors
     for i in range(n):
         distance[i] = 0.0
         for j in range(asked):
             a = search.attributes[j]
             off = abs(repository.trees.columns[t, a, places[i]] - scratch.scaled[a])
             if off > 0.0:
-                distance[i] = max(distance[i], off if lending.even else off / search.reach[a])
+                distance[i] = max(distance[i], off if weighting.even else off / search.reach[a])
     if n > most:
-        scratch.moved[:n] = distance[:n]
-        limit = kth_smallest(scratch.moved, n, most - 1)
+        scratch.local_values[:n] = distance[:n]
+        limit = kth_smallest(scratch.local_values, n, most - 1)
         kept = 0
         for i in range(n):
             if distance[i] <= limit:
@@ -42,12 +42,12 @@ def keep_nearest(repository, t, asked, n, scratch):
         farthest = max(farthest, distance[i])
     for i in range(n):
         near = max(distance[i] / farthest, EQUAL_DISTANCE_SHARE) if farthest > 0.0 else 1.0
-        scratch.share[i] = near**-lending.sharpness
+        scratch.share[i] = near**-weighting.sharpness
     return n
 
 
 @compiled_ieee
-def _count_distinct(codes, values, n, scratch, law, weight):
+def _count_distinct(codes, values, n, scratch, distribution, weight):
     """Write the distinct values of the n donors, ascending, and their counts; return the number.
 
     codes : int64[N], rank of each row
@@ -62,87 +62,87 @@ def _count_distinct(codes, values, n, scratch, law, weight):
             tally[codes[rows[i]]] += 1
         for rank in range(least, most + 1):
             if tally[rank] > 0:
-                law[k], weight[k] = values[rank], tally[rank]
+                distribution[k], weight[k] = values[rank], tally[rank]
                 tally[rank] = 0
                 k += 1
         return k
     for i in range(n):
-        law[i], weight[i] = values[codes[rows[i]]], 1.0
-    law[:n].sort()
-    return _merge_equal(law, weight, n)
+        distribution[i], weight[i] = values[codes[rows[i]]], 1.0
+    distribution[:n].sort()
+    return _merge_equal(distribution, weight, n)
 
 
 @lean
-def _merge_equal(law, weight, n):
+def _merge_equal(distribution, weight, n):
     """Merge equal ones of n ascending values and add their weights; return the number left."""
     k = 0
     for i in range(n):
-        if k > 0 and law[i] == law[k - 1]:
+        if k > 0 and distribution[i] == distribution[k - 1]:
             weight[k - 1] += weight[i]
         else:
-            law[k], weight[k] = law[i], weight[i]
+            distribution[k], weight[k] = distribution[i], weight[i]
             k += 1
     return k
 
 
 @compiled_ieee
-def _lend_values(scratch, n, law, weight):
-    """Write the distinct values of scratch.moved[:n], ascending, with shares; return the number."""
-    law[:n], weight[:n] = scratch.moved[:n], scratch.share[:n]
-    sort_pairs(law, weight, n)  # a few dozen, or all that tie with the nearest
-    return _merge_equal(law, weight, n)
+def _lend_values(scratch, n, distribution, weight):
+    """Write the distinct scratch.local_values[:n], ascending, with shares; return the number."""
+    distribution[:n], weight[:n] = scratch.local_values[:n], scratch.share[:n]
+    sort_pairs(distribution, weight, n)  # a few dozen, or all that tie with the nearest
+    return _merge_equal(distribution, weight, n)
 
 
 @lean
 def interval_of_nodes(repository, t, search, count):
     """Return bounds for values of attribute t: the range of the first `count` nodes found (0: of
     all rows), with a margin."""
-    trees, lending, own = repository.trees, repository.lending[t], repository.span.size
+    trees, weighting, own = repository.trees, repository.weighting[t], repository.span.size
     least, most = trees.low[t, 1, own], trees.high[t, 1, own]
     low, high = (most, least) if count > 0 else (least, most)
     for i in range(count):
         low = min(low, trees.low[t, search.nodes[i], own])
         high = max(high, trees.high[t, search.nodes[i], own])
-    low, high = low - lending.margin, high + lending.margin
-    return max(low, least - lending.outside), min(high, most + lending.outside)
+    low, high = low - weighting.margin, high + weighting.margin
+    return max(low, least - weighting.outside), min(high, most + weighting.outside)
 
 
 @lean
-def _nearest_law(repository, t, n, asked, nodes, scratch, left_out):
+def _nearest_distribution(repository, t, n, asked, nodes, scratch, left_out):
     """Write the nearest donors' values, ascending, and shares; return the number.
 
     Unless many values repeat, they are moved along a line, also for a row left out.
     """
-    moved, about, own = scratch.moved, scratch.about[t], repository.span.size
-    law, weight = scratch.law[t], scratch.weight[t]
+    moved, about, own = scratch.local_values, scratch.about[t], repository.span.size
+    distribution, weight = scratch.distribution[t], scratch.weight[t]
     for i in range(n):
         moved[i] = repository.trees.columns[t, own, scratch.places[i]]
-    k = _lend_values(scratch, n, law, weight)
-    about.spread = law[k - 1] - law[0]
+    k = _lend_values(scratch, n, distribution, weight)
+    about.spread = distribution[k - 1] - distribution[0]
     about.low, about.high = interval_of_nodes(repository, t, scratch.search, nodes)
     about.repeated = 2 * k < n
     short = left_out >= 0 and n == repository.row_codes.shape[1] - 1
     if not about.repeated and n + short >= DONORS_A_SLOPE * (asked + 1):
         move_along_line(repository, t, asked, n, scratch, about.low, about.high)
-        k = _lend_values(scratch, n, law, weight)
+        k = _lend_values(scratch, n, distribution, weight)
     return k
 
 
 @compiled_ieee
-def attribute_law(repository, t, chosen, scratch, left_out):
+def attribute_distribution(repository, t, chosen, scratch, left_out):
     """Write the distribution of attribute t by a choice (or MARGINAL) to row t of `scratch`.
 
     left_out : int64, a row that is not a donor, or -1
     Returns the number of donors.  O(donors log donors) if they are few and far apart, else linear.
     """
     first, last = repository.first_value[t], repository.first_value[t + 1]
-    law, weight, about = scratch.law[t], scratch.weight[t], scratch.about[t]
+    distribution, weight, about = scratch.distribution[t], scratch.weight[t], scratch.about[t]
     n, k, places = np.int64(0), last - first, scratch.places
     if chosen == MARGINAL:
         for i in range(k):
-            law[i], weight[i] = repository.values[first + i], repository.counts[first + i]
+            distribution[i], weight[i] = repository.values[first + i], repository.counts[first + i]
             n += repository.counts[first + i]
-        about.spread = law[k - 1] - law[0]
+        about.spread = distribution[k - 1] - distribution[0]
     else:
         n, asked, nodes = donors_in_box(repository, t, chosen, scratch)
         if left_out >= 0:
@@ -154,13 +154,13 @@ def attribute_law(repository, t, chosen, scratch, left_out):
             n = np.int64(kept)
         if repository.choice.most_donors > 0:
             n = keep_nearest(repository, t, asked, n, scratch)
-            k = _nearest_law(repository, t, n, asked, nodes, scratch, left_out)
+            k = _nearest_distribution(repository, t, n, asked, nodes, scratch, left_out)
         else:
             for i in range(n):
                 places[i] = repository.trees.rows[t, places[i]]
             values = repository.values[first:last]
-            k = _count_distinct(repository.row_codes[t], values, n, scratch, law, weight)
-            about.spread = law[k - 1] - law[0]
+            k = _count_distinct(repository.row_codes[t], values, n, scratch, distribution, weight)
+            about.spread = distribution[k - 1] - distribution[0]
     about.size, about.total = k, 0.0
     for i in range(k):
         about.total += weight[i]
@@ -168,13 +168,17 @@ def attribute_law(repository, t, chosen, scratch, left_out):
 
 
 @lean_inline
-def calibrated_law(repository, t, chosen, scratch):
-    """Compute `attribute_law`, calibrated if the nearest donors are used; return their number."""
-    n, about = attribute_law(repository, t, chosen, scratch, np.int64(-1)), scratch.about[t]
+def calibrated_distribution(repository, t, chosen, scratch):
+    """Compute `attribute_distribution`, calibrated if the nearest donors are used; return their
+    number."""
+    n, about = (
+        attribute_distribution(repository, t, chosen, scratch, np.int64(-1)),
+        scratch.about[t],
+    )
     if repository.choice.most_donors > 0 and chosen == MARGINAL:
-        widen_few(scratch.law[t], scratch.weight[t], about)
+        widen_few(scratch.distribution[t], scratch.weight[t], about)
     elif repository.choice.most_donors > 0:
-        law, weight = scratch.law[t], scratch.weight[t]
-        about.deviation = deviation_of(law, weight, about.size, about.total)
+        distribution, weight = scratch.distribution[t], scratch.weight[t]
+        about.deviation = deviation_of(distribution, weight, about.size, about.total)
         calibrate(repository, t, group_of(repository, t, scratch.scaled), scratch)
     return n

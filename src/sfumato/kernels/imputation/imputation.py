@@ -13,13 +13,17 @@ from sfumato.kernels.imputation.calibration import deviation_of, rank_of
 from sfumato.kernels.imputation.dependency_choice import (
     IMPUTED,
     PRESENT,
+    choose_dependencies,
     choose_narrowest,
-    judge,
     narrow_box,
     rows_in_box,
 )
-from sfumato.kernels.imputation.donors import attribute_law, calibrated_law, keep_nearest
-from sfumato.kernels.imputation.reduced_values import keep_levels, merge_nearest
+from sfumato.kernels.imputation.donors import (
+    attribute_distribution,
+    calibrated_distribution,
+    keep_nearest,
+)
+from sfumato.kernels.imputation.reduced_values import merge_nearest, thin_to_quantiles
 from sfumato.kernels.imputation.repository import new_scratch, scale
 from sfumato.kernels.signals import after_signals
 
@@ -44,7 +48,7 @@ class Completion(NamedTuple):
     most: int
 
 
-class Account(NamedTuple):
+class ImputationReport(NamedTuple):
     """Report on the imputations, by attribute.
 
     donors : int64[..., T], number of donors    spread : float64[..., T], range of their values
@@ -57,7 +61,7 @@ class Account(NamedTuple):
 
 
 @compiled_ieee
-def _joint_law(repository, most, scratch, chosen, which, account):
+def _joint_distribution(repository, most, scratch, chosen, which, account):
     """Return values float64[g, k] of attributes `which` in rows near on all determinants, and
     their probabilities; empty if there are too few rows."""
     asked, choice = np.int64(0), repository.choice
@@ -75,7 +79,7 @@ def _joint_law(repository, most, scratch, chosen, which, account):
     rows = repository.trees.rows[tree][places[:n]]
     for t in which[::-1]:
         rows = rows[stable_order(codes[t][rows])]
-    law, weight, k = np.empty((g, n)), np.empty(n), np.int64(0)
+    distribution, weight, k = np.empty((g, n)), np.empty(n), np.int64(0)
     for i in range(n):
         fresh = i == 0
         for t in which:
@@ -83,20 +87,22 @@ def _joint_law(repository, most, scratch, chosen, which, account):
         if fresh:
             for a in range(g):
                 t = which[a]
-                law[a, k] = repository.values[repository.first_value[t] + codes[t, rows[i]]]
+                distribution[a, k] = repository.values[
+                    repository.first_value[t] + codes[t, rows[i]]
+                ]
             weight[k] = 0.0
             k += 1
         weight[k - 1] += 1.0
     if k == 0:
-        return law, weight
+        return distribution, weight
     span, moved = repository.span[repository.column_of[which]], np.zeros(g)
     for a in range(g):
         account.donors[which[a]] = n
-        account.spread[which[a]] = law[a, :k].max() - law[a, :k].min()
-    k = merge_nearest(law, weight, k, most, span, moved)
+        account.spread[which[a]] = distribution[a, :k].max() - distribution[a, :k].min()
+    k = merge_nearest(distribution, weight, k, most, span, moved)
     for a in range(g):
         account.error[which[a]] = moved[a]
-    return law, weight[:k] / n
+    return distribution, weight[:k] / n
 
 
 @lean
@@ -135,7 +141,7 @@ def _write_product(repository, raw, scratch, missing, prob, points, at, end):
             if missing[t]:
                 j = rest % about[t].size
                 rest //= about[t].size
-                points[i * trees + t] = scratch.law[t, j]
+                points[i * trees + t] = scratch.distribution[t, j]
                 p *= scratch.weight[t, j] / about[t].total
             else:
                 points[i * trees + t] = raw[repository.column_of[t]]
@@ -159,7 +165,7 @@ def _taken_jointly(repository, completion, chosen):
 
 
 @lean
-def _independent_laws(repository, most, scratch, missing, chosen, account):
+def _independent_distributions(repository, most, scratch, missing, chosen, account):
     """Write the distributions of the missing attributes; return their number of alternatives.
 
     Distributions that are too long are shortened: near values are merged, or, if the nearest donors
@@ -168,7 +174,7 @@ def _independent_laws(repository, most, scratch, missing, chosen, account):
     nearest, g, product, number = repository.choice.most_donors > 0, 0, 1.0, 1
     for t in range(chosen.size):
         if missing[t]:
-            account.donors[t] = calibrated_law(repository, t, chosen[t], scratch)
+            account.donors[t] = calibrated_distribution(repository, t, chosen[t], scratch)
             account.spread[t] = scratch.about[t].spread
             product *= scratch.about[t].size
             g += 1
@@ -181,14 +187,14 @@ def _independent_laws(repository, most, scratch, missing, chosen, account):
             continue
         about, weight, a = scratch.about[t], scratch.weight[t], repository.column_of[t]
         if product > most and nearest and about.size > about.limit:
-            about.size, account.error[t] = keep_levels(
-                scratch.law[t], weight, about.size, about.total, about.limit
+            about.size, account.error[t] = thin_to_quantiles(
+                scratch.distribution[t], weight, about.size, about.total, about.limit
             )
             about.total = 1.0
         elif product > most:
             about.size = merge_nearest(
-                scratch.law[t : t + 1], weight, about.size, about.limit, repository.span[a : a + 1],
-                account.error[t : t + 1],
+                scratch.distribution[t : t + 1], weight, about.size, about.limit,
+                repository.span[a : a + 1], account.error[t : t + 1],
             )  # fmt: skip
         number *= about.size
     return number
@@ -208,7 +214,8 @@ def impute_batch(repository, completion, objects):
 
     completion : `Completion`    objects : float64[n, D], NaN = missing
     Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T], reason
-    uint8[n], of `judge`; `Account` of n; joined bool[n], True where values were taken jointly).
+    uint8[n], of `choose_dependencies`; `ImputationReport` of n; joined bool[n], True where values
+    were taken jointly).
     Source: Ren et al. (2019), sections 2.2 and 3; several attributes independent (product) or
     joint.
     """
@@ -216,18 +223,22 @@ def impute_batch(repository, completion, objects):
     scratch, steps, at = new_scratch(repository), np.int64(0), np.int64(0)
     chosen, reason = np.empty((n, trees), np.int64), np.empty(n, np.uint8)
     offsets, joined = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
-    account = Account(np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees)))
+    account = ImputationReport(
+        np.zeros((n, trees), np.int64), np.zeros((n, trees)), np.zeros((n, trees))
+    )
     prob, points = np.empty(2 * n + 16), np.empty((2 * n + 16) * trees)
     most = completion.most if completion.most < UNLIMITED else MOST_UNASKED
     for i in range(n):
         steps = after_signals(steps + STEPS_PER_OBJECT + 8 * repository.trees.rows.shape[1])
-        reason[i] = judge(repository, scratch, objects[i], chosen[i])
+        reason[i] = choose_dependencies(repository, scratch, objects[i], chosen[i])
         end, missing = at, chosen[i] != PRESENT
         if reason[i] <= IMPUTED:
-            own = Account(account.donors[i], account.spread[i], account.error[i])
+            own = ImputationReport(account.donors[i], account.spread[i], account.error[i])
             if _taken_jointly(repository, completion, chosen[i]):
                 which = np.flatnonzero(missing)
-                law, share = _joint_law(repository, most, scratch, chosen[i], which, own)
+                distribution, share = _joint_distribution(
+                    repository, most, scratch, chosen[i], which, own
+                )
                 end = at + share.size
                 prob, points = _grow(prob, points, end, trees)
                 write_at(prob, at, share)
@@ -235,10 +246,12 @@ def impute_batch(repository, completion, objects):
                     for t in range(trees):
                         points[(at + k) * trees + t] = objects[i, repository.column_of[t]]
                     for a in range(which.size):
-                        points[(at + k) * trees + which[a]] = law[a, k]
+                        points[(at + k) * trees + which[a]] = distribution[a, k]
                 joined[i] = end > at
             if end == at:
-                end += _independent_laws(repository, most, scratch, missing, chosen[i], own)
+                end += _independent_distributions(
+                    repository, most, scratch, missing, chosen[i], own
+                )
                 prob, points = _grow(prob, points, end, trees)
                 _write_product(repository, objects[i], scratch, missing, prob, points, at, end)
         at = end
@@ -279,17 +292,17 @@ def held_out_ranks(repository, t, objects, rows, chance):
         chosen, _ = choose_narrowest(repository, t, scratch)
         if chosen <= 0:
             continue
-        attribute_law(repository, t, chosen, scratch, rows[i])
+        attribute_distribution(repository, t, chosen, scratch, rows[i])
         own = repository.values[first + repository.row_codes[t, rows[i]]]
         total, k = scratch.about[t].total, scratch.about[t].size
-        law, weight = scratch.law[t], scratch.weight[t]
-        beyond[i] = min(own - law[0], 0.0) + max(own - law[k - 1], 0.0)
+        distribution, weight = scratch.distribution[t], scratch.weight[t]
+        beyond[i] = min(own - distribution[0], 0.0) + max(own - distribution[k - 1], 0.0)
         if beyond[i] == 0.0:
-            rank[i] = rank_of(own, law, weight, k, total, chance[i])
-        deviation[i] = deviation_of(law, weight, k, total)
+            rank[i] = rank_of(own, distribution, weight, k, total, chance[i])
+        deviation[i] = deviation_of(distribution, weight, k, total)
         cumulated, score = 0.0, 0.0
         for j in range(k):
-            value, share = law[j], weight[j] / total
+            value, share = distribution[j], weight[j] / total
             cumulated += share
             score += share * (abs(value - own) - value * (2.0 * cumulated - share - 1.0))
         scores[i] = score

@@ -40,12 +40,12 @@ def _offset(repository, t, scratch, i, j):
 
 @lean
 def move_along_line(repository, t, p, n, scratch, low, high):
-    """Move the n donors' values in scratch.moved to the object, within [low, high].
+    """Move the n donors' values in scratch.local_values to the object, within [low, high].
 
     p : attributes of the box; n >= 4 p + 4.  Writes the slopes to scratch.line[:p, p], and the
     donors' mean offset from the object to scratch.line[p, :p].  O(n p**2).
     """
-    moved, line, share = scratch.moved, scratch.line, scratch.share
+    moved, line, share = scratch.local_values, scratch.line, scratch.share
     total, squares, mean = 0.0, 0.0, 0.0
     for i in range(n):
         total += share[i]

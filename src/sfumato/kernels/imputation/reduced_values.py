@@ -103,47 +103,47 @@ def merge_nearest(points, weight, n, most, span, moved):
 
 LOWEST = 0.05  # lowest level kept of ten or more values
 TWO_ENDED_LEVELS = 24  # number of values from which two at each end represent the outer levels
-FIRST, SECOND = 0.005, 0.025
+OUTER_LEVEL, INNER_LEVEL = 0.005, 0.025
 
 
 @lean_inline
 def level_of(i, most):
     """Return the probability level of value i of `most`, before rounding: in (0, 1), ascending."""
     if most >= TWO_ENDED_LEVELS and i < 2:
-        return FIRST if i == 0 else SECOND
+        return OUTER_LEVEL if i == 0 else INNER_LEVEL
     if most >= TWO_ENDED_LEVELS and i >= most - 2:
-        return 1.0 - (FIRST if i == most - 1 else SECOND)
+        return 1.0 - (OUTER_LEVEL if i == most - 1 else INNER_LEVEL)
     ends = 2 if most >= TWO_ENDED_LEVELS else 0
     lowest = max(LOWEST, 0.5 / most)
     return lowest + (i - ends) * (1.0 - 2.0 * lowest) / max(most - 1 - 2 * ends, 1)
 
 
 @lean
-def keep_levels(law, weight, k, total, most):
+def thin_to_quantiles(distribution, weight, k, total, most):
     """Keep at most `most` of k ascending values, in place; return (number, largest move).
 
     weight : of sum `total`; kept weights have sum 1 if there were more than `most`.  O(k + most)
     """
     if k <= most:
         return k, 0.0
-    kept, farthest, j, cumulated, start, least = 0, 0.0, 0, weight[0] / total, 0.0, law[0]
+    kept, farthest, j, cumulated, start, least = 0, 0.0, 0, weight[0] / total, 0.0, distribution[0]
     for i in range(most):
         level = level_of(i, most)
         end = 0.5 * (level + level_of(i + 1, most)) if i < most - 1 else 1.0
         while cumulated < level - SHARE_TIE and j < k - 1:
             j += 1
             cumulated += weight[j] / total
-        value = law[j]
+        value = distribution[j]
         farthest = max(farthest, value - least)
         while cumulated < end - SHARE_TIE and j < k - 1:
             j += 1
             cumulated += weight[j] / total
-        least = law[j]
+        least = distribution[j]
         farthest = max(farthest, least - value)
-        if kept > 0 and law[kept - 1] == value:
+        if kept > 0 and distribution[kept - 1] == value:
             weight[kept - 1] += end - start
         else:  # the write position never passes the read position
-            law[kept], weight[kept] = value, end - start
+            distribution[kept], weight[kept] = value, end - start
             kept += 1
         start = end
     return kept, farthest

@@ -11,7 +11,7 @@ from sfumato.kernels.imputation.donor_tree import BoxSearch, DonorTree, new_sear
 # dependencies that narrow together (further ones are used only if none of these was chosen); `unit`
 # of distances beyond the donors; `margin`, the farthest a value may lie beyond the nodes found, and
 # `outside`, beyond all values of the repository, see `calibration`.
-LENDING = np.dtype(
+WEIGHTING = np.dtype(
     {
         "names": ["sharpness", "unit", "margin", "outside", "narrowing", "even"],
         "formats": [float, float, float, float, np.int64, bool],
@@ -50,7 +50,7 @@ class DependencySets(NamedTuple):
     first : int64[T + 1], dependencies of attribute t in order; number d constrains columns
         attribute[begin[d] : begin[d + 1]] to be within reach[...], scaled
     first_combination : int64[T + 1], for the plain way: places of attribute t's sets in
-        combination[...], in order of choice    asks : bool[T, D], constrained columns
+        combination[...], in order of choice    determinants : bool[T, D], constrained columns
     """
 
     first: np.ndarray
@@ -59,7 +59,7 @@ class DependencySets(NamedTuple):
     reach: np.ndarray
     first_combination: np.ndarray
     combination: np.ndarray
-    asks: np.ndarray
+    determinants: np.ndarray
 
 
 class Repository(NamedTuple):
@@ -71,7 +71,7 @@ class Repository(NamedTuple):
     values, counts : float64[V], int64[V], distinct values of the T attributes, ascending for each,
         and their numbers of rows; values of tree t start at first_value[t], int64[T + 1]
     column_of : int64[T], the attribute of each tree
-    shift, span : float64[D], scaled = (value - shift) / span    lending : LENDING[T]
+    shift, span : float64[D], scaled = (value - shift) / span    weighting : WEIGHTING[T]
     curve, tails : float64[T, g, q + 1], float64[T, g, 2, TAIL + 1], see `calibration`
     far : float64[T, g], the probability of each of the two values at the far ends
     """
@@ -86,7 +86,7 @@ class Repository(NamedTuple):
     shift: np.ndarray
     span: np.ndarray
     choice: Choice
-    lending: np.ndarray
+    weighting: np.ndarray
     curve: np.ndarray
     tails: np.ndarray
     far: np.ndarray
@@ -96,8 +96,9 @@ class ImputationScratch(NamedTuple):
     """Working memory for one object at a time.
 
     scaled : float64[D], the object    search : the box and the nodes found in it
-    places, distance, share, moved : [P + 1], of donors    tally : int64[], zeros, by rank
-    law, weight : float64[T, P + 2 TAIL + 2], the values of each attribute, ascending, and their
+    places, distance, share, local_values : [P + 1], of donors    tally : int64[], zeros, by rank
+    distribution, weight : float64[T, P + 2 TAIL + 2], the values of each attribute, ascending, and
+        their
         weights    about : ABOUT[T]    line : float64[D + 2, D + 2], see `local_line`
     """
 
@@ -106,9 +107,9 @@ class ImputationScratch(NamedTuple):
     places: np.ndarray
     distance: np.ndarray
     share: np.ndarray
-    moved: np.ndarray
+    local_values: np.ndarray
     tally: np.ndarray
-    law: np.ndarray
+    distribution: np.ndarray
     weight: np.ndarray
     about: np.ndarray
     line: np.ndarray

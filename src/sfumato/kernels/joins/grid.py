@@ -2,9 +2,9 @@
 
 One hash table holds the grids of all windows: a tuple is linked into the bucket of its window and
 cell, in O(1). Each window has a separate cell side and up to three axes, chosen from its content
-and chosen again as the content changes. Windows of fewer than SMALL tuples have no cells. A task
-indexes only the tuples that it owns. Tuples of exceptional reach share a bucket that every search
-visits, so that a few large radii do not widen all searches.
+and chosen again as the content changes. Windows of fewer than SMALL_WINDOW tuples have no cells. A
+task indexes only the tuples that it owns. Tuples of exceptional reach share a bucket that every
+search visits, so that a few large radii do not widen all searches.
 
 Windows without cells are scanned, and so are windows in which a search would visit more cells than
 tuples. In high dimensions, where 3**d cells would be visited, this is the usual case.
@@ -18,14 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
-from sfumato.kernels.joins.tuple_store import owned, write_owned
+from sfumato.kernels.joins.tuple_store import is_local, write_owned
 from sfumato.kernels.tolerances import SIFT_SLACK
 
-SMALL = 48  # tuples: for fewer, a scan costs less than two or three look-ups
+SMALL_WINDOW = 48  # tuples: for fewer, a scan costs less than two or three look-ups
 AXES = 3
 EXCEPTIONAL = 4.0  # reach of a tuple, times (within + mean reach), from which it is in no cell
 LAST_CELL = 2.0**50  # cell numbers are clamped here; all tuples beyond share the last cell
-OUTSIDE = np.int64(2**60)  # in place of cell numbers: no cell
+NO_CELL = np.int64(2**60)  # in place of cell numbers: no cell
 NO_ENTRY = -1
 
 
@@ -68,7 +68,7 @@ def empty_grid(slots, windows, d):
         np.full(buckets, NO_ENTRY), np.empty(slots, np.int64), np.empty(slots, np.int64),
         np.empty(slots, np.int64), np.full(windows, -np.inf), np.full(windows, np.inf),
         np.zeros(windows, np.int64), np.zeros(windows), np.zeros((windows, AXES), np.int64),
-        np.full(windows, SMALL), np.empty(d), np.empty((AXES, 2), np.int64),
+        np.full(windows, SMALL_WINDOW), np.empty(d), np.empty((AXES, 2), np.int64),
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def _hash(w, x, y, z):
 
 @lean_inline
 def _hash_of_exceptions(w):
-    return _hash(w, OUTSIDE, OUTSIDE, OUTSIDE)
+    return _hash(w, NO_CELL, NO_CELL, NO_CELL)
 
 
 @lean_inline
@@ -140,12 +140,12 @@ def _choose_side(store, w, count):
     for a in range(d):
         low, high = np.inf, -np.inf
         for s in range(head, tail):
-            if owned(store, s):
+            if is_local(store, s):
                 low, high = min(low, summary[s, a]), max(high, summary[s, a])
         extent[a] = min(high - low, 1e300)
         largest = max(largest, extent[a])
     for s in range(head, tail):
-        if owned(store, s):
+        if is_local(store, s):
             line = summary[s]
             radius += (0.5 * line[3] - 0.5 * line[2] if d == 1 else line[d + 1]) / count
     others = store.windows.tail[o] - store.windows.head[o]
@@ -171,7 +171,7 @@ def unlink_window(store, w):
     """Remove all tuples of window w from its cells."""
     if store.grid.side[w] > 0.0:
         for s in range(store.windows.head[w], store.windows.tail[w]):
-            if owned(store, s):
+            if is_local(store, s):
                 _unlink(store.grid, s)
     store.grid.side[w] = 0.0
 
@@ -184,20 +184,20 @@ def index_window(store, w):
     grid, count, head, tail = store.grid, 0, store.windows.head[w], store.windows.tail[w]
     mean = 0.0
     for s in range(head, tail):
-        if owned(store, s):
+        if is_local(store, s):
             mean += max(0.0, _reach(store, s))
             count += 1
     grid.most[w] = EXCEPTIONAL * (store.within + mean / max(count, 1))
     grid.reach[w], grid.exceptions[w] = -np.inf, 0
     for s in range(head, tail):
-        if owned(store, s) and _reach(store, s) <= grid.most[w]:
+        if is_local(store, s) and _reach(store, s) <= grid.most[w]:
             grid.reach[w] = max(grid.reach[w], _reach(store, s))
-    grid.side[w], grid.due[w] = 0.0, SMALL
-    if count >= SMALL:
+    grid.side[w], grid.due[w] = 0.0, SMALL_WINDOW
+    if count >= SMALL_WINDOW:
         grid.due[w] = 2 * count
         _choose_side(store, w, np.int64(count))
         for s in range(head, tail):
-            if owned(store, s):
+            if is_local(store, s):
                 _link(store, w, s)
 
 
@@ -205,7 +205,7 @@ def index_window(store, w):
 def _index(store, w, s):
     """Add a new tuple of window w to the index."""
     grid = store.grid
-    if owned(store, s):
+    if is_local(store, s):
         if _reach(store, s) <= grid.most[w]:
             grid.reach[w] = max(grid.reach[w], _reach(store, s))
         if grid.side[w] > 0.0:
@@ -224,7 +224,7 @@ def leave(store, w, begin):
     if begin > head:
         if grid.side[w] > 0.0:
             for s in range(head, begin):
-                if owned(store, s):
+                if is_local(store, s):
                     _unlink(grid, s)
         windows.head[w] = begin
         store.held[w % store.span.size] -= begin - head
@@ -264,7 +264,7 @@ def empty_windows(store, windows):
     """Evict everything from some windows (int64[]). O(tuples)."""
     for w in windows:
         leave(store, w, store.windows.tail[w])
-        store.grid.side[w], store.grid.due[w], store.grid.reach[w] = 0.0, SMALL, -np.inf
+        store.grid.side[w], store.grid.due[w], store.grid.reach[w] = 0.0, SMALL_WINDOW, -np.inf
         store.grid.most[w] = np.inf
 
 

@@ -12,7 +12,7 @@ from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import enter, pass_time
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
-from sfumato.kernels.joins.regions import prunes
+from sfumato.kernels.joins.regions import cannot_match
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found
 from sfumato.kernels.joins.tuple_store import widest_window
 from sfumato.kernels.signals import after_signals
@@ -87,7 +87,7 @@ def join_incomplete(store, batch, criterion, sure, counts):
                 total = 1.0
                 if farthest[v - begin] <= sure:
                     counts[0].certain += 1
-                elif prunes(
+                elif cannot_match(
                     summary, u, v, criterion.d, widest_reach(within, rounding[u] + rounding[v])
                 ):
                     continue

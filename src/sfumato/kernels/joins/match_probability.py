@@ -13,8 +13,8 @@ import numpy as np
 
 from sfumato.kernels.arrays import stable_order
 from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
+from sfumato.kernels.distributions.tuples import rounded_to_one
 from sfumato.kernels.joins.tuple_store import SAMPLE_LANES, padded
-from sfumato.kernels.laws.tuples import rounded_to_one
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import CERTAIN, EPSILON, SIFT_SLACK
 
@@ -375,7 +375,7 @@ def _sum_of_points(tuples, u, v, criterion):
 
 
 @lean
-def judged(tuples, u, v, criterion, total):
+def resolve_near_one(tuples, u, v, criterion, total):
     """Return the answer for a sum: 1 if it misses 1 by rounding only, -1 if below the threshold.
 
     Follows the rule of `reaches`. Near 1 the complement is summed, which has no rounding errors.
@@ -388,22 +388,26 @@ def judged(tuples, u, v, criterion, total):
 
 
 @lean
-def decided(tuples, u, v, criterion, total):
+def resolve_near_threshold(tuples, u, v, criterion, total):
     """Return the answer for a sum, or -1 below the threshold; the definition decides near it."""
     probability = criterion.probability
     if abs(total - probability) <= 2.0 * SIFT_SLACK * probability:
         total = defining_sum(tuples, u, v, criterion)
-    return judged(tuples, u, v, criterion, total)
+    return resolve_near_one(tuples, u, v, criterion, total)
 
 
 @lean_inline
-def quick_probability(tuples, u, v, criterion):
+def probability_if_cheap(tuples, u, v, criterion):
     """Return `match_probability` if it is cheap or clear, else UNDECIDED."""
     if tuples.samples[u] * tuples.samples[v] <= FEW_PAIRS:
-        return judged(tuples, u, v, criterion, defining_sum(tuples, u, v, criterion))
+        return resolve_near_one(tuples, u, v, criterion, defining_sum(tuples, u, v, criterion))
     if criterion.d == 1 and tuples.samples[u] * tuples.samples[v] <= MANY_PAIRS:
         total = _sum_of_numbers(tuples, u, v, limit_of(tuples, u, v, criterion))
-        return -1.0 if total < criterion.least else decided(tuples, u, v, criterion, total)
+        return (
+            -1.0
+            if total < criterion.least
+            else resolve_near_threshold(tuples, u, v, criterion, total)
+        )
     return -1.0 if tuples.existence[u] * tuples.existence[v] < criterion.least else UNDECIDED
 
 
@@ -418,7 +422,7 @@ def match_probability(tuples, u, v, criterion):
     Elsewhere the value may round differently, by at most the number of samples * 2**-52.
     Beyond MANY_PAIRS it decides as `sorted_sum`, which rounds less than the definition.
     """
-    total = quick_probability(tuples, u, v, criterion)
+    total = probability_if_cheap(tuples, u, v, criterion)
     if total != UNDECIDED:
         return total
     if criterion.d == 1:
@@ -426,7 +430,11 @@ def match_probability(tuples, u, v, criterion):
         return total if total >= criterion.probability else -1.0
     if tuples.axis[u] < 0 and tuples.axis[v] < 0:
         total = _sum_of_points(tuples, u, v, criterion)
-        return -1.0 if total < criterion.least else decided(tuples, u, v, criterion, total)
+        return (
+            -1.0
+            if total < criterion.least
+            else resolve_near_threshold(tuples, u, v, criterion, total)
+        )
     swap = tuples.axis[u] < 0 or (tuples.axis[v] >= 0 and tuples.samples[v] > tuples.samples[u])
     along, other = (v, u) if swap else (u, v)
     total, possible = _sum_along_axis(tuples, along, other, criterion)
@@ -434,7 +442,7 @@ def match_probability(tuples, u, v, criterion):
         return -1.0
     if possible != total:
         total = defining_sum(tuples, u, v, criterion)
-    return decided(tuples, u, v, criterion, total)
+    return resolve_near_threshold(tuples, u, v, criterion, total)
 
 
 @compiled_ieee

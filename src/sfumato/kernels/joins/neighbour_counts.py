@@ -16,8 +16,8 @@ NEGLIGIBLE_ROW = 1e-20  # numbers of newer existing tuples of a lower probabilit
 
 
 @lean
-def _count_all(near, n, weight, part, law):
-    """Add weight * the distribution of the number of n independent near tuples to `law`.
+def _count_all(near, n, weight, part, distribution):
+    """Add weight * the distribution of the number of n independent near tuples to `distribution`.
 
     near : float64[n], their probabilities    part : working memory, float64[n + 1]
     """
@@ -32,11 +32,11 @@ def _count_all(near, n, weight, part, law):
                 part[m] = (1.0 - come) * part[m] + come * part[m - 1]
             part[0] *= 1.0 - come
     for m in range(high + 1):
-        law[m] += weight * part[m]
+        distribution[m] += weight * part[m]
 
 
 @compiled_ieee
-def _count_newest(existence, slots, near, n, begin, end, rows, weight, cells, law):
+def _count_newest(existence, slots, near, n, begin, end, rows, weight, cells, distribution):
     """Count the neighbours that are among the `rows` newest existing tuples of [begin, end).
 
     slots : ascending, the n tuples of `near`
@@ -62,9 +62,9 @@ def _count_newest(existence, slots, near, n, begin, end, rows, weight, cells, la
             high += 1
         elif high == rows:
             for m in range(top):
-                law[m] += weight * far * cells[rows - 1, m]
+                distribution[m] += weight * far * cells[rows - 1, m]
                 if m > 0:
-                    law[m] += weight * both * cells[rows - 1, m - 1]
+                    distribution[m] += weight * both * cells[rows - 1, m - 1]
         steps = after_signals(steps + (high - low) * top)
         for e in range(high - 1, low - 1, -1):
             for m in range(top - 1, -1, -1):
@@ -82,7 +82,7 @@ def _count_newest(existence, slots, near, n, begin, end, rows, weight, cells, la
             break
     for e in range(low, high):
         for m in range(top):
-            law[m] += weight * cells[e, m]
+            distribution[m] += weight * cells[e, m]
 
 
 @lean
@@ -94,16 +94,17 @@ def _row(cells, e, top):
 
 
 @compiled_ieee
-def _append(prob, value, n, law, top):
-    """Write the counts of `law` from place n on; return the arrays, maybe grown, and the end."""
+def _append(prob, value, n, distribution, top):
+    """Write the counts of `distribution` from place n on; return the arrays, maybe grown, and the
+    end."""
     while n + top > prob.size:
         more, others = np.empty(2 * prob.size), np.empty(2 * prob.size)
         for i in range(n):
             more[i], others[i] = prob[i], value[i]
         prob, value = more, others
     for m in range(top):
-        if law[m] >= NEGLIGIBLE_NEIGHBOURS:
-            prob[n], value[n] = law[m], m
+        if distribution[m] >= NEGLIGIBLE_NEIGHBOURS:
+            prob[n], value[n] = distribution[m], m
             n += 1
     return prob, value, n
 
@@ -124,7 +125,7 @@ def count_neighbours(store, batch, criterion, rows, counts):
     widest, d = widest_window(store.windows), criterion.d
     slots, offsets = np.empty(widest, np.int64), np.zeros(batch.slots.size + 1, np.int64)
     prob, value, n, steps = np.empty(64), np.empty(64), 0, np.int64(0)
-    near, part, law = np.empty(widest), np.empty(widest + 1), np.empty(widest + 1)
+    near, part, distribution = np.empty(widest), np.empty(widest + 1), np.empty(widest + 1)
     cells, tuples, windows = np.empty((0, 0)), store.tuples, store.windows
     for i in range(batch.slots.size):
         u, w, o = batch.slots[i], batch.code[i], opposite(store, batch.code[i])
@@ -141,7 +142,7 @@ def count_neighbours(store, batch, criterion, rows, counts):
         if crowded:
             cells = np.empty((newest, left + 1))
         for m in range(left + 1):
-            law[m] = 0.0
+            distribution[m] = 0.0
         for k in range(tuples.samples[u]):
             weight = tuples.blocks[tuples.at[u] + k] / tuples.existence[u]
             for c in range(left):
@@ -149,11 +150,20 @@ def count_neighbours(store, batch, criterion, rows, counts):
                 near[c] = near_mass(tuples, u, k, slots[c], criterion)
             if crowded:
                 _count_newest(
-                    tuples.existence, slots, near, left, begin, end, newest, weight, cells, law
+                    tuples.existence,
+                    slots,
+                    near,
+                    left,
+                    begin,
+                    end,
+                    newest,
+                    weight,
+                    cells,
+                    distribution,
                 )
             else:
-                _count_all(near, left, weight, part, law)
-        prob, value, n = _append(prob, value, n, law, left + 1)
+                _count_all(near, left, weight, part, distribution)
+        prob, value, n = _append(prob, value, n, distribution, left + 1)
         offsets[i + 1] = n
         enter(store, batch, i)
     return offsets, prob[:n], value[:n]

@@ -3,9 +3,9 @@
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.distributions.tuples import rounded_to_one
 from sfumato.kernels.joins.match_probability import limit_of
 from sfumato.kernels.joins.tuple_store import padded
-from sfumato.kernels.laws.tuples import rounded_to_one
 from sfumato.kernels.signals import after_signals
 
 

@@ -117,7 +117,7 @@ def summarise(tuples, slots, d, least):
 
     slots : int64[n]    d : int >= 1    least : float64 in (0, 1), threshold reduced by SIFT_SLACK
     O(samples log samples) per tuple.
-    Error: distances have a relative error of about d * 2**-53, masses of l * 2**-53; `prunes`
+    Error: distances have a relative error of about d * 2**-53, masses of l * 2**-53; `cannot_match`
     and `least` allow for more.
     Source: Lian and Chen (2009), Lemmas 5.1 and 5.2; trimming by the threshold alone: this project.
     """
@@ -142,7 +142,7 @@ def ball_of(summary, s, d, centre):
 
 
 @lean
-def prunes(summary, x, y, d, within):
+def cannot_match(summary, x, y, d, within):
     """Return True if two lines of summary show Pr(match) < least; symmetric.
 
     summary : float64[slots, summary_columns(d)]    x, y : slots    within : float64, the distance

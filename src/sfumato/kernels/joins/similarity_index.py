@@ -9,10 +9,10 @@ from sfumato.kernels.joins.match_probability import (
     UNDECIDED,
     match_distance,
     match_probability,
-    quick_probability,
+    probability_if_cheap,
     widest_reach,
 )
-from sfumato.kernels.joins.regions import ball_of, prunes
+from sfumato.kernels.joins.regions import ball_of, cannot_match
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found
 from sfumato.kernels.joins.tuple_store import widest_window
 from sfumato.kernels.signals import after_signals
@@ -27,7 +27,7 @@ def filter_regions(tuples, u, slots, n, criterion):
         v = slots[i]
         distance = match_distance(radius, u, v, criterion)
         reach = widest_reach(distance, rounding[u] + rounding[v])
-        if not prunes(summary, u, v, criterion.d, reach):
+        if not cannot_match(summary, u, v, criterion.d, reach):
             slots[m] = v
             m += 1
     sort_slots(slots, m)
@@ -69,7 +69,7 @@ def join_indexed(store, batch, criterion, counts):
         for c in range(left):
             v = candidates[c]
             steps = after_signals(steps + tuples.samples[u] * tuples.samples[v])
-            total = quick_probability(tuples, u, v, criterion)
+            total = probability_if_cheap(tuples, u, v, criterion)
             if total == UNDECIDED:
                 total = match_probability(tuples, u, v, criterion)
             if total >= 0.0:

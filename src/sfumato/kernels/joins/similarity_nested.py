@@ -6,7 +6,7 @@ from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.joins.grid import enter, opposite, pass_time
 from sfumato.kernels.joins.match_probability import match_probability
-from sfumato.kernels.joins.tuple_store import owned
+from sfumato.kernels.joins.tuple_store import is_local
 from sfumato.kernels.signals import after_signals
 
 # Pairs of an arrival and a tuple held opposite; pairs examined one by one; pairs left after
@@ -52,7 +52,7 @@ def join_nested(store, batch, criterion, counts):
         pass_time(store, o, batch.time[i])
         begin, end = store.windows.head[o], store.windows.tail[o]
         for v in range(begin, end):
-            if not owned(store, v):
+            if not is_local(store, v):
                 continue
             steps = after_signals(steps + tuples.samples[slots[i]] * tuples.samples[v])
             total = match_probability(tuples, slots[i], v, criterion)

@@ -11,7 +11,7 @@ from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import enter, opposite, pass_time
 from sfumato.kernels.joins.match_probability import match_probability, widest_reach
 from sfumato.kernels.joins.similarity_nested import FOUND, add_found
-from sfumato.kernels.joins.tuple_store import owned, padded, widest_window
+from sfumato.kernels.joins.tuple_store import is_local, padded, widest_window
 from sfumato.kernels.signals import after_signals
 
 
@@ -20,10 +20,10 @@ def _sorted_samples(store, begin, end):
     """Return the samples of the tuples owned in slots [begin, end) by value: value, prob, slot."""
     tuples, n = store.tuples, 0
     for s in range(begin, end):
-        n += tuples.samples[s] if owned(store, s) else 0
+        n += tuples.samples[s] if is_local(store, s) else 0
     value, prob, slot, n = np.empty(n), np.empty(n), np.empty(n, np.int64), 0
     for s in range(begin, end):
-        at, count = tuples.at[s], tuples.samples[s] if owned(store, s) else 0
+        at, count = tuples.at[s], tuples.samples[s] if is_local(store, s) else 0
         for k in range(at, at + count):
             value[n], prob[n], slot[n] = tuples.blocks[k + padded(count)], tuples.blocks[k], s
             n += 1

@@ -218,7 +218,7 @@ def read_tuples(tuples, slots, d):
 
 
 @lean_inline
-def owned(store, s):
+def is_local(store, s):
     """Return True if this task compares arrivals with the tuple of slot s."""
     return store.tasks == 1 or store.tuples.number[s] % store.tasks == store.task
 
@@ -236,7 +236,7 @@ def write_owned(store, begin, end, out):
             begin += (store.task - number[begin]) % tasks
             step = tasks
     for s in range(begin, end, step):
-        if owned(store, s):
+        if is_local(store, s):
             out[n] = s
             n += 1
     return n

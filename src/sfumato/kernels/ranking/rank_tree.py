@@ -15,11 +15,11 @@ import numpy as np
 
 from sfumato.kernels.arrays import with_room
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.poisson_binomial import LANES, MARGIN, convolve_four, copy, trim
+from sfumato.kernels.distributions.poisson_binomial import LANES, MARGIN, convolve_four, copy, trim
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
-# Of rank laws: at most three factors hold on a part of such a leaf, one pass.
+# Of rank distributions: at most three factors hold on a part of such a leaf, one pass.
 ITEMS_PER_LEAF = np.int64(4)
 SUMMED_K = 8  # numbers of k from which a row is summed at once and leaves are smaller
 
@@ -27,14 +27,14 @@ SUMMED_K = 8  # numbers of k from which a row is summed at once and leaves are s
 class RankTree(NamedTuple):
     """The path from the root to the current node; level 0 is above the root.
 
-    laws : float64[levels + 1, size], laws[d, j + MARGIN] = Pr(j of the factors exist), j < most,
-        in the band [low[d], high[d]); the last row is working memory
+    distributions : float64[levels + 1, size], distributions[d, j + MARGIN] = Pr(j of the factors
+        exist), j < most, in the band [low[d], high[d]); the last row is working memory
     items : int64[...], from at[d] on: parts[d] items whose factors hold on a part of the node
     masses : float64[m], working memory
     waiting : int64[levels + 1, 3], nodes (begin, end, level) to visit;  top : int64[1], their count
     """
 
-    laws: np.ndarray
+    distributions: np.ndarray
     low: np.ndarray
     high: np.ndarray
     items: np.ndarray
@@ -52,8 +52,8 @@ def new_tree(begin, end, most, block):
     while length > block:
         length = (length + 1) // 2
         levels += 1
-    laws = np.empty((levels + 1, most + 2 * MARGIN + 3 * (MARGIN + LANES)))
-    laws[0, MARGIN] = 1.0
+    distributions = np.empty((levels + 1, most + 2 * MARGIN + 3 * (MARGIN + LANES)))
+    distributions[0, MARGIN] = 1.0
     low, high = np.zeros(levels, np.int64), np.ones(levels, np.int64)
     at, parts = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
     # Within a node, at most its length of factors begin, and at most its length end.
@@ -69,7 +69,7 @@ def new_tree(begin, end, most, block):
     waiting = np.empty((levels + 1, 3), np.int64)
     waiting[0, 0], waiting[0, 1], waiting[0, 2] = begin, end, 1
     top = np.ones(1, np.int64) if begin < end else np.zeros(1, np.int64)
-    return RankTree(laws, low, high, items, at, parts, np.empty(end), waiting, top)
+    return RankTree(distributions, low, high, items, at, parts, np.empty(end), waiting, top)
 
 
 @compiled
@@ -92,7 +92,8 @@ def next_leaf(tree, factors, most, block):
 
 @compiled
 def _enter(tree, depth, a, b, factors, most):
-    """Descend to the node [a, b) at `depth` from its parent: write its law and list of parts."""
+    """Descend to the node [a, b) at `depth` from its parent: write its distribution and list of
+    parts."""
     mass, after = factors.mass, factors.after
     parent, own = tree.at[depth - 1], tree.at[depth]
     full, kept = 0, 0
@@ -107,14 +108,14 @@ def _enter(tree, depth, a, b, factors, most):
                 tree.items[own + kept] = i
                 kept += 1
     tree.parts[depth] = kept
-    source, low, high = tree.laws[depth - 1], tree.low[depth - 1], tree.high[depth - 1]
-    target, masses = tree.laws[depth], tree.masses[:full]
+    source, low, high = tree.distributions[depth - 1], tree.low[depth - 1], tree.high[depth - 1]
+    target, masses = tree.distributions[depth], tree.masses[:full]
     passes = (full + 3) // 4
     if passes == 0:
         copy(source, low + MARGIN, target, low + MARGIN, high - low)
     for step in range(passes):
-        # Alternates, so that the last pass ends in this level's law.
-        result = target if (passes - step) % 2 == 1 else tree.laws[tree.low.size]
+        # Alternates, so that the last pass ends in this level's distribution.
+        result = target if (passes - step) % 2 == 1 else tree.distributions[tree.low.size]
         convolve_four(source, low, high, masses, 4 * step, result)
         low, high = trim(result, low, min(high + min(4, full - 4 * step), most), NEGLIGIBLE)
         source = result
@@ -132,8 +133,9 @@ def _multiply_small(q, degree, mass):
 
 
 @compiled
-def _partial_law(tree, depth, factors, x, q):
-    """Write to q the law of factors at x that hold on a part of its leaf; return its degree."""
+def _partial_distribution(tree, depth, factors, x, q):
+    """Write to q the distribution of factors at x that hold on a part of its leaf; return its
+    degree."""
     q[0] = 1.0
     degree, own = 0, tree.at[depth]
     for j in range(own, own + tree.parts[depth]):
@@ -147,10 +149,10 @@ def _partial_law(tree, depth, factors, x, q):
 @compiled
 def _below(tree, depth, ks, first, cumulative, windows):
     """Set windows[d, c] = Pr(fewer than ks[c] - d of the node's factors exist) for c >= first."""
-    law, low, high = tree.laws[depth], tree.low[depth], tree.high[depth]
+    distribution, low, high = tree.distributions[depth], tree.low[depth], tree.high[depth]
     total = 0.0
     for j in range(low, high):
-        total += law[j + MARGIN]
+        total += distribution[j + MARGIN]
         cumulative[j] = total
     for d in range(windows.shape[0]):
         for c in range(first, ks.size):
@@ -216,10 +218,10 @@ def top_k_tails(factors, begin, end, ks, place, out):
         for j in range(own, own + tree.parts[depth]):
             if after[tree.items[j]] < b:
                 ends[after[tree.items[j]] - a] = True
-        degree = _partial_law(tree, depth, factors, a, q)
+        degree = _partial_distribution(tree, depth, factors, a, q)
         for x in range(a, b):
             if x > a and ends[x - a]:
-                degree = _partial_law(tree, depth, factors, x, q)
+                degree = _partial_distribution(tree, depth, factors, x, q)
             elif x > a and after[x - 1] > x:
                 _multiply_small(q, degree, mass[x - 1])
                 degree += 1
@@ -227,20 +229,21 @@ def top_k_tails(factors, begin, end, ks, place, out):
 
 
 @compiled
-def rank_laws(factors, end, most):
+def rank_distributions(factors, end, most):
     """Return Pr(rank(x) = j + 1) for j < most: x exists with exactly j items of other rules above.
 
-    Returns start int64[end + 1], first int64[end] and law float64[start[end]]: item x has
-    Pr(rank = first[x] + 1 + i) = law[start[x] + i]; all other ranks below `most` are negligible.
+    Returns start int64[end + 1], first int64[end] and distribution float64[start[end]]: item x has
+    Pr(rank = first[x] + 1 + i) = distribution[start[x] + i]; all other ranks below `most` are
+    negligible.
     Cost: O(end log(end) band); memory O(end band).  Error: as top_k_tails.
     """
     start, first = np.zeros(end + 1, np.int64), np.zeros(end, np.int64)
-    law, tree = np.empty(16 * end + 16), new_tree(np.int64(0), end, most, ITEMS_PER_LEAF)
+    distribution, tree = np.empty(16 * end + 16), new_tree(np.int64(0), end, most, ITEMS_PER_LEAF)
     result, active = np.empty(most + 2 * MARGIN + 3 * (MARGIN + LANES)), np.empty(ITEMS_PER_LEAF)
     while True:
         a, b, depth = next_leaf(tree, factors, most, ITEMS_PER_LEAF)
         if depth == 0:
-            return start, first, law[: start[end]]
+            return start, first, distribution[: start[end]]
         own, low = tree.at[depth], tree.low[depth]
         for x in range(a, b):
             count = 0
@@ -250,11 +253,16 @@ def rank_laws(factors, end, most):
                     active[count] = factors.mass[i]
                     count += 1
             convolve_four(
-                tree.laws[depth], low, tree.high[depth], active[:count], np.int64(0), result
+                tree.distributions[depth],
+                low,
+                tree.high[depth],
+                active[:count],
+                np.int64(0),
+                result,
             )
             width = min(tree.high[depth] + count, most) - low
-            if start[x] + width > law.size:
-                law = with_room(law, 2 * (start[x] + width))
+            if start[x] + width > distribution.size:
+                distribution = with_room(distribution, 2 * (start[x] + width))
             for j in range(width):
-                law[start[x] + j] = factors.prob[x] * result[low + MARGIN + j]
+                distribution[start[x] + j] = factors.prob[x] * result[low + MARGIN + j]
             first[x], start[x + 1] = low, start[x] + width

@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.kernels.arrays import kth_smallest, stable_order
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.generation_rules import rule_factors, undecided
-from sfumato.kernels.ranking.rank_tree import rank_laws, top_k_tails
+from sfumato.kernels.ranking.rank_tree import rank_distributions, top_k_tails
 from sfumato.kernels.tolerances import CERTAIN
 
 SAMPLED = 8  # one item in SAMPLED is used to guess the limit of the front
@@ -208,11 +208,11 @@ def weighted_ranks(items, weights):
     Source: PRF(omega) of Li, Saha and Deshpande (2009), as named in Chen et al. (2013), section 2.
     """
     order, factors, _, end = front_items(items, np.int64(1), weights.size)
-    start, first, law = rank_laws(factors, end, weights.size)
+    start, first, distribution = rank_distributions(factors, end, weights.size)
     out = np.zeros(end)
     for x in range(end):
         for j in range(start[x], start[x + 1]):
-            out[x] += law[j] * weights[first[x] + j - start[x]]
+            out[x] += distribution[j] * weights[first[x] + j - start[x]]
     return _sum_by_tuple(items, order, out)
 
 
@@ -221,11 +221,11 @@ def likeliest_at_ranks(items, most):
     """Return for each rank below `most` the tuple most probable at that rank: U-kRanks.
 
     Returns tuples int64[most], -1 if none can have that rank, and their float64[most].  Ties, to
-    within 1e-12, by expected key.  Cost: as `rank_laws`.
+    within 1e-12, by expected key.  Cost: as `rank_distributions`.
     Source: U-kRanks of Soliman et al. (2007), as in Chen et al. (2013), section 2.
     """
     order, factors, _, end = front_items(items, np.int64(1), most)
-    start, first, law = rank_laws(factors, end, most)
+    start, first, distribution = rank_distributions(factors, end, most)
     by_tuple = stable_order(items.owner[order[:end]])
     begins, tuples = np.zeros(end + 1, np.int64), np.empty(end, np.int64)
     count = 0
@@ -243,7 +243,7 @@ def likeliest_at_ranks(items, most):
             width = start[x + 1] - start[x]
             low, high = min(low, first[x]), max(high, first[x] + width)
             for j in range(width):
-                total[first[x] + j] += law[start[x] + j]
+                total[first[x] + j] += distribution[start[x] + j]
         for j in range(low, high):
             if total[j] > best[j] + CERTAIN or (found[j] < 0 and total[j] > 0.0):
                 found[j], best[j] = tuples[g], total[j]

@@ -26,11 +26,13 @@ from sfumato.kernels.ranking.u_topk import (
 from sfumato.kernels.tolerances import CERTAIN
 
 # Codes of the semantics, in the order of operators.ranking.semantics.SEMANTICS.
-PK_TOPK, PT_K, U_TOPK, U_KRANKS, EXPECTED_RANK, PRF, PRFE = range(7)
+CODE_PK_TOPK, CODE_PT_K, CODE_U_TOPK, CODE_U_KRANKS, CODE_EXPECTED_RANK, CODE_PRF, CODE_PRFE = (
+    range(7)
+)
 
 
 class RankingQuestion(NamedTuple):
-    """Code of the semantics; alpha of PRFe; float64[], weights of PRF."""
+    """Code of the semantics; alpha of PRFe; float64[], weights of CODE_PRF."""
 
     semantics: int
     alpha: float
@@ -147,16 +149,16 @@ def rank_items(items, ks, of, least, question):
     U-Topk gave up.  Cost: as for the greatest k; under U-Topk, as for each k separately.
     """
     code, most = question.semantics, ks[ks.size - 1]
-    if code in (PK_TOPK, PT_K):
+    if code in (CODE_PK_TOPK, CODE_PT_K):
         return _by_front_probability(items, ks, of, least)
-    if code == U_TOPK:
+    if code == CODE_U_TOPK:
         return _vectors(items, ks)
-    if code == U_KRANKS:
+    if code == CODE_U_KRANKS:
         tuples, value = likeliest_at_ranks(items, most)
         return _prefixes(items, tuples, value, ks)
-    if code == EXPECTED_RANK:
+    if code == CODE_EXPECTED_RANK:
         values = expected_ranks(items)
-    elif code == PRF:
+    elif code == CODE_PRF:
         values = weighted_ranks(items, question.weights)
     else:
         values = exponential_ranks(items, question.alpha)
@@ -164,7 +166,7 @@ def rank_items(items, ks, of, least, question):
         return _prefixes(items, np.empty(0, np.int64), values, ks)
     worth = np.empty(values.size)
     for t in range(values.size):
-        worth[t] = round_digits(values[t] if code == EXPECTED_RANK else -values[t])
+        worth[t] = round_digits(values[t] if code == CODE_EXPECTED_RANK else -values[t])
     count = min(most, values.size)
     near = np.flatnonzero(worth <= kth_smallest(worth.copy(), worth.size, count - 1))
     order = near[stable_order(expected_keys(items)[near])]

@@ -9,15 +9,15 @@ from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.ranked_items import RankedItems
 from sfumato.kernels.ranking.semantics import rank_items, rank_streams
 from sfumato.kernels.signals import after_signals
+from sfumato.kernels.tolerances import SUM_TOLERANCE
 
 NO_INSTANT = -(2**62)  # before any instant
 NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation, or time
-RULE_EXCESS = 1e-9  # rounding error by which the members of a rule may exceed 1
 REJECT, SCALE = 0, 1  # treatment of rules above that: drop later tuples, or divide all
 
 
 @compiled
-def judge(scope, time, late, punctuation, clock, newest):
+def select_late(scope, time, late, punctuation, clock, newest):
     """Select late rows, marked as such or behind the clock, and advance the clocks.
 
     scope, time, punctuation : int64[n]    late : bool[n], rows marked as late
@@ -115,14 +115,14 @@ def shown_intervals(tuples, time, latest, until, since, before, length):
 class WindowRuns(NamedTuple):
     """r runs, in order of time within a window: int64[r] each.
 
-    window, time, asked : window to rank, time of the run, index into `RunQueries`
+    window, time, query : window to rank, time of the run, index into `RunQueries`
     answered : the time known at the answer, in microseconds
     visible : the run sees the tuples before this place;  since : and holds tuples from this `place`
     """
 
     window: np.ndarray
     time: np.ndarray
-    asked: np.ndarray
+    query: np.ndarray
     answered: np.ndarray
     visible: np.ndarray
     since: np.ndarray
@@ -182,7 +182,7 @@ def _window_items(tuples, chosen, number, full_rules):
             if rule[x] >= 0:
                 mass[rule[x]] += prob[x]
         for x in range(size):
-            if rule[x] >= 0 and mass[rule[x]] > 1.0 + RULE_EXCESS:
+            if rule[x] >= 0 and mass[rule[x]] > 1.0 + SUM_TOLERANCE:
                 prob[x] /= mass[rule[x]]
     return RankedItems(key, score, prob, rule, owner, rules, chosen.size, size == chosen.size)
 
@@ -198,7 +198,7 @@ def _reject_overfull(tuples, chosen, mass):
         r = tuples.rule[i]
         if r >= 0:
             total = mass[r] + tuples.prob[tuples.item[i] : tuples.item[i + 1]].sum()
-            tuples.valid[i] = total <= 1.0 + RULE_EXCESS
+            tuples.valid[i] = total <= 1.0 + SUM_TOLERANCE
             if tuples.valid[i]:
                 mass[r] = total
         if tuples.valid[i]:
@@ -211,7 +211,7 @@ def _reject_overfull(tuples, chosen, mass):
 
 
 @compiled
-def _longer(array, room):
+def _extend(array, room):
     """Return the array, or a copy with at least this room along its last axis."""
     if array.shape[1] >= room:
         return array
@@ -258,7 +258,7 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
                     rejected[lost] = i
                     lost += 1
             chosen = kept
-        items, a = _window_items(tuples, chosen, number, full_rules), runs.asked[r]
+        items, a = _window_items(tuples, chosen, number, full_rules), runs.query[r]
         ks = asked.ks[asked.some_k[a] : asked.some_k[a + 1]]
         if streams:
             found = rank_streams(items, tuples.stream[chosen], ks)
@@ -271,7 +271,7 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
         ranked[r] = True
         for q in range(asked.begin[a], asked.begin[a + 1]):
             begin, end = found.offsets[asked.ranking[q]], found.offsets[asked.ranking[q] + 1]
-            whole, real = _longer(whole, at + end - begin), _longer(real, at + end - begin)
+            whole, real = _extend(whole, at + end - begin), _extend(real, at + end - begin)
             for i in range(begin, end):
                 whole[0, at], whole[1, at], whole[2, at] = j, asked.query[q], asked.k[q]
                 whole[3, at], whole[4, at] = runs.time[r], runs.answered[r]

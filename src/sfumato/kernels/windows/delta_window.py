@@ -20,11 +20,11 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, stable_order
 from sfumato.kernels.compile import compiled_ieee, lean
-from sfumato.kernels.laws.extreme_law import Passed, extreme_law
-from sfumato.kernels.laws.finite_law import law_moments
-from sfumato.kernels.laws.mergeable_moments import (
+from sfumato.kernels.distributions.discrete_distribution import distribution_moments
+from sfumato.kernels.distributions.extreme_distribution import PassedValues, extreme_distribution
+from sfumato.kernels.distributions.mergeable_moments import (
     FIRST_SET,
-    Sets,
+    MomentPartials,
     add_tuple,
     clear_set,
     copy_set,
@@ -32,7 +32,7 @@ from sfumato.kernels.laws.mergeable_moments import (
     merge_set,
     one_set,
 )
-from sfumato.kernels.laws.tuples import reaches
+from sfumato.kernels.distributions.tuples import reaches
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import REMAINDER
 
@@ -61,39 +61,39 @@ class DeltaTuples(NamedTuple):
     """n tuples of a group, held tuples first, and their m alternatives.
 
     offsets : int64[n + 1]    prob : float64[m]    values : float64[a, m]    owner : int64[m]
-    lifted : float64[channels, 3, n], see `lift`    rest : float64[n], all 1
+    tuple_moments : float64[channels, 3, n], see `tuple_moments`    rest : float64[n], all 1
     """
 
     offsets: np.ndarray
     prob: np.ndarray
     values: np.ndarray
     owner: np.ndarray
-    lifted: np.ndarray
+    tuple_moments: np.ndarray
     rest: np.ndarray
 
 
 class PartialStacks(NamedTuple):
     """Partials: every STRIDE-th suffix, the suffixes of one stride, and the back."""
 
-    kept: Sets
-    block: Sets
-    back: Sets
+    kept: MomentPartials
+    block: MomentPartials
+    back: MomentPartials
 
 
 @lean
-def _build_front(marks, lifted, stacks):
+def _build_front(marks, per_tuple, stacks):
     """Build the suffixes of the front: `kept` of every STRIDE-th."""
     block, marks.block = stacks.block, -1
     clear_set(block, FIRST_SET)
     copy_set(block, FIRST_SET, stacks.kept, FIRST_SET)
     for r in range(1, marks.middle - marks.head + 1):
-        add_tuple(lifted, marks.middle - r, block, FIRST_SET)
+        add_tuple(per_tuple, marks.middle - r, block, FIRST_SET)
         if r % STRIDE == 0:
             copy_set(block, FIRST_SET, stacks.kept, r // STRIDE)
 
 
 @lean
-def _merge_parts(marks, lifted, stacks, total):
+def _merge_parts(marks, per_tuple, stacks, total):
     """Write the partial of all tuples held to set 0 of `total`."""
     copy_set(stacks.back, FIRST_SET, total, FIRST_SET)
     r, block = marks.middle - marks.head, stacks.block
@@ -106,7 +106,7 @@ def _merge_parts(marks, lifted, stacks, total):
         for j in range(r - b * STRIDE):
             if j > 0:
                 copy_set(block, j - 1, block, j)
-            add_tuple(lifted, marks.middle - b * STRIDE - j - 1, block, j)
+            add_tuple(per_tuple, marks.middle - b * STRIDE - j - 1, block, j)
     merge_set(block, r - b * STRIDE - 1, total, FIRST_SET)
 
 
@@ -219,11 +219,11 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
     offsets, by_value, total = tuples.offsets, _sort_values(tuples, rule.on), one_set(stacks.back)
     held, overflow, room = marks.tail, 0, tuples.prob.size
     order, listed = np.empty((measures.sign.size, room), np.int64), np.zeros(extreme.size, np.int64)
-    law, chance, survival = np.empty(room), np.empty(room), np.empty(room)
-    _build_front(marks, tuples.lifted, stacks)
+    distribution, chance, survival = np.empty(room), np.empty(room), np.empty(room)
+    _build_front(marks, tuples.tuple_moments, stacks)
     clear_set(stacks.back, FIRST_SET)
     for i in range(marks.middle, held):
-        add_tuple(tuples.lifted, i, stacks.back, FIRST_SET)
+        add_tuple(tuples.tuple_moments, i, stacks.back, FIRST_SET)
     for x in range(measures.sign.size):
         values = tuples.values[measures.attribute[x]]
         listed[x] = _list_alternatives(
@@ -237,7 +237,7 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
         if enters[n]:
             i, before = marks.tail, marks.head
             marks.tail += 1
-            add_tuple(tuples.lifted, i, stacks.back, FIRST_SET)
+            add_tuple(tuples.tuple_moments, i, stacks.back, FIRST_SET)
             if before == i:
                 survival[: offsets[i + 1] - offsets[i]] = 1.0
             else:
@@ -250,7 +250,7 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
                 if marks.head == marks.middle:  # turn the back over
                     clear_set(stacks.back, FIRST_SET)
                     marks.middle = marks.tail
-                    _build_front(marks, tuples.lifted, stacks)
+                    _build_front(marks, tuples.tuple_moments, stacks)
                 marks.head += 1
                 _begin_survival(marks, tuples, by_value, rule, survival)
             for x in range(measures.sign.size):
@@ -266,7 +266,7 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
                     offsets[i], offsets[i + 1], values, sign, one, listed[x]
                 )
         bounds[0, n], bounds[1, n] = marks.head, marks.tail
-        _merge_parts(marks, tuples.lifted, stacks, total)
+        _merge_parts(marks, tuples.tuple_moments, stacks, total)
         for r in range(what.size):
             x = extreme[r]
             if what[r] >= 0:
@@ -275,12 +275,12 @@ def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
                 )
             elif x >= 0:
                 value = tuples.values[measures.attribute[x]]
-                of = Passed(value, tuples.prob, tuples.owner, tuples.rest)
-                found = extreme_law(
-                    measures.sign[x], np.zeros(1, np.int64), listed[x : x + 1], order[x], of, law,
-                    chance,
+                of = PassedValues(value, tuples.prob, tuples.owner, tuples.rest)
+                found = extreme_distribution(
+                    measures.sign[x], np.zeros(1, np.int64), listed[x : x + 1], order[x], of,
+                    distribution, chance,
                 )  # fmt: skip
-                answers[r, 0, n], answers[r, 1, n], answers[r, 2, n] = law_moments(
-                    chance[:found], law[:found]
+                answers[r, 0, n], answers[r, 1, n], answers[r, 2, n] = distribution_moments(
+                    chance[:found], distribution[:found]
                 )
     return overflow

@@ -44,7 +44,13 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, stable_order, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
-from sfumato.kernels.laws.mergeable_moments import Sets, add_tuple, clear_set, measure, with_sets
+from sfumato.kernels.distributions.mergeable_moments import (
+    MomentPartials,
+    add_tuple,
+    clear_set,
+    measure,
+    with_sets,
+)
 from sfumato.kernels.windows.early_extremes import (
     Extremes,
     TupleSteps,
@@ -55,8 +61,10 @@ from sfumato.kernels.windows.early_extremes import (
 )
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
 
-COUNT, SUM, AVG, MIN, MAX = range(5)
-UNKNOWN, WITHIN, BELOW, ABOVE = range(4)  # places of a final answer and its interval
+EARLY_COUNT, EARLY_SUM, EARLY_AVG, EARLY_MIN, EARLY_MAX = range(5)
+SIDE_UNKNOWN, SIDE_WITHIN, SIDE_BELOW, SIDE_ABOVE = range(
+    4
+)  # places of a final answer and its interval
 PACE = 0.3  # of a quantile, in mean deviations of the scores per score
 LEAST_WEIGHT = 0.05  # least weight of a new number in a running mean
 STAGE_GAIN, TOTAL_GAIN = 0.1, 0.05  # mean deviations per excess miss of a stage, of all stages
@@ -77,7 +85,7 @@ OPEN_EXTENT = integers("group extent following next_changed changed revision hel
 PREDICTION = integers("stage held following")
 EXTENT_POOL = integers("entries free_entry predictions free_prediction")
 REVISION = integers("group extent revision held punctuation")
-FINAL = integers("scope group extent punctuation")  # by scope, punctuation and extent
+FINAL_ANSWER = integers("scope group extent punctuation")  # by scope, punctuation and extent
 CELLS = 4  # floats per entry and attribute of certain rows: values, sum, minimum, maximum
 FIGURES = 5  # floats per revision and aggregate: mean, low and high end, deviation, existence
 # Floats per tracked score: number of scores, lower and upper quantile, mean, mean deviation, excess
@@ -101,18 +109,18 @@ class EarlyGrid(NamedTuple):
 class EarlyAggregates(NamedTuple):
     """Predicted aggregates, r of them; the first is the count of rows.
 
-    what : int64[r], COUNT, SUM, AVG, MIN or MAX
+    what : int64[r], EARLY_COUNT, EARLY_SUM, EARLY_AVG, EARLY_MIN or EARLY_MAX
     source : int64[r], the attribute; of uncertain rows the channel, or the number of the extreme;
         NONE: the count of rows
     measure : int64[r], function of `mergeable_moments`, or NONE for an extreme; empty if rows are
         certain
-    noded : whether averaged values may be missing
+    has_uncertain : whether averaged values may be missing
     """
 
     what: np.ndarray
     source: np.ndarray
     measure: np.ndarray
-    noded: bool
+    has_uncertain: bool
 
 
 class EarlyRows(NamedTuple):
@@ -121,7 +129,7 @@ class EarlyRows(NamedTuple):
     moves : whether a row is in order, so that its punctuation is that of the scope
     arrives : whether a row counts here, at its arrival
     values : float64[attributes, n] of certain rows, NaN for NULL; else no attributes
-    lifted : float64[channels, 3, n] of uncertain rows, see `lift`; else no channels
+    tuple_moments : float64[channels, 3, n] of uncertain rows, see `tuple_moments`; else no channels
     steps : of uncertain rows for each extreme
     """
 
@@ -132,7 +140,7 @@ class EarlyRows(NamedTuple):
     moves: np.ndarray
     arrives: np.ndarray
     values: np.ndarray
-    lifted: np.ndarray
+    tuple_moments: np.ndarray
     steps: TupleSteps
 
 
@@ -152,7 +160,7 @@ class EarlyState(NamedTuple):
     groups: np.ndarray
     entries: np.ndarray
     cells: np.ndarray
-    sets: Sets
+    sets: MomentPartials
     extremes: Extremes
     predictions: np.ndarray
     predicted: np.ndarray
@@ -206,12 +214,12 @@ def _visit(g, extent, s):
 
 
 @compiled_ieee
-def _with_entries(more, steps, attributes, noded, s):
+def _with_entries(more, steps, attributes, has_uncertain, s):
     """Return the state with room for more entries, and for a number of steps of extremes."""
     entries = with_room(s.entries, s.pool[0].entries + more)
     cells = with_room(s.cells, entries.size * attributes * CELLS)
     return EarlyState(
-        s.pool, s.scopes, s.groups, entries, cells, with_sets(s.sets, entries.size, noded),
+        s.pool, s.scopes, s.groups, entries, cells, with_sets(s.sets, entries.size, has_uncertain),
         with_extremes(s.extremes, entries.size, steps), s.predictions, s.predicted, s.usual,
         s.tracks,
     )  # fmt: skip
@@ -266,15 +274,15 @@ def _partial(what, attribute, e, attributes, s):
     """Return the answer of an aggregate to the certain rows so far; NaN if it is NULL."""
     at = (e * attributes + attribute) * CELLS
     n = s.cells[at]
-    if what == COUNT:
+    if what == EARLY_COUNT:
         return n
     if n == 0:
         return np.nan
-    if what == SUM:
+    if what == EARLY_SUM:
         return s.cells[at + 1]
-    if what == AVG:
+    if what == EARLY_AVG:
         return s.cells[at + 1] / n
-    return s.cells[at + 2] if what == MIN else s.cells[at + 3]
+    return s.cells[at + 2] if what == EARLY_MIN else s.cells[at + 3]
 
 
 @compiled_ieee
@@ -310,7 +318,7 @@ def _score(score, at, least, miss_low, miss_high, tracks):
 
 
 @lean
-def _moved(at, total, side, tracks):
+def _end_shift(at, total, side, tracks):
     """Return by how much the excess of misses moves an end. total : place of the excess over all
     stages    side : 0 below, 1 above"""
     moved = STAGE_GAIN * tracks[at + 5 + side] + TOTAL_GAIN * tracks[total + 5 + side]
@@ -322,14 +330,14 @@ def _interval(what, partial, predicted, unit, at, total, least, tracks):
     """Return the interval of a final answer, NaN while it is not known."""
     if tracks[at] < least or math.isnan(predicted) or math.isnan(unit):
         return np.nan, np.nan
-    low = predicted + unit * (tracks[at + 1] - _moved(at, total, 0, tracks))
-    high = predicted + unit * (tracks[at + 2] + _moved(at, total, 1, tracks))
-    if what == COUNT:
+    low = predicted + unit * (tracks[at + 1] - _end_shift(at, total, 0, tracks))
+    high = predicted + unit * (tracks[at + 2] + _end_shift(at, total, 1, tracks))
+    if what == EARLY_COUNT:
         low = max(low, partial)
         high = max(high, low)
-    elif what == MIN:
+    elif what == EARLY_MIN:
         low, high = min(low, partial), partial
-    elif what == MAX:
+    elif what == EARLY_MAX:
         low, high = partial, max(high, partial)
     return low, max(low, high)
 
@@ -338,9 +346,9 @@ def _interval(what, partial, predicted, unit, at, total, least, tracks):
 def _misses(what, level):
     """Return the shares of scores below and above the tracked quantiles."""
     miss = 1 - level
-    if what == MIN:
+    if what == EARLY_MIN:
         return miss, 0.0
-    if what == MAX:
+    if what == EARLY_MAX:
         return 0.0, miss
     return miss / 2, miss / 2
 
@@ -349,11 +357,11 @@ def _misses(what, level):
 def _side(answer, low, high):
     """Return on which side an interval misses a final answer."""
     if math.isnan(low):
-        return UNKNOWN
+        return SIDE_UNKNOWN
     slack = 1e-9 * (1 + abs(answer))  # sums are rounded in another order
     if answer < low - slack:
-        return BELOW
-    return ABOVE if answer > high + slack else WITHIN
+        return SIDE_BELOW
+    return SIDE_ABOVE if answer > high + slack else SIDE_WITHIN
 
 
 @lean
@@ -401,7 +409,7 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
                         sides[at] = _side(answer, s.predicted[place + 2], s.predicted[place + 3])
                         at += 1
                 scores[at], keys[at] = of.held / count, of.stage * (many + 1) + many
-                sides[at] = UNKNOWN
+                sides[at] = SIDE_UNKNOWN
                 at, p = at + 1, of.following
             if above == NONE:
                 s.groups[g].first = s.entries[e].following
@@ -419,13 +427,13 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
     while i < at:
         key, known, below, above = keys[order[i]], 0, 0, np.int64(0)
         r = key % (many + 1)
-        low, high = _misses(wanted.what[r] if r < many else COUNT, grid.level)
+        low, high = _misses(wanted.what[r] if r < many else EARLY_COUNT, grid.level)
         place, total = (scope + key) * TRACK, (scope + grid.stages * (many + 1) + r) * TRACK
         while i < at and keys[order[i]] == key:
             side = sides[order[i]]
-            known += side != UNKNOWN
-            below += side == BELOW
-            above += side == ABOVE
+            known += side != SIDE_UNKNOWN
+            below += side == SIDE_BELOW
+            above += side == SIDE_ABOVE
             _score(scores[order[i]], place, least, low, high, s.tracks)
             i += 1
         if known > 0:
@@ -501,7 +509,7 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
             what = wanted.what[r]
             partial, deviation, existence = _measured(wanted, r, e, attributes, s)
             predicted = partial
-            if what in (COUNT, SUM):
+            if what in (EARLY_COUNT, EARLY_SUM):
                 predicted = partial * total / held
             unit = max(s.usual[(g * many + r) * USUALS + 1], 1e-9 * (1 + abs(predicted)))
             known = s.groups[g].completed >= max(FEWEST, s.groups[g].open)
@@ -585,7 +593,7 @@ def _take_rows(i, rows, place, finals, grid, attributes, s):
             entry.held += 1
             if entry.changed == 0:
                 entry.changed, entry.next_changed, scope.changed = 1, scope.changed, e
-            add_tuple(rows.lifted, n, s.sets, e)
+            add_tuple(rows.tuple_moments, n, s.sets, e)
             add_to_extremes(rows.steps, n, e, s.extremes)
             for a in range(attributes):
                 x, at = rows.values[a, n], (e * attributes + a) * CELLS
@@ -602,7 +610,8 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
     """Process rows and the extents that they complete.
 
     rows : EarlyRows
-    finals : FINAL[f], by scope, punctuation and extent    answers : float64[f * r], NaN for NULL
+    finals : FINAL_ANSWER[f], by scope, punctuation and extent
+    answers : float64[f * r], NaN for NULL
     Returns (state; int64[f], the number of each final answer's revision; REVISION[m], in order of
     their rows; float64[m * (r + 1) * FIGURES], of each aggregate, then the completeness and its
     ends).
@@ -630,7 +639,7 @@ def advance(rows, finals, answers, grid, wanted, attributes, s):
         else:
             extents = grid.length // grid.slide + 1
             steps = _steps_of(i, extents, rows, s.extremes)
-            s = _with_entries(extents, steps, attributes, wanted.noded, s)
+            s = _with_entries(extents, steps, attributes, wanted.has_uncertain, s)
         i = _take_rows(i, rows, place, finals, grid, attributes, s)
     f = 0
     while f < finals.size:

@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, sort_pairs, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
-from sfumato.kernels.laws.tuples import value_parts
+from sfumato.kernels.distributions.tuples import value_parts
 from sfumato.kernels.tolerances import NEGLIGIBLE, REMAINDER
 from sfumato.kernels.windows.extents import NONE
 

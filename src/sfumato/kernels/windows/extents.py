@@ -33,11 +33,15 @@ import numpy as np
 
 from sfumato.kernels.arrays import first_at_least, integers, stable_order, with_room
 from sfumato.kernels.compile import compiled, compiled_ieee, lean
-from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
-from sfumato.kernels.laws.finite_law import law_moments
-from sfumato.kernels.laws.mergeable_moments import (
+from sfumato.kernels.distributions.discrete_distribution import distribution_moments
+from sfumato.kernels.distributions.extreme_distribution import (
+    PassedValues,
+    cut_alternatives,
+    extreme_distribution,
+)
+from sfumato.kernels.distributions.mergeable_moments import (
     FIRST_SET,
-    Sets,
+    MomentPartials,
     add_tuple,
     clear_set,
     copy_set,
@@ -54,7 +58,7 @@ NONE = np.int64(-1)  # no tuple, pane, group or alternative
 # Verdicts on rows: in all extents that contain it; only in the later ones of these; in none because
 # it was late; because no extent contains it; because it has no alternatives; because a version that
 # is at least as new arrived before; because its weights are not those of its shared outcome.
-TAKEN, JOINED, LATE, OUTSIDE, ABSENT, OUTDATED, UNEQUAL = range(7)
+TAKEN, JOINED, TOO_LATE, OUTSIDE, ABSENT, OUTDATED, UNEQUAL = range(7)
 
 # Punctuation and the previous one, last extent completed, time of the newest row taken; first of
 # its non-empty groups.
@@ -158,8 +162,8 @@ class Partials(NamedTuple):
     """Partials by pane: of the pane, and of its block up to it; int64[extremes, panes], the first
     alternative of each extreme."""
 
-    own: Sets
-    prefix: Sets
+    own: MomentPartials
+    prefix: MomentPartials
     top: np.ndarray
 
 
@@ -167,7 +171,7 @@ class Room(NamedTuple):
     """Working memory: int64 and float64 per alternative, and int64 per pane."""
 
     order: np.ndarray
-    law: np.ndarray
+    distribution: np.ndarray
     chance: np.ndarray
     begins: np.ndarray
     first: np.ndarray
@@ -252,7 +256,7 @@ def _has_weights(versions, i, g, last, closed):
 
 
 @compiled
-def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows, versions):
+def assign_rows(rows, grid, scopes, groups, index, verdicts, closings, late_rows, versions):
     """Judge rows in order and record the extents that they complete.  O(n).
 
     scopes : SCOPE[], groups : GROUP[], updated    index : int64[n], written: for each stored row
@@ -299,7 +303,7 @@ def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows, vers
         if last <= j:
             verdict = OUTSIDE
         elif first > last:
-            verdict = LATE
+            verdict = TOO_LATE
         elif rows.offsets[i] == rows.offsets[i + 1]:
             verdict = ABSENT
         elif (
@@ -323,7 +327,7 @@ def judge(rows, grid, scopes, groups, index, verdicts, closings, late_rows, vers
         verdicts[i] = verdict
         if has_id:
             _take_version(versions, i, g, first, last, verdict, scope.closed)
-        if verdict in (JOINED, LATE):
+        if verdict in (JOINED, TOO_LATE):
             before = late_count
             late_count = _note_late(late_rows, late_count, g, missed_from, missed_to, NONE)
             if late_count > before:
@@ -459,17 +463,17 @@ def store(rows, index, numbers, late, prob, values, grid, groups, panes, tuples,
 
 
 @lean
-def fill(to, begin, lifted, panes, at, own):
+def fill(to, begin, per_tuple, panes, at, own):
     """Add rows, stored in panes to[i], to the panes' partials.
 
-    begin : place of the first row    lifted : float64[channels, 3, n], see `lift`
+    begin : place of the first row    per_tuple : float64[channels, 3, n], see `tuple_moments`
     """
     for i in range(to.size):
         s = to[i]
         if s != NONE:
             if panes[s].first == begin:
                 clear_set(own, s)
-            add_tuple(lifted, i, own, s)
+            add_tuple(per_tuple, i, own, s)
             begin += 1
 
 
@@ -480,13 +484,13 @@ def _rank(s, panes, tuples, measures, partials, room):
         value, n, t = tuples.values[measures.attribute[x]], 0, panes[s].first
         while t != NONE:
             for k in range(tuples.at[t].begin, tuples.at[t].end):
-                room.order[n], room.law[n] = k, -measures.sign[x] * value[k]
+                room.order[n], room.distribution[n] = k, -measures.sign[x] * value[k]
                 n += 1
             t = tuples.at[t].following
         order = room.order[:n]
         if n > 1:
-            order = order[stable_order(room.law[:n])]  # NaN at the end
-        of = Passed(value, tuples.prob, tuples.owner, tuples.rest)
+            order = order[stable_order(room.distribution[:n])]  # NaN at the end
+        of = PassedValues(value, tuples.prob, tuples.owner, tuples.rest)
         kept, below = cut_alternatives(np.int64(0), n, of, order), tuples.below[x]
         partials.top[x, s] = order[0] if kept > 0 else NONE
         for i in range(kept):
@@ -576,7 +580,7 @@ def _list_extents(group, closings, numbers, late_rows, grid, gaps, found, extent
 
 @lean
 def _merge_extent(
-    extent, slots, numbers, late_slots, late_rows, grid, panes, partials, lifted, total
+    extent, slots, numbers, late_slots, late_rows, grid, panes, partials, per_tuple, total
 ):  # fmt: skip
     """Merge the partials of an extent's panes and late tuples into set 0 of `total`."""
     low, high, own = extent.low, extent.high, partials.own
@@ -596,8 +600,8 @@ def _merge_extent(
         merge_set(partials.prefix, slots[high - 1], total, FIRST_SET)
     for i in range(late_slots.size):
         if late_slots[i] != NONE and late_rows[i].first <= extent.number <= late_rows[i].last:
-            if lifted.shape[2] > 0:
-                add_tuple(lifted, late_rows[i].tuple, total, FIRST_SET)
+            if per_tuple.shape[2] > 0:
+                add_tuple(per_tuple, late_rows[i].tuple, total, FIRST_SET)
             else:
                 merge_set(own, late_slots[i], total, FIRST_SET)
 
@@ -618,8 +622,8 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
             room.order[n] = k - begins[i]
             n, k = n + 1, below[k]
     begins[slots.size] = n
-    of = Passed(value, tuples.prob, tuples.owner, tuples.rest)
-    first, counts, law, chance = room.first, room.counts, room.law, room.chance
+    of = PassedValues(value, tuples.prob, tuples.owner, tuples.rest)
+    first, counts, distribution, chance = room.first, room.counts, room.distribution, room.chance
     for e in range(extents.size):
         extent, lists = extents[e], 0
         for i in range(extent.low, extent.high):
@@ -632,8 +636,10 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
                 lists += 1
         steps = after_signals(steps + 64 * lists)
         sign = measures.sign[x]
-        found = extreme_law(sign, first[:lists], counts[:lists], room.order, of, law, chance)
-        moments = law_moments(chance[:found], law[:found])
+        found = extreme_distribution(
+            sign, first[:lists], counts[:lists], room.order, of, distribution, chance
+        )
+        moments = distribution_moments(chance[:found], distribution[:found])
         for r in range(many):
             if measures.extreme[r] == x:
                 at = 3 * (e * many + r)
@@ -727,14 +733,14 @@ def _list_tuples(extent, slots, late_rows, panes, at, members, listed):
 
 @compiled_ieee
 def complete(
-    closings, scopes, groups, late_rows, panes, tuples, partials, lifted, totals, signs, grid,
+    closings, scopes, groups, late_rows, panes, tuples, partials, per_tuple, totals, signs, grid,
     measures, gaps, listing,
 ):  # fmt: skip
     """List and measure the complete extents, and drop what further extents do not need.
 
     closings : CLOSING[], by scope, then ascending    late_rows : LATE_ROW[], by group; group NONE
         is written to rows that further extents do not need
-    lifted : float64[channels, 3, tuples], see `lift`, if late rows have no partials; else empty
+    per_tuple : float64[channels, 3, tuples], see `tuple_moments`; empty if late rows have partials
     gaps : Gaps, the extents without a tuple that are listed
     listing : bool, list the tuples of extents
     totals, signs : see `totals`; with fields, extents have these instead of moments
@@ -789,7 +795,7 @@ def complete(
                     extent.held = np.int64(out[0])
                     continue
                 _merge_extent(
-                    extent, slots, numbers, late_slots, own_late, grid, panes, partials, lifted,
+                    extent, slots, numbers, late_slots, own_late, grid, panes, partials, per_tuple,
                     total,
                 )  # fmt: skip
                 extent.held = np.int64(total.sums[0, -1].tuples)

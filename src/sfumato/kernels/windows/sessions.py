@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import first_at_least, integers
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.windows.extents import ABSENT, LATE, NO_EXTENT, NONE, TAKEN
+from sfumato.kernels.windows.extents import ABSENT, NO_EXTENT, NONE, TAKEN, TOO_LATE
 
 # Punctuation and the previous one; time up to which all rows have arrived.
 SESSION_SCOPE = integers("punctuation before reached")
@@ -79,7 +79,7 @@ def assign(rows, gap, most, scopes, heads, sessions, count, places, verdicts, pr
 
     scopes : SESSION_SCOPE[], updated    sessions : SESSION[count + n], `count` of them known
     heads : int64[groups], all NONE    places : int64[n], written: sessions, NONE for none
-    verdicts : int8[n], written: TAKEN, LATE or ABSENT    progress : PROGRESS[2 n], written
+    verdicts : int8[n], written: TAKEN, TOO_LATE or ABSENT    progress : PROGRESS[2 n], written
     Returns the numbers of sessions, of progress records, and of rows that a punctuation had
     excluded.
     """
@@ -108,7 +108,7 @@ def assign(rows, gap, most, scopes, heads, sessions, count, places, verdicts, pr
             continue
         verdicts[i] = TAKEN
         if time + min(gap, most) - 1 <= bound:
-            verdicts[i] = LATE
+            verdicts[i] = TOO_LATE
             s = heads[g]
             while s != NONE:
                 inside = sessions[s].start <= time and time < _end(sessions[s], gap, most)

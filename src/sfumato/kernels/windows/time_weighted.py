@@ -26,10 +26,10 @@ import numpy as np
 from sfumato.kernels.arrays import first_at_least
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.signals import after_signals
+from sfumato.kernels.tolerances import NEGLIGIBLE
 
-SERIES, TIME, NUMBER, FIRST = range(4)
-EXISTENCE, MEAN, VARIANCE = range(3)
-NEGLIGIBLE = 1e-20  # probability that all readings so far are missing; later ones are never first
+READING_SERIES, READING_TIME, READING_NUMBER, READING_FIRST_WINDOW = range(4)
+READING_EXISTENCE, READING_MEAN, READING_VARIANCE = range(3)
 SECOND_US = 1e6  # microseconds per second
 
 
@@ -53,24 +53,26 @@ class TimeWindows(NamedTuple):
 @lean
 def _replaced(values, i, mean, variance):
     """Return mean and variance of a value after reading i, which exists with its probability."""
-    e, m = values[EXISTENCE, i], values[MEAN, i]
+    e, m = values[READING_EXISTENCE, i], values[READING_MEAN, i]
     if e == 1.0:
-        return m, values[VARIANCE, i]
+        return m, values[READING_VARIANCE, i]
     rest, step = 1.0 - e, m - mean
-    return e * m + rest * mean, e * values[VARIANCE, i] + rest * variance + e * rest * step * step
+    return e * m + rest * mean, e * values[
+        READING_VARIANCE, i
+    ] + rest * variance + e * rest * step * step
 
 
 @lean
 def _carried(values, i, existence, mean, variance):
     """Return existence, mean and variance of the newest value after reading i."""
-    e = values[EXISTENCE, i]
+    e = values[READING_EXISTENCE, i]
     if e == 1.0 or existence == 0.0:
-        return e, values[MEAN, i], values[VARIANCE, i]
+        return e, values[READING_MEAN, i], values[READING_VARIANCE, i]
     total = min(1.0, e + (1.0 - e) * existence)
     share = e / total
-    step = values[MEAN, i] - mean
+    step = values[READING_MEAN, i] - mean
     rest = 1.0 - share
-    variance = share * values[VARIANCE, i] + rest * variance + share * rest * step * step
+    variance = share * values[READING_VARIANCE, i] + rest * variance + share * rest * step * step
     return total, mean + share * step, variance
 
 
@@ -89,7 +91,7 @@ def _integral(values, clock, readings, begin, until, mean, variance):
         if k < readings.size:
             i = readings[k]
             mean, variance = _replaced(values, i, mean, variance)
-            shared *= 1.0 - values[EXISTENCE, i]
+            shared *= 1.0 - values[READING_EXISTENCE, i]
     return total, spread
 
 
@@ -102,7 +104,7 @@ def time_weighted(windows, marks, values, clock):
     O(n) per series and O(k) per window of k readings; O(k^2) while all readings may be missing.
     """
     results = np.empty((windows.series.size, 3))
-    series, time, n, steps = marks[SERIES], marks[TIME], marks.shape[1], np.int64(0)
+    series, time, n, steps = marks[READING_SERIES], marks[READING_TIME], marks.shape[1], np.int64(0)
     last, at, high, existence, mean, variance = -1, 0, 0, 0.0, 0.0, 0.0
     for w in range(windows.series.size):
         if windows.series[w] != last:
@@ -115,17 +117,21 @@ def time_weighted(windows, marks, values, clock):
         stop = first_at_least(time, at, high, windows.end[w])
         readings, found = np.empty(stop - at, np.int64), 0
         for i in range(at, stop):
-            if marks[FIRST, i] <= windows.number[w]:
+            if marks[READING_FIRST_WINDOW, i] <= windows.number[w]:
                 readings[found] = i
                 found += 1
         none, weight, centre, spread = 1.0, 0.0, 0.0, 0.0
         for k in range(-1, found):  # k is the first existing reading; -1: one before the window
             i = readings[k] if k >= 0 else -1
-            e = values[EXISTENCE, i] if k >= 0 else existence
+            e = values[READING_EXISTENCE, i] if k >= 0 else existence
             if e == 0.0:
                 continue
             begin = clock[i] if k >= 0 else windows.begin[w]
-            m, v = (values[MEAN, i], values[VARIANCE, i]) if k >= 0 else (mean, variance)
+            m, v = (
+                (values[READING_MEAN, i], values[READING_VARIANCE, i])
+                if k >= 0
+                else (mean, variance)
+            )
             steps = after_signals(steps + found - k)
             m, v = _integral(values, clock, readings[k + 1 : found], begin, windows.until[w], m, v)
             scale = float(windows.until[w] - begin) if windows.averaged[w] else SECOND_US
@@ -154,9 +160,18 @@ def fold(bound, marks, values):
     kept = np.ones(bound.size, np.bool_)
     for i in range(1, bound.size):
         before = i - 1
-        if marks[SERIES, before] == marks[SERIES, i] and marks[TIME, i] < bound[i]:
+        if (
+            marks[READING_SERIES, before] == marks[READING_SERIES, i]
+            and marks[READING_TIME, i] < bound[i]
+        ):
             kept[before] = False
-            values[EXISTENCE, i], values[MEAN, i], values[VARIANCE, i] = _carried(
-                values, i, values[EXISTENCE, before], values[MEAN, before], values[VARIANCE, before]
+            values[READING_EXISTENCE, i], values[READING_MEAN, i], values[READING_VARIANCE, i] = (
+                _carried(
+                    values,
+                    i,
+                    values[READING_EXISTENCE, before],
+                    values[READING_MEAN, before],
+                    values[READING_VARIANCE, before],
+                )
             )
     return kept

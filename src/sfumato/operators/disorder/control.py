@@ -110,7 +110,7 @@ class DisorderControl:
         elif self.max_delay is not None:
             estimator = state.FIXED
         elif self.estimator == SENT:
-            estimator = state.SENT
+            estimator = state.CARRIED
         elif self.estimator == "max":
             estimator = state.AVERAGED if self.averaged else state.LARGEST
         elif self.drop_ratio is None:

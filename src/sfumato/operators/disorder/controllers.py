@@ -18,7 +18,7 @@ from sfumato.kernels.disorder.state import (
     RowIds,
     new_controllers,
 )
-from sfumato.operators.arrays import Bools, Ints, longer, spans
+from sfumato.operators.arrays import Bools, Ints, pad, ranges_of
 from sfumato.operators.disorder.control import DisorderControl
 from sfumato.operators.disorder.rows import NO_CODES
 from sfumato.operators.state.declared import Array, Declaration, Value
@@ -31,10 +31,10 @@ class Judged(NamedTuple):
     before, after : int64[n], the punctuation before and after each row    late : bool[n]
     duplicate : bool[n], which late rows are duplicates
     number : int64[n], the row's number in its controller
-    expelled : int64[e, 5], (place, code, first, end, punctuation): this row causes the buffered
+    evicted_late : int64[e, 5], (place, code, first, end, punctuation): this row causes the buffered
         rows first <= number < end of a source to be emitted as late
-    forced : int64[f, 5], (place, code, -1, -1, punctuation): with `max_buffer_total`, this row
-        raises the punctuation of a source to release its oldest rows; ascending by place
+    forced_by_buffer : int64[f, 5], (place, code, -1, -1, punctuation): with `max_buffer_total`,
+        this row raises the punctuation of a source to release its oldest rows; ascending by place
     """
 
     before: Ints
@@ -42,8 +42,8 @@ class Judged(NamedTuple):
     late: Bools
     duplicate: Bools
     number: Ints
-    expelled: Ints
-    forced: Ints
+    evicted_late: Ints
+    forced_by_buffer: Ints
 
 
 class Controllers(Stateful):
@@ -82,7 +82,7 @@ class Controllers(Stateful):
     def grow(self, wanted: int) -> None:
         """Create controllers up to code `wanted` - 1."""
         if wanted > len(self._slot):
-            self._slot = longer(self._slot, max(wanted, 2 * len(self._slot)))
+            self._slot = pad(self._slot, max(wanted, 2 * len(self._slot)))
         self._size = max(self._size, wanted)
 
     @property
@@ -154,7 +154,7 @@ class Controllers(Stateful):
 
         Raises ValueError if they are missing, superfluous or of another number.
         """
-        wanted = rows if self._kernel.estimator == state.SENT else 0
+        wanted = rows if self._kernel.estimator == state.CARRIED else 0
         array = np.ascontiguousarray(sent, np.int64)
         if array.shape != (wanted,):
             raise ValueError(
@@ -194,7 +194,7 @@ class Controllers(Stateful):
         """Free unused slots and memory; afterwards slots ascend with the codes."""
         alive = np.flatnonzero(self._slot)
         states = self._states[self._slot[alive]]
-        offsets, at = spans(states["place"], states["length"])
+        offsets, at = ranges_of(states["place"], states["length"])
         states["place"], self._memory = offsets[:-1], self._memory[at]
         self._usage[:] = len(self._memory), 0
         self._states = np.concatenate([new_controllers(1), states])

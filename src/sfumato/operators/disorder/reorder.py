@@ -10,7 +10,7 @@ from sfumato.kernels.disorder.state import END_OF_TIME, NO_IDS, NO_TIME, RowIds
 from sfumato.operators.arrays import Bools, Ints, grouped
 from sfumato.operators.disorder.control import DisorderControl, ReorderConfig
 from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.rows import NO_CODES, ByKey, Released, WaitingRows, checked
+from sfumato.operators.disorder.rows import NO_CODES, KeyedRuns, Released, WaitingRows, checked
 from sfumato.operators.disorder.sources import Sources
 from sfumato.operators.state.declared import Declaration, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
@@ -67,7 +67,7 @@ class Reorder(Operator):
         self.arrived = 0  # rows so far: the number of the next row
         self.expelled = 0  # held rows that were emitted as late
         self.newest = int(NO_TIME)  # the latest arrival
-        self._held = ByKey(WaitingRows)
+        self._held = KeyedRuns(WaitingRows)
         # Ascending numbers of the rows of the last call that are held, and of its duplicates.
         self.stayed = self.duplicates = NO_CODES
         self.before = NO_CODES  # punctuation of the source of each row of the last call, before it
@@ -106,7 +106,7 @@ class Reorder(Operator):
         if self.config.by_source:
             by_source = grouped(codes[1])
             one = by_source[0][by_source[1][:-1]]  # one row of each source
-            begun = self.sources.speak(codes[1][one], codes[0][one])
+            begun = self.sources.activate(codes[1][one], codes[0][one])
             self.controllers.advance(begun, self.sources.level[self.sources.key_of[begun]])
             counting = self.controllers.punctuation_of(self.sources.members(present)[0])
         before, after, late, duplicate, of_source, expelled, forced = self.controllers.extend(
@@ -164,7 +164,7 @@ class Reorder(Operator):
         group = np.searchsorted(present, held.key)
         leaving = held.due <= last[group]
         for _, source, first, end, _ in expelled.tolist():
-            leaving |= held.numbered(source, first, end)
+            leaving |= held.has_number_in(source, first, end)
         self._held.remove(places[leaving])
         rows = WaitingRows.joined([held.take(leaving), fresh])
         old = len(rows.key) - n
@@ -222,7 +222,7 @@ class Reorder(Operator):
         limit = np.full(self._keys, NO_TIME)
         if self.config.by_source:
             self.sources.awaited[keys] = False
-            affected = np.union1d(self.sources.silence(affected), keys)
+            affected = np.union1d(self.sources.deactivate(affected), keys)
             limit[affected] = self.sources.targets(affected, self.controllers.punctuation_of)
         else:
             limit[affected] = END_OF_TIME
@@ -237,7 +237,7 @@ class Reorder(Operator):
         largest event time that it held, set aside or not. Rows that are far ahead, even of their
         arrival, are emitted as late."""
         if self.config.by_source:
-            self.sources.silence(np.arange(len(self.controllers)))
+            self.sources.deactivate(np.arange(len(self.controllers)))
         rows, self.waiting = self.waiting, WaitingRows.none()
         return self._drained(rows, np.ones(self._keys, bool))
 
@@ -363,17 +363,17 @@ def _with_events(
     punctuation = np.append(after, NO_TIME)[position]
     punctuation[on_arrival] = before[position[on_arrival]]
     for place, source, first, end, time in expelled.tolist():
-        row = rows.numbered(source, first, end) & ~late & (at >= place)
+        row = rows.has_number_in(source, first, end) & ~late & (at >= place)
         at[row], late[row], punctuation[row] = place, True, time
     if len(forced):
         came = np.append(np.full(len(at) - n, -1), order)
-        place, times = _forced(rows, forced, n)
+        place, times = _forced_by_buffer(rows, forced, n)
         sooner = ~late & (came <= place) & (place < at)
         at[sooner], punctuation[sooner] = place[sooner], times[sooner]
     return at, late, punctuation
 
 
-def _forced(rows: WaitingRows, forced: Ints, never: int) -> tuple[Ints, Ints]:
+def _forced_by_buffer(rows: WaitingRows, forced: Ints, never: int) -> tuple[Ints, Ints]:
     """Return the place at which each row is forced out, or `never`, and its key's punctuation."""
     order, starts, keys = grouped(forced[:, 1])
     place, _, _, _, time = forced[order].T

@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from sfumato.kernels.disorder.state import EARLIER as EARLIER
+from sfumato.kernels.disorder.state import EARLIER_CALL as EARLIER_CALL
 from sfumato.kernels.disorder.state import NO_IDS as NO_IDS
 from sfumato.kernels.disorder.state import UNSEEN as UNSEEN
 from sfumato.kernels.disorder.state import RowIds as RowIds
-from sfumato.operators.arrays import Bools, Ints, spans
+from sfumato.operators.arrays import Bools, Ints, ranges_of
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration
 
@@ -70,40 +70,42 @@ class WaitingRows(Keyed):
         """The punctuation that releases each row, int64[n] microseconds."""
         return self.event_time + self.tied
 
-    def numbered(self, source: int, first: int, end: int) -> Bools:
+    def has_number_in(self, source: int, first: int, end: int) -> Bools:
         """Return bool[n]: rows of a source with numbers first <= number < end there."""
         return (self.source == source) & (self.of_source >= first) & (self.of_source < end)
 
 
-Rows = TypeVar("Rows", bound=Keyed)
+KeyedRows = TypeVar("KeyedRows", bound=Keyed)
 
 
-class ByKey(Generic[Rows]):
+class KeyedRuns(Generic[KeyedRows]):
     """Rows by key, in a few sorted runs of geometrically decreasing size.
 
     A look-up costs the rows of the keys, and one binary search per key and run. Each row is sorted
     O(log n) times in total. A run is rewritten once half of its rows have been removed.
     """
 
-    def __init__(self, kind: type[Rows]) -> None:
+    def __init__(self, kind: type[KeyedRows]) -> None:
         self._none = kind.none()
-        self._runs: list[tuple[Rows, Bools]] = []  # rows by key, and a mask of the rows still held
+        self._runs: list[
+            tuple[KeyedRows, Bools]
+        ] = []  # rows by key, and a mask of the rows still held
         self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> KeyedRows:
         """All rows; rows of equal key in the order in which they were added."""
         return self._none.joined([self._none, *(rows.take(alive) for rows, alive in self._runs)])
 
     @rows.setter
-    def rows(self, rows: Rows) -> None:
+    def rows(self, rows: KeyedRows) -> None:
         self._runs, self._size = [], 0
         self.add(rows)
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: KeyedRows) -> None:
         """Insert further rows."""
         self._size += len(rows.key)
         while self._runs and len(self._runs[-1][1]) < 2 * len(rows.key):
@@ -113,12 +115,12 @@ class ByKey(Generic[Rows]):
             order = np.argsort(rows.key, kind="stable")
             self._runs.append((rows.take(order), np.ones(len(order), bool)))
 
-    def of(self, keys: Ints) -> tuple[Rows, Ints]:
+    def of(self, keys: Ints) -> tuple[KeyedRows, Ints]:
         """Return the rows of these keys (ascending, distinct), and their places for `remove`."""
         parts, places, base = [self._none], [NO_CODES], 0
         for rows, alive in self._runs:
             first, end = (np.searchsorted(rows.key, keys, side) for side in ("left", "right"))
-            at = spans(first, end - first)[1]
+            at = ranges_of(first, end - first)[1]
             at = at[alive[at]]
             parts.append(rows.take(at))
             places.append(base + at)

@@ -8,8 +8,8 @@ import numpy as np
 
 from sfumato.kernels.disorder.release import least_punctuations, least_steps
 from sfumato.kernels.disorder.state import END_OF_TIME, NO_TIME
-from sfumato.operators.arrays import Ints, longer, offsets_of
-from sfumato.operators.disorder.rows import NO_CODES, ByKey, Keyed
+from sfumato.operators.arrays import Ints, offsets_of, pad
+from sfumato.operators.disorder.rows import NO_CODES, Keyed, KeyedRuns
 from sfumato.operators.state.declared import Array, Declaration, Record
 from sfumato.operators.state.stateful import Stateful
 
@@ -51,17 +51,17 @@ class Sources(Stateful):
         self.level, self.key_of = NO_CODES, NO_CODES
         self.awaited, self.counts = np.empty(0, bool), np.empty(0, bool)
         self.ranks: Callable[[Ints], Ints] = lambda sources: sources
-        self._members, self._ahead = ByKey(SourceValues), ByKey(SourceValues)
+        self._members, self._ahead = KeyedRuns(SourceValues), KeyedRuns(SourceValues)
 
-    def speak(self, source: Ints, key: Ints) -> Ints:
+    def activate(self, source: Ints, key: Ints) -> Ints:
         """Count these sources (distinct, with their keys), which have sent rows.
 
         Returns the sources that did not count before; they start at the level of their keys.
         """
         keys, sources = int(key.max(initial=-1)) + 1, int(source.max(initial=-1)) + 1
-        self.level = longer(self.level, keys, NO_TIME)
-        self.awaited = longer(self.awaited, keys, True)
-        self.key_of, self.counts = longer(self.key_of, sources), longer(self.counts, sources)
+        self.level = pad(self.level, keys, NO_TIME)
+        self.awaited = pad(self.awaited, keys, True)
+        self.key_of, self.counts = pad(self.key_of, sources), pad(self.counts, sources)
         self.key_of[source] = key
         fresh = source[~self.counts[source]]
         self.counts[fresh] = True
@@ -112,7 +112,7 @@ class Sources(Stateful):
         found, places = self._ahead.of(np.sort(self.members(keys)[0]))
         self._ahead.remove(places[found.value <= self.level[self.key_of[found.key]]])
 
-    def silence(self, source: Ints) -> Ints:
+    def deactivate(self, source: Ints) -> Ints:
         """Stop counting these sources until they send rows. Returns their keys, ascending."""
         keys = np.unique(self.key_of[source])
         self.counts[source] = False

@@ -9,7 +9,9 @@ from sfumato.operators.arrays import Ints
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES
 
-BINS = 32  # below 1 ms, then 2**(i - 1) ms to below 2**i ms; the last includes all longer waits
+WAIT_BINS = (
+    32  # below 1 ms, then 2**(i - 1) ms to below 2**i ms; the last includes all longer waits
+)
 FIRST_BIN_US = 1_000  # microseconds: the first bin ends here
 AWAITED = -1  # pseudo source: one that is expected and has not sent rows
 
@@ -17,10 +19,10 @@ AWAITED = -1  # pseudo source: one that is expected and has not sent rows
 def bins(wait: Ints) -> Ints:
     """Return int64[n]: the histogram bin of each wait, int64[n] microseconds."""
     _, exponent = np.frexp(np.maximum(wait, 0) // FIRST_BIN_US)
-    return np.minimum(exponent, BINS - 1).astype(np.int64)
+    return np.minimum(exponent, WAIT_BINS - 1).astype(np.int64)
 
 
-class Holding(NamedTuple):
+class BufferFigures(NamedTuple):
     """Statistics of held rows, in microseconds; None where unknown.
 
     oldest : least event time held    punctuation : least punctuation of keys that hold rows or just
@@ -53,7 +55,7 @@ class BufferStatistics:
         self._at = np.zeros(4, np.int64)  # a key that has the minimum
         self._present: Ints | None = None
 
-    def now(self, present: Ints, forgotten: Ints = NO_CODES) -> Holding:
+    def now(self, present: Ints, forgotten: Ints = NO_CODES) -> BufferFigures:
         """Return the statistics. present : keys that just had rows    forgotten : keys just
         forgotten
 
@@ -67,7 +69,7 @@ class BufferStatistics:
         waited = None if arrival is None else max(0, self.reorder.newest - arrival)
         lag = None if ahead is None else -ahead
         slowest = None if oldest is None else _slowest(self.reorder, int(self._at[0]))
-        return Holding(oldest, punctuation, lag, waited, slowest)
+        return BufferFigures(oldest, punctuation, lag, waited, slowest)
 
     def _update(self, keys: Ints, present: Ints) -> None:
         if not len(keys):

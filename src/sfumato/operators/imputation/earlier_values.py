@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.imputation import earlier_values as kernel
 from sfumato.operators.arguments import whole
-from sfumato.operators.arrays import Floats, longer
+from sfumato.operators.arrays import Floats, pad
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Operator
 
@@ -108,5 +108,5 @@ class EarlierValues(Operator):
         if more > 0:
             more = max(more, len(self.known) // 2)  # amortises keys that arrive one by one
             wanted = len(self.known) + more
-            self.known = longer(self.known, wanted, np.nan)
-            self.since = longer(self.since, wanted, np.nan)
+            self.known = pad(self.known, wanted, np.nan)
+            self.since = pad(self.since, wanted, np.nan)

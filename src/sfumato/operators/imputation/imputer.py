@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.imputation import dependency_choice, imputation
+from sfumato.kernels.imputation.dependency_choice import IMPUTED as IMPUTED
 from sfumato.kernels.imputation.imputation import CLOSE_DONORS, MOST_NEAREST_PRODUCTS, MOST_UNASKED
-from sfumato.kernels.imputation.repository import LENDING, Choice, DependencySets, Repository
+from sfumato.kernels.imputation.repository import WEIGHTING, Choice, DependencySets, Repository
 from sfumato.operators.arguments import NO_LIMIT, one_of, whole
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.imputation import prepared_repository
@@ -69,7 +70,7 @@ class ImputerSettings:
         return Choice(min(least, max(rows - 1, 1)), marginal, 2 * least)
 
 
-Reasons = npt.NDArray[np.uint8]
+ReasonCodes = npt.NDArray[np.uint8]
 
 IMPUTATION_REASONS = (
     "complete",
@@ -87,8 +88,8 @@ class Imputed:
     offsets : int64[n + 1], of each object's alternatives; none if it cannot be imputed
     prob : float64[m] in (0, 1], sum 1 per object    values : float64[m, T], sorted by the missing
         attributes in order, unless merged jointly; present attributes are unchanged
-    chosen : int64[n, T], the dependencies used: bit i for number i of `Imputer.dependencies_of`, or
-        PRESENT, MARGINAL, NOTHING (-1, -2, -3)
+    rules_used : int64[n, T], the dependencies used: bit i for number i of
+        `Imputer.dependencies_of`, or PRESENT, MARGINAL, NO_RULE (-1, -2, -3)
     reason : uint8[n], place in REASONS; from 2 on the object could not be imputed
     donors : int64[n, T], number of donor rows    spread : float64[n, T], range of their values
     beyond : bool[n, T], the spread exceeds twice the least epsilon of the dependencies, so that
@@ -100,8 +101,8 @@ class Imputed:
     offsets: Ints
     prob: Floats
     values: Floats
-    chosen: Ints
-    reason: Reasons
+    rules_used: Ints
+    reason: ReasonCodes
     donors: Ints
     spread: Floats
     beyond: Bools
@@ -115,7 +116,7 @@ class Imputed:
         return dict(zip(IMPUTATION_REASONS, found.tolist(), strict=True))
 
 
-KIND, VERSION = "imputer", 7
+KIND, IMPUTER_VERSION = "imputer", 7
 CATEGORY_SPAN = 2.0**-20  # of codes, whose scaled distance is then beyond every epsilon
 
 
@@ -233,11 +234,13 @@ class Imputer:
         self._prepare(prepared_repository.no_calibration(len(self.attributes)))
         if method == "calibrated" and len(rows) > 1:
             rank = np.argsort(np.argsort(np.array(self.names)))
-            for t, order in enumerate(prepared_repository.by_worth(self.prepared, rows, rank)):
+            for t, order in enumerate(
+                prepared_repository.order_rules_by_score(self.prepared, rows, rank)
+            ):
                 self._ordered[t] = [self._ordered[t][i] for i in order]
             self.prepared = self.prepared._replace(sets=self._sets())
             coded = [name in self.settings.categories for name in self.attributes]
-            calibration = prepared_repository.calibrated(self.prepared, rows, rank, coded)
+            calibration = prepared_repository.calibrate(self.prepared, rows, rank, coded)
             self.prepared = self.prepared._replace(**calibration)
 
     def impute(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Imputed:
@@ -264,11 +267,11 @@ class Imputer:
 
     def explain(self, imputed: Imputed, i: int) -> str:
         """Describe in words how object i was imputed; the text of `imputed_by`."""
-        if imputed.reason[i] != dependency_choice.IMPUTED:
+        if imputed.reason[i] != IMPUTED:
             return IMPUTATION_REASONS[imputed.reason[i]]
         parts = []
         for t, (name, chosen) in enumerate(
-            zip(self.attributes, imputed.chosen[i].tolist(), strict=True)
+            zip(self.attributes, imputed.rules_used[i].tolist(), strict=True)
         ):
             if chosen == dependency_choice.MARGINAL:
                 parts.append(f"{name} by its distribution in the repository")
@@ -297,7 +300,7 @@ class Imputer:
         return tuple(self._ordered[t])
 
     def chosen_dependencies(self, t: int, chosen: int) -> list[Dependency]:
-        """Return the dependencies encoded by a value of `Imputed.chosen`."""
+        """Return the dependencies encoded by a value of `Imputed.rules_used`."""
         return [each for i, each in enumerate(self._ordered[t]) if chosen >> i & 1]
 
     @property
@@ -326,8 +329,8 @@ class Imputer:
         of = self.prepared
         arrays = {"rows": self._rows, "orders": self._orders, "shift": of.shift, "span": of.span}
         arrays |= {"curve": of.curve, "tails": of.tails, "far": of.far}
-        arrays |= {name: of.lending[name] for name in LENDING.names or ()}
-        return pack(KIND, VERSION, Snapshot(values=values, arrays=arrays))
+        arrays |= {name: of.weighting[name] for name in WEIGHTING.names or ()}
+        return pack(KIND, IMPUTER_VERSION, Snapshot(values=values, arrays=arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Imputer:
@@ -336,7 +339,7 @@ class Imputer:
         The searches for orders and combinations are not repeated: O(T D N).
         Raises SnapshotError for bytes that are damaged or of another kind.
         """
-        saved = unpack(data, KIND, VERSION)
+        saved = unpack(data, KIND, IMPUTER_VERSION)
         values, arrays = saved.values, saved.arrays
         imputer = cls.__new__(cls)
         imputer.names = tuple(values["names"])
@@ -351,11 +354,11 @@ class Imputer:
             for own in values["tried"]
         ]
         imputer.left_out = values["left_out"]
-        lending = np.empty(len(imputer.attributes), LENDING)
-        for name in LENDING.names or ():
-            lending[name] = arrays[name]
+        weighting = np.empty(len(imputer.attributes), WEIGHTING)
+        for name in WEIGHTING.names or ():
+            weighting[name] = arrays[name]
         known = {name: arrays[name] for name in ("curve", "tails", "far")}
-        imputer._prepare({**known, "lending": lending})
+        imputer._prepare({**known, "weighting": weighting})
         return imputer
 
     def _set(self, settings: ImputerSettings) -> None:

@@ -11,7 +11,13 @@ from sfumato.kernels.imputation.calibration import ENOUGH_ROWS, curve_of, reach_
 from sfumato.kernels.imputation.donor_tree import DonorTree, build_tree, tree_order
 from sfumato.kernels.imputation.imputation import HeldOutRanks, held_out_ranks
 from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE
-from sfumato.kernels.imputation.repository import LENDING, TAIL, Choice, DependencySets, Repository
+from sfumato.kernels.imputation.repository import (
+    TAIL,
+    WEIGHTING,
+    Choice,
+    DependencySets,
+    Repository,
+)
 from sfumato.operators.arrays import Bools, Floats, Ints, offsets_of
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.lattice import MOST_DEPENDENCIES
@@ -24,11 +30,11 @@ GAPS = 0.3  # share of other attributes that are missing, if the number is not g
 MOST_GROUPS = 5  # curves per attribute; the last is for MOST_GROUPS - 1 missing attributes and more
 TOGETHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
 LEVEL_SHAPES = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
-BINS, PRIOR = 20, 10.0  # of a calibration curve; weight of the uniform prior, in ranks
+CURVE_BINS, PRIOR = 20, 10.0  # of a calibration curve; weight of the uniform prior, in ranks
 FLOOR = 0.25  # least unit of distances beyond the donors, as a share of their mean deviation
 FEW_ROWS_ROOM = 2.0  # factor from deviations of held-out rows to deviations of few rows
 COVERED_SHARE = 0.995  # share of held-out rows within the margin beyond the donors
-SMALLEST_REACH = 1e-6  # without it, an attribute with epsilon 0 would be split exclusively
+SMALLEST_EPSILON = 1e-6  # without it, an attribute with epsilon 0 would be split exclusively
 
 
 def tree_orders(scaled: Floats, names: Sequence[str], ordered: Sequence[Own]) -> Ints:
@@ -38,7 +44,7 @@ def tree_orders(scaled: Floats, names: Sequence[str], ordered: Sequence[Own]) ->
     for t, own in enumerate(ordered):
         weight = dict.fromkeys(names, 0.0)
         for name, epsilon in (pair for each in own for pair in each.determinants):
-            weight[name] = max(weight[name], 1.0 / max(epsilon, SMALLEST_REACH))
+            weight[name] = max(weight[name], 1.0 / max(epsilon, SMALLEST_EPSILON))
         weights = np.array([weight[names[a]] for a in by_name])
         orders[t] = tree_order(scaled[:, by_name], weights)
     return orders
@@ -57,11 +63,11 @@ def rounding(rows: Floats, shift: Floats, span: Floats) -> Floats:
 
 def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
     """Return neutral calibration fields of a `Repository`: equal weights, unchanged probability."""
-    lending = np.zeros(attributes, LENDING)
-    lending["narrowing"] = MOST_DEPENDENCIES
-    curve = np.tile(np.linspace(0.0, 1.0, BINS + 1), (attributes, groups, 1))
+    weighting = np.zeros(attributes, WEIGHTING)
+    weighting["narrowing"] = MOST_DEPENDENCIES
+    curve = np.tile(np.linspace(0.0, 1.0, CURVE_BINS + 1), (attributes, groups, 1))
     tails = np.zeros((attributes, groups, 2, TAIL + 1))
-    return {"curve": curve, "tails": tails, "far": tails[:, :, 0, 0].copy(), "lending": lending}
+    return {"curve": curve, "tails": tails, "far": tails[:, :, 0, 0].copy(), "weighting": weighting}
 
 
 def dependency_sets(
@@ -135,21 +141,21 @@ class HeldOut:
         self.draws = rng.random((2, CALIBRATING, rows.shape[1]))[:, :, rank]
         self.chance = rng.random(CALIBRATING)
 
-    def judged(self, t: int, most: int, **changes: Any) -> float:
+    def mean_score(self, t: int, most: int, **changes: Any) -> float:
         """Return the mean score for hidden values of attribute t on at most `most` rows, to nine
         digits so that results that differ only by rounding are equal.
 
         changes : fields of the repository to replace
         """
         picked = self.picked[:most]
-        gaps = (self.draws[0, : picked.size] < GAPS) & self.repository.sets.asks[t]
+        gaps = (self.draws[0, : picked.size] < GAPS) & self.repository.sets.determinants[t]
         score = self._ranks(t, picked, gaps, **changes).score
         score = score[np.isfinite(score)]
         return float(f"{score.mean():.9g}") if score.size else np.inf
 
     def ranks(self, t: int, lacking: int, **changes: Any) -> HeldOutRanks:
         """Return ranks of hidden values of attribute t while further attributes are missing."""
-        picked, asked = self.calibrating, np.flatnonzero(self.repository.sets.asks[t])
+        picked, asked = self.calibrating, np.flatnonzero(self.repository.sets.determinants[t])
         gaps = np.zeros((picked.size, self.rows.shape[1]), np.bool_)
         order = np.argsort(self.draws[1, : picked.size][:, asked], axis=1)
         np.put_along_axis(gaps, asked[order[:, :lacking]], True, axis=1)
@@ -170,7 +176,7 @@ def alone(sets: DependencySets, t: int, d: int) -> DependencySets:
     return sets._replace(first=first)
 
 
-def by_worth(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]]:
+def order_rules_by_score(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]]:
     """Return the numbers of each attribute's dependencies, best imputation alone first.
 
     rows, rank : as for `HeldOut`
@@ -181,12 +187,12 @@ def by_worth(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]
     for t in range(repository.column_of.size):
         scores, sets = [], repository.sets
         for d in range(sets.first[t], sets.first[t + 1]):
-            scores.append(held_out.judged(t, FEWER_HELD_OUT, sets=alone(sets, t, d)))
+            scores.append(held_out.mean_score(t, FEWER_HELD_OUT, sets=alone(sets, t, d)))
         orders.append(np.argsort(np.array(scores), kind="stable").tolist())
     return orders
 
 
-def calibrated(
+def calibrate(
     repository: Repository, rows: Floats, rank: Ints, coded: Sequence[bool]
 ) -> dict[str, Any]:
     """Choose the best number of narrowing dependencies (TOGETHER) and weighting (LEVEL_SHAPES),
@@ -195,20 +201,20 @@ def calibrated(
     rows, rank : as for `HeldOut`    coded : whether attributes are codes of categories, which have
         the shares of their donors    Cost: imputation of some thousand rows per attribute.
     """
-    held_out, asked = HeldOut(repository, rows, rank), repository.sets.asks.sum(axis=1)
+    held_out, asked = HeldOut(repository, rows, rank), repository.sets.determinants.sum(axis=1)
     groups = max(min(MOST_GROUPS, int(asked.max(initial=0))), 1)
     found = no_calibration(asked.size, groups)
-    for t, lending in enumerate(found["lending"]):
+    for t, weighting in enumerate(found["weighting"]):
         own, scores = np.diff(repository.sets.first)[t], {}
         for many in sorted({min(int(own), many) for many in TOGETHER}):
-            lending["narrowing"] = many
-            scores[many] = held_out.judged(t, HELD_OUT, **found)
-        lending["narrowing"], trials = min(scores, key=scores.__getitem__), []
+            weighting["narrowing"] = many
+            scores[many] = held_out.mean_score(t, HELD_OUT, **found)
+        weighting["narrowing"], trials = min(scores, key=scores.__getitem__), []
         # With too few donors for a line, a donor near the object would get most of the probability.
         line = len(rows) > DONORS_A_SLOPE * (int(asked[t]) + 1)
-        for lending["even"], lending["sharpness"] in LEVEL_SHAPES if line else LEVEL_SHAPES[:1]:
-            trials.append(held_out.judged(t, HELD_OUT, **found))
-        lending["even"], lending["sharpness"] = LEVEL_SHAPES[int(np.argmin(trials))]
+        for weighting["even"], weighting["sharpness"] in LEVEL_SHAPES if line else LEVEL_SHAPES[:1]:
+            trials.append(held_out.mean_score(t, HELD_OUT, **found))
+        weighting["even"], weighting["sharpness"] = LEVEL_SHAPES[int(np.argmin(trials))]
         if not coded[t]:
             _calibrate(held_out, t, int(asked[t]), found)
     return found
@@ -216,13 +222,13 @@ def calibrated(
 
 def _calibrate(held_out: HeldOut, t: int, asked: int, found: dict[str, Any]) -> None:
     """Fit the curves and tails of attribute t by the number of missing among `asked` attributes."""
-    groups, lending = found["curve"].shape[1], found["lending"][t]
+    groups, weighting = found["curve"].shape[1], found["weighting"][t]
     values = held_out.rows[:, held_out.repository.column_of[t]]
     few, ranks = values.size < ENOUGH_ROWS, []
-    known = {**found, "lending": found["lending"].copy()}
+    known = {**found, "weighting": found["weighting"].copy()}
     if few:  # values may exceed the range of so few rows
-        lending["outside"] = reach_of(values.size) * values.std() * FEW_ROWS_ROOM
-        lending["margin"] = lending["outside"]
+        weighting["outside"] = reach_of(values.size) * values.std() * FEW_ROWS_ROOM
+        weighting["margin"] = weighting["outside"]
     for group in range(groups):
         many = range(group, asked if group == groups - 1 else group + 1)
         several = [held_out.ranks(t, lacking, **known) for lacking in many if lacking < asked]
@@ -232,18 +238,18 @@ def _calibrate(held_out: HeldOut, t: int, asked: int, found: dict[str, Any]) -> 
     if not beyond.size:
         return
     beyond = np.abs(beyond)
-    lending["unit"] = max(FLOOR * deviation.mean(), 1e-9 * beyond.max(), 1e-300)
+    weighting["unit"] = max(FLOOR * deviation.mean(), 1e-9 * beyond.max(), 1e-300)
     covered = np.quantile(beyond, COVERED_SHARE, method="higher")
-    lending["margin"] = max(lending["margin"], covered)
+    weighting["margin"] = max(weighting["margin"], covered)
     for group, own in enumerate(ranks):
         if own:
             rank, far, off, _ = own
-            far = far / np.hypot(lending["unit"], off)  # its square may be 0
+            far = far / np.hypot(weighting["unit"], off)  # its square may be 0
             inside, outside = rank[np.isfinite(rank)], np.sort(far[np.abs(far) > 0.0])
-            learned = curve_of(inside, outside, BINS, PRIOR)
+            learned = curve_of(inside, outside, CURVE_BINS, PRIOR)
             for name, value in zip(("curve", "tails", "far"), learned, strict=True):
                 found[name][t, group] = value
     if few:
-        farthest = found["tails"][t].max() * np.hypot(lending["unit"], deviation.max(initial=0.0))
-        lending["outside"] = max(lending["margin"], FEW_ROWS_ROOM * farthest)
-        lending["margin"] = lending["outside"]
+        farthest = found["tails"][t].max() * np.hypot(weighting["unit"], deviation.max(initial=0.0))
+        weighting["outside"] = max(weighting["margin"], FEW_ROWS_ROOM * farthest)
+        weighting["margin"] = weighting["outside"]

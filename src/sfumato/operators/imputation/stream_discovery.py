@@ -20,11 +20,11 @@ from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.imputer import Imputer, ImputerSettings
 from sfumato.operators.imputation.prepared_repository import alone
 from sfumato.operators.imputation.stream_imputer import (
-    NEAR,
+    NEAR_EPSILON,
     NEAREST,
-    ROUGH,
+    ROUGH_EPSILON,
     SAME_AGE,
-    WIDE,
+    WIDE_EPSILON,
     change_names,
     change_scaling,
 )
@@ -96,14 +96,14 @@ def _candidates(name: str, others: Sequence[str], sizes: Iterable[int]) -> list[
     """Return the dependencies of an attribute's change on itself and sets of other attributes."""
     age, own, found = (f"age_{name}", SAME_AGE), f"earlier_{name}", []
     for size in sizes:
-        near = NEAR if size == 1 else ROUGH
+        near = NEAR_EPSILON if size == 1 else ROUGH_EPSILON
         for each in combinations(others, size):
             if not each:
-                found.append(Dependency((age, (own, NEAR)), name, 1.0))
+                found.append(Dependency((age, (own, NEAR_EPSILON)), name, 1.0))
                 continue
             for kind, epsilon in (("change_", near), ("value_", VALUE)):
                 with_others = [(f"{kind}{other}", epsilon) for other in each]
-                found.append(Dependency((age, (own, WIDE), *with_others), name, 1.0))
+                found.append(Dependency((age, (own, WIDE_EPSILON), *with_others), name, 1.0))
     return found
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.kernels.imputation.dependency_choice import IMPUTED
 from sfumato.kernels.imputation.feedback import correct_widths
 from sfumato.operators.arguments import whole
-from sfumato.operators.arrays import Bools, Floats, Ints, longer
+from sfumato.operators.arrays import Bools, Floats, Ints, pad
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.imputation.imputer import Imputed, Imputer
@@ -29,7 +29,7 @@ MOST_CHOSEN = 12  # attributes with chosen dependencies; five columns each
 KINDS = ("change_", "age_", "earlier_", "value_")  # of determinants, before an attribute's name
 NEAREST = 4  # other attributes, those whose changes are most alike, that determine a change
 SAME_AGE = 0.5  # epsilon of the binary logarithm of ages
-NEAR, ROUGH, WIDE = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
+NEAR_EPSILON, ROUGH_EPSILON, WIDE_EPSILON = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
 USUAL_RANGE = (0.05, 0.95)  # quantiles whose distance is the scale of changes and values
 TESTED_EVERY = 4  # every fourth row of a key tests the imputation of its known values
 MOST_COUPLED = 1024  # alternatives of a row that is imputed by changes and by levels
@@ -82,10 +82,13 @@ def change_dependencies(rows: Floats, attributes: Sequence[str]) -> list[Depende
         others = [b for b in np.argsort(-alike[a], kind="stable").tolist() if b != a][:NEAREST]
         near = [f"change_{attributes[b]}" for b in others]
         own = f"earlier_{name}"
-        sets = [[(own, NEAR)], *([(each, NEAR), (own, WIDE)] for each in near)]
-        sets += [[(each, ROUGH) for each in pair] for pair in combinations(near, 2)]
+        sets = [
+            [(own, NEAR_EPSILON)],
+            *([(each, NEAR_EPSILON), (own, WIDE_EPSILON)] for each in near),
+        ]
+        sets += [[(each, ROUGH_EPSILON) for each in pair] for pair in combinations(near, 2)]
         if len(near) > 2:
-            sets.append([(each, ROUGH) for each in near])
+            sets.append([(each, ROUGH_EPSILON) for each in near])
         for each in sets:
             found.append(Dependency(((f"age_{name}", SAME_AGE), *each), name, 1.0))
     return found
@@ -94,7 +97,7 @@ def change_dependencies(rows: Floats, attributes: Sequence[str]) -> list[Depende
 def level_dependencies(attributes: Sequence[str]) -> list[Dependency]:
     """Return dependencies of each attribute on each other one."""
     pairs = [(a, b) for b in attributes for a in attributes if a != b]
-    return [Dependency(((a, ROUGH),), b, 1.0) for a, b in pairs]
+    return [Dependency(((a, ROUGH_EPSILON),), b, 1.0) for a, b in pairs]
 
 
 class ImputedRows(NamedTuple):
@@ -218,7 +221,7 @@ class StreamImputer(Operator):
         if keys > len(self.rows):
             wanted = max(keys, len(self.rows) * 3 // 2)
             for name in ("low", "high", "rows"):
-                setattr(self, name, longer(getattr(self, name), wanted, 0))
+                setattr(self, name, pad(getattr(self, name), wanted, 0))
 
 
 def means_of(imputed: Imputed) -> Floats:

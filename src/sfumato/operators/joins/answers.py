@@ -7,13 +7,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.distributions.tuples import existences, reaches_all
 from sfumato.kernels.joins.match_probability import criterion, match_probabilities
 from sfumato.kernels.joins.matching_pairs import matching_pairs
 from sfumato.kernels.joins.partners import exclude_partners
 from sfumato.kernels.joins.tuple_store import lone_tuples
-from sfumato.kernels.laws.tuples import existences, reaches_all
 from sfumato.limits import MAX_ALTERNATIVES
-from sfumato.operators.arrays import Floats, Ints, chosen
+from sfumato.operators.arrays import Floats, Ints, gather_lists
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 
@@ -132,7 +132,7 @@ def alone_matches(
     prob = mine.prob * alone
     total = existences(mine.offsets, prob)
     places = np.flatnonzero(reaches_all(total, probability))
-    offsets, at = chosen(mine.offsets, places)
+    offsets, at = gather_lists(mine.offsets, places)
     return Unmatched(places, total[places], offsets, prob[at])
 
 

@@ -10,14 +10,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import arrays_of, check_shapes, whole
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
-from sfumato.windows import LONGEST, Delta, JoinWindow, Range, Rows, window_of
+from sfumato.windows import Delta, JoinWindow, Range, Rows, window_of
 
 
 @dataclass(frozen=True)
-class Task:
+class Shard:
     """Task `number`, from 0, of `tasks`.
 
     All tasks receive all arrivals and know the contents of all windows. Each task owns every
@@ -26,6 +27,7 @@ class Task:
     a single one.
     """
 
+    saved_as: ClassVar[str] = "Task"
     number: int = 0
     tasks: int = 1
 
@@ -35,14 +37,14 @@ class Task:
             raise ValueError(f"`number` must be from 0 to {self.tasks - 1}; got {self.number!r}")
 
 
-ALONE = Task()
+ALONE = Shard()
 
 
-Window = Rows | Range | Delta | JoinWindow
+StreamWindow = Rows | Range | Delta | JoinWindow
 
 
 def windows_of(
-    window: Window | Sequence[Window], least: int = 2, on: Sequence[str] = ()
+    window: StreamWindow | Sequence[StreamWindow], least: int = 2, on: Sequence[str] = ()
 ) -> tuple[JoinWindow, ...]:
     """Return the windows of all streams, from one for both or a list of at least `least`.
 
@@ -52,7 +54,7 @@ def windows_of(
     """
     several: list[Any] = list(window) if isinstance(window, list | tuple) else [window] * 2
     several = [window_of(one) for one in several]
-    if len(several) < least or not all(isinstance(one, Window) for one in several):
+    if len(several) < least or not all(isinstance(one, StreamWindow) for one in several):
         raise TypeError(
             '`window` must be sf.Rows(500), sf.Rows(500, within="10 minutes"), sf.Range("10 '
             'minutes"), sf.Delta(5, on="x") or a pair of them, for left and right; got '
@@ -65,7 +67,7 @@ def windows_of(
 
 
 def pair_of(
-    window: Window | Sequence[Window], on: Sequence[str] = ()
+    window: StreamWindow | Sequence[StreamWindow], on: Sequence[str] = ()
 ) -> tuple[JoinWindow, JoinWindow]:
     """Return `windows_of` for two sides. Raises TypeError for more."""
     windows = windows_of(window, on=on)
@@ -79,14 +81,14 @@ def pair_of(
 
 def require_one(window: Any) -> None:
     """Raise TypeError unless `window` is a single window, for a stream joined with itself."""
-    if isinstance(window, list | tuple) or not isinstance(window_of(window), Window):
+    if isinstance(window, list | tuple) or not isinstance(window_of(window), StreamWindow):
         raise TypeError(
             '`window` of a stream with itself is one window: sf.Rows(500), sf.Rows(500, within="10 '
             f'minutes"), sf.Range("10 minutes") or sf.Delta(5, on="x"); got {window!r}'
         )
 
 
-def _one(window: Window, on: Sequence[str]) -> JoinWindow:
+def _one(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
     if isinstance(window, JoinWindow):
         return window
     if isinstance(window, Delta):
@@ -149,14 +151,14 @@ class _Checked(Columns):
             return type(self)(**arrays)
         if not isinstance(time, np.ndarray) or time.dtype != np.int64 or time.shape != (n,):
             raise TypeError(f"`time` must be None or int64[{n}]; got {time!r:.80}")
-        if n and (time.min() < -LONGEST or time.max() > LONGEST):
+        if n and (time.min() < -MAX_TIME_US or time.max() > MAX_TIME_US):
             raise ValueError(f"`time` must lie within 2**60 microseconds of 1970; got {time!r:.80}")
         arrays["time"] = np.require(time, requirements=["C", "W"])
         return type(self)(**arrays)
 
 
 @dataclass(frozen=True)
-class Arrivals(_Checked, flat=("prob", "points"), begins="offsets"):
+class ArrivalBatch(_Checked, flat=("prob", "points"), begins="offsets"):
     """Tuples of both streams in one arrival order; n tuples, m samples.
 
     side : uint8[n], 0 left, 1 right    key : int64[n], codes 0, 1, 2, ... kept forever
@@ -174,7 +176,7 @@ class Arrivals(_Checked, flat=("prob", "points"), begins="offsets"):
     time: Ints | None = None
     radius: Floats | None = None
 
-    def checked(self, streams: int, dimensions: int) -> Arrivals:
+    def checked(self, streams: int, dimensions: int) -> ArrivalBatch:
         """Return the arrivals as kernels take them. Raises TypeError or ValueError."""
         n, m = self.side.size, self.prob.size
         radii = {} if self.radius is None else {"radius": ("f8", (n,))}
@@ -194,7 +196,7 @@ class Arrivals(_Checked, flat=("prob", "points"), begins="offsets"):
 class IncompleteArrivals(_Checked):
     """Objects of all streams in one arrival order.
 
-    side : uint8[n], the stream: 0 left, 1 right, or higher    key, time : as in `Arrivals`
+    side : uint8[n], the stream: 0 left, 1 right, or higher    key, time : as in `ArrivalBatch`
     values : float64[n, D], in the order of the imputer's `names`, NaN = missing
     """
 

@@ -13,9 +13,9 @@ from sfumato.kernels.joins.match_probability import criterion
 from sfumato.kernels.joins.tuple_store import Batch, held_slots
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share
 from sfumato.operators.arrays import Floats, Ints, Records
-from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputer, Reasons
+from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputer, ReasonCodes
 from sfumato.operators.joins.answers import Answers, SampledTuples
-from sfumato.operators.joins.arrivals import IncompleteArrivals, Window, windows_of
+from sfumato.operators.joins.arrivals import IncompleteArrivals, StreamWindow, windows_of
 from sfumato.operators.joins.pair_join import HELD_STATE, PairJoin
 from sfumato.operators.state.declared import Array, Record, Sizes
 from sfumato.operators.state.snapshot import SnapshotError
@@ -104,7 +104,7 @@ class IncompleteJoin(PairJoin):
         imputer: Imputer,
         within: float,
         probability: float,
-        window: Window | Sequence[Window],
+        window: StreamWindow | Sequence[StreamWindow],
         *,
         scaled: bool = False,
         output: str = "append",
@@ -146,7 +146,7 @@ class IncompleteJoin(PairJoin):
         each arrival: a place in `imputation.REASONS`, uint8[n].
         Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
         """
-        reasons: list[Reasons] = []
+        reasons: list[ReasonCodes] = []
 
         def join(part: IncompleteArrivals) -> Answers:
             samples, reason = self._imputed(part.values)
@@ -197,7 +197,7 @@ class IncompleteJoin(PairJoin):
         radii = self._radii(held.number.size, None)
         self._load(self._batch(held.code, held.number, held.time, samples, radii), held.raw)
 
-    def _imputed(self, values: Floats) -> tuple[SampledTuples, Reasons]:
+    def _imputed(self, values: Floats) -> tuple[SampledTuples, ReasonCodes]:
         """Return the samples of objects, in units of distances, and the reason of each object."""
         done = self.imputer.impute(values)
         points = np.ascontiguousarray((done.values - self._shift) / self._span)

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.kernels.distributions.discrete_distribution import all_moments
 from sfumato.kernels.joins.neighbour_counts import count_neighbours
 from sfumato.kernels.joins.similarity_nested import JOIN_COUNTS
-from sfumato.kernels.laws.finite_law import all_moments
 from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.joins.answers import SampledTuples
-from sfumato.operators.joins.arrivals import Arrivals
+from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.similarity_join import PAIR_CHUNK, SimilarityJoin
 from sfumato.operators.state.columns import Columns
 
@@ -73,7 +73,7 @@ class NeighbourCount(SimilarityJoin):
         super().__init__(*given, **options)
         self.criterion = self.criterion._replace(least=SMALLEST_MASS)
 
-    def count(self, arrivals: Arrivals) -> NeighbourCounts:
+    def count(self, arrivals: ArrivalBatch) -> NeighbourCounts:
         """Return the numbers of neighbours of arrivals, in order, and add these to their windows.
 
         Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
@@ -83,7 +83,7 @@ class NeighbourCount(SimilarityJoin):
         parts = [arrivals.part(begin, min(begin + PAIR_CHUNK, n)) for begin in steps]
         return NeighbourCounts.joined(list(map(self._count, parts)))
 
-    def _count(self, arrivals: Arrivals) -> NeighbourCounts:
+    def _count(self, arrivals: ArrivalBatch) -> NeighbourCounts:
         samples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
         batch, places = self._arrive(arrivals, samples)
         counts = self.counted.view(JOIN_COUNTS)

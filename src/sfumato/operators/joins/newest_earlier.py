@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.laws.tuples import existences
+from sfumato.kernels.distributions.tuples import existences
 from sfumato.operators.arguments import share
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.state.columns import Columns

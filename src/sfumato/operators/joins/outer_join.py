@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.kernels.distributions.tuples import existences, reaches_all
 from sfumato.kernels.joins.match_probability import match_probabilities
 from sfumato.kernels.joins.partners import exclude_partners
 from sfumato.kernels.joins.tuple_store import Batch, held_slots
-from sfumato.kernels.laws.tuples import existences, reaches_all
 from sfumato.kernels.tolerances import SIFT_SLACK, UNDERFLOW
 from sfumato.operators.arguments import one_of
-from sfumato.operators.arrays import Bools, Floats, Ints, Records, spans
+from sfumato.operators.arrays import Bools, Floats, Ints, Records, ranges_of
 from sfumato.operators.joins.answers import Answers, Unmatched
 from sfumato.operators.joins.similarity_join import SimilarityJoin, SimilarityJoinConfig
 from sfumato.operators.state.columns import Columns
@@ -212,7 +212,7 @@ class OuterJoin(SimilarityJoin):
 
     def _fresh(self, batch: Batch, places: Ints) -> LoneTuples:
         """Return arrivals as tuples without a partner so far."""
-        offsets, at = spans(batch.offsets[places], np.diff(batch.offsets)[places])
+        offsets, at = ranges_of(batch.offsets[places], np.diff(batch.offsets)[places])
         return LoneTuples(
             batch.number[places], batch.code[places] // 2, batch.time[places],
             np.zeros(places.size, np.bool_), offsets, batch.prob[at], np.ones(at.size),

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.kernels.distributions.tuples import existences, reaches_all
 from sfumato.kernels.joins.grid import empty_windows
 from sfumato.kernels.joins.match_probability import Criterion
 from sfumato.kernels.joins.matching_pairs import matching_pairs
@@ -21,7 +22,6 @@ from sfumato.kernels.joins.store_windows import (
     write_batch,
 )
 from sfumato.kernels.joins.tuple_store import FOREVER, Batch, held_slots, padded
-from sfumato.kernels.laws.tuples import existences, reaches_all
 from sfumato.kernels.windows.count.count_boundary import positions
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arrays import (
@@ -31,12 +31,12 @@ from sfumato.operators.arrays import (
     Records,
     by_code,
     grouped,
-    longer,
+    pad,
     running_maximum,
 )
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.joins.answers import Answers, SampledTuples, changed_answers
-from sfumato.operators.joins.arrivals import ALONE, Arrivals, IncompleteArrivals, Task
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.joins.arrivals import ALONE, ArrivalBatch, IncompleteArrivals, Shard
 from sfumato.operators.state.declared import Array, Declaration, Record, Sizes, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -92,7 +92,7 @@ class PairJoin(Operator):
         columns: int | None = None,
         rows: int = 0,
         indexed: bool = False,
-        task: Task = ALONE,
+        task: Shard = ALONE,
     ) -> None:
         self.output, self.alternatives = output, alternatives
         self.criterion, self.windows, self.streams = criterion, windows, len(windows)
@@ -140,7 +140,7 @@ class PairJoin(Operator):
         """Return numbers of a side's tuples that may still be named: held here, or in answers."""
         slots, code = held_slots(self.store.windows)
         held: Ints = self.store.tuples.number[slots[code % self.streams == side]]
-        held = held[self._owned(held)]
+        held = held[self._local_rows(held)]
         if self.output == "append":
             return held
         named = [self.current.left, self.current.right]
@@ -202,7 +202,7 @@ class PairJoin(Operator):
         codes: Ints = (self.streams * keys[:, None] + np.arange(self.streams)).reshape(-1)
         return codes[codes < self.store.windows.head.size]
 
-    def _owned(self, numbers: Ints) -> Bools:
+    def _local_rows(self, numbers: Ints) -> Bools:
         """Return bool[n]: True for tuples that this task compares with arrivals."""
         owned: Bools = numbers % self.store.tasks == self.store.task
         return owned
@@ -224,7 +224,7 @@ class PairJoin(Operator):
 
     def _join(
         self,
-        arrivals: Arrivals | IncompleteArrivals,
+        arrivals: ArrivalBatch | IncompleteArrivals,
         samples: SampledTuples,
         raw: Floats | None = None,
     ) -> Answers:
@@ -236,14 +236,14 @@ class PairJoin(Operator):
         if heads is not None:
             answers = self._changes(batch, heads, answers)
         if self.store.tasks > 1:  # samples of tuples that other tasks own
-            self.store.tuples.samples[batch.slots[~self._owned(batch.number)]] = 0
+            self.store.tuples.samples[batch.slots[~self._local_rows(batch.number)]] = 0
         if places.size < arrivals.side.size:
             answers = replace(answers, arrival=places[answers.arrival])
         return answers
 
     def _arrive(
         self,
-        arrivals: Arrivals | IncompleteArrivals,
+        arrivals: ArrivalBatch | IncompleteArrivals,
         samples: SampledTuples,
         raw: Floats | None = None,
     ) -> tuple[Batch, Ints]:
@@ -297,7 +297,7 @@ class PairJoin(Operator):
             batch.code, minlength=self.store.windows.tail.size
         )
         self.store.held[:] = np.bincount(batch.code % self.streams, minlength=self.streams)
-        self._describe(batch.slots[self._owned(batch.number)])
+        self._describe(batch.slots[self._local_rows(batch.number)])
         index_windows(self.store)
 
     def _radii(self, n: int, radius: Floats | None) -> Floats:
@@ -402,7 +402,7 @@ class PairJoin(Operator):
             raise ValueError("`time` is needed for windows by time")
         if not key.size:
             return time
-        self.clock = longer(self.clock, int(key.max()) + 1, NO_CLOCK)
+        self.clock = pad(self.clock, int(key.max()) + 1, NO_CLOCK)
         order, starts, keys = grouped(key)
         in_order = np.all(time[1:] >= time[:-1])
         if in_order and np.all(time[order[starts[:-1]]] >= self.clock[keys]):

@@ -18,12 +18,19 @@ from sfumato.kernels.joins.tuple_store import Batch, held_slots, read_tuples
 from sfumato.operators.arguments import OUTPUTS, distance, one_of, share, whole
 from sfumato.operators.arrays import Floats, Ints, Records
 from sfumato.operators.joins.answers import Answers, SampledTuples
-from sfumato.operators.joins.arrivals import ALONE, Arrivals, Task, Window, check_radii, windows_of
+from sfumato.operators.joins.arrivals import (
+    ALONE,
+    ArrivalBatch,
+    Shard,
+    StreamWindow,
+    check_radii,
+    windows_of,
+)
 from sfumato.operators.joins.pair_join import HELD_STATE, PairJoin
 from sfumato.operators.state.declared import Array, Offsets, Record
 from sfumato.windows import JoinWindow
 
-__all__ = ["Answers", "Arrivals", "SimilarityJoin", "SimilarityJoinConfig"]
+__all__ = ["Answers", "ArrivalBatch", "SimilarityJoin", "SimilarityJoinConfig"]
 
 STRATEGIES = ("auto", "nested", "index", "sort")
 PAIR_CHUNK = 8192  # arrivals per part; larger parts do not stay in the processor's cache
@@ -61,7 +68,7 @@ class SimilarityJoinConfig:
     strategy: str = "auto"
     output: str = "append"
     alternatives: bool = True
-    task: Task = ALONE
+    task: Shard = ALONE
     sphere: float = 0.0
 
     def __post_init__(self) -> None:
@@ -99,7 +106,7 @@ class SimilarityJoin(PairJoin):
         cheaper than cells. Answers are bit-identical
     output : "append", answers as they are found; "changes", and their removal
     alternatives : include the pairs of samples of each answer
-    task : the share of the work of this operator, if several share it: see `Task`
+    task : the share of the work of this operator, if several share it: see `Shard`
 
     An arrival u is matched with the tuples v_j of its key in the opposite window:
         Pr(match) = T_j * sum of Pr(u_k) Pr(v_l) over the samples with |u_k - v_l| <= within
@@ -117,7 +124,7 @@ class SimilarityJoin(PairJoin):
     Source: Dallachiesa et al. (2015), sections 5, 6 and 8.1; Lian and Chen (2009).
 
     >>> join = SimilarityJoin(1, 1.0, 0.5, Rows(10))
-    >>> answers = join.process(Arrivals(
+    >>> answers = join.process(ArrivalBatch(
     ...     side=np.array([0, 1], np.uint8), key=np.zeros(2, np.int64), offsets=np.array([0, 2, 3]),
     ...     prob=np.array([0.5, 0.5, 1.0]), points=np.array([[3.0], [9.0], [4.0]])))
     >>> answers.left.tolist(), answers.right.tolist(), answers.probability.tolist()
@@ -147,12 +154,12 @@ class SimilarityJoin(PairJoin):
         dimensions: int,
         within: float | None,
         probability: float,
-        window: Window | Sequence[Window],
+        window: StreamWindow | Sequence[StreamWindow],
         *,
         strategy: str = "auto",
         output: str = "append",
         alternatives: bool = True,
-        task: Task = ALONE,
+        task: Shard = ALONE,
         sphere: float = 0.0,
     ) -> None:
         within = None if within is None else distance("within", within)
@@ -167,7 +174,7 @@ class SimilarityJoin(PairJoin):
             task=task,
         )  # fmt: skip
 
-    def process(self, arrivals: Arrivals) -> Answers:
+    def process(self, arrivals: ArrivalBatch) -> Answers:
         """Match arrivals in order, and add them to their windows. Returns answers, or changes.
 
         Answers are ordered by arrival. For each arrival, found answers come first (by the number of
@@ -175,7 +182,7 @@ class SimilarityJoin(PairJoin):
         Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
         """
 
-        def join(part: Arrivals) -> Answers:
+        def join(part: ArrivalBatch) -> Answers:
             return self._join(part, SampledTuples(part.offsets, part.prob, part.points))
 
         return self._in_parts(
@@ -225,7 +232,7 @@ class SimilarityJoin(PairJoin):
         check_radii(held.radius)
         radii = self._radii(n, held.radius if self.criterion.radii else None)
         batch = self._batch(held.code, held.number, held.time, samples, radii)
-        owned, lengths = self._owned(held.number), np.diff(held.offsets)
+        owned, lengths = self._local_rows(held.number), np.diff(held.offsets)
         if lengths[~owned].any() or (batch.existence[owned] != held.existence[owned]).any():
             raise ValueError("only tuples that are owned may have samples")
         if (lengths[owned] == 0).any() or (held.prob > 1.0).any():

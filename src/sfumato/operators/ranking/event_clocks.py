@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.kernels.ranking.windows import NO_INSTANT, NO_PUNCTUATION, judge, known_at
-from sfumato.operators.arrays import Bools, Ints, longer, offsets_of
+from sfumato.kernels.ranking.windows import NO_INSTANT, NO_PUNCTUATION, known_at, select_late
+from sfumato.operators.arrays import Bools, Ints, offsets_of, pad
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
 
@@ -35,17 +35,17 @@ class EventClocks(Stateful):
     def grow(self, scopes: int) -> None:
         """Make room for this number of scopes."""
         for name, start in self.starts.items():
-            setattr(self, name, longer(getattr(self, name), scopes, start))
+            setattr(self, name, pad(getattr(self, name), scopes, start))
 
     def forget(self, codes: Ints) -> None:
         """Reset these scopes; their codes may be reused."""
         for name, start in self.starts.items():
             getattr(self, name)[codes] = start
 
-    def judge(self, scope: Ints, time: Ints, late: Bools, punctuation: Ints) -> Bools:
+    def select_late(self, scope: Ints, time: Ints, late: Bools, punctuation: Ints) -> Bools:
         """Advance the clocks. Returns bool[n]: rows that come too late, marked `late` or not."""
         behind: Bools
-        behind, steps = judge(scope, time, late, punctuation, self.clock, self.punctuation)
+        behind, steps = select_late(scope, time, late, punctuation, self.clock, self.punctuation)
         self.begin = offsets_of(np.bincount(scope, minlength=self.clock.size))
         self.steps = steps[np.argsort(scope, kind="stable")]
         return behind

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.tuples import survey
+from sfumato.kernels.distributions.tuples import survey
 from sfumato.kernels.ranking.ranked_items import RankedItems
-from sfumato.operators.arguments import EXCESS
+from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.laws.poisson_binomial import as_floats
+from sfumato.operators.distributions.poisson_binomial import as_floats
 
 
 class RuleMassError(ValueError):
@@ -82,7 +82,7 @@ def checked_scores(scores: npt.ArrayLike, prob: npt.ArrayLike) -> tuple[Floats, 
         raise ValueError(
             f"`scores` must be finite; got {score[bad]} at index {bad}: leave such items out"
         )
-    bad, above, _, possible = survey(chance, 1.0 + EXCESS)
+    bad, above, _, possible = survey(chance, 1.0 + SUM_TOLERANCE)
     if bad >= 0 or possible < chance.size:
         bad = bad if bad >= 0 else int(np.flatnonzero(chance <= 0.0)[0])
         raise ValueError(
@@ -118,7 +118,7 @@ def as_whole_numbers(name: str, values: npt.ArrayLike, length: int) -> Ints:
 def _check_masses(prob: Floats, rule: Ints, names: Ints, kind: str) -> None:
     bound = rule >= 0
     masses = np.bincount(rule[bound], prob[bound], names.size)
-    if masses.max(initial=0.0) > 1.0 + EXCESS:
+    if masses.max(initial=0.0) > 1.0 + SUM_TOLERANCE:
         worst = int(masses.argmax())
         raise RuleMassError(
             f"the members of {kind} {names[worst]} exclude each other, so their probabilities must "

@@ -9,8 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.operators.arrays import Bools, Ints, spans
-from sfumato.operators.ranking.timetable import PLANS, Query, Timetable, checked_query, timetable
+from sfumato.operators.arrays import Bools, Ints, ranges_of
+from sfumato.operators.ranking.timetable import (
+    PLANS,
+    KAndFrequency,
+    Timetable,
+    checked_query,
+    timetable,
+)
 from sfumato.operators.state.declared import Value
 from sfumato.operators.state.stateful import Stateful
 
@@ -18,7 +24,7 @@ NO_RUN = 2**62  # no instant is due
 MAX_TIME = 2**61  # sums of times fit
 
 
-class Due(NamedTuple):
+class DueRun(NamedTuple):
     """One run: at `time` (microseconds) these queries are answered; `k` is their greatest k."""
 
     time: int
@@ -56,12 +62,12 @@ class Schedule(Stateful):
             timetable([(1, 1)], plan)  # raises
         self.plan = plan
         self.queries = named([(name, *query) for name, query in queries.items()])  # in force
-        self.waiting: dict[str, Query] = {}  # included from the next timetable on
+        self.waiting: dict[str, KAndFrequency] = {}  # included from the next timetable on
         self.clock = self.origin = operator.index(start)  # every instant up to the clock was taken
         self._switch: int | None = None
-        self._planned: dict[str, Query] = {}  # queries of the timetable
+        self._planned: dict[str, KAndFrequency] = {}  # queries of the timetable
         self.table: Timetable | None = None  # current timetable; None without queries
-        self._live: dict[int, Due | None] = {}  # cache by group, until a change
+        self._live: dict[int, DueRun | None] = {}  # cache by group, until a change
         self._replan(self.origin)
 
     def next(self) -> int | None:
@@ -70,16 +76,16 @@ class Schedule(Stateful):
             return due.time
         return self._switch
 
-    def upcoming(self, number: int) -> list[Due]:
+    def upcoming(self, number: int) -> list[DueRun]:
         """Return at most `number` next runs, if queries do not change."""
         return list(islice(self._runs(self._switch), number))
 
-    def take(self, until: int) -> list[Due]:
+    def take(self, until: int) -> list[DueRun]:
         """Return all runs not yet taken, up to and including `until`, in order of time.
 
         Plans without sharing list runs at the same instant one by one.
         """
-        taken: list[Due] = []
+        taken: list[DueRun] = []
         while self._switch is not None and self._switch <= until:
             taken += self._runs(self._switch)
             taken += self._answer_all(self._switch)
@@ -93,7 +99,7 @@ class Schedule(Stateful):
         """True if the timetable is shared and continues unless queries change."""
         return self._switch is None and self.table is not None and self.table.shared
 
-    def live_of(self, group: int) -> Due | None:
+    def live_of(self, group: int) -> DueRun | None:
         """Return the run of this group with the present queries; None if it answers none."""
         assert self.table is not None
         if group not in self._live:
@@ -182,7 +188,7 @@ class Schedule(Stateful):
         if not possible or any(abs(time) > MAX_TIME for time in times):
             raise ValueError(f"a schedule cannot have reached {course}")
 
-    def _runs(self, end: int | None) -> Iterator[Due]:
+    def _runs(self, end: int | None) -> Iterator[DueRun]:
         """Yield runs of this timetable after the clock and before `end` that answer any query."""
         if self.table is None or not self.queries:
             return
@@ -193,7 +199,7 @@ class Schedule(Stateful):
             if live is not None:
                 yield live._replace(time=self.origin + time)
 
-    def _answer_all(self, time: int) -> list[Due]:
+    def _answer_all(self, time: int) -> list[DueRun]:
         """Return the runs that answer all queries, at the end of a cycle set by a change."""
         everyone = {**self.queries, **self.waiting}
         names = tuple(everyone)
@@ -234,15 +240,15 @@ class Schedule(Stateful):
             )
 
 
-def _due(time: int, names: Sequence[str], queries: Mapping[str, Query]) -> Due:
-    return Due(time, max(queries[name][0] for name in names), tuple(names))
+def _due(time: int, names: Sequence[str], queries: Mapping[str, KAndFrequency]) -> DueRun:
+    return DueRun(time, max(queries[name][0] for name in names), tuple(names))
 
 
-def named(rows: Iterable[Sequence[Any]]) -> dict[str, Query]:
+def named(rows: Iterable[Sequence[Any]]) -> dict[str, KAndFrequency]:
     return {str(name): checked_query((k, every)) for name, k, every in rows}
 
 
-def listed(queries: Mapping[str, Query]) -> list[tuple[str, int, int]]:
+def listed(queries: Mapping[str, KAndFrequency]) -> list[tuple[str, int, int]]:
     return [(name, k, every) for name, (k, every) in queries.items()]
 
 
@@ -290,7 +296,7 @@ def runs_within(
         own, table = window[some], first.table
         ends = (np.maximum(times[some], clock[own]) - origin[own] for times in (after, upto))
         begin, end = (table.count_until(times) for times in ends)
-        time, group = table.runs_at(spans(begin, end - begin)[1])
+        time, group = table.runs_at(ranges_of(begin, end - begin)[1])
         kind = np.empty(len(table.groups) + 1, np.int64)
         for each in np.flatnonzero(np.bincount(group)).tolist():
             due = first.live_of(each)

@@ -28,7 +28,7 @@ LONGEST_CYCLE = 40_000  # units per cycle; longer bounds are shortened to it
 FINEST = 50  # units in the least bound, if the greatest common divisor would be too fine
 MOST_RUNS = 1_000_000
 
-Query = tuple[int, int]
+KAndFrequency = tuple[int, int]
 Run = tuple[int, int]
 
 
@@ -73,7 +73,7 @@ class Timetable:
     """
 
     plan: str
-    queries: tuple[Query, ...]
+    queries: tuple[KAndFrequency, ...]
     groups: tuple[tuple[int, ...], ...]
     ks: tuple[int, ...]
     bounds: tuple[int, ...]
@@ -213,7 +213,7 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
 
 
 @lru_cache(maxsize=256)
-def _planned(queries: tuple[Query, ...], plan: str) -> Timetable:
+def _planned(queries: tuple[KAndFrequency, ...], plan: str) -> Timetable:
     """Plan a timetable of checked queries; cached, as all keys of a stream share it."""
     if not queries:
         raise ValueError("`queries` must hold at least one (k, every)")
@@ -239,7 +239,7 @@ def _planned(queries: tuple[Query, ...], plan: str) -> Timetable:
     return Timetable(*about, cycle, Fraction(total, cycle), times, numbers)
 
 
-def _unit(divisor: int, queries: tuple[Query, ...]) -> int:
+def _unit(divisor: int, queries: tuple[KAndFrequency, ...]) -> int:
     """Return the unit of time: the greatest common divisor, or a coarser unit for long plans."""
     shortest, longest = (pick(every for _, every in queries) for pick in (min, max))
     if longest <= LONGEST_CYCLE * divisor:
@@ -248,7 +248,7 @@ def _unit(divisor: int, queries: tuple[Query, ...]) -> int:
 
 
 def _grouped(
-    queries: list[Query], plan: str
+    queries: list[KAndFrequency], plan: str
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[int, ...]]:
     """Return groups by ascending bound: their queries, greatest k, and bound."""
     members: list[list[int]] = []
@@ -267,7 +267,7 @@ def _grouped(
     return tuple(tuple(sorted(group)) for group in members), ks, bounds
 
 
-def checked_query(query: Sequence[Any]) -> Query:
+def checked_query(query: Sequence[Any]) -> KAndFrequency:
     """Return (k, every) of a query. Raises ValueError for anything else."""
     try:
         k, every = (operator.index(number) for number in query)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.ranking import ranked_items as kernels
-from sfumato.kernels.ranking.rank_tree import rank_laws
+from sfumato.kernels.ranking.rank_tree import rank_distributions
 from sfumato.kernels.ranking.semantics import rank_streams
 from sfumato.kernels.ranking.u_topk import (
     likeliest_vector,
@@ -350,11 +350,11 @@ def rank_probabilities(
     """
     items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
     order, factors, _, end = kernels.front_items(items, 1, checked_k(k))
-    start, first, law = rank_laws(factors, end, k)
+    start, first, distribution = rank_distributions(factors, end, k)
     rows = np.repeat(items.owner[order[:end]], np.diff(start))
-    columns = np.arange(law.size) - np.repeat(start[:-1] - first, np.diff(start))
+    columns = np.arange(distribution.size) - np.repeat(start[:-1] - first, np.diff(start))
     out = np.zeros((items.tuples, k))
-    np.add.at(out, (rows, columns), law)
+    np.add.at(out, (rows, columns), distribution)
     return out
 
 

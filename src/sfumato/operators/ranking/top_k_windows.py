@@ -22,12 +22,12 @@ from sfumato.kernels.ranking.windows import (
     rank_windows,
     shown_intervals,
 )
-from sfumato.operators.arrays import Ints, grouped, longer, offsets_of
+from sfumato.operators.arrays import Ints, grouped, offsets_of, pad
 from sfumato.operators.ranking.ranked_items import as_whole_numbers
 from sfumato.operators.ranking.schedule import (
     MAX_TIME,
     NO_RUN,
-    Due,
+    DueRun,
     Schedule,
     listed,
     named,
@@ -35,8 +35,8 @@ from sfumato.operators.ranking.schedule import (
     runs_within,
 )
 from sfumato.operators.ranking.semantics import TooManyVectorsError
-from sfumato.operators.ranking.timetable import Query
-from sfumato.operators.ranking.window_tuples import HeldTuples, TopKAnswers, TopKWindowConfig
+from sfumato.operators.ranking.timetable import KAndFrequency
+from sfumato.operators.ranking.window_tuples import RankingTuples, TopKAnswers, TopKWindowConfig
 from sfumato.operators.state.declared import Array, List, Optional, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.windows.uncertain_window import UncertainWindow
@@ -93,7 +93,7 @@ class TopKWindows(Operator):
         **dict.fromkeys(("reach", "arrived"), Array(int, "keys", low=0)),
         "schedules": List(Optional(Part("_new_schedule"))),
         "counts": List(Optional(Part("_new_count"))),
-        "held": List(Record(HeldTuples)),
+        "held": List(Record(RankingTuples)),
         **dict.fromkeys(_COUNTS, Value(low=0)),
     }
 
@@ -110,7 +110,7 @@ class TopKWindows(Operator):
         self.latest = self.due = self.reach = self.arrived = np.empty(0, np.int64)
         self.schedules: list[Schedule | None] = []
         self.counts: list[UncertainWindow | None] = []
-        self.held: list[HeldTuples] = []
+        self.held: list[RankingTuples] = []
         self.size = self.largest = 0  # tuples held; most tuples in a window since reset to 0
         self.out_of_order = self.rejected = self.overflow = self.executions = self.cost = 0
         if self.config.confidence is not None:
@@ -124,7 +124,7 @@ class TopKWindows(Operator):
     def grow(self, keys: int) -> None:
         """Add empty windows up to this number."""
         for name, start in _STARTS.items():
-            setattr(self, name, longer(getattr(self, name), keys, start))
+            setattr(self, name, pad(getattr(self, name), keys, start))
         for _ in range(len(self.held), keys):
             for values, value in zip(self._lists(), self._window(), strict=True):
                 values.append(value)
@@ -145,7 +145,7 @@ class TopKWindows(Operator):
         start, count = self.config.start, None
         if self.config.confidence is not None:
             count = self._new_count()
-        return HeldTuples.none(), count, None if start is None else self._scheduled(start)
+        return RankingTuples.none(), count, None if start is None else self._scheduled(start)
 
     def extend(
         self,
@@ -172,7 +172,7 @@ class TopKWindows(Operator):
         overfull rules, which are detected within windows (see `rescale`).
         """
         numbers = {"exclusive": exclusive, "group": group, "id": id}
-        fresh = HeldTuples.of_arrivals(time, scores, prob, offsets, **numbers)
+        fresh = RankingTuples.of_arrivals(time, scores, prob, offsets, **numbers)
         if self.config.streams and group is None:
             raise ValueError(
                 "`group` must give the stream of each tuple, because streams are ranked"
@@ -200,7 +200,7 @@ class TopKWindows(Operator):
         to = np.minimum(to, MAX_TIME)
         begun = np.array([self.schedules[key] is not None for key in keys.tolist()], np.bool_)
         answers = self._move(
-            keys[begun], HeldTuples.none(), np.zeros(int(begun.sum()), int), to[begun]
+            keys[begun], RankingTuples.none(), np.zeros(int(begun.sum()), int), to[begun]
         )
         if begun.all():
             return answers
@@ -208,14 +208,14 @@ class TopKWindows(Operator):
         ranked[begun] = answers.ranked
         return answers._replace(ranked=ranked)
 
-    def register(self, queries: Mapping[str, Query]) -> None:
+    def register(self, queries: Mapping[str, KAndFrequency]) -> None:
         """Replace the registered queries by these; all bounds hold (see `Schedule`).
 
         A query with unchanged settings and a different name continues.
         """
         renamed = renamed_queries(self.queries, queries)
         self.queries = dict(queries)
-        for schedule in self._begun():
+        for schedule in self._running_schedules():
             schedule.rename(renamed)
             known = {**schedule.queries, **schedule.waiting}
             for name in [name for name in queries if name not in known]:
@@ -227,7 +227,7 @@ class TopKWindows(Operator):
         keys = np.flatnonzero(self.due != NO_RUN)
         self.due[keys] = self.runs_next(keys)
 
-    def upcoming(self, number: int) -> list[Due]:
+    def upcoming(self, number: int) -> list[DueRun]:
         """Return at most `number` next runs of the window whose next run comes first."""
         if not self.due.size or self.due.min() == NO_RUN:
             return []
@@ -249,7 +249,7 @@ class TopKWindows(Operator):
     # ---- one call
 
     def _move(
-        self, keys: Ints, fresh: HeldTuples, sizes: Ints, until: Ints, own_ids: bool = False
+        self, keys: Ints, fresh: RankingTuples, sizes: Ints, until: Ints, own_ids: bool = False
     ) -> TopKAnswers:
         """Add `sizes` tuples to the windows of distinct keys, and advance time."""
         begin = offsets_of(sizes)
@@ -279,9 +279,9 @@ class TopKWindows(Operator):
         self.rejected += rejected.size
         self.executions += int(ranked.sum())
         greatest = np.array([max(self.queries[name][0] for name in run) for run in names], np.int64)
-        self.cost += int(greatest[runs.asked[ranked]].sum())
+        self.cost += int(greatest[runs.query[ranked]].sum())
         answered = np.zeros((keys.size, len(names)), np.bool_)
-        answered[runs.window[ranked], runs.asked[ranked]] = True
+        answered[runs.window[ranked], runs.query[ranked]] = True
         asked = np.array([[name in run for name in self.queries] for run in names], np.bool_)
         ends = windows.begin[1:][sizes > 0] - 1
         self.reach[keys[sizes > 0]] = own[ends]
@@ -291,7 +291,7 @@ class TopKWindows(Operator):
             held.id[rejected], answered @ asked.reshape(len(names), len(queries)),
         ])  # fmt: skip
 
-    def _since(self, keys: Ints, fresh: HeldTuples, begin: Ints) -> Ints:
+    def _since(self, keys: Ints, fresh: RankingTuples, begin: Ints) -> Ints:
         """Return int64[n]: number of the oldest tuple in a window of `rows` after each arrival."""
         if self.config.confidence is None:
             # By number of arrival: excluded tuples count, whether already dropped or not.
@@ -306,14 +306,14 @@ class TopKWindows(Operator):
         return since
 
     def _joined(
-        self, keys: Ints, fresh: HeldTuples, sizes: Ints
-    ) -> tuple[HeldTuples, Ints, RankedWindowTuples]:
+        self, keys: Ints, fresh: RankingTuples, sizes: Ints
+    ) -> tuple[RankingTuples, Ints, RankedWindowTuples]:
         """Return held and arriving tuples by window, the window of each, and the kernel input."""
         parts = [self.held[key] for key in keys.tolist()]
         counts = np.array([part.size for part in parts], np.int64)
         owner = np.concatenate([np.repeat(np.arange(keys.size), each) for each in (counts, sizes)])
         order = np.argsort(owner, kind="stable")
-        held, owner = HeldTuples.joined([*parts, fresh]), owner[order]
+        held, owner = RankingTuples.joined([*parts, fresh]), owner[order]
         held = held if (np.diff(order) == 1).all() else held.take(order)
         rules, rule = 0, held.rule
         if rule.max(initial=-1) >= 0:
@@ -343,7 +343,7 @@ class TopKWindows(Operator):
     def _run_queries(self, *runs: Any) -> RunQueries:
         return _run_queries(*runs, self.config.least, self.config.semantics.least)
 
-    def _settle(self, keys: Ints, held: HeldTuples, owner: Ints) -> None:
+    def _settle(self, keys: Ints, held: RankingTuples, owner: Ints) -> None:
         """Keep the tuples that a later run can use, and record when that run is due."""
         if self.config.length is not None:
             fits = held.time > (self.latest[keys] - self.config.length)[owner]
@@ -362,7 +362,7 @@ class TopKWindows(Operator):
 
     # ---- state
 
-    def _begun(self) -> list[Schedule]:
+    def _running_schedules(self) -> list[Schedule]:
         return [schedule for schedule in self.schedules if schedule is not None]
 
     def _scheduled(self, start: int) -> Schedule:
@@ -403,7 +403,7 @@ class TopKWindows(Operator):
 @lru_cache(256)
 def _run_queries(
     runs: tuple[tuple[str, ...], ...],
-    queries: tuple[tuple[str, Query], ...],
+    queries: tuple[tuple[str, KAndFrequency], ...],
     least: tuple[tuple[str, float], ...],
     otherwise: float,
 ) -> RunQueries:
@@ -437,7 +437,9 @@ def _run_queries(
     )
 
 
-def renamed_queries(known: Mapping[str, Query], queries: Mapping[str, Query]) -> dict[str, str]:
+def renamed_queries(
+    known: Mapping[str, KAndFrequency], queries: Mapping[str, KAndFrequency]
+) -> dict[str, str]:
     """Return old and new names of queries that changed only their name."""
     fresh = [name for name in queries if name not in known]
     found = {}

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arguments import EXCESS, share, whole
+from sfumato.operators.arguments import SUM_TOLERANCE, share, whole
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.operators.ranking.ranked_items import as_whole_numbers, checked_scores
 from sfumato.operators.ranking.semantics import Semantics
@@ -18,7 +18,7 @@ from sfumato.operators.ranking.timetable import timetable
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
 
-PK_TOPK = Semantics()
+DEFAULT_SEMANTICS = Semantics()
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class TopKWindowConfig:
     rows: int | None = None
     confidence: float | None = None
     max_tuples: int | None = None
-    semantics: Semantics = PK_TOPK
+    semantics: Semantics = DEFAULT_SEMANTICS
     plan: str = "dp"
     start: int | None = None
     ascending: bool = False
@@ -72,7 +72,7 @@ class TopKWindowConfig:
 
 
 @dataclass(frozen=True)
-class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
+class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
     """Batch of n tuples with m alternatives; only `valid` is mutable.
 
     number : int64[n], of arrival in the window;  id : int64[n], given by the caller
@@ -117,7 +117,7 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
         prob: npt.ArrayLike,
         offsets: npt.ArrayLike | None,
         **numbers: npt.ArrayLike | None,
-    ) -> HeldTuples:
+    ) -> RankingTuples:
         """Validate arrivals and number them from 0 (see TopKWindows.extend).
 
         numbers : exclusive, group and id. Raises ValueError with the name of the argument.
@@ -128,7 +128,7 @@ class HeldTuples(Columns, flat=("score", "prob"), begins="begin"):
         if offsets is not None:
             begin = _checked_offsets(as_whole_numbers("offsets", offsets, np.size(offsets)), score)
             existence = np.bincount(np.repeat(np.arange(n), np.diff(begin)), chance, n)
-            if existence.max(initial=0.0) > 1.0 + EXCESS:
+            if existence.max(initial=0.0) > 1.0 + SUM_TOLERANCE:
                 worst = int(existence.argmax())
                 raise ValueError(
                     "the alternatives of a tuple must have a probability of at most 1 in total; "

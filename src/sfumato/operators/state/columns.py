@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.operators.arrays import chosen
+from sfumato.operators.arrays import gather_lists
 from sfumato.operators.state.declared import Array, Declaration
 
 
@@ -67,7 +67,7 @@ class Columns:
             return self.part(int(places[0]), int(places[-1]) + 1, copy=True)
         flat, offsets = places, getattr(self, self._begins, None)
         if offsets is not None:
-            offsets, flat = chosen(offsets, places)
+            offsets, flat = gather_lists(offsets, places)
         return self._picked(places, flat, offsets, True)
 
     def _picked(self, items: Any, flat: Any, offsets: Any, copy: bool) -> Self:

@@ -55,14 +55,14 @@ def differences(before: str, now: str) -> str:
             f"and this query has {new.get('operator')} in its place"
         )
     parts = [
-        f"`{name}` was {_shown(then, name)} and is {_shown(new, name)}"
+        f"`{name}` was {_text_of(then, name)} and is {_text_of(new, name)}"
         for name in dict.fromkeys([*then, *new])
         if then.get(name, ()) != new.get(name, ())
     ]
     return "; ".join(parts) if parts else "nothing differs"
 
 
-def _shown(values: Mapping[str, Any], name: str) -> str:
+def _text_of(values: Mapping[str, Any], name: str) -> str:
     return json.dumps(values[name]) if name in values else "not there"
 
 
@@ -75,9 +75,14 @@ def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
     return out
 
 
+def _saved_name(kind: type) -> str:
+    """Return the name of a dataclass in snapshots: `saved_as` if its name has changed."""
+    return str(getattr(kind, "saved_as", kind.__name__))
+
+
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {type(value).__name__: as_json(value)}
+        return {_saved_name(type(value)): as_json(value)}
     if isinstance(value, bytes):
         return {"checksum": zlib.crc32(value), "bytes": len(value)}
     if isinstance(value, np.generic):
@@ -111,8 +116,9 @@ def _read(name: str, hint: Any, value: Any) -> Any:
     elif origin in (dict, Mapping) and isinstance(value, dict):
         return {key: _read(name, inner[1], part) for key, part in value.items()}
     elif isinstance(hint, type) and is_dataclass(hint):
-        if isinstance(value, dict) and list(value) == [hint.__name__]:
-            return from_json(hint, value[hint.__name__])
+        saved_name = _saved_name(hint)
+        if isinstance(value, dict) and list(value) == [saved_name]:
+            return from_json(hint, value[saved_name])
     elif hint is Any or (hint is types.NoneType and value is None):
         return value
     elif hint is float and type(value) in (int, float):

@@ -111,7 +111,7 @@ class Operator(Stateful):
         Raises SnapshotError for bytes that are damaged, of another kind or of another version.
         """
         values, saved = load_bytes(data, cls.kind, cls.version)
-        with damage_in(cls.kind):
+        with snapshot_errors(cls.kind):
             config = from_json(get_type_hints(cls)["config"], values["config"])
             operator = cls.of(config, **resources)
             operator.load_state(saved)
@@ -120,7 +120,7 @@ class Operator(Stateful):
 
 
 @contextmanager
-def damage_in(kind: str) -> Iterator[None]:
+def snapshot_errors(kind: str) -> Iterator[None]:
     """Convert errors raised while a snapshot is loaded into SnapshotError."""
     try:
         yield

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.operators.arguments import EXCESS, LARGEST
+from sfumato.operators.arguments import MAX_ABS_VALUE, SUM_TOLERANCE
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration, Offsets
@@ -67,7 +67,7 @@ def checked_alternatives(
     """Return (offsets, prob, values as float64[attributes, m]) of n tuples, as kernels take them.
 
     Raises TypeError for another dtype, ValueError for inconsistent lengths, probabilities outside
-    (0, 1] and values beyond +-LARGEST.
+    (0, 1] and values beyond +-MAX_ABS_VALUE.
     """
     offsets = codes("offsets", offsets, n + 1)
     prob = np.require(prob, np.float64, ["C", "W"])
@@ -83,12 +83,12 @@ def checked_alternatives(
             f"`values` must be [{prob.size}, {attributes} attributes or more], one row per "
             f"alternative; got {table.shape}"
         )
-    if prob.size and not (prob.min() > 0.0 and prob.max() <= 1.0 + EXCESS):
+    if prob.size and not (prob.min() > 0.0 and prob.max() <= 1.0 + SUM_TOLERANCE):
         raise ValueError(
             "`prob` must hold probabilities in (0, 1]: reject or repair other tuples first"
         )
-    if (np.abs(table) > LARGEST).any():
-        raise ValueError(f"`values` must be within +-{LARGEST:g}, or NaN for no value")
+    if (np.abs(table) > MAX_ABS_VALUE).any():
+        raise ValueError(f"`values` must be within +-{MAX_ABS_VALUE:g}, or NaN for no value")
     return offsets, prob, np.require(table.T[:attributes], np.float64, ["C", "W"])
 
 
@@ -103,10 +103,10 @@ def check_held(offsets: Ints, prob: Floats, values: Floats) -> None:
     if (np.diff(offsets) < 1).any():
         raise ValueError("every tuple held must have alternatives")
     sums = np.add.reduceat(prob, offsets[:-1]) if prob.size else prob
-    if not ((prob > 0.0).all() and (sums <= 1.0 + 2 * EXCESS).all()):
+    if not ((prob > 0.0).all() and (sums <= 1.0 + 2 * SUM_TOLERANCE).all()):
         raise ValueError("alternatives held must be probable, all of a tuple at most certain")
-    if (np.abs(values) > LARGEST).any():
-        raise ValueError(f"values held must be within +-{LARGEST:g}, or NaN for no value")
+    if (np.abs(values) > MAX_ABS_VALUE).any():
+        raise ValueError(f"values held must be within +-{MAX_ABS_VALUE:g}, or NaN for no value")
 
 
 def codes(name: str, values: npt.ArrayLike, n: int) -> Ints:

@@ -16,11 +16,14 @@ from sfumato.kernels.windows.delta_window import (
     slide_delta,
 )
 from sfumato.operators.arguments import NO_LIMIT
-from sfumato.operators.arrays import Ints, by_code, fitted, offsets_of
-from sfumato.operators.laws.aggregate import Aggregate, WindowAnswers
-from sfumato.operators.laws.finite_laws import LawOptions
-from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
-from sfumato.operators.laws.moment_channels import Channels
+from sfumato.operators.arrays import Ints, by_code, compact, offsets_of
+from sfumato.operators.distributions.aggregate import Aggregate, WindowAnswers
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
+from sfumato.operators.distributions.independent_distribution import (
+    ResultsWithDistributions,
+    checked_aggregates,
+)
+from sfumato.operators.distributions.moment_channels import Channels
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import TupleBatch, check_held, checked_alternatives, codes
@@ -40,7 +43,7 @@ class DeltaWindowConfig:
     threshold: float
     max_tuples: int | None
     attributes: int
-    options: LawOptions
+    options: DistributionOptions
 
     def __post_init__(self) -> None:
         Delta(self.delta, f"attribute {self.on}", self.threshold, self.max_tuples)
@@ -52,7 +55,7 @@ class DeltaWindowAggregate(Operator):
     delta : float >= 0    on : int, the attribute whose distance counts
     threshold : in (0, 1]    max_tuples : int >= 1 or None; evictions by it count as `overflow`
     attributes : columns of `values` (None: the number that `on` and the aggregates need)
-    options : quantiles, distribution, seed, samples, see `LawOptions`
+    options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
     An arrival enters its group's window; then the oldest tuple is evicted while
         Pr(broken) = sum over its alternatives k of Pr(k | it exists)
@@ -92,7 +95,7 @@ class DeltaWindowAggregate(Operator):
         if isinstance(on, bool) or not isinstance(on, int) or on < 0:
             raise TypeError(f"`on` must be the number of an attribute, from 0; got {on!r}")
         self.attributes = max(checked_aggregates(aggregates, attributes), on + 1)
-        self.aggregates, self.options = list(aggregates), LawOptions(**options)
+        self.aggregates, self.options = list(aggregates), DistributionOptions(**options)
         self.config = DeltaWindowConfig(
             delta, on, tuple(aggregates), threshold, max_tuples, self.attributes, self.options
         )
@@ -101,7 +104,7 @@ class DeltaWindowAggregate(Operator):
         most = NO_LIMIT if max_tuples is None else min(max_tuples, NO_LIMIT)
         self._rule = DeltaRule(on, float(delta), float(threshold), most)
         self._stacks: PartialStacks | None = None
-        self._noded = False
+        self._has_uncertain = False
         self._groups: dict[int, Ints] = {}  # by code, in order of appearance: see `_pack`
         self.held: Any = None
         self.overflow = 0  # tuples evicted so far, over all groups, only because of `max_tuples`
@@ -128,14 +131,14 @@ class DeltaWindowAggregate(Operator):
         batch = TupleBatch(offsets, prob, table, np.zeros(n, np.int64))
         held, enters = np.empty(n, np.int64), np.diff(offsets) > 0
         moments = np.full((len(self.aggregates), 3, n), np.nan)
-        results = LawfulResults(self.aggregates, self.options, moments)
+        results = ResultsWithDistributions(self.aggregates, self.options, moments)
         for code, places in by_code(group):
             entering = enters[places]
             arrivals = places[entering]
             given = batch if arrivals.size == n else batch.take(arrivals)
             tuples, bounds, answers = self._slide(code, given, entering)
             held[places], moments[:, :, places] = bounds[1] - bounds[0], answers
-            if results.lawful:
+            if results.with_distributions:
                 for place, low, high in zip(places, *bounds, strict=True):
                     results.put(place, tuples.part(low, high))
         return WindowAnswers(held, results.measured(np.arange(n)))
@@ -146,12 +149,12 @@ class DeltaWindowAggregate(Operator):
         fresh = np.arange(arrivals.size) + arrived
         given = TupleBatch(arrivals.offsets, arrivals.prob, arrivals.values, fresh)
         tuples = TupleBatch.joined([tuples, given]) if tuples.size else given
-        lifted, uncertain = self._channels.lifted(tuples)
+        per_tuple, uncertain = self._channels.tuple_moments(tuples)
         owner = np.arange(tuples.size)
         if tuples.prob.size != tuples.size:
             owner = np.repeat(owner, np.diff(tuples.offsets))
         rest = np.ones(tuples.size)
-        parts = DeltaTuples(tuples.offsets, tuples.prob, tuples.values, owner, lifted, rest)
+        parts = DeltaTuples(tuples.offsets, tuples.prob, tuples.values, owner, per_tuple, rest)
         bounds = np.empty((2, enters.size), np.int64)
         answers = np.full((len(self.aggregates), 3, enters.size), np.nan)
         state = np.array([(0, front, held, -1)], STACK_MARKS)
@@ -166,20 +169,22 @@ class DeltaWindowAggregate(Operator):
 
     def _room(self, tuples: int, uncertain: bool) -> PartialStacks:
         """Return scratch partials for this number of tuples; nodes take most of the memory."""
-        strides, noded, room = tuples // STRIDE + 1, uncertain, self._channels.room
+        strides, has_uncertain, room = tuples // STRIDE + 1, uncertain, self._channels.room
         if self._stacks is not None:
-            noded |= self._noded
-            if len(self._stacks.kept.sums) >= strides and noded == self._noded:
+            has_uncertain |= self._has_uncertain
+            if len(self._stacks.kept.sums) >= strides and has_uncertain == self._has_uncertain:
                 return self._stacks
-        self._noded = noded
-        self._stacks = PartialStacks(room(2 * strides, noded), room(STRIDE, noded), room(1, True))
+        self._has_uncertain = has_uncertain
+        self._stacks = PartialStacks(
+            room(2 * strides, has_uncertain), room(STRIDE, has_uncertain), room(1, True)
+        )
         return self._stacks
 
     def forget(self, codes: npt.ArrayLike) -> None:
         """Delete groups whose input has ended; unknown codes are ignored."""
         for code in np.asarray(codes).tolist():
             self._groups.pop(code, None)
-        self._groups = fitted(self._groups)
+        self._groups = compact(self._groups)
 
     def before_saving(self) -> None:
         self.codes = np.array(list(self._groups), np.int64)

@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.mergeable_moments import Sets
+from sfumato.kernels.distributions.mergeable_moments import MomentPartials
 from sfumato.kernels.windows import early_answers
 from sfumato.kernels.windows.early_answers import (
-    AVG,
     CELLS,
-    COUNT,
+    EARLY_AVG,
+    EARLY_COUNT,
     EARLY_GROUP,
+    EARLY_MAX,
+    EARLY_MIN,
     EARLY_SCOPE,
+    EARLY_SUM,
     EXTENT_POOL,
     FIGURES,
-    FINAL,
-    MAX,
-    MIN,
+    FINAL_ANSWER,
     OPEN_EXTENT,
     PREDICTED,
     PREDICTION,
-    SUM,
     TRACK,
     USUALS,
     EarlyAggregates,
@@ -41,16 +41,22 @@ from sfumato.kernels.windows.early_extremes import (
     write_tuple_steps,
 )
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE
-from sfumato.operators.arguments import EXCESS, whole
-from sfumato.operators.arrays import Floats, Ints, Records, longer, offsets_of
-from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.laws.moment_channels import Channels
+from sfumato.operators.arguments import SUM_TOLERANCE, whole
+from sfumato.operators.arrays import Floats, Ints, Records, offsets_of, pad
+from sfumato.operators.distributions.aggregate import Aggregate
+from sfumato.operators.distributions.moment_channels import Channels
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import TupleBatch, checked_alternatives, codes
 from sfumato.operators.windows.extent_aggregate import Extents, as_numbers, with_codes
 
-EARLY_FUNCTIONS = {"count": COUNT, "sum": SUM, "avg": AVG, "min": MIN, "max": MAX}
+EARLY_FUNCTIONS = {
+    "count": EARLY_COUNT,
+    "sum": EARLY_SUM,
+    "avg": EARLY_AVG,
+    "min": EARLY_MIN,
+    "max": EARLY_MAX,
+}
 MOST_TICKS = 1_000  # in the length of an extent
 STAGES_BEHIND = 16  # stages beyond the length
 OCTAVES = 16  # stages after these, each of which reaches twice as far as the one before
@@ -165,14 +171,16 @@ class EarlyAnswers(Operator):
             length, slide, early, level, tuple(aggregates), attributes, certain
         )
         self._channels = channels = Channels([] if certain else aggregates)
-        what = np.array([COUNT, *(EARLY_FUNCTIONS[of.function] for of in aggregates)])
+        what = np.array([EARLY_COUNT, *(EARLY_FUNCTIONS[of.function] for of in aggregates)])
         of = [NONE, *(NONE if a.attribute is None else a.attribute for a in aggregates)]
         source, measure = np.array(of), np.empty(0, np.int64)
         if not certain:
             known = np.where(channels.what == NONE, channels.extreme, channels.channel)
             source = np.append(NONE, known)
             measure = np.append(NONE, channels.what)
-            what[np.isin(what, (MIN, MAX))] = AVG  # an expected extreme may move both ways
+            what[np.isin(what, (EARLY_MIN, EARLY_MAX))] = (
+                EARLY_AVG  # an expected extreme may move both ways
+            )
         self._wanted = EarlyAggregates(what, source, measure, False)
         self._attributes = attributes if certain else 0  # with cells
         linear = -(-length // early) + STAGES_BEHIND
@@ -186,10 +194,10 @@ class EarlyAnswers(Operator):
             self._extremes(0), np.empty(0, PREDICTION), np.empty(0), np.empty(0), np.empty(0),
         )  # fmt: skip
 
-    def _sets(self, size: int) -> Sets:
+    def _sets(self, size: int) -> MomentPartials:
         """Return empty partials of uncertain rows; without channels for certain ones."""
-        sets = self._channels.room(size, self._wanted.noded)
-        return Sets(sets.sums[:, :0].copy(), sets.nodes) if self.config.certain else sets
+        sets = self._channels.room(size, self._wanted.has_uncertain)
+        return MomentPartials(sets.sums[:, :0].copy(), sets.nodes) if self.config.certain else sets
 
     def _extremes(self, size: int) -> Extremes:
         """Return the extremes of uncertain rows, without tuples."""
@@ -207,17 +215,19 @@ class EarlyAnswers(Operator):
             write_tuple_steps(offsets, prob, values[attribute], sign, *of)
         return steps
 
-    def _lifted(self, offsets: Ints, prob: Floats, values: Floats) -> Floats:
+    def _per_tuple(self, offsets: Ints, prob: Floats, values: Floats) -> Floats:
         """Return the moments of uncertain rows, and make room for nodes if they need them."""
         n = len(offsets) - 1
         if self.config.certain:
             return np.empty((0, 3, n))
-        lifted, noded = self._channels.lifted(TupleBatch(offsets, prob, values, np.arange(n)))
-        if noded and not self._wanted.noded:
-            self._wanted = self._wanted._replace(noded=True)
+        per_tuple, has_uncertain = self._channels.tuple_moments(
+            TupleBatch(offsets, prob, values, np.arange(n))
+        )
+        if has_uncertain and not self._wanted.has_uncertain:
+            self._wanted = self._wanted._replace(has_uncertain=True)
             nodes = self._sets(len(self._s.sets.sums)).nodes
             self._s = self._s._replace(sets=self._s.sets._replace(nodes=nodes))
-        return lifted
+        return per_tuple
 
     def process(
         self,
@@ -245,16 +255,16 @@ class EarlyAnswers(Operator):
         group, scope = codes("group", group, n), codes("scope", scope, n)
         time, punctuation = codes("time", time, n), codes("punctuation", punctuation, n)
         moves, arrives = np.require(moves, bool, ["C", "W"]), np.require(arrives, bool, ["C", "W"])
-        offsets, prob, table = checked_alternatives(
+        bounds, masses, table = checked_alternatives(
             n, offsets, prob, values, self.config.attributes
         )
         if not self.config.certain:  # alternatives are read of rows that arrive
-            sizes = np.diff(offsets)
+            sizes = np.diff(bounds)
             read = np.repeat(arrives, sizes)
-            offsets, table = offsets_of(sizes * arrives), table[:, read]
-            prob = np.asarray(prob)[read]
-        lifted = self._lifted(offsets, prob, table)
-        steps = self._tuple_steps(offsets, prob, table)
+            bounds, table = offsets_of(sizes * arrives), table[:, read]
+            masses = masses[read]
+        per_tuple = self._per_tuple(bounds, masses, table)
+        steps = self._tuple_steps(bounds, masses, table)
         table = table[: self._attributes]
         s = self._s
         scopes, groups = with_codes(s.scopes, scope, NEW_SCOPE), s.groups
@@ -263,15 +273,15 @@ class EarlyAnswers(Operator):
         self._s = s = s._replace(
             scopes=scopes,
             groups=groups,
-            usual=longer(s.usual, len(groups) * self._per_group, np.nan),
-            tracks=longer(s.tracks, len(scopes) * self._per_scope),
+            usual=pad(s.usual, len(groups) * self._per_group, np.nan),
+            tracks=pad(s.tracks, len(scopes) * self._per_scope),
         )
         of = groups["scope"][complete.group]
         order = np.lexsort((complete.end, complete.punctuation, of))
         columns = of, complete.group, complete.end // self._grid.slide, complete.punctuation
-        finals = np.ascontiguousarray(np.stack(columns, axis=1)[order]).view(FINAL)[:, 0]
+        finals = np.ascontiguousarray(np.stack(columns, axis=1)[order]).view(FINAL_ANSWER)[:, 0]
         answers = np.stack([complete.held, *(result.mean for result in complete.results)], axis=1)
-        rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, lifted, steps)
+        rows = EarlyRows(group, scope, time, punctuation, moves, arrives, table, per_tuple, steps)
         self._s, turns, out, figures = early_answers.advance(
             rows, finals, answers[order].astype(float).ravel(), self._grid, self._wanted,
             self._attributes, s,
@@ -318,7 +328,7 @@ class EarlyAnswers(Operator):
         self.cells = cells[kept]
         self.sums = _as_floats(s.sets.sums[kept])
         self.nodes = np.empty((len(kept), 0))
-        if self._wanted.noded:
+        if self._wanted.has_uncertain:
             self.nodes = _as_floats(s.sets.nodes[kept])
         x = s.extremes
         owners, places = _listed(x.first[kept].ravel(), x.steps["following"])
@@ -339,7 +349,7 @@ class EarlyAnswers(Operator):
         many, (group, extent, changed, revision, held) = len(self._wanted.what), self.entries.T
         owner, stage, before = self.predictions.T
         groups, n, m = self.groups, len(self.entries), len(self.predictions)
-        self._wanted = self._wanted._replace(noded=self.nodes.shape[1] > 0)
+        self._wanted = self._wanted._replace(has_uncertain=self.nodes.shape[1] > 0)
         sets = self._sets(n)
         sums, nodes = _as_floats(sets.sums), _as_floats(sets.nodes)
         shapes = [of.shape[1] for of in (self.cells, self.predicted, self.usual, self.sums)]
@@ -347,7 +357,7 @@ class EarlyAnswers(Operator):
         if shapes != wanted or self.tracks.shape[1] != self._per_scope:
             raise ValueError("its sums are not those of its aggregates")
         sums[:] = self.sums
-        if self._wanted.noded:
+        if self._wanted.has_uncertain:
             if self.nodes.shape[1] != nodes.shape[1]:
                 raise ValueError("its nodes are not those of its averages")
             nodes[:] = self.nodes
@@ -392,7 +402,7 @@ class EarlyAnswers(Operator):
         n, inner = len(owner), owner[1:] == owner[:-1]  # inner : not the first of its list
         begins, ends = np.append(True, ~inner)[:n], np.append(~inner, True)[:n]
         falls = (value[1:] < value[:-1]) & (reached[1:] <= reached[:-1])
-        likely = (mass >= 0) & (mass <= 1 + EXCESS) & (reached >= 0) & (reached <= 1)
+        likely = (mass >= 0) & (mass <= 1 + SUM_TOLERANCE) & (reached >= 0) & (reached <= 1)
         likely &= ends == (value == -np.inf)
         if not (falls[inner].all() and likely.all()) or len(np.unique(owner)) < begins.sum():
             raise ValueError("the steps of each extreme must fall to -inf")

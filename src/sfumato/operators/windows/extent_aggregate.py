@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.mergeable_moments import Sets
+from sfumato.kernels.distributions.mergeable_moments import MomentPartials
 from sfumato.kernels.windows import extents, totals
 from sfumato.kernels.windows.extents import (
     CLOSING,
@@ -29,23 +29,35 @@ from sfumato.kernels.windows.extents import (
     ReleasedRows,
     Versions,
 )
-from sfumato.limits import MOST_EMPTY, check_extents
+from sfumato.limits import MAX_TIME_US, MOST_EMPTY, check_extents
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import (
     Floats,
     Ints,
     Records,
-    chosen,
-    longer,
-    moved,
+    gather_lists,
     offsets_of,
+    pad,
+    ranges_of,
+    resize,
     sorted_by,
-    spans,
 )
-from sfumato.operators.laws.aggregate import OVER_TIME, TOTALLED, Aggregate, Measured
-from sfumato.operators.laws.finite_laws import OF_VALUES, LawOptions, plain_result
-from sfumato.operators.laws.independent_law import LawfulResults, checked_aggregates
-from sfumato.operators.laws.moment_channels import EXTREMES, Channels
+from sfumato.operators.distributions.aggregate import (
+    OVER_TIME,
+    TOTALLED,
+    Aggregate,
+    AggregateResult,
+)
+from sfumato.operators.distributions.discrete_distributions import (
+    OF_VALUES,
+    DistributionOptions,
+    plain_result,
+)
+from sfumato.operators.distributions.independent_distribution import (
+    ResultsWithDistributions,
+    checked_aggregates,
+)
+from sfumato.operators.distributions.moment_channels import EXTREMES, Channels
 from sfumato.operators.state.declared import Array, Part, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import (
@@ -58,7 +70,6 @@ from sfumato.operators.state.tuple_batch import (
 )
 from sfumato.operators.windows.step_readings import StepReadings
 
-MAX_TIME_US = 2**60  # event times lie within this, so that their sums fit in int64
 EXTENT_COUNTERS = ("late", "outside", "absent", "out_of_order", "skipped")
 NO_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), SCOPE)
 NO_LATE_ROW = np.array((NONE, 0, 0, NONE, NONE), LATE_ROW)
@@ -68,7 +79,7 @@ NO_VERSIONS = Versions(
     np.empty(0, REPLACED), False,
 )  # fmt: skip
 SAVED = 4  # leading fields that are saved; the others are derived from the tuples
-WITHIN = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
+TIME_BOUNDS = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored times and extents
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,7 @@ class Extents:
     held: Ints
     punctuation: Ints
     late: Ints
-    results: list[Measured]
+    results: list[AggregateResult]
     offsets: Ints | None = None
     members: Ints | None = None
 
@@ -110,7 +121,7 @@ class ExtentConfig:
     members: bool
     attributes: int
     certain: bool
-    options: LawOptions
+    options: DistributionOptions
     earliest: int | None = None
 
     def __post_init__(self) -> None:
@@ -121,7 +132,7 @@ class ExtentConfig:
                     "`slide` must be at most `length` for values that hold until the next one; got "
                     f"{self.slide} and {self.length}"
                 )
-            if self.options.laws:
+            if self.options.distributions:
                 raise ValueError(
                     "time_avg and integral have a mean and a standard deviation only: leave out "
                     "`quantiles` and `distribution`"
@@ -131,7 +142,10 @@ class ExtentConfig:
     def plain(self) -> bool:
         """Return whether extents need only the totals of their panes, and no tuples."""
         totalled = (*TOTALLED, *OVER_TIME)
-        plain = all(of.function in totalled for of in self.aggregates) and not self.options.laws
+        plain = (
+            all(of.function in totalled for of in self.aggregates)
+            and not self.options.distributions
+        )
         return self.certain and plain and not self.members
 
 
@@ -150,7 +164,7 @@ class ExtentAggregate(Operator):
     certain : every tuple exists with one value: for counts, sums, averages, minima and maxima only
         the totals of panes are stored, and no tuples
     clock : returns the microseconds of event times, for averages over time; None: they are these
-    options : quantiles, distribution, seed, samples, see `LawOptions`
+    options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
     Rows belong to a group (rows that are aggregated together) and a scope (rows that share
     punctuations); a group stays in one scope. An extent is complete when a punctuation is at least
@@ -185,12 +199,12 @@ class ExtentAggregate(Operator):
     spread = ("options",)
     config: ExtentConfig
     state = {
-        "scopes": Array(int, "scopes", SAVED, **WITHIN),
-        "groups": Array(int, "groups", SAVED, **WITHIN),
+        "scopes": Array(int, "scopes", SAVED, **TIME_BOUNDS),
+        "groups": Array(int, "groups", SAVED, **TIME_BOUNDS),
         "held": Record(GroupedBatch),
-        "panes": Array(int, "panes", 2, **WITHIN),  # group and number, late rows first
+        "panes": Array(int, "panes", 2, **TIME_BOUNDS),  # group and number, late rows first
         "totals": Array(float, "panes", None),
-        "late_rows": Array(int, "late rows", SAVED, **WITHIN),
+        "late_rows": Array(int, "late rows", SAVED, **TIME_BOUNDS),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
         "readings": Part(),
@@ -212,7 +226,7 @@ class ExtentAggregate(Operator):
         **options: Any,
     ) -> None:
         self.attributes = checked_aggregates(aggregates, attributes, over_time=True)
-        self.aggregates, self.options = list(aggregates), LawOptions(**options)
+        self.aggregates, self.options = list(aggregates), DistributionOptions(**options)
         self.config = ExtentConfig(
             length, slide, tuple(aggregates), empty, most_empty, members, self.attributes, certain,
             self.options, earliest,
@@ -227,14 +241,14 @@ class ExtentAggregate(Operator):
         self.length, self.slide, self.empty, self.members = length, slide, empty, members
         first = NO_EXTENT if earliest is None else -(-(earliest + length) // slide)
         self._gaps = Gaps(most_empty if empty else -1, earliest is not None, first)
-        lawful = any(self.options.law_wanted(of) for of in self._pooled)
-        self._listing = members or lawful or self.from_tuples
+        with_distributions = any(self.options.distribution_wanted(of) for of in self._pooled)
+        self._listing = members or with_distributions or self.from_tuples
         self._ordered = any(of.function in OF_VALUES for of in aggregates)
         unmeasured = self._plain or self.from_tuples
         self._channels = channels = Channels([] if unmeasured else self._pooled)
         self._measures = measures_of(channels)
         # Of the tuples, as their moments are computed when an extent is complete; empty: earlier.
-        self._lifted, self._versions = np.empty((channels.count, 3, 0)), NO_VERSIONS
+        self._per_tuple, self._versions = np.empty((channels.count, 3, 0)), NO_VERSIONS
         whole, part = divmod(length, slide)
         panes = (2, 2 * whole + 1, slide - part) if part else (1, whole, 0)
         self._grid = PaneGrid(length, slide, *panes)
@@ -245,7 +259,9 @@ class ExtentAggregate(Operator):
             np.empty(0, np.int64), np.empty(0), np.empty((self.attributes, 0)),
             np.empty((len(channels.extremes), 0), np.int64),
         )  # fmt: skip
-        self._noded = False  # nodes take most of the memory, so they are allocated on demand
+        self._has_uncertain = (
+            False  # nodes take most of the memory, so they are allocated on demand
+        )
         self._partials = Partials(
             channels.room(0, False), channels.room(0, False), self._tuples.below[:, :0]
         )
@@ -292,12 +308,12 @@ class ExtentAggregate(Operator):
         index, closings = np.empty(n, np.int64), np.empty(2 * n, CLOSING)
         late_rows = np.empty(2 * n, LATE_ROW)
         self.verdicts = np.empty(n, np.int8)
-        excluded, found, late_count = extents.judge(
+        excluded, found, late_count = extents.assign_rows(
             rows, self._grid, self._scopes, self._groups, index, self.verdicts, closings, late_rows,
             self._versions,
         )  # fmt: skip
         kinds = np.bincount(self.verdicts, minlength=extents.OUTDATED + 1)
-        self.counts += [*kinds[extents.LATE : extents.OUTDATED], excluded, 0]
+        self.counts += [*kinds[extents.TOO_LATE : extents.OUTDATED], excluded, 0]
         numbers = np.arange(n) + self.next
         if self.readings:
             self.readings.add(rows, index, numbers, late_rows[:late_count], prob, table)
@@ -475,7 +491,7 @@ class ExtentAggregate(Operator):
                 rows, index, late, self._grid, self._groups, self._panes, self._tuples.pool, to
             )
             if len(self._panes) > len(self._totals):
-                self._totals = longer(self._totals, len(self._panes))
+                self._totals = pad(self._totals, len(self._panes))
             attributes = np.array([attribute for _, attribute in self._fields])
             totals.add_rows(to, values, attributes, self._signs, self._panes, self._totals)
         elif n:
@@ -498,18 +514,18 @@ class ExtentAggregate(Operator):
     ) -> None:
         """Add rows, stored in panes to[i] from the place `begin` on, to the panes' partials."""
         channels = self._channels
-        lifted, uncertain = channels.lifted(TupleBatch(rows.offsets, prob, values, index))
+        per_tuple, uncertain = channels.tuple_moments(TupleBatch(rows.offsets, prob, values, index))
         own, prefix, top = self._partials
         have, panes = len(own.sums), int(self._tuples.pool[0]["panes"])
-        if panes > have or (uncertain and not self._noded):
-            self._noded |= uncertain
+        if panes > have or (uncertain and not self._has_uncertain):
+            self._has_uncertain |= uncertain
             room = max(panes, have * 3 // 2) if panes > have else have
             own, prefix = self._wider(own, room), self._wider(prefix, room)
-            self._partials = Partials(own, prefix, moved(top, room))
-        extents.fill(to, begin, lifted, self._panes, self._tuples.at, own)
+            self._partials = Partials(own, prefix, resize(top, room))
+        extents.fill(to, begin, per_tuple, self._panes, self._tuples.at, own)
 
-    def _wider(self, old: Sets, room: int) -> Sets:
-        new = self._channels.room(room, self._noded)
+    def _wider(self, old: MomentPartials, room: int) -> MomentPartials:
+        new = self._channels.room(room, self._has_uncertain)
         for before, after in zip(old, new, strict=True):
             after[: len(before)] = before[: len(after)]
         return new
@@ -526,7 +542,7 @@ class ExtentAggregate(Operator):
             return
         of, n, m = self._tuples, n * 3 // 2, m * 3 // 2
         self._tuples = PooledTuples(
-            of.pool, moved(of.at, n), np.ones(n), *(moved(array, m) for array in of[3:])
+            of.pool, resize(of.at, n), np.ones(n), *(resize(array, m) for array in of[3:])
         )
 
     def _compact(self) -> None:
@@ -537,7 +553,7 @@ class ExtentAggregate(Operator):
         n, m = int(pool["tuples"]), int(pool["alternatives"])
         kept = np.flatnonzero(of.at["alive"][:n])
         at = of.at[kept]
-        offsets, flat = spans(at["begin"], at["end"] - at["begin"])
+        offsets, flat = ranges_of(at["begin"], at["end"] - at["begin"])
         tuple_at, alternative_at = np.full(n + 1, NONE), np.full(m + 1, NONE)  # NONE stays NONE
         tuple_at[kept], alternative_at[flat] = np.arange(kept.size), np.arange(flat.size)
         at["begin"], at["end"] = offsets[:-1], offsets[1:]
@@ -560,7 +576,7 @@ class ExtentAggregate(Operator):
         closings = _taken(closings, np.argsort(closings["scope"], kind="stable"))
         found, answers, members, skipped = extents.complete(
             closings, self._scopes, self._groups, self._late_rows, self._panes, self._tuples,
-            self._partials, self._lifted, self._totals, self._signs, self._grid, self._measures,
+            self._partials, self._per_tuple, self._totals, self._signs, self._grid, self._measures,
             self._gaps, self._listing,
         )  # fmt: skip
         self.counts[-1] += skipped
@@ -574,7 +590,7 @@ class ExtentAggregate(Operator):
             measured = self._results(answers, ends, members, order)
         listed: tuple[Ints | None, Ints | None] = (None, None)
         if self.members:
-            offsets, which = chosen(ends, order)
+            offsets, which = gather_lists(ends, order)
             listed = (offsets, self._tuples.at["number"][members[which]])
         if self._late_rows.size:
             self._late_rows = self._late_rows[self._late_rows["group"] != NONE]
@@ -593,21 +609,23 @@ class ExtentAggregate(Operator):
             self.readings.fold(self._bounds())
         return complete
 
-    def _results(self, answers: Floats, ends: Ints, members: Ints, order: Ints) -> list[Measured]:
+    def _results(
+        self, answers: Floats, ends: Ints, members: Ints, order: Ints
+    ) -> list[AggregateResult]:
         """Return the results of m extents in an order, given their moments and their tuples.
 
         ends : int64[m + 1], offsets in `members`; as of the kernel `complete`
         """
         moments = answers.reshape(order.size, len(self._pooled), 3).transpose(1, 2, 0)
-        results = LawfulResults(self._pooled, self.options, moments)
-        if results.lawful:
+        results = ResultsWithDistributions(self._pooled, self.options, moments)
+        if results.with_distributions:
             for x in range(order.size):
                 results.put(x, self._tuples_at(members[ends[x] : ends[x + 1]]))
         return results.measured(order)
 
     def _with_over_time(
-        self, measured: list[Measured], found: Records, end: Ints
-    ) -> list[Measured]:
+        self, measured: list[AggregateResult], found: Records, end: Ints
+    ) -> list[AggregateResult]:
         """Return the results of all aggregates, given those from panes and tuples."""
         results = iter(self.readings.measured(found, end - self.length, end, self._clock))
         others = iter(measured)
@@ -623,7 +641,7 @@ class ExtentAggregate(Operator):
         closed = self._scopes["closed"][self._groups["scope"]]
         return np.where(closed == NO_EXTENT, NO_EXTENT, (closed + 1) * self.slide - self.length)
 
-    def _plain_results(self, found: Floats) -> list[Measured]:
+    def _plain_results(self, found: Floats) -> list[AggregateResult]:
         """Return the results of extents from their totals, float64[m, fields]."""
         of = {field: found[:, i] for i, field in enumerate(self._fields)}
         results = []
@@ -639,7 +657,7 @@ class ExtentAggregate(Operator):
         at = self._tuples.at[places]
         if self._ordered:
             at = at[np.lexsort((at["number"], at["time"]))]
-        offsets, flat = spans(at["begin"], at["end"] - at["begin"])
+        offsets, flat = ranges_of(at["begin"], at["end"] - at["begin"])
         values = self._tuples.values[:, flat]
         return TupleBatch(offsets, self._tuples.prob[flat], values, at["index"])
 
@@ -648,7 +666,7 @@ def extents_of_groups(
     group: Ints,
     tuples: TupleBatch,
     aggregates: Sequence[Aggregate],
-    options: LawOptions,
+    options: DistributionOptions,
     *,
     members: bool = False,
 ) -> Extents:
@@ -726,7 +744,7 @@ def measures_of(channels: Channels) -> ChannelMeasures:
 def with_codes(records: Records, used: Ints, fill: Records) -> Records:
     """Return the records with room for all codes used, and some more."""
     many = int(used.max(initial=-1)) + 1
-    return longer(records, many + many // 4, fill) if many > len(records) else records
+    return pad(records, many + many // 4, fill) if many > len(records) else records
 
 
 def _taken(records: Records, places: Ints) -> Records:

@@ -7,12 +7,12 @@ import numpy.typing as npt
 
 from sfumato.kernels.windows.extents import ID, NO_EXTENT, NONE, REPLACED, Versions
 from sfumato.operators.arrays import Bools, Ints
-from sfumato.operators.laws.aggregate import OVER_TIME
+from sfumato.operators.distributions.aggregate import OVER_TIME
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.tuple_batch import codes
 from sfumato.operators.windows.extent_aggregate import (
     NO_VERSIONS,
-    WITHIN,
+    TIME_BOUNDS,
     ExtentAggregate,
     Extents,
     as_numbers,
@@ -96,6 +96,6 @@ class IdentifiedExtentAggregate(ExtentAggregate):
         as_numbers(self._ids)[:] = self.ids
         group, number = self._ids["group"], self._ids["number"]
         known = (group >= NONE) & (group < len(self._groups)) & (number < self.next)
-        bounded = (self.ids[:, 2:] >= NO_EXTENT) & (self.ids[:, 2:] < WITHIN["high"])
+        bounded = (self.ids[:, 2:] >= NO_EXTENT) & (self.ids[:, 2:] < TIME_BOUNDS["high"])
         if not (known & bounded.all(axis=1)).all():
             raise ValueError("ids must be of known groups, rows and extents")

@@ -8,20 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.windows import sessions
-from sfumato.kernels.windows.extents import ABSENT, LATE, NO_EXTENT, NONE
+from sfumato.kernels.windows.extents import ABSENT, NO_EXTENT, NONE, TOO_LATE
 from sfumato.kernels.windows.sessions import PROGRESS, SESSION, SESSION_SCOPE
+from sfumato.limits import MAX_TIME_US
 from sfumato.operators.arguments import whole
-from sfumato.operators.arrays import Ints, longer
-from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.laws.finite_laws import LawOptions
-from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.arrays import Ints, pad
+from sfumato.operators.distributions.aggregate import Aggregate
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
+from sfumato.operators.distributions.independent_distribution import checked_aggregates
 from sfumato.operators.state.declared import Array, Record, Value
 from sfumato.operators.state.stateful import Operator
 from sfumato.operators.state.tuple_batch import GroupedBatch, check_held
 from sfumato.operators.windows.extent_aggregate import (
     EXTENT_COUNTERS,
-    MAX_TIME_US,
-    WITHIN,
+    TIME_BOUNDS,
     Extents,
     as_numbers,
     extents_of_groups,
@@ -42,7 +42,7 @@ class SessionConfig:
     aggregates: tuple[Aggregate, ...]
     members: bool
     attributes: int
-    options: LawOptions
+    options: DistributionOptions
 
     def __post_init__(self) -> None:
         for name in ("gap", "max_length"):
@@ -74,9 +74,9 @@ class SessionAggregate(Operator):
     spread = ("options",)
     config: SessionConfig
     state = {
-        "scopes": Array(int, "scopes", len(SESSION_SCOPE.names or ()), **WITHIN),
+        "scopes": Array(int, "scopes", len(SESSION_SCOPE.names or ()), **TIME_BOUNDS),
         "groups": Array(int, "groups", low=int(NONE)),
-        "sessions": Array(int, "sessions", SAVED_OF_SESSION, **WITHIN),
+        "sessions": Array(int, "sessions", SAVED_OF_SESSION, **TIME_BOUNDS),
         "held": Record(GroupedBatch),
         "counts": Array(int, len(EXTENT_COUNTERS), low=0),
         "next": Value(low=0),
@@ -94,7 +94,12 @@ class SessionAggregate(Operator):
     ) -> None:
         self.attributes = checked_aggregates(aggregates, attributes)
         self.config = SessionConfig(
-            gap, max_length, tuple(aggregates), members, self.attributes, LawOptions(**options)
+            gap,
+            max_length,
+            tuple(aggregates),
+            members,
+            self.attributes,
+            DistributionOptions(**options),
         )
         self._bounds = gap, MAX_TIME_US * 2 if max_length is None else max_length
         self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
@@ -124,7 +129,7 @@ class SessionAggregate(Operator):
         )
         n, known = rows.time.size, len(self._sessions)
         self._scopes = with_codes(self._scopes, rows.scope, NO_SESSION_SCOPE)
-        self.groups = longer(self.groups, int(rows.group.max(initial=-1)) + 1, NONE)
+        self.groups = pad(self.groups, int(rows.group.max(initial=-1)) + 1, NONE)
         self.groups[rows.group] = rows.scope
         found = np.concatenate([self._sessions, np.zeros(n, SESSION)])
         found["changed"][:known] = -1
@@ -134,7 +139,7 @@ class SessionAggregate(Operator):
             rows, *self._bounds, self._scopes, heads, found, known, places, self.verdicts, progress
         )
         kinds = np.bincount(self.verdicts, minlength=ABSENT + 1)
-        self.counts += [kinds[LATE], 0, kinds[ABSENT], excluded, 0]
+        self.counts += [kinds[TOO_LATE], 0, kinds[ABSENT], excluded, 0]
         progress, self._sessions = progress[:reached], found[:count]
         progress = progress[np.argsort(progress["scope"], kind="stable")]
         root, done, turn, at = sessions.finish(

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.sampled_worlds import list_hashes
+from sfumato.kernels.distributions.sampled_worlds import list_hashes
 from sfumato.kernels.windows import extents
-from sfumato.operators.arrays import Floats, Ints, chosen
-from sfumato.operators.laws.aggregate import Aggregate, Measured
-from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.arrays import Floats, Ints, gather_lists
+from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
+from sfumato.operators.distributions.independent_distribution import checked_aggregates
 from sfumato.operators.state.declared import Value
 from sfumato.operators.state.tuple_batch import checked_alternatives, codes
 from sfumato.operators.windows.extent_aggregate import Extents
@@ -82,8 +82,10 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
         if not ((ids == first) & (ids == np.floor(ids)) & (ids >= extents.NONE)).all():
             raise ValueError("tuples must have one id each")
 
-    def _results(self, answers: Floats, ends: Ints, members: Ints, order: Ints) -> list[Measured]:
-        offsets, which = chosen(ends, order)
+    def _results(
+        self, answers: Floats, ends: Ints, members: Ints, order: Ints
+    ) -> list[AggregateResult]:
+        offsets, which = gather_lists(ends, order)
         extent, places = np.repeat(np.arange(order.size), np.diff(offsets)), members[which]
         at = self._tuples.at[places]
         places = places[np.lexsort((at["number"], at["time"], extent))]

@@ -12,13 +12,18 @@ from typing import Self
 
 import numpy as np
 
-from sfumato.kernels.laws.statistics import SAMPLE_TIE, merged
-from sfumato.kernels.laws.tuples import existences, lift
+from sfumato.kernels.distributions.statistics import SAMPLE_TIE, merged
+from sfumato.kernels.distributions.tuples import existences, tuple_moments
 from sfumato.kernels.windows.extents import NONE
-from sfumato.operators.arrays import Bools, Floats, Ints, numbered, spans
-from sfumato.operators.laws.aggregate import Aggregate, Measured
-from sfumato.operators.laws.finite_laws import MOST_STATES, OF_VALUES, FiniteLaws, LawOptions
-from sfumato.operators.laws.independent_law import sampled_law
+from sfumato.operators.arrays import Bools, Floats, Ints, ranges_of, renumber
+from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
+from sfumato.operators.distributions.discrete_distributions import (
+    MOST_STATES,
+    OF_VALUES,
+    DiscreteDistributions,
+    DistributionOptions,
+)
+from sfumato.operators.distributions.independent_distribution import sampled_distribution
 from sfumato.operators.state.tuple_batch import TupleBatch
 from sfumato.operators.windows.extent_aggregate import extents_of_groups
 
@@ -34,12 +39,12 @@ ALL_VALUES = 2**31  # a number of values that no distribution has
 
 def shared_results(
     aggregates: Sequence[Aggregate],
-    options: LawOptions,
+    options: DistributionOptions,
     m: int,
     extent: Ints,
     tuples: TupleBatch,
     shared: Ints,
-) -> list[Measured]:
+) -> list[AggregateResult]:
     """Return the results of extents 0 ... m - 1.
 
     extent : int64[n], ascending, of n tuples, which are in order of time within an extent
@@ -55,7 +60,7 @@ def shared_results(
     known = [of.has_totals(a, m) for a in aggregates]
     direct = [a for a, fine in zip(aggregates, known, strict=True) if fine.any()]
     totals = iter(_results_of_totals(of, direct, options, m))
-    results: list[list[Measured]] = [[next(totals)] if fine.any() else [] for fine in known]
+    results: list[list[AggregateResult]] = [[next(totals)] if fine.any() else [] for fine in known]
     for x in np.flatnonzero(~np.all(known, axis=0)).tolist():
         left = [r for r, fine in enumerate(known) if not fine[x]]
         parts = _results_of_combinations(of.part(x), [aggregates[r] for r in left], options)
@@ -66,7 +71,7 @@ def shared_results(
         place = np.cumsum(~fine) - 1
         if fine.any():
             place = np.where(fine, np.arange(m), m + place)
-        found.append(Measured.joined(parts).take(place))
+        found.append(AggregateResult.joined(parts).take(place))
     return found
 
 
@@ -91,11 +96,11 @@ class SharedTuples:
         """Return the clusters of tuples; arguments as of `shared_results`."""
         own = np.where(shared == NONE, -1 - np.arange(shared.size), shared)
         ids, own = np.unique(own, return_inverse=True)
-        cluster, first = numbered(
+        cluster, first = renumber(
             extent * ids.size + own, (int(extent.max(initial=-1)) + 1) * ids.size
         )
         whole = tuples.take(first)
-        _, target = spans(whole.offsets[cluster], np.diff(tuples.offsets))
+        _, target = ranges_of(whole.offsets[cluster], np.diff(tuples.offsets))
         return cls(extent, tuples, cluster, whole, np.bincount(cluster), target)
 
     def part(self, x: int) -> Self:
@@ -150,7 +155,7 @@ class SharedTuples:
             return found
         if of.function == "boundary_sum":
             means = np.empty((3, self.tuples.size))
-            lift(self.tuples.offsets, self.tuples.prob, values, means)
+            tuple_moments(self.tuples.offsets, self.tuples.prob, values, means)
             valued = means[0] > 0.0
             whole = np.bincount(self.cluster, np.where(valued, means[1], 0.0))
             whole = np.where(np.bincount(self.cluster, valued) > 0, whole, np.nan)
@@ -165,8 +170,8 @@ class SharedTuples:
 
 
 def _results_of_totals(
-    of: SharedTuples, aggregates: Sequence[Aggregate], options: LawOptions, m: int
-) -> list[Measured]:
+    of: SharedTuples, aggregates: Sequence[Aggregate], options: DistributionOptions, m: int
+) -> list[AggregateResult]:
     if not aggregates:
         return []
     empty = np.setdiff1d(np.arange(m), of.extent)
@@ -188,8 +193,8 @@ def _with_absent_values(offsets: Ints, prob: Floats, values: Floats, more: int) 
 
 
 def _results_of_combinations(
-    of: SharedTuples, aggregates: Sequence[Aggregate], options: LawOptions
-) -> list[Measured]:
+    of: SharedTuples, aggregates: Sequence[Aggregate], options: DistributionOptions
+) -> list[AggregateResult]:
     """Return the results of one extent, given each combination of shared outcomes."""
     joint, existence = np.flatnonzero(of.sizes > 1), of.existence
     outcomes = []  # the probabilities of each shared outcome, last that of no tuple
@@ -200,9 +205,11 @@ def _results_of_combinations(
     many = prod(chance.size for chance in outcomes)
     if many > MOST_STATES:
         return [_sampled(of, a, options) for a in aggregates]
-    inner = replace(options, quantiles=(), distribution=ALL_VALUES if options.laws else None)
+    inner = replace(
+        options, quantiles=(), distribution=ALL_VALUES if options.distributions else None
+    )
     step = max(1, MOST_TUPLES // (of.cluster.size + 1))
-    parts, weights = list[list[Measured]](), list[Floats]()
+    parts, weights = list[list[AggregateResult]](), list[Floats]()
     for low in range(0, many, step):
         number = np.arange(low, min(low + step, many))
         choice, weight = np.zeros((of.sizes.size, number.size), np.int64), np.ones(number.size)
@@ -212,7 +219,7 @@ def _results_of_combinations(
         weights.append(weight)
         parts.append(_given(of, choice, aggregates, inner))
     weight = np.concatenate(weights)
-    measured = [Measured.joined([part[i] for part in parts]) for i in range(len(aggregates))]
+    measured = [AggregateResult.joined([part[i] for part in parts]) for i in range(len(aggregates))]
     return [
         _mixed(a, given, weight, options)
         if np.isnan(given.error).all()
@@ -222,8 +229,8 @@ def _results_of_combinations(
 
 
 def _given(
-    of: SharedTuples, choice: Ints, aggregates: Sequence[Aggregate], options: LawOptions
-) -> list[Measured]:
+    of: SharedTuples, choice: Ints, aggregates: Sequence[Aggregate], options: DistributionOptions
+) -> list[AggregateResult]:
     """Return the results of one extent given outcomes.
 
     choice : int64[clusters, k], k times the number of the alternative, or of none, of each cluster
@@ -234,14 +241,16 @@ def _given(
     begin, lengths = tuples.offsets[:-1] + choice[of.cluster].T, np.diff(tuples.offsets)
     lengths = np.where(shared, lengths > choice[of.cluster].T, lengths)
     there = lengths > 0
-    offsets, flat = spans(begin[there], lengths[there])
+    offsets, flat = ranges_of(begin[there], lengths[there])
     chance = np.where(np.repeat(shared[there], lengths[there]), 1.0, tuples.prob[flat])
     batch = _with_absent_values(offsets, chance, tuples.values[:, flat], k)
     group = np.append(np.nonzero(there)[0], np.arange(k))
     return extents_of_groups(group, batch, aggregates, options).results
 
 
-def _mixed(of: Aggregate, given: Measured, weight: Floats, options: LawOptions) -> Measured:
+def _mixed(
+    of: Aggregate, given: AggregateResult, weight: Floats, options: DistributionOptions
+) -> AggregateResult:
     """Return the result that has weight[i] times the i-th distribution."""
     share = weight * given.existence
     total, defined = share.sum(), share > 0.0
@@ -255,10 +264,14 @@ def _mixed(of: Aggregate, given: Measured, weight: Floats, options: LawOptions) 
         return options.measured(moments, None)
     chance = given.prob * np.repeat(weight, np.diff(given.offsets))
     near = 0.0 if of.function in EXACT_VALUES else SAMPLE_TIE
-    return options.measured(moments, [FiniteLaws.exact([merged(chance, given.value, near)])])
+    return options.measured(
+        moments, [DiscreteDistributions.exact([merged(chance, given.value, near)])]
+    )
 
 
-def _sampled(of: SharedTuples, aggregate: Aggregate, options: LawOptions) -> Measured:
+def _sampled(
+    of: SharedTuples, aggregate: Aggregate, options: DistributionOptions
+) -> AggregateResult:
     """Return the result of one extent in sampled worlds."""
     tuples = replace(of.tuples, index=of.whole.index[of.cluster])
     counts, begin = of.counts(aggregate.attribute), of.whole.offsets[:-1]
@@ -271,4 +284,4 @@ def _sampled(of: SharedTuples, aggregate: Aggregate, options: LawOptions) -> Mea
         fewer = fewer * without + [0.0, fewer[0] * single]
     fewest = FEWEST_VALUES.get(aggregate.function, 1)
     existence = 1.0 - fewer[:fewest].sum(keepdims=True)
-    return options.measured(None, [sampled_law(aggregate, tuples, options, existence)])
+    return options.measured(None, [sampled_distribution(aggregate, tuples, options, existence)])

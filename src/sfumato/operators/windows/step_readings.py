@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sfumato.kernels.laws.tuples import lift
+from sfumato.kernels.distributions.tuples import tuple_moments
 from sfumato.kernels.windows import time_weighted
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
 from sfumato.kernels.windows.time_weighted import (
-    EXISTENCE,
-    FIRST,
-    MEAN,
-    SERIES,
-    TIME,
-    VARIANCE,
+    READING_EXISTENCE,
+    READING_FIRST_WINDOW,
+    READING_MEAN,
+    READING_SERIES,
+    READING_TIME,
+    READING_VARIANCE,
     TimeWindows,
 )
-from sfumato.operators.arguments import LARGEST
+from sfumato.operators.arguments import MAX_ABS_VALUE
 from sfumato.operators.arrays import Floats, Ints, Records, sorted_by
-from sfumato.operators.laws.aggregate import OVER_TIME, Aggregate
-from sfumato.operators.laws.finite_laws import Moments
+from sfumato.operators.distributions.aggregate import OVER_TIME, Aggregate
+from sfumato.operators.distributions.discrete_distributions import Moments
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
 
@@ -62,9 +62,9 @@ class StepReadings(Stateful):
         series = rows.group[stored] * len(self._attributes)
         moments = np.empty((3, rows.time.size))
         for i, attribute in enumerate(self._attributes):
-            lift(rows.offsets, prob, values[attribute], moments)
+            tuple_moments(rows.offsets, prob, values[attribute], moments)
             marks = np.stack([series + i, rows.time[stored], numbers[stored], first])
-            there = moments[EXISTENCE, stored] > 0.0
+            there = moments[READING_EXISTENCE, stored] > 0.0
             self._new.append((marks[:, there], moments[:, stored[there]]))
 
     def measured(
@@ -82,7 +82,7 @@ class StepReadings(Stateful):
             start[order],
             end[order],
         )
-        begin, until, times, results = clock(start), clock(end), clock(self.marks[TIME]), []
+        begin, until, times, results = clock(start), clock(end), clock(self.marks[READING_TIME]), []
         for of in self.wanted:
             series = group * len(self._attributes) + self._attributes.index(of.attribute or 0)
             averaged = np.full(order.size, of.function == "time_avg")
@@ -99,7 +99,7 @@ class StepReadings(Stateful):
             return
         self._sort()
         self.values = self.values.copy()
-        of = self.marks[SERIES] // max(len(self._attributes), 1)
+        of = self.marks[READING_SERIES] // max(len(self._attributes), 1)
         kept = time_weighted.fold(bound[of], self.marks, self.values)
         self._keep(kept)
         self._folded = self.marks.shape[1]
@@ -108,16 +108,18 @@ class StepReadings(Stateful):
         """Delete the readings of these groups."""
         if self:
             self._sort()
-            of = self.marks[SERIES] // len(self._attributes)
+            of = self.marks[READING_SERIES] // len(self._attributes)
             self._keep(~np.isin(of, groups))
 
     def check(self, groups: int, latest: int) -> None:
         """Raise ValueError for restored readings that cannot be; latest : bound of their times."""
         many = groups * len(self._attributes)
-        series, time, values = self.marks[SERIES], self.marks[TIME], self.values
+        series, time, values = self.marks[READING_SERIES], self.marks[READING_TIME], self.values
         fine = ((series >= 0) & (series < many) & (abs(time) <= latest)).all()
-        fine &= ((values[EXISTENCE] > 0.0) & (values[EXISTENCE] <= 1.0)).all()
-        fine &= ((abs(values[MEAN]) <= LARGEST) & (values[VARIANCE] >= 0.0)).all()
+        fine &= ((values[READING_EXISTENCE] > 0.0) & (values[READING_EXISTENCE] <= 1.0)).all()
+        fine &= (
+            (abs(values[READING_MEAN]) <= MAX_ABS_VALUE) & (values[READING_VARIANCE] >= 0.0)
+        ).all()
         if not fine:
             raise ValueError("readings over time must be of known groups, with possible values")
         self._new, self._folded = [(self.marks, self.values)], series.size
@@ -133,7 +135,7 @@ class StepReadings(Stateful):
             return
         marks = np.concatenate([self.marks, *(marks for marks, _ in self._new)], axis=1)
         values = np.concatenate([self.values, *(values for _, values in self._new)], axis=1)
-        order = sorted_by(list(marks[:FIRST]))
+        order = sorted_by(list(marks[:READING_FIRST_WINDOW]))
         self.marks = np.ascontiguousarray(marks[:, order])
         self.values = np.ascontiguousarray(values[:, order])
         self._new = []

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sfumato.kernels.windows.count.count_boundary import empty_boundary, positions, slide
 from sfumato.operators.arguments import NO_LIMIT, share, whole
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.laws.poisson_binomial import checked_existence
+from sfumato.operators.distributions.poisson_binomial import checked_existence
 from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Operator
 
@@ -209,7 +209,7 @@ class UncertainWindow(Operator):
     @property
     def recursions(self) -> int:
         """Number of tests decided by the plain recursion since construction or restoring."""
-        return int(self._boundary.marks[0]["recursions"])
+        return int(self._boundary.header[0]["recursions"])
 
     def _places(self, indices: Ints) -> Ints:
         """Return the positions of these stream indices among the held tuples."""

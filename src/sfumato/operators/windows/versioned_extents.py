@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.windows import extents
 from sfumato.kernels.windows.extents import NO_EXTENT, NONE, ReleasedRows
-from sfumato.operators.arrays import Floats, Ints, Records, longer, moved
+from sfumato.operators.arrays import Floats, Ints, Records, pad, resize
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.tuple_batch import TupleBatch
 from sfumato.operators.windows.extent_aggregate import Extents
@@ -83,7 +83,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
         found = joined[order[np.searchsorted(number[order], replaced["number"])]]
         late["last"][found] = replaced["last"]
         scope = self._groups["scope"][late["group"][found]]
-        closed = longer(self._closed, len(self._scopes), NO_EXTENT)[scope]
+        closed = pad(self._closed, len(self._scopes), NO_EXTENT)[scope]
         gone = found[late["last"][found] < np.maximum(late["first"][found], closed + 1)]
         extents.drop_rows(late["pane"][gone], self._panes, self._tuples)
         self._late_rows = np.delete(late, gone)
@@ -95,7 +95,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
         top = self._partials.top
         panes = int(self._tuples.pool[0]["panes"])
         if panes > top.shape[1]:
-            self._partials = self._partials._replace(top=moved(top, panes * 3 // 2))
+            self._partials = self._partials._replace(top=resize(top, panes * 3 // 2))
 
     def _complete(self, closings: Records, at_once: bool = False) -> Extents:
         if closings.size:
@@ -105,5 +105,5 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
             batch = TupleBatch(
                 offsets, tuples.prob[:m], tuples.values[:, :m], tuples.at["index"][:n]
             )
-            self._lifted, _ = self._channels.lifted(batch)
+            self._per_tuple, _ = self._channels.tuple_moments(batch)
         return super()._complete(closings, at_once)

@@ -36,8 +36,15 @@ BUCKET = "__bucket"
 WORD_MASK = 0xFFFFFFFF
 # MurmurHash3 of one int, as computed by Spark: the seed, the odd factors by which a word is
 # multiplied modulo 2**32, and the addend.
-SEED, FIRST, SECOND, MIX, LAST, FINAL = 42, 0xCC9E2D51, 0x1B873593, 5, 0x85EBCA6B, 0xC2B2AE35
-ADDED, BYTES = 0xE6546B64, 4
+HASH_SEED, MURMUR_C1, MURMUR_C2, MURMUR_M, MURMUR_F1, MURMUR_F2 = (
+    42,
+    0xCC9E2D51,
+    0x1B873593,
+    5,
+    0x85EBCA6B,
+    0xC2B2AE35,
+)
+MURMUR_N, INT_BYTES = 0xE6546B64, 4
 PLACES_COLUMN = "__places"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
 QUERY = -1  # a place without rows, in which a stream stores the query it belongs to
@@ -246,21 +253,21 @@ def _bucket(keys: Sequence[Column], buckets: int) -> Column:
 
 def spark_hash(value: int) -> int:
     """Return the hash of an int that Spark uses for partitioning."""
-    mixed = _rotated(value * FIRST & WORD_MASK, 15) * SECOND & WORD_MASK
-    found = (_rotated(SEED ^ mixed, 13) * MIX + ADDED & WORD_MASK) ^ BYTES
-    found = (found ^ found >> 16) * LAST & WORD_MASK
-    found = (found ^ found >> 13) * FINAL & WORD_MASK
+    mixed = _rotated(value * MURMUR_C1 & WORD_MASK, 15) * MURMUR_C2 & WORD_MASK
+    found = (_rotated(HASH_SEED ^ mixed, 13) * MURMUR_M + MURMUR_N & WORD_MASK) ^ INT_BYTES
+    found = (found ^ found >> 16) * MURMUR_F1 & WORD_MASK
+    found = (found ^ found >> 13) * MURMUR_F2 & WORD_MASK
     return _signed(found ^ found >> 16)
 
 
 @cache
 def place(bucket: int) -> int:
     """Return the int whose `spark_hash` is a number from 0 to 2**31 - 1."""
-    word = _unshifted(_unshifted(bucket, 16) * pow(FINAL, -1, 1 << 32) & WORD_MASK, 13)
-    word = _unshifted(word * pow(LAST, -1, 1 << 32) & WORD_MASK, 16)
-    word = ((word ^ BYTES) - ADDED) * pow(MIX, -1, 1 << 32) & WORD_MASK
-    word = (_rotated(word, 32 - 13) ^ SEED) * pow(SECOND, -1, 1 << 32) & WORD_MASK
-    return _signed(_rotated(word, 32 - 15) * pow(FIRST, -1, 1 << 32) & WORD_MASK)
+    word = _unshifted(_unshifted(bucket, 16) * pow(MURMUR_F2, -1, 1 << 32) & WORD_MASK, 13)
+    word = _unshifted(word * pow(MURMUR_F1, -1, 1 << 32) & WORD_MASK, 16)
+    word = ((word ^ INT_BYTES) - MURMUR_N) * pow(MURMUR_M, -1, 1 << 32) & WORD_MASK
+    word = (_rotated(word, 32 - 13) ^ HASH_SEED) * pow(MURMUR_C2, -1, 1 << 32) & WORD_MASK
+    return _signed(_rotated(word, 32 - 15) * pow(MURMUR_C1, -1, 1 << 32) & WORD_MASK)
 
 
 def _rotated(word: int, bits: int) -> int:

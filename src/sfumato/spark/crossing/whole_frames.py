@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # a process next to the driver imports this, and must not imp
 
 ROWS_SETTING = "spark.sfumato.batchRows"  # maximum rows per batch
 LIST_ROWS = 65_536
-BYTES = 64 << 20  # approximate size of a batch; batches of large rows have fewer rows
+BATCH_BYTES = 64 << 20  # approximate size of a batch; batches of large rows have fewer rows
 AHEAD = 8  # Spark batches read in advance, by default of 10,000 rows each
 SIDE_COLUMN = "__side"
 PLACE_COLUMN = "__place"  # position of a row in the user's frame
@@ -231,7 +231,7 @@ def _by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
-    """Yield the rows in tables of `most` rows, or about BYTES."""
+    """Yield the rows in tables of `most` rows, or about BATCH_BYTES."""
     waiting, count, size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         start = 0
@@ -240,7 +240,7 @@ def _gathered(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table
             start += part.num_rows
             waiting.append(part)
             count, size = count + part.num_rows, size + part.nbytes
-            if count == most or size >= BYTES:
+            if count == most or size >= BATCH_BYTES:
                 yield pa.Table.from_batches(waiting)
                 waiting, count, size = [], 0, 0
     if waiting:

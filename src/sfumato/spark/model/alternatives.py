@@ -18,8 +18,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sfumato.limits import MAX_ALTERNATIVES_SETTING, alternatives_bound
-from sfumato.operators.arguments import EXCESS, ROUNDED
-from sfumato.operators.laws.poisson_binomial import CERTAIN
+from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE, SUM_TOLERANCE
+from sfumato.operators.distributions.poisson_binomial import CERTAIN
 from sfumato.tables.reading.tuples import ALTERNATIVES, WANTED_PROB, wanted_values
 
 PROB = "prob"
@@ -107,7 +107,7 @@ def _summing_to_one(given: Column, normalize: bool) -> Column:
             wrong = F.exists(some, lambda a: ~F.coalesce(a["prob"] > 0.0, F.lit(False)))
             scales = (total > 0.0) & (total < float("inf")) & ~wrong
         else:
-            scales = (total > 1.0) & (total <= 1.0 + ROUNDED)
+            scales = (total > 1.0) & (total <= 1.0 + RESCALED_SUM_TOLERANCE)
         by = F.when(scales, total).otherwise(1.0)
         return F.transform(some, lambda a: a.withField("prob", a["prob"] / by))
 
@@ -203,7 +203,7 @@ def existence(column: str | Column = ALTERNATIVES) -> Column:
 
     def rule(total: Column) -> Column:
         total = F.nanvl(total, F.lit(None).cast("double"))
-        total = F.when(total <= 1.0 + EXCESS, total)
+        total = F.when(total <= 1.0 + SUM_TOLERANCE, total)
         certain = (total > 1.0) | ((terms > 1) & (total >= F.lit(1.0) - terms * F.lit(2.0**-52)))
         return F.when(certain, 1.0).otherwise(total)
 

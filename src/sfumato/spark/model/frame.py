@@ -35,7 +35,7 @@ from sfumato.spark.model.outside_text import check_expression, for_spark
 from sfumato.tables.reading.expressions import ColumnRef, Expression, kind_alike, parse_expression
 from sfumato.tables.reading.extents import spread_over_extents, tumbling
 from sfumato.tables.reading.frame import Computation, Expressions, Frame
-from sfumato.tables.reading.rows import Cells, Computed, Values
+from sfumato.tables.reading.rows import ColumnReader, Computed, Values
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import EXACT_DIGITS, Kind
 from sfumato.windows import Range
@@ -126,10 +126,10 @@ class SparkFrame(Frame):
         return _is_groupable(self.type(name))
 
     def is_hashable(self, name: str) -> bool:
-        return not re.search(r"\b(map<|variant)", self.shown(name))
+        return not re.search(r"\b(map<|variant)", self.type_name(name))
 
     def collation(self, name: str) -> str | None:
-        found = re.search(r"\bcollate (\w+)", self.shown(name))
+        found = re.search(r"\bcollate (\w+)", self.type_name(name))
         return None if found is None or found[1] == "UTF8_BINARY" else found[1]
 
     def tells_case_apart(self) -> bool:
@@ -225,7 +225,7 @@ class SparkExpressions(Expressions):
         exact: Collection[str],
         hashed: Collection[str],
     ) -> Computation:
-        cells, columns = list[Cells](), dict[str, Any]()
+        cells, columns = list[ColumnReader](), dict[str, Any]()
         for i, text in enumerate(expressions):
             alike = self._alike(text, text in arguments)
             if alike is not None:

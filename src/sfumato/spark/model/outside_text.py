@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from sfumato.spark.model.columns import quoted
 from sfumato.sql_tokens import NAME, SIGN, SqlToken, TokenError, render, tokenize
 
-TRUST = "sfumato.trustText"
+TRUST_SETTING = "sfumato.trustText"
 """Setting of a session: "true" permits texts to use all of Spark."""
 
 DOUBLE_QUOTED_NAMES = "spark.sql.ansi.doubleQuotedIdentifiers"
@@ -32,21 +32,21 @@ NO_OPERANDS = (
     *("where", "having", "qualify", "between", "in", "like", "values"),
 )
 BEFORE = 4  # number of preceding tokens that are examined
-NOTHING = SqlToken("", "", 0, 0)  # stands for a missing token at either end
+NO_TOKEN = SqlToken("", "", 0, 0)  # stands for a missing token at either end
 QUERY_BEGINS = ("select", "with", "from", "values", "table")
 PATH_SIGNS = frozenset("/\\:")
 
 
 def is_trusted(spark: SparkSession) -> bool:
     """Return whether the session's texts may use all of Spark."""
-    return str(spark.conf.get(TRUST, "false")).lower() == "true"
+    return str(spark.conf.get(TRUST_SETTING, "false")).lower() == "true"
 
 
 def refusal(what: str) -> str:
     """Return the reason for refusing a text, and who can permit it."""
     return (
         f"{what}, which is not allowed in a query; in a session whose queries you trust, set "
-        f'spark.conf.set("{TRUST}", "true")'
+        f'spark.conf.set("{TRUST_SETTING}", "true")'
     )
 
 
@@ -108,7 +108,7 @@ def _check_quotes(tokens: Sequence[SqlToken], text: str, spark: SparkSession) ->
 def _selecting_all(tokens: Sequence[SqlToken]) -> Iterator[SqlToken]:
     """Write SELECT ALL for SELECT, which can otherwise be an alias or begin a TRANSFORM script."""
     for before, token, following in zip(
-        [NOTHING, *tokens], tokens, [*tokens[1:], NOTHING], strict=False
+        [NO_TOKEN, *tokens], tokens, [*tokens[1:], NO_TOKEN], strict=False
     ):
         yield token
         says_so = before.is_sign(".") or following.is_word("all", "distinct")
@@ -207,7 +207,7 @@ class _Walk:
     """
 
     def __init__(self, tokens: Sequence[SqlToken], constructs: bool) -> None:
-        self.tokens = [*[NOTHING] * BEFORE, *tokens, NOTHING, NOTHING]
+        self.tokens = [*[NO_TOKEN] * BEFORE, *tokens, NO_TOKEN, NO_TOKEN]
         self.constructs, self.levels = constructs, [_Level()]
         self.called: dict[str, SqlToken] = {}
         self.tables: list[list[SqlToken]] = []
@@ -273,7 +273,7 @@ class _Walk:
         operand, is_, distinct = self.tokens[place - 3 : place]
         if is_.is_word("not"):
             operand, is_ = self.tokens[place - 4], operand
-        if not (distinct.is_word("distinct") and is_.is_word("is") and operand is not NOTHING):
+        if not (distinct.is_word("distinct") and is_.is_word("is") and operand is not NO_TOKEN):
             return False
         # After SELECT, a comma or a dot, `is` can be a column with the alias `distinct`.
         if operand.kind == SIGN:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sfumato.spark.model.columns import column
 from sfumato.spark.model.declared_frame import maybe_in_thread
 from sfumato.spark.model.frame import SparkFrame
-from sfumato.tables.imputation.discovery_query import warn_of_gaps, with_values
+from sfumato.tables.imputation.discovery_query import AttributeRanges, warn_of_gaps, with_values
 from sfumato.tables.imputation.repositories import (
     ImputationSettings,
     RepositoryImputer,
@@ -25,8 +25,6 @@ from sfumato.tables.imputation.repositories import (
     warn_of_few_rows,
 )
 from sfumato.tables.reading.frame import Frame
-
-Extents = dict[str, tuple[float, float]]  # minimum, and maximum minus minimum
 
 _WITHOUT_DATA: ContextVar[bool] = ContextVar("without_data", default=False)
 
@@ -147,7 +145,7 @@ def arrow_of(df: DataFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> p
 
 def complete_rows(
     frame: SparkFrame, asked: Sequence[str], max_rows: int, seed: int
-) -> tuple[pa.Table, Extents] | None:
+) -> tuple[pa.Table, AttributeRanges] | None:
     """Return some complete rows (of finite numbers), and the columns' extents over all of them.
 
     Returns None if there are too few rows or columns.

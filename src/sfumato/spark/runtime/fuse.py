@@ -32,10 +32,11 @@ from sfumato.tables.reading.chain import (
     Place,
     prefix,
 )
+from sfumato.tables.reading.frame import LATE
 from sfumato.tables.reading.job import Input
 from sfumato.tables.reading.layout import InputLayout
-from sfumato.tables.reading.rows import LATE, Reading, Ties
 from sfumato.tables.reading.rows import Column as ColumnAsItIs
+from sfumato.tables.reading.rows import Reading, Ties
 
 STRUCT_NUMBERS = ("mean", "stddev", "existence")  # fields of results that are never NaN
 
@@ -232,13 +233,13 @@ class PlannedStep:
     """An operator of a chain.
 
     passed_on : the columns of its input that later steps read
-    apart : the reason why answers of other operators are read as frames
+    not_fused_because : the reason why answers of other operators are read as frames
     """
 
     how: FrameLineage
     sides: list[StepInput]
     passed_on: dict[str, None] = field(default_factory=dict)
-    apart: list[str] = field(default_factory=list)
+    not_fused_because: list[str] = field(default_factory=list)
 
     def all(self) -> list[PlannedStep]:
         """Return this step after all steps below it, each once."""
@@ -472,7 +473,7 @@ def _build_steps(
         key = [before.origin(name) for name in side.bucket_key]
         reason = _why_not_fused(how, side.input, before, key)
         if reason:
-            step.apart.append(f"{before.metrics}: {reason}")
+            step.not_fused_because.append(f"{before.metrics}: {reason}")
             continue
         shared = id(before.first_use)  # shared by all selections of the frame
         if shared not in known:
@@ -481,7 +482,7 @@ def _build_steps(
         below.append((side, known[shared]))
     reason = _why_sides_not_fused([one for _, one in below], len(step.sides))
     if reason:
-        step.apart += [f"{one.how.metrics}: {reason}" for _, one in below]
+        step.not_fused_because += [f"{one.how.metrics}: {reason}" for _, one in below]
         return step
     for side, one in below:
         side.below = one

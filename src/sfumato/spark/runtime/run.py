@@ -43,7 +43,15 @@ from sfumato.spark.state.bucket_state import run_buckets
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.chain import ChainConfig, Place
 from sfumato.tables.reading.job import Job
-from sfumato.tables.reading.results import NUMBER, TEXT, TRUTH, WHOLE, ListOf, Output, Struct
+from sfumato.tables.reading.results import (
+    BOOLEAN_TYPE,
+    DOUBLE_TYPE,
+    LONG_TYPE,
+    STRING_TYPE,
+    ListOf,
+    Output,
+    Struct,
+)
 from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 BUCKETS = 32  # enough to balance 16 cores, few enough to share state accesses
@@ -55,10 +63,10 @@ THAT_END: Counter[str] = Counter()  # number of steps created from streams that 
 SIDE_SUFFIX = re.compile(r"_(left|right|input)$")  # suffixes of the metrics of inputs
 PARTITIONING = 7  # incremented when the layout of the buckets' state changes
 SPARK_TYPES: dict[str, DataType] = {
-    NUMBER: DoubleType(),
-    WHOLE: LongType(),
-    TEXT: StringType(),
-    TRUTH: BooleanType(),
+    DOUBLE_TYPE: DoubleType(),
+    LONG_TYPE: LongType(),
+    STRING_TYPE: StringType(),
+    BOOLEAN_TYPE: BooleanType(),
     "int": IntegerType(),
 }
 _NUMBERS: Counter[str] = Counter()  # number of operators so far, by kind
@@ -97,7 +105,9 @@ def run_operator(job: Job) -> DataFrame:
         out = out.observe(name, *figures)
     rows = chunks.unpack(out, answers) if streams else explode_answers(out)
     found = rows.select(*map(result_of, job.outputs))
-    record_lineage(found, replace(how, fused_with=plan.fused, not_fused_because=plan.last.apart))
+    record_lineage(
+        found, replace(how, fused_with=plan.fused, not_fused_because=plan.last.not_fused_because)
+    )
     return found
 
 
@@ -288,7 +298,7 @@ class InvalidRows(StreamingQueryListener):
             if rejected:
                 text = above_one(metric, rejected)
             elif invalid and counts.get("side") in INPUTS:
-                text = said(metric, counts["rows"], invalid, counts.get("reason"))
+                text = warning_text(metric, counts["rows"], invalid, counts.get("reason"))
             else:
                 continue
             of = (str(event.progress.runId), metric)
@@ -311,7 +321,7 @@ def above_one(metric: str, rejected: int) -> str:
     )
 
 
-def said(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
+def warning_text(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
     """Return the warning about invalid rows of a micro-batch. why : the most common reason"""
     commonest = "" if why is None else f" (the most common reason: {why})"
     return (

@@ -14,21 +14,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import longer
+from sfumato.operators.arrays import pad
 from sfumato.operators.state.declared import Array, Optional, Part
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrival_order import Arrival, arrival_order
-from sfumato.tables.arrow import UNKNOWN, SavedTable, as_numbers
+from sfumato.tables.arrow import NO_PUNCTUATION, SavedTable, as_numbers
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import TIE, TableConfig, TableOperator
+from sfumato.tables.reading.frame import LATE, PUNCTUATION
 
-PUNCTUATION = "punctuation"
-RELEASED = (PUNCTUATION, "late", "order0")  # order of a controller's rows
+RELEASED = (PUNCTUATION, LATE, "order0")  # order of a controller's rows
 ARRIVAL = "arrival"  # order of late rows with equal punctuations
 
 
 def punctuations_of(rows: pa.Table) -> np.ndarray:
-    """Return int64[n]: the punctuations of the rows, UNKNOWN for NULL."""
+    """Return int64[n]: the punctuations of the rows, NO_PUNCTUATION for NULL."""
     return _times(rows, PUNCTUATION)
 
 
@@ -46,14 +46,14 @@ def release_order(rows: pa.Table) -> np.ndarray:
     late = lateness_of(rows)
     columns = [punctuations_of(rows), late]
     if ARRIVAL in rows.column_names:
-        columns.append(np.where(late, _times(rows, ARRIVAL), UNKNOWN))
+        columns.append(np.where(late, _times(rows, ARRIVAL), NO_PUNCTUATION))
     columns.append(as_numbers(rows.column("order0")))
     return arrival_order(columns, [as_numbers(rows.column(TIE))])
 
 
 def _times(rows: pa.Table, name: str) -> np.ndarray:
     column = rows.column(name)
-    times = np.full(len(column), UNKNOWN)
+    times = np.full(len(column), NO_PUNCTUATION)
     times[pc.is_valid(column).to_numpy()] = as_numbers(column.drop_null())
     return times
 
@@ -86,7 +86,7 @@ class LateRowBuffer(Stateful):
             rows = pa.concat_tables([self.waiting, rows]).combine_chunks()
         late, punctuation = lateness_of(rows), punctuations_of(rows)
         scope = self.scopes.encode(rows.select(self.names))
-        self.reached = longer(self.reached, int(scope.max(initial=-1)) + 1, UNKNOWN)
+        self.reached = pad(self.reached, int(scope.max(initial=-1)) + 1, NO_PUNCTUATION)
         np.maximum.at(self.reached, scope[~late], punctuation[~late])
         waits = late & (punctuation >= self.reached[scope])
         self.waiting = rows.filter(pa.array(waits)) if waits.any() else None

@@ -14,9 +14,9 @@ from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
+    CONTROLLER_COLUMNS,
     DUPLICATE,
-    EARLY,
-    MARKS,
+    EARLY_COLUMN,
     ORDERED,
     REMEMBERED,
     Frame,
@@ -26,8 +26,8 @@ from sfumato.tables.reading.frame import (
     with_roles,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import TRUTH, Output, passed
-from sfumato.tables.reading.rows import Cells, Column, Reading, Ties
+from sfumato.tables.reading.results import BOOLEAN_TYPE, Output, passed
+from sfumato.tables.reading.rows import Column, ColumnReader, Reading, Ties
 
 
 def reorder_job(
@@ -51,14 +51,14 @@ def reorder_job(
         `max_behind`
     """
     keys, sources = frame.keys("key", key), frame.groupable("source", source)
-    for name in (name for name in sources if frame.shown(name).startswith(("list", "array"))):
+    for name in (name for name in sources if frame.type_name(name).startswith(("list", "array"))):
         raise TypeError(
-            f"`source`: rows cannot be sorted by column `{name}`, which is {frame.shown(name)}: "
-            "convert it to text"
+            f"`source`: rows cannot be sorted by column `{name}`, which is "
+            f"{frame.type_name(name)}: convert it to text"
         )
     ids = frame.groupable("unique", unique)
     event, arrived = frame.one("event_time", event_time), frame.one("arrival", arrival)
-    again = frame.says("punctuation") is not None
+    again = frame.ordered_by_keys("punctuation") is not None
     if frame.duplicates is not None:
         raise ValueError(
             f"the {frame.noun} has a column `{frame.duplicates}` of an earlier reorder with "
@@ -68,7 +68,11 @@ def reorder_job(
         raise TypeError(f"`early` must be True or False; got {early!r}")
     if early and forget_after is not None:
         raise ValueError("`early` and `forget_after` exclude each other: leave one of them out")
-    for added in (*MARKS, *([DUPLICATE] if ids else []), *([EARLY] if early else [])):
+    for added in (
+        *CONTROLLER_COLUMNS,
+        *([DUPLICATE] if ids else []),
+        *([EARLY_COLUMN] if early else []),
+    ):
         found = frame.same_as(added)
         if found is not None and not (again and found == added):
             as_added = "" if found == added else f", the same name as `{added}`"
@@ -100,8 +104,10 @@ def reorder_job(
         keys=len(keys),
         forget_after=forget_after_of(frame, arrived, keys, forget_after),
     )
-    kept = tuple(column for column in frame.columns if column not in MARKS)  # of earlier reorders
-    values: list[tuple[str, Cells]] = [(EVENT, Column(event))]
+    kept = tuple(
+        column for column in frame.columns if column not in CONTROLLER_COLUMNS
+    )  # of earlier reorders
+    values: list[tuple[str, ColumnReader]] = [(EVENT, Column(event))]
     values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
     values += [(f"id{i}", Column(column)) for i, column in enumerate(ids)]
     values += [(PROMISED, Column(promised))] if promised is not None else []
@@ -111,15 +117,15 @@ def reorder_job(
         roles = [of for of, read in ((ORDERED, event), (ARRIVED, arrived)) if read == column.name]
         outputs.append(replace(column, metadata=with_roles(column.metadata or {}, roles)))
     order = controlled_by(keys, event, config.forget_after is not None, bool(sources))
-    outputs.append(Output("late", ("late",), TRUTH, default=False))
+    outputs.append(Output("late", ("late",), BOOLEAN_TYPE, default=False))
     outputs.append(Output("punctuation", ("punctuation",), frame.type(event), order))
     if ids:
         remembered = {REMEMBERED: str(config.forget_after or 0.0)}
         about = with_roles({ADDED_COLUMN: "true", **remembered}, [DUPLICATE])
-        outputs.append(Output(DUPLICATE, (DUPLICATE,), TRUTH, about, default=False))
+        outputs.append(Output(DUPLICATE, (DUPLICATE,), BOOLEAN_TYPE, about, default=False))
     if early:
-        about = with_roles({ADDED_COLUMN: "true"}, [EARLY])
-        outputs.append(Output(EARLY, (EARLY,), TRUTH, about, default=False))
+        about = with_roles({ADDED_COLUMN: "true"}, [EARLY_COLUMN])
+        outputs.append(Output(EARLY_COLUMN, (EARLY_COLUMN,), BOOLEAN_TYPE, about, default=False))
     bucket: tuple[int, ...] | None = (
         None if waits["max_buffer_total"] is None else ()
     )  # all keys share the buffer

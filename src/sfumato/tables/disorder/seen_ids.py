@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from sfumato.operators.arrays import Bools, Ints
 from sfumato.operators.disorder.controllers import Controllers
-from sfumato.operators.disorder.rows import EARLIER, UNSEEN, ByKey, Keyed, RowIds
+from sfumato.operators.disorder.rows import EARLIER_CALL, UNSEEN, Keyed, KeyedRuns, RowIds
 from sfumato.operators.state.declared import Array, Part, Record
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrow import as_numbers, complete, taken
+from sfumato.tables.arrow import as_numbers, complete, take_rows
 from sfumato.tables.keys import grouped_rows, positive_zeros
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.row_store import RowStore
@@ -42,7 +42,7 @@ class SeenIds(Stateful):
     columns : their number, id0..    remember : microseconds that an id is remembered at least
     A row with a NULL in its id has no id. Forgotten ids are dropped once they may be more than
     half. Memory: the id and five numbers per remembered row.
-    Cost of a call: its rows, and one binary search per row and run of `ByKey`.
+    Cost of a call: its rows, and one binary search per row and run of `KeyedRuns`.
     """
 
     state: ClassVar[Mapping[str, Any]] = {"values": Part(), "seen": Record(SeenRows)}
@@ -51,7 +51,7 @@ class SeenIds(Stateful):
         self.names = [f"id{i}" for i in range(columns)]
         self.remember = remember
         self.values = RowStore()  # id and source of each row, by its number
-        self._seen = ByKey(SeenRows)
+        self._seen = KeyedRuns(SeenRows)
         self._limit = 1024  # number of ids at which forgotten ones are dropped
 
     def read(self, rows: pa.Table, source: Ints) -> tuple[pa.Table, RowIds]:
@@ -63,7 +63,7 @@ class SeenIds(Stateful):
         every = pa.concat_tables([self.values.take(earlier.number), fresh]) if old else fresh
         slot, first = grouped_rows(every)
         kept = np.full((3, len(first)), UNSEEN)
-        for values, of in zip(kept, (EARLIER, earlier.time, earlier.until), strict=True):
+        for values, of in zip(kept, (EARLIER_CALL, earlier.time, earlier.until), strict=True):
             values[slot[:old]] = of
         return fresh, RowIds(
             np.where(complete(fresh, self.names), slot[old:], -1), kept, self.remember
@@ -74,7 +74,7 @@ class SeenIds(Stateful):
         place, time, until = ids.kept
         slots = np.flatnonzero(place >= 0)
         slots = slots[np.argsort(place[slots])]
-        fresh = taken(fresh, place[slots])
+        fresh = take_rows(fresh, place[slots])
         source, keys = as_numbers(fresh.column(SOURCE)), as_numbers(ties_of(fresh))
         rows = SeenRows(keys, first + place[slots], source, time[slots], until[slots])
         alive = _are_remembered(rows, controllers)

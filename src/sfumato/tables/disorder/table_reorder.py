@@ -10,18 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import Ints, longer
+from sfumato.limits import MAX_TIME_US
+from sfumato.operators.arrays import Ints, pad
 from sfumato.operators.disorder.control import SENT, DisorderControl, ReorderConfig
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.disorder.rows import NO_CODES, NO_IDS, Released
-from sfumato.operators.disorder.statistics import AWAITED, BINS, BufferStatistics, bins
+from sfumato.operators.disorder.statistics import AWAITED, WAIT_BINS, BufferStatistics, bins
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.arrow import UNKNOWN, as_numbers, as_times, taken
+from sfumato.tables.arrow import NO_PUNCTUATION, as_numbers, as_times, take_rows
 from sfumato.tables.disorder.seen_ids import SeenIds
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
-from sfumato.tables.reading.frame import EARLY
+from sfumato.tables.reading.frame import EARLY_COLUMN
 from sfumato.tables.row_store import RowStore
 
 EVENT = "event"
@@ -29,8 +30,7 @@ PROMISED = "promised"
 # The sum of each bin, as text, since some Spark clients do not accept a list as a metric; in one
 # aggregate, since Spark plans every aggregate again for each micro-batch.
 ADD = "(a, b) -> zip_with(a, b, (x, y) -> x + y)"
-WAIT_SUMS = f"aggregate(collect_list(waits), array_repeat(0L, {BINS}), {ADD})"
-FARTHEST = 1 << 60  # microseconds from 1970: event times and arrivals beyond it are invalid
+WAIT_SUMS = f"aggregate(collect_list(waits), array_repeat(0L, {WAIT_BINS}), {ADD})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class ReorderTableConfig(TableConfig):
 
     def arrival(self, side: int = 0) -> Arrival:
         times = ("order0", EVENT)
-        return Arrival(times, needed=times, within=FARTHEST)
+        return Arrival(times, needed=times, within=MAX_TIME_US)
 
     def check(self) -> None:
         """Do nothing: `control` and this class validate themselves."""
@@ -125,7 +125,7 @@ class TableReorder(TableOperator):
         self.seen = self.since = NO_CODES
         self._present = self._forgotten = NO_CODES  # keys of the newest rows; expired keys
         self.held = BufferStatistics(self.operator)
-        self.waits = np.zeros(BINS, np.int64)  # rows on time, per bin of waiting time
+        self.waits = np.zeros(WAIT_BINS, np.int64)  # rows on time, per bin of waiting time
 
     def begin(self) -> None:
         super().begin()
@@ -135,13 +135,13 @@ class TableReorder(TableOperator):
         """Return bool[n]: whether event time and arrival are present and within range."""
         usable = np.ones(rows.num_rows, bool)
         for name in (EVENT, "order0"):
-            times = pc.fill_null(rows.column(name).cast(pa.int64()), FARTHEST).to_numpy()
-            usable &= (times > -FARTHEST) & (times < FARTHEST)
+            times = pc.fill_null(rows.column(name).cast(pa.int64()), MAX_TIME_US).to_numpy()
+            usable &= (times > -MAX_TIME_US) & (times < MAX_TIME_US)
         return usable
 
     def invalid(self, rows: pa.Table) -> list[pa.Table]:
         self.counts["invalid"] += rows.num_rows
-        unknown = np.full(rows.num_rows, UNKNOWN)
+        unknown = np.full(rows.num_rows, NO_PUNCTUATION)
         late = np.ones(rows.num_rows, bool)
         return [_marked(rows, late, unknown, ~late)]
 
@@ -151,13 +151,13 @@ class TableReorder(TableOperator):
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         keys = sources = self.codes(rows)
         self._present, self._forgotten = np.unique(keys), NO_CODES
-        self.since = longer(self.since, self.index.size or 1, now)
+        self.since = pad(self.since, self.index.size or 1, now)
         if self.config.sources:
             names = [f"key{i}" for i in range(self.config.keys)]
             names += [f"source{i}" for i in range(self.config.sources)]
             sources = self.source_index.encode(rows.select(names))
         known = len(self.source_index if self.config.sources else self.since)
-        self.seen = longer(self.seen, known, now)
+        self.seen = pad(self.seen, known, now)
         self.seen[sources] = now
         event, arrival = as_numbers(rows.column(EVENT)), as_numbers(rows.column("order0"))
         fresh, ids = self.ids.read(rows, sources) if self.config.unique else (None, NO_IDS)
@@ -176,17 +176,17 @@ class TableReorder(TableOperator):
             self.ids.forget(over)
             out = out.take(np.argsort(turn[out.key], kind="stable"))
         fresh_rows = rows.select([ROW, EVENT])
-        shown = self._shown(fresh_rows, first, duplicates) if self.config.early else []
+        shown = self._early_rows(fresh_rows, first, duplicates) if self.config.early else []
         return self._emit(out, fresh_rows, staying, duplicates) + shown  # the order of release
 
     def _sent(self, rows: pa.Table) -> Ints:
-        """Return the punctuations that rows carry, UNKNOWN for none; empty if estimated."""
+        """Return the punctuations that rows carry, NO_PUNCTUATION for none; empty if estimated."""
         if self.config.control.estimator != SENT:
             return NO_CODES
-        promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), UNKNOWN).to_numpy()
-        return np.minimum(promised, FARTHEST)
+        promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), NO_PUNCTUATION).to_numpy()
+        return np.minimum(promised, MAX_TIME_US)
 
-    def _shown(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
+    def _early_rows(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
         """Return rows as they are shown on their arrival: flagged late, as they are in no order."""
         before = self.operator.before
         if duplicates.size:
@@ -204,11 +204,11 @@ class TableReorder(TableOperator):
         duplicates: Ints = NO_CODES,
     ) -> list[pa.Table]:
         """Return the released rows, and store the `staying` rows of the `fresh` ones."""
-        self.waits += np.bincount(bins(out.wait[~out.late]), minlength=BINS)
+        self.waits += np.bincount(bins(out.wait[~out.late]), minlength=WAIT_BINS)
         rows = self.rows.take(out.number, fresh) if len(out.number) else None
         if fresh is not None:
             first = self.rows.next
-            self.rows.append(taken(fresh, staying - first), staying)
+            self.rows.append(take_rows(fresh, staying - first), staying)
             self.rows.next = first + fresh.num_rows
         if self.rows.crowded(self.operator.holds):
             self.rows.keep(self.operator.waiting.number)
@@ -290,5 +290,5 @@ def _marked(
 ) -> pa.Table:
     times = as_times(punctuation, rows.schema.field(EVENT).type)
     marks = {"late": pa.array(late), "punctuation": times, "duplicate": pa.array(duplicate)}
-    marks[EARLY] = pa.array(np.full(rows.num_rows, early))
+    marks[EARLY_COLUMN] = pa.array(np.full(rows.num_rows, early))
     return pa.table({ROW: rows.column(ROW), **marks})

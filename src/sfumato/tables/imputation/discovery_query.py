@@ -11,6 +11,8 @@ from sfumato.operators.imputation.stream_imputer import MOST_CHOSEN
 from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, names
 from sfumato.tables.reading.user_warnings import calls_from_user
 
+AttributeRanges = dict[str, tuple[float, float]]  # minimum, and maximum minus minimum
+
 
 def discovered_of(
     frame: Frame,

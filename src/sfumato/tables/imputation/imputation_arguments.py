@@ -177,20 +177,20 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
     """Raise TypeError for columns that are text in one of two frames only, unless all NULL."""
     for name in columns:
         given, known = (of.resolved("repository", name)[0] for of in (frame, past))
-        if frame.shown(given) not in UNTYPED and (frame.kind(given) == "text") != (
+        if frame.type_name(given) not in UNTYPED and (frame.kind(given) == "text") != (
             past.kind(known) == "text"
         ):
             raise TypeError(
-                f"`repository`: `{name}` is {past.shown(known)}, and in the {frame.noun} it is "
-                f"{frame.shown(given)}: cast one of the two"
+                f"`repository`: `{name}` is {past.type_name(known)}, and in the {frame.noun} it is "
+                f"{frame.type_name(given)}: cast one of the two"
             )
 
 
 def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
     """Raise TypeError or ValueError for columns that do not name keys of a repository."""
     for name in frame.groupable(argument, key):
-        if frame.kind(name) not in KEY_KINDS and frame.shown(name) not in UNTYPED:
+        if frame.kind(name) not in KEY_KINDS and frame.type_name(name) not in UNTYPED:
             raise TypeError(
                 f"`{argument}`: a key of a repository must be text, a whole number, a date or a "
-                f"boolean; `{name}` is {frame.shown(name)}: cast it first"
+                f"boolean; `{name}` is {frame.type_name(name)}: cast it first"
             )

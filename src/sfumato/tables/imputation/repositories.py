@@ -31,7 +31,11 @@ from sfumato.tables.keys import grouped_rows
 from sfumato.tables.reading.types import floats_of, is_text
 from sfumato.tables.reading.user_warnings import calls_from_user
 
-OF_REPOSITORY, OF_STREAM, VERSION = "imputers of a repository", "imputers of a stream", 1
+OF_REPOSITORY, OF_STREAM, REPOSITORIES_VERSION = (
+    "imputers of a repository",
+    "imputers of a stream",
+    1,
+)
 MAX_CACHED = 4  # prepared repositories cached per process
 FEWEST_ROWS = 19  # with fewer rows, a new value is outside their range with probability > 10%
 SECOND_US = 1e6  # microseconds per second
@@ -74,7 +78,7 @@ class ImputationSettings:
     order: str = ""
     most_rows: int | None = None
 
-    def make(self, repository: pa.Table) -> Repository:
+    def make(self, repository: pa.Table) -> AnyRepository:
         """Return the imputers over a repository's complete rows. Raises ValueError without any.
 
         repository : the columns `names`, `key`, and the order
@@ -205,12 +209,12 @@ class RepositoryImputer:
         parts = [np.frombuffer(imputer.to_bytes(), np.uint8) for imputer in self._imputers]
         arrays = {str(i): part for i, part in enumerate(parts)}
         values = {"keys": [*self.own], "categories": self.categories}
-        return pack(OF_REPOSITORY, VERSION, Snapshot(values, arrays))
+        return pack(OF_REPOSITORY, REPOSITORIES_VERSION, Snapshot(values, arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Restore the imputers of `to_bytes`. Raises SnapshotError for other bytes."""
-        saved = unpack(data, OF_REPOSITORY, VERSION)
+        saved = unpack(data, OF_REPOSITORY, REPOSITORIES_VERSION)
         imputers = []
         for part in saved.arrays.values():
             imputers.append(Imputer.from_bytes(part.tobytes()))
@@ -281,12 +285,12 @@ class StreamRepository:
         """Serialise the imputers for other processes."""
         parts = {"changes": self.changes.to_bytes(), "levels": self.levels.to_bytes()}
         arrays = {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
-        return pack(OF_STREAM, VERSION, Snapshot({}, arrays))
+        return pack(OF_STREAM, REPOSITORIES_VERSION, Snapshot({}, arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamRepository:
         """Restore the imputers of `to_bytes`. Raises SnapshotError for other bytes."""
-        saved = unpack(data, OF_STREAM, VERSION).arrays
+        saved = unpack(data, OF_STREAM, REPOSITORIES_VERSION).arrays
         parts = (saved[name].tobytes() for name in ("changes", "levels"))
         return cls(*map(RepositoryImputer.from_bytes, parts))
 
@@ -339,9 +343,9 @@ def warn_of_few_rows(imputer: Imputer) -> None:
     )
 
 
-Repository = RepositoryImputer | StreamRepository
+AnyRepository = RepositoryImputer | StreamRepository
 R = TypeVar("R", RepositoryImputer, StreamRepository)
-_CACHED: OrderedDict[tuple[int, int], Repository] = OrderedDict()
+_CACHED: OrderedDict[tuple[int, int], AnyRepository] = OrderedDict()
 
 
 def cached_imputer(data: bytes, kind: type[R]) -> R:

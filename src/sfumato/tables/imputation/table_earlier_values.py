@@ -25,15 +25,15 @@ from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
+    CONTROLLER_COLUMNS,
     EXISTENCE,
-    MARKS,
     NUMBER_KINDS,
     Frame,
     forget_after_of,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import NUMBER, Output, passed
-from sfumato.tables.reading.rows import Cells, Column, Doubles, Reading, Ties, marks_of
+from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passed
+from sfumato.tables.reading.rows import Column, ColumnReader, Doubles, Reading, Ties, marks_of
 from sfumato.tables.scope import scope_of
 
 SECOND_US = 1e6  # microseconds per second
@@ -138,7 +138,8 @@ def earlier_values_job(
     config = EarlierValuesTableConfig(**settings)
     outputs = passed(frame, frame.columns, ROW)
     outputs += [
-        Output(title, (fixed,), NUMBER, {ADDED_COLUMN: "true"}) for fixed, title in added.items()
+        Output(title, (fixed,), DOUBLE_TYPE, {ADDED_COLUMN: "true"})
+        for fixed, title in added.items()
     ]
     given = [Input(frame, reading, {"attributes": wanted})]
     by = [*reading.order]
@@ -161,12 +162,12 @@ def released_values(
     frame.require_late()
     frame.require_described()
     frame.require_event_time("order", [order])
-    values: list[tuple[str, Cells]] = []
+    values: list[tuple[str, ColumnReader]] = []
     values += [(f"value{i}", Doubles(column)) for i, column in enumerate(wanted)]
     scope = None
     if frame.marks_late([order]):
-        scope = scope_of(keys, frame.says("punctuation") or [], "values cannot be known")
-        values += [*marks_of(MARKS), (ARRIVAL, Column(_arrival(frame)))]
+        scope = scope_of(keys, frame.ordered_by_keys("punctuation") or [], "values cannot be known")
+        values += [*marks_of(CONTROLLER_COLUMNS), (ARRIVAL, Column(_arrival(frame)))]
     settings = {
         "attributes": len(wanted),
         "keys": len(keys),
@@ -182,7 +183,7 @@ def require_ages(frame: Frame, order: str) -> None:
     """Raise TypeError for an order whose differences are not ages."""
     if not frame.is_time(order) and frame.kind(order) not in NUMBER_KINDS:
         raise TypeError(
-            f"`order` must be a timestamp or a number; `{order}` is {frame.shown(order)}"
+            f"`order` must be a timestamp or a number; `{order}` is {frame.type_name(order)}"
         )
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arrays import Floats
-from sfumato.operators.imputation.imputer import IMPUTATION_REASONS, Imputed, Imputer
+from sfumato.operators.imputation.imputer import IMPUTED, Imputed, Imputer
 from sfumato.tables.imputation.repositories import RepositoryImputer, has_few_rows
 
-IMPUTED = IMPUTATION_REASONS.index("imputed")
 UNIMPUTABLE = "unimputable: "  # prefix of `imputed_by` for a row without alternatives
 SLICE = 256  # rows imputed at once; each may have one alternative per repository row
 FLAGS = ("far_donors", "few_rows", "shared")  # columns of `impute_table`, each with a counter
@@ -97,7 +96,7 @@ def _explanations(imputer: Imputer, imputed: Imputed) -> pa.Array:
     """Return `imputed_by` of objects: the dependencies or the reason for failure."""
     if not imputed.reason.size:
         return pa.array([], pa.string())
-    ways = np.column_stack([imputed.reason.astype(np.int64), imputed.chosen])
+    ways = np.column_stack([imputed.reason.astype(np.int64), imputed.rules_used])
     _, first, which = np.unique(ways, axis=0, return_index=True, return_inverse=True)
     texts = []
     for i in first.tolist():

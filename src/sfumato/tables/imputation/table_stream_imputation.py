@@ -34,7 +34,15 @@ from sfumato.tables.imputation.table_imputation import (
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import EXISTENCE, Frame
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import NUMBER, TEXT, Field, ListOf, Output, Struct, passed
+from sfumato.tables.reading.results import (
+    DOUBLE_TYPE,
+    STRING_TYPE,
+    Field,
+    ListOf,
+    Output,
+    Struct,
+    passed,
+)
 from sfumato.tables.reading.rows import Doubles
 from sfumato.tables.reading.tuples import ALTERNATIVES
 
@@ -165,9 +173,9 @@ def stream_imputation_job(
     if weighted:
         reading = replace(reading, values=(*reading.values, (EXISTENCE, Doubles(EXISTENCE))))
     config = StreamImputationTableConfig(imputers=imputers, weighted=weighted, **known)
-    attributes = [Field(of, NUMBER) for of in settings.attributes]
-    kind = ListOf(Struct((Field("prob", NUMBER), *attributes)))
+    attributes = [Field(of, DOUBLE_TYPE) for of in settings.attributes]
+    kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *attributes)))
     outputs = [*passed(frame, frame.columns, ROW), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
-    outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), TEXT))
+    outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
     given = [Input(frame, reading, {"attributes": wanted})]
     return Job("impute", "impute", name, given, config, outputs, order=[*reading.order])

@@ -14,14 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import Bools, Ints, longer
+from sfumato.operators.arrays import Bools, Ints, pad
 from sfumato.operators.state.declared import Array, Part, Value
 from sfumato.operators.state.stateful import Stateful
-from sfumato.tables.arrow import UNKNOWN, SavedTable, as_numbers
+from sfumato.tables.arrow import NO_PUNCTUATION, SavedTable, as_numbers
+from sfumato.tables.reading.frame import LATE, PUNCTUATION
 from sfumato.tables.row_store import BufferedRows
 from sfumato.tables.scope import BEGINNING, Scopes
 
-ORDER, LATE, PUNCTUATION = "order0", "late", "punctuation"
+ORDER_COLUMN = "order0"
 
 
 @dataclass
@@ -58,8 +59,8 @@ class AlignedSide(Stateful):
     def codes(self, rows: pa.Table) -> Ints:
         """Return int64[n]: the scopes of rows of any side."""
         codes = self.scopes.encode(rows)
-        self.passed = longer(self.passed, len(self.scopes), BEGINNING)
-        self.gone = longer(self.gone, len(self.scopes), BEGINNING)
+        self.passed = pad(self.passed, len(self.scopes), BEGINNING)
+        self.gone = pad(self.gone, len(self.scopes), BEGINNING)
         return codes
 
     def buffer(self, piece: TimedRows) -> None:
@@ -205,7 +206,7 @@ class AlignedSides(Stateful):
 
     def _piece(self, rows: pa.Table) -> TimedRows:
         scope = np.stack([side.codes(rows) for side in self.sides])
-        return TimedRows(rows, as_numbers(rows.column(ORDER)), scope)
+        return TimedRows(rows, as_numbers(rows.column(ORDER_COLUMN)), scope)
 
     def after_loading(self) -> None:
         for side in self.sides:
@@ -227,7 +228,7 @@ def count_behind(time: Ints, punctuation: Ints, scope: Ints, passed: Ints) -> in
     new[1:] = (own[1:] != own[:-1]) | (scope[1:] != scope[:-1])
     start = np.flatnonzero(new)[np.cumsum(new) - 1]  # first row with the same punctuation
     same = (start > 0) & (scope[start - 1] == scope)
-    below = np.where(same, own[start - 1], UNKNOWN)
+    below = np.where(same, own[start - 1], NO_PUNCTUATION)
     known = passed[scope]
-    before = np.maximum(below, np.where(known < own, known, UNKNOWN))
+    before = np.maximum(below, np.where(known < own, known, NO_PUNCTUATION))
     return int(np.count_nonzero((own < known) | (time < before)))

@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import flag, one_of, whole
-from sfumato.operators.joins.arrivals import Window, pair_of
+from sfumato.operators.joins.arrivals import StreamWindow, pair_of
 from sfumato.operators.joins.outer_join import HOWS, INNER
 from sfumato.tables.imputation.imputation_arguments import ImputationArguments
 from sfumato.tables.joins.metric import distance_of, finite, raise_unscaled
@@ -27,7 +27,7 @@ from sfumato.tables.joins.table_similarity_join import (
 )
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
-    MARKS,
+    CONTROLLER_COLUMNS,
     NUMBER_KINDS,
     Frame,
     forget_after_of,
@@ -37,8 +37,8 @@ from sfumato.tables.reading.frame import (
     require_same_worlds,
 )
 from sfumato.tables.reading.results import (
-    NUMBER,
-    TEXT,
+    DOUBLE_TYPE,
+    STRING_TYPE,
     Field,
     ListOf,
     Output,
@@ -49,7 +49,15 @@ from sfumato.tables.reading.results import (
     row_of,
     world_of,
 )
-from sfumato.tables.reading.rows import Cells, Doubles, Reading, Rule, Samples, Ties, marks_of
+from sfumato.tables.reading.rows import (
+    ColumnReader,
+    Doubles,
+    Reading,
+    Rule,
+    Samples,
+    Ties,
+    marks_of,
+)
 from sfumato.tables.reading.user_warnings import PAIRS, WINDOWS
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.windows import JoinWindow
@@ -100,7 +108,7 @@ class JoinSide:
         self.radius = self._radius(query.within, f"within{of}")
         if self.timed:
             if not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
-                kinds = ", ".join(map(frame.shown, self.orders))
+                kinds = ", ".join(map(frame.type_name, self.orders))
                 raise TypeError(
                     "`order` must be one timestamp, or whole microseconds, where `window` goes by "
                     f"time; {'got' if alone else f'{called} has'} {kinds}"
@@ -147,7 +155,7 @@ class JoinSide:
             numbers = [name for i, name in enumerate(self.points) if i not in self.texts]
             for name in numbers:
                 if self.frame.kind(name) not in NUMBER_KINDS:
-                    shown = self.frame.shown(name)
+                    shown = self.frame.type_name(name)
                     raise TypeError(
                         f"`{argument}`: column `{name}` must be a number or a string; it is {shown}"
                     )
@@ -180,8 +188,8 @@ class JoinSide:
         for i, attribute in enumerate(self.attributes):
             near = attribute in self.on
             fixed = f"on{self.on.index(attribute)}" if near else f"a{i}"
-            kind = NUMBER if near else self.frame.attribute_type(attribute)
-            kind = TEXT if near and self.on.index(attribute) in self.texts else kind
+            kind = DOUBLE_TYPE if near else self.frame.attribute_type(attribute)
+            kind = STRING_TYPE if near and self.on.index(attribute) in self.texts else kind
             fixed = attribute if self.imputed is not None else fixed
             found.append(Field(f"{self.name}_{attribute}", kind, f"{self.name}_{fixed}"))
         return found
@@ -192,11 +200,13 @@ class JoinSide:
         Late rows are counted as late, and may be invalid.
         """
         certain = self.imputed is None
-        values: list[tuple[str, Cells]] = [(ALTERNATIVES, Samples(tuple(self.points), self.texts))]
+        values: list[tuple[str, ColumnReader]] = [
+            (ALTERNATIVES, Samples(tuple(self.points), self.texts))
+        ]
         if self.imputed is not None:
             values = [(f"value{i}", Doubles(name)) for i, name in enumerate(self.imputed)]
         values += [] if self.radius is None else [(RADIUS, Doubles(self.radius))]
-        values += marks_of(MARKS) if aligned else []
+        values += marks_of(CONTROLLER_COLUMNS) if aligned else []
         orders = [f"order{i}" for i in range(len(self.orders))]
         rule = Rule(
             probabilities=certain,
@@ -219,7 +229,7 @@ class JoinQuery:
     on: str | Sequence[str]
     within: float | str | Mapping[str, float]
     probability: float
-    window: Window | Sequence[Window]
+    window: StreamWindow | Sequence[StreamWindow]
     order: str | Sequence[str]
     key: str | Sequence[str] | None
     strategy: str
@@ -366,12 +376,12 @@ class JoinQuery:
         certain = self.imputation is None and all(side.frame.certain for side in sides)
         found = [Output(s.name, (s.name,), row_of(s.frame, s.passed)) for s in sides]
         found += world_of(sides[0].frame, sides[0].name)
-        found.append(Output("probability", ("probability",), NUMBER))
+        found.append(Output("probability", ("probability",), DOUBLE_TYPE))
         if self.alternatives and sides[0].frame.worlds is None:
             pairs = pairs_of(*(side.fields for side in sides))
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), pairs))
         if self.output == "changes":
-            found.append(Output("change", ("change",), TEXT))
+            found.append(Output("change", ("change",), STRING_TYPE))
         return marked(found, "" if certain else PAIRS)
 
     def config(
@@ -413,7 +423,7 @@ class JoinQuery:
             **self._common(side),
             **self._comparison(side),
             marks_late=side.marks_late,
-            one_controller=side.frame.never_behind(side.orders, []),
+            one_controller=side.frame.is_strictly_ordered(side.orders, []),
         )
 
     def config_neighbours(self, side: JoinSide, fewer_than: int | None) -> NeighboursTableConfig:
@@ -486,7 +496,8 @@ def alignment_of(
             ),
             "idle_timeout": milliseconds_of(idle_timeout),
             "one_controller": all(
-                frame.never_behind(*of) for frame, *of in zip(frames, orders, keys, strict=True)
+                frame.is_strictly_ordered(*of)
+                for frame, *of in zip(frames, orders, keys, strict=True)
             ),
         }
     if idle_timeout is not None:
@@ -509,9 +520,13 @@ def neighbours_outputs(sides: Sequence[JoinSide], fewer_than: int | None) -> lis
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
     found = passed(frame, frame.columns, ROW, taken=names)
-    pairs = ListOf(Struct((Field("prob", NUMBER), Field("value", NUMBER))))
-    fields = (Field("mean", NUMBER), Field("stddev", NUMBER), Field("distribution", pairs))
-    for name, kind in zip(names, (Struct(fields), NUMBER), strict=False):
+    pairs = ListOf(Struct((Field("prob", DOUBLE_TYPE), Field("value", DOUBLE_TYPE))))
+    fields = (
+        Field("mean", DOUBLE_TYPE),
+        Field("stddev", DOUBLE_TYPE),
+        Field("distribution", pairs),
+    )
+    for name, kind in zip(names, (Struct(fields), DOUBLE_TYPE), strict=False):
         found.append(Output(name, (name,), kind))
     return marked(found, None if all(side.frame.certain for side in sides) else WINDOWS)
 

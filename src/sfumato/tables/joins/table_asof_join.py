@@ -23,16 +23,16 @@ from sfumato.tables.joins.table_join import AnswerTypes
 from sfumato.tables.joins.two_sides import OrderedSides, TwoSides, TwoSidesConfig
 from sfumato.tables.operator import ROW, SIDES
 from sfumato.tables.reading.frame import (
+    CONTROLLER_COLUMNS,
     EXISTENCE,
-    MARKS,
     Frame,
     forget_after_of,
     require_same_keys,
     require_same_worlds,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import NUMBER, Output, marked, row_of, world_of
-from sfumato.tables.reading.rows import Cells, Probabilities, Reading, Rule, Ties, marks_of
+from sfumato.tables.reading.results import DOUBLE_TYPE, Output, marked, row_of, world_of
+from sfumato.tables.reading.rows import ColumnReader, Probabilities, Reading, Rule, Ties, marks_of
 from sfumato.tables.reading.types import lengths_of
 from sfumato.tables.reading.user_warnings import PAIRS
 from sfumato.tables.row_store import RowStore
@@ -178,7 +178,9 @@ def asof_join_job(
     for number, frame in enumerate(frames):
         exists = number == 1 and uncertain
         existence = EXISTENCE if EXISTENCE in frame.columns else None
-        values: list[tuple[str, Cells]] = marks_of(MARKS) if aligned.get("aligned") else []
+        values: list[tuple[str, ColumnReader]] = (
+            marks_of(CONTROLLER_COLUMNS) if aligned.get("aligned") else []
+        )
         values += [("prob", Probabilities(existence))] if exists else []
         rule = Rule(
             probabilities=exists,
@@ -193,7 +195,7 @@ def asof_join_job(
         outputs.append(Output(SIDES[number], (SIDES[number],), row_of(frame, frame.columns)))
     outputs += world_of(left, "left")
     if uncertain:
-        outputs.append(Output("probability", ("probability",), NUMBER))
+        outputs.append(Output("probability", ("probability",), DOUBLE_TYPE))
         outputs = marked(outputs, PAIRS)
     config = AsofTableConfig(
         keys=len(keys[0]),

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sfumato.duration import microseconds
 from sfumato.limits import MAX_ALTERNATIVES
 from sfumato.operators.arguments import distance, flag, one_of, share
-from sfumato.operators.arrays import Bools, Ints, longer, spans
+from sfumato.operators.arrays import Bools, Ints, pad, ranges_of
 from sfumato.operators.joins.answers import Answers, Unmatched, alone_matches, pair_matches
 from sfumato.operators.joins.outer_join import HOWS, INNER, KEPT_SIDES
 from sfumato.operators.state.config import CHANGEABLE
@@ -41,8 +41,16 @@ from sfumato.tables.reading.frame import (
     require_same_worlds,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import NUMBER, Field, Output, marked, pairs_of, row_of, world_of
-from sfumato.tables.reading.rows import Alternatives, Cells, Column, Reading
+from sfumato.tables.reading.results import (
+    DOUBLE_TYPE,
+    Field,
+    Output,
+    marked,
+    pairs_of,
+    row_of,
+    world_of,
+)
+from sfumato.tables.reading.rows import Alternatives, Column, ColumnReader, Reading
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.user_warnings import AVERAGES, PAIRS, UNCERTAIN_TIMES, WINDOWS
 from sfumato.tables.row_store import BufferedRows
@@ -196,7 +204,7 @@ class TableExtentJoin(TableOperator):
             known = pc.coalesce(given, pa.scalar([], given.type))
             rows = rows.set_column(place, ALTERNATIVES, known)
         for of in self.sides:
-            of.newest = longer(of.newest, len(self.scopes), BEGINNING)
+            of.newest = pad(of.newest, len(self.scopes), BEGINNING)
         if len(end):
             np.maximum.at(self.sides[side].newest, scope, end)
             self.scopes.note(side, scope, int(end.max()))
@@ -227,7 +235,7 @@ class TableExtentJoin(TableOperator):
         )
         order = np.argsort(theirs, kind="stable")
         first, last = (np.searchsorted(theirs[order], own, side) for side in ("left", "right"))
-        offsets, places = spans(first, last - first)
+        offsets, places = ranges_of(first, last - first)
         return np.repeat(np.arange(len(own)), np.diff(offsets)), order[places]
 
     def _tables(
@@ -405,7 +413,7 @@ def extent_join_job(
                 f"`on` names {missing}, which are not in the alternatives of {called}; they "
                 f"have {frame.attributes}"
             )
-    values: list[tuple[str, Cells]] = [("window", Column("window"))]
+    values: list[tuple[str, ColumnReader]] = [("window", Column("window"))]
     values += [(ALTERNATIVES, Alternatives())] if attributes else []
     keys = [frame.keys(f"key of the {side} {frame.noun}", key) for side, frame in frames.items()]
     require_same_keys([left, right], keys)
@@ -413,7 +421,9 @@ def extent_join_job(
     if forget_after is not None:
         check_keys(keys[0])
         forgotten = float(microseconds("forget_after", forget_after))
-    scope = joined_scope(keys[0], left.says("window") or [], right.says("window") or [])
+    scope = joined_scope(
+        keys[0], left.ordered_by_keys("window") or [], right.ordered_by_keys("window") or []
+    )
     order = {**left.metadata("window"), **controlled_by([keys[0][i] for i in scope])}
     outputs = [Output("window", ("window",), left.type("window"), order)]
     inputs, fields = [], []
@@ -424,7 +434,7 @@ def extent_join_job(
         fields.append([Field(f"{side}_{a}", frame.attribute_type(a)) for a in frame.attributes])
     outputs += world_of(left, "left")
     if attributes:
-        for title, kind in ((ALTERNATIVES, pairs_of(*fields)), ("probability", NUMBER)):
+        for title, kind in ((ALTERNATIVES, pairs_of(*fields)), ("probability", DOUBLE_TYPE)):
             outputs.append(Output(title, (title,), kind))
         outputs = marked(outputs, PAIRS)
     config = ExtentJoinTableConfig(

@@ -100,7 +100,7 @@ class TableJoin(TwoSides):
 
         tables : of the present sides    order : int64[n], positions of the rows in these,
             concatenated
-        side, code, time : see `Arrivals`
+        side, code, time : see `ArrivalBatch`
         """
 
     @abstractmethod

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.joins.answers import Answers, SampledTuples
-from sfumato.operators.joins.arrivals import Arrivals, Task
+from sfumato.operators.joins.arrivals import ArrivalBatch, Shard
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Part
 from sfumato.tables.arrival_order import Arrival
-from sfumato.tables.disorder.released import PUNCTUATION, punctuations_of
+from sfumato.tables.disorder.released import punctuations_of
 from sfumato.tables.joins.metric import EUCLIDEAN, JoinMetric
 from sfumato.tables.joins.table_join import (
     ALTERNATIVES,
@@ -30,6 +30,7 @@ from sfumato.tables.joins.table_join import (
 from sfumato.tables.joins.two_sides import Numbers
 from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW
+from sfumato.tables.reading.frame import PUNCTUATION
 from sfumato.tables.reading.validity import RADIUS
 from sfumato.tables.row_store import RowStore
 
@@ -41,7 +42,7 @@ class SimilarityJoinTableConfig(JoinTableConfig):
     """Settings of a similarity join over tables.
 
     strategy : as for `SimilarityJoin`    metric : the distance between attributes
-    tasks : number of operators that share the join, see `Task`    task : the number of this one
+    tasks : number of operators that share the join, see `Shard`    task : the number of this one
     """
 
     strategy: str = "auto"
@@ -80,7 +81,7 @@ class TableSimilarityJoin(TableJoin):
             strategy=config.strategy,
             output=config.output,
             alternatives=config.alternatives,
-            task=Task(config.task, config.tasks),
+            task=Shard(config.task, config.tasks),
             sphere=config.metric.sphere,
             **self.options(config),
         )
@@ -101,7 +102,7 @@ class TableSimilarityJoin(TableJoin):
 
     def arrivals(
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
-    ) -> Arrivals:
+    ) -> ArrivalBatch:
         """Return arrivals for the operator, see `join`."""
         self._forget_texts()
         samples = [samples_of(table, self.config.on, self._numbers) for table in tables]
@@ -109,7 +110,7 @@ class TableSimilarityJoin(TableJoin):
         points, radius = self.config.metric.points(of.points), None
         if self.config.within is None:
             radius = np.concatenate([radii_of(table) for table in tables])[order]
-        return Arrivals(side, code, of.offsets, of.prob, points, time, radius)
+        return ArrivalBatch(side, code, of.offsets, of.prob, points, time, radius)
 
     def _numbers(self, texts: pa.Array) -> Floats:
         """Return numbers of texts, whose distances are 0, or more than the distance of a match."""

@@ -17,8 +17,9 @@ from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Optional, Part
 from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, joined
-from sfumato.tables.joins.aligned_sides import LATE, AlignedSides
+from sfumato.tables.joins.aligned_sides import AlignedSides
 from sfumato.tables.operator import TIE, TableConfig, TableOperator
+from sfumato.tables.reading.frame import LATE
 
 Numbers = npt.NDArray[Any]
 

@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.limits import check_extents
-from sfumato.operators.arrays import Bools, Ints, chosen, longer
+from sfumato.limits import MAX_TIME_US, check_extents
+from sfumato.operators.arguments import SUM_TOLERANCE
+from sfumato.operators.arrays import Bools, Ints, gather_lists, pad
 from sfumato.operators.ranking.event_clocks import EventClocks
 from sfumato.operators.ranking.schedule import NO_RUN
 from sfumato.operators.ranking.semantics import Semantics
@@ -24,10 +25,9 @@ from sfumato.operators.ranking.window_tuples import TopKAnswers
 from sfumato.operators.state.config import CHANGEABLE
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.state.stateful import Stateful
-from sfumato.operators.state.tuple_batch import EXCESS
 from sfumato.operators.windows.calendar import FIRST_US, LAST_US
 from sfumato.tables.arrival_order import arrival_order
-from sfumato.tables.arrow import UNKNOWN, SavedTable, as_numbers, as_times
+from sfumato.tables.arrow import NO_PUNCTUATION, SavedTable, as_numbers, as_times
 from sfumato.tables.disorder.released import (
     ReleasedTableConfig,
     lateness_of,
@@ -38,7 +38,7 @@ from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
 from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
-from sfumato.windows import LONGEST, Range, Rows
+from sfumato.windows import Range, Rows
 
 UPCOMING = 6  # runs of a timetable to show
 OF_ANSWERS = ("answers", "answered", "late_answers", "latency")
@@ -94,7 +94,11 @@ class TopKTableConfig(ReleasedTableConfig):
                 'which time goes on by itself: window=sf.Range("5 minutes", idle_timeout="30 '
                 f'seconds"); got {self.window}'
             )
-        if self.forget_after is not None and self.shared and (span or LONGEST) > self.forget_after:
+        if (
+            self.forget_after is not None
+            and self.shared
+            and (span or MAX_TIME_US) > self.forget_after
+        ):
             raise ValueError(
                 "`forget_after` of a ranking whose keys share a controller must be at least the "
                 f"length of its sf.Range, {span} microseconds: make it longer"
@@ -163,8 +167,8 @@ class StreamIds(Stateful):
     def encode(self, key: Ints, stream: pa.ChunkedArray) -> Ints:
         """Return int64[n]: the ids of streams of these keys (int64[n])."""
         codes = self.index.encode(pa.table({"key": key, "stream": stream}))
-        self.key = longer(self.key, self.index.size, -1)
-        self.id = longer(self.id, self.index.size, -1)
+        self.key = pad(self.key, self.index.size, -1)
+        self.id = pad(self.id, self.index.size, -1)
         first = np.sort(np.unique(codes, return_index=True)[1])
         first = first[self.id[codes[first]] < 0]
         if len(first):
@@ -227,7 +231,7 @@ class TableTopK(TableOperator):
         self.every = np.array([every for *_, every in config.queries], np.int64)
         # The last answer that a tuple triggers is for an instant at most this much later.
         span = config.window.length_us if isinstance(config.window, Range) else 0
-        self._stays = min(LONGEST, span + int(self.every.max(initial=0)))
+        self._stays = min(MAX_TIME_US, span + int(self.every.max(initial=0)))
         self.like: pa.Table | None = None  # an empty table of the rows' type
 
     def begin(self) -> None:
@@ -261,8 +265,8 @@ class TableTopK(TableOperator):
         owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
         fine &= np.bincount(owner, good, rows.num_rows) == np.diff(offsets)
         existence = np.bincount(owner, np.where(good, prob, 0.0), rows.num_rows)
-        fine &= (existence > 0.0) & (existence <= 1.0 + EXCESS)
-        fine &= np.abs(time) <= LONGEST
+        fine &= (existence > 0.0) & (existence <= 1.0 + SUM_TOLERANCE)
+        fine &= np.abs(time) <= MAX_TIME_US
         if self.config.time != "long":
             fine &= (time >= FIRST_US) & (time <= LAST_US - self._stays)
         return fine
@@ -282,7 +286,7 @@ class TableTopK(TableOperator):
         time = as_numbers(rows.column("order0"))
         late |= time < self.closed[key]
         if controlled:
-            known, late = late, self.scopes.judge(scope, time, late, punctuations_of(rows))
+            known, late = late, self.scopes.select_late(scope, time, late, punctuations_of(rows))
             behind = int(np.count_nonzero(late & ~known))
             self.require_one_controller(behind)
             self.windows.out_of_order += behind
@@ -318,7 +322,7 @@ class TableTopK(TableOperator):
             key[~late] = self.codes(rows.filter(pa.array(~late)))
         self.windows.grow(max(self.index.size, 1))
         for name, start in _KEY_STARTS.items():
-            setattr(self, name, longer(getattr(self, name), max(self.index.size, 1), start))
+            setattr(self, name, pad(getattr(self, name), max(self.index.size, 1), start))
         self.scopes.grow(int(scope.max()) + 1)
         self.scope[key[~late]] = scope[~late]
         return key, scope
@@ -346,7 +350,7 @@ class TableTopK(TableOperator):
             row_id = self.rows.append(rows.select([ROW]).take(pa.array(taken)))
         if not taken.size:
             return []
-        begin, flat = chosen(offsets, taken)
+        begin, flat = gather_lists(offsets, taken)
         np.maximum.at(self.newest, key[taken], time[taken])
         found = self.windows.extend(
             time[taken], scores=values[flat, 0], prob=prob[flat], offsets=begin, exclusive=rule,
@@ -417,7 +421,7 @@ class TableTopK(TableOperator):
             answers = self.windows.advance(due, keys)
             # No clock has reached these answers: they are emitted before they are due.
             wanted = waiting[np.searchsorted(keys, answers.window), answers.query]
-            unknown = np.full_like(answers.time, UNKNOWN)
+            unknown = np.full_like(answers.time, NO_PUNCTUATION)
             found.append(_select(answers._replace(answered=unknown), wanted))
             if due is not last:
                 waiting &= ~(answers.ranked & once)
@@ -467,7 +471,7 @@ class TableTopK(TableOperator):
         """Count rows, answers, answers later than their query's `every`, and their latencies."""
         changes = np.ones(of.id.size, np.bool_)
         changes[1:] = np.diff(np.stack([of.window, of.query, of.time])).any(axis=0)
-        known = of.answered[changes] != UNKNOWN
+        known = of.answered[changes] != NO_PUNCTUATION
         latency = np.where(known, of.answered[changes] - of.time[changes], 0)
         late = latency > self.every[of.query[changes]]
         counted = changes.size, changes.sum(), late.sum(), np.maximum(latency, 0).sum()
@@ -486,7 +490,7 @@ class TableTopK(TableOperator):
         if len(windows.held) != keys or (self.config.keys and keys > max(self.index.size, 1)):
             raise ValueError("every window must belong to a known key")
         times = np.concatenate([self.newest, self.closed])
-        if (abs(times[times != NO_INSTANT]) > LONGEST).any():
+        if (abs(times[times != NO_INSTANT]) > MAX_TIME_US).any():
             raise ValueError("times of windows must lie within their range")
         if not self.config.streams and not np.isin(ids, self.rows.numbers).all():
             raise ValueError("a row of a window is missing")

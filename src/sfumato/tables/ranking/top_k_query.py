@@ -12,8 +12,16 @@ from sfumato.operators.arguments import flag
 from sfumato.operators.ranking.semantics import Semantics
 from sfumato.queries import Top, direction, least_of, registered
 from sfumato.tables.ranking.table_top_k import TopKTableConfig
-from sfumato.tables.reading.frame import MARKS, Frame, forget_after_of
-from sfumato.tables.reading.results import NUMBER, TEXT, WHOLE, Output, marked, passed, row_of
+from sfumato.tables.reading.frame import CONTROLLER_COLUMNS, Frame, forget_after_of
+from sfumato.tables.reading.results import (
+    DOUBLE_TYPE,
+    LONG_TYPE,
+    STRING_TYPE,
+    Output,
+    marked,
+    passed,
+    row_of,
+)
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import RANKED
 from sfumato.tables.windows.window_query import AggregateSpec, WindowQuery
@@ -49,7 +57,7 @@ class RankingQuery(WindowQuery):
     least: Mapping[str, float]
 
     @classmethod
-    def asked(
+    def from_arguments(
         cls,
         frame: Frame,
         queries: Top | int | Sequence[Top | int],
@@ -83,7 +91,7 @@ class RankingQuery(WindowQuery):
         if len(self.orders) != 1 or not self.frame.is_time(self.orders[0]):
             raise TypeError(
                 "`order` must be the one column of the event time, a timestamp or whole "
-                f"microseconds; got {self.orders} ({self.frame.shown(self.orders[0])})"
+                f"microseconds; got {self.orders} ({self.frame.type_name(self.orders[0])})"
             )
         self.frame.look_at_time("order", self.orders[0])
         assert self.others is not None  # guaranteed by the check above
@@ -147,9 +155,9 @@ class RankingQuery(WindowQuery):
 
     def answers(self) -> list[Output]:
         kinds = {
-            "query": TEXT, "k": WHOLE, "time": self.time_type, "rank": WHOLE, "score": NUMBER,
-            "probability": NUMBER, "row": row_of(self.frame, self.row(with_rows=False)),
-            "answered": self.time_type,
+            "query": STRING_TYPE, "k": LONG_TYPE, "time": self.time_type, "rank": LONG_TYPE,
+            "score": DOUBLE_TYPE, "probability": DOUBLE_TYPE, "answered": self.time_type,
+            "row": row_of(self.frame, self.row(with_rows=False)),
         }  # fmt: skip
         if "stream" in self.others:
             kinds["stream"] = self.frame.type(self.others["stream"])
@@ -164,5 +172,5 @@ class RankingQuery(WindowQuery):
 
     def row(self, with_rows: bool) -> list[str]:
         """Return the certain columns of a tuple."""
-        added = MARKS if self.controlled else ()
+        added = CONTROLLER_COLUMNS if self.controlled else ()
         return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]

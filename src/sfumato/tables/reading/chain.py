@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.operators.state.declared import Saved
 from sfumato.operators.state.snapshot import SnapshotError
-from sfumato.operators.state.stateful import Stateful, damage_in, load_bytes, saved_bytes
+from sfumato.operators.state.stateful import Stateful, load_bytes, saved_bytes, snapshot_errors
 from sfumato.tables.arrival_order import Arrival
 from sfumato.tables.arrow import joined
 from sfumato.tables.operator import ROW, TableConfig, TableOperator
@@ -205,7 +205,7 @@ class ChainConfig:
                 "start from an empty checkpoint, or use the release that wrote it"
             )
         saved.convert = None if change is None else change.saved
-        with damage_in(self.kind):
+        with snapshot_errors(self.kind):
             chain = self.make()
             chain.load_state(saved)
         saved.check_empty()

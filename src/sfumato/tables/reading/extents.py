@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sfumato.limits import most_placed
+from sfumato.limits import MAX_TIME_US, most_placed
 from sfumato.operators.arrays import Bools, Ints, offsets_of
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.validity import why_invalid
-from sfumato.windows import LONGEST, Range
+from sfumato.windows import Range
 
 
 def tumbling(window: Range) -> Range:
@@ -41,7 +41,7 @@ def spread_over_extents(
     times = times.cast(pa.int64())
     known = times.is_valid().to_numpy(zero_copy_only=False)
     time = times.fill_null(0).to_numpy()
-    known &= (time >= -LONGEST) & (time <= LONGEST)
+    known &= (time >= -MAX_TIME_US) & (time <= MAX_TIME_US)
     valid = ~why_invalid(tuples, [], max_alternatives=max_alternatives).invalid
     valid &= tuples.lengths <= most_placed(-(-window.length_us // window.slide_us))
     valid[tuples.owner[~known]] = False

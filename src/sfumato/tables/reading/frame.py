@@ -48,9 +48,11 @@ FORGETS = "sfumato.forgets"  # keys may expire and restart with older rows
 BY_SOURCE = "sfumato.by_source"  # whether late rows have the punctuation of a source
 ROLE = "sfumato.role"  # JSON list of a column's roles (below) in a controller
 ORDERED, ARRIVED = "event_time", "arrival"
+Names = str | Sequence[str] | None  # columns, as given by a user
 PAIR_COLUMNS = {"left", "right", "probability"}  # of the pairs of a join
-MARKS = ("late", "punctuation")  # columns that a disorder controller adds
-EARLY = "early"  # column, and role, of rows that are shown on their arrival
+LATE, PUNCTUATION = "late", "punctuation"  # columns that a disorder controller adds
+CONTROLLER_COLUMNS = (LATE, PUNCTUATION)
+EARLY_COLUMN = "early"  # column, and role, of rows that are shown on their arrival
 DUPLICATE = "duplicate"  # column, and role, of rows with the id of an earlier row
 FILTERED = "sfumato.filtered"  # of alternatives: some were removed, so places have changed
 CONFIDENCE = 0.99  # of the stated error
@@ -272,7 +274,7 @@ class Frame(ABC):
         """Return the kind of a column's values."""
         return self.kind_of(self.type(name))
 
-    def shown(self, name: str) -> str:
+    def type_name(self, name: str) -> str:
         """Return the type of a column for errors."""
         return self.text_of(self.type(name))
 
@@ -298,7 +300,7 @@ class Frame(ABC):
     @property
     def tied(self) -> tuple[str, ...]:
         """Return the columns that order simultaneous rows: hashable, not added by an operator."""
-        marks = MARKS if self.has_punctuations else ()
+        marks = CONTROLLER_COLUMNS if self.has_punctuations else ()
         given = [n for n in self.columns if ADDED_COLUMN not in self.metadata(n) and n not in marks]
         return tuple(name for name in given if self.is_hashable(name))
 
@@ -413,7 +415,7 @@ class Frame(ABC):
                     f"like collate(lower({name}), 'UTF8_BINARY') if case does not count"
                 )
             if not self.is_groupable(name):
-                wrong = self.ungroupable.format(f"`{name}`, which is {self.shown(name)}")
+                wrong = self.ungroupable.format(f"`{name}`, which is {self.type_name(name)}")
                 raise TypeError(f"`{argument}`: {wrong}")
         return found
 
@@ -446,7 +448,7 @@ class Frame(ABC):
             hint = self.of_text.format(name) if self.kind(name) == "text" else ""
             raise TypeError(
                 f"`{argument}` must be a timestamp or whole microseconds{where}; "
-                f"`{name}` is {self.shown(name)}{hint}"
+                f"`{name}` is {self.type_name(name)}{hint}"
             )
         self.look_at_time(argument, name)
 
@@ -456,7 +458,7 @@ class Frame(ABC):
             if self.kind(name) in ("text", ""):
                 raise TypeError(
                     f"`{argument}` must name columns of numbers, times or dates; `{name}` is "
-                    f"{self.shown(name)}"
+                    f"{self.type_name(name)}"
                 )
 
     def require_numbers(self, argument: str, names: Sequence[str]) -> None:
@@ -464,10 +466,10 @@ class Frame(ABC):
         for name in self.resolved(argument, list(names)):
             if self.kind(name) not in NUMBER_KINDS:
                 raise TypeError(
-                    f"`{argument}`: column `{name}` must be numeric; it is {self.shown(name)}"
+                    f"`{argument}`: column `{name}` must be numeric; it is {self.type_name(name)}"
                 )
             if self.has_more_digits(name):
-                warn_of_digits(f"`{argument}`", name, self.shown(name))
+                warn_of_digits(f"`{argument}`", name, self.type_name(name))
 
     def require_free(self, names: Sequence[str]) -> None:
         """Raise ValueError for columns to be added that already exist."""
@@ -494,8 +496,8 @@ class Frame(ABC):
         plain = existence is None and EXISTENCE in self.columns
         if plain and self.kind(EXISTENCE) not in NUMBER_KINDS:
             raise TypeError(
-                f"the {self.noun} has a column `{EXISTENCE}` of {self.shown(EXISTENCE)}, and that "
-                f"is the name of {MEANINGS[EXISTENCE]}: rename it if it is something else, or "
+                f"the {self.noun} has a column `{EXISTENCE}` of {self.type_name(EXISTENCE)}, and "
+                f"that is the name of {MEANINGS[EXISTENCE]}: rename it if it is something else, or "
                 "convert it to numbers in (0, 1]"
             )
 
@@ -504,7 +506,7 @@ class Frame(ABC):
     def _metadata(self, name: str) -> Mapping[str, str]:
         return self.metadata(name) if name in self.columns else {}
 
-    def says(self, name: str) -> list[str] | None:
+    def ordered_by_keys(self, name: str) -> list[str] | None:
         """Return the keys of the order in a column's metadata; None without such metadata."""
         found = self._metadata(name).get(CONTROLLED_BY)
         return None if found is None else list(json.loads(found))
@@ -512,18 +514,18 @@ class Frame(ABC):
     @property
     def has_punctuations(self) -> bool:
         """Return whether rows come from a controller. After windows, `late` is a count."""
-        return set(MARKS) <= set(self.columns) and self.kind("late") == "truth"
+        return set(CONTROLLER_COLUMNS) <= set(self.columns) and self.kind("late") == "truth"
 
     @property
     def in_order_for(self) -> list[str]:
         """Return the keys within which rows are ordered, from an operator's metadata; else none."""
-        said = (self.says(name) for name in ("punctuation", "window", *self.columns))
+        said = (self.ordered_by_keys(name) for name in ("punctuation", "window", *self.columns))
         return next((keys for keys in said if keys is not None), [])
 
     @property
     def is_extents(self) -> bool:
         """Return whether there is a column `window` of extents, as produced by window_aggregate."""
-        return self.says("window") is not None
+        return self.ordered_by_keys("window") is not None
 
     @property
     def has_filtered_alternatives(self) -> bool:
@@ -533,7 +535,7 @@ class Frame(ABC):
     @property
     def is_controlled(self) -> bool:
         """Return whether rows come from a controller, with metadata that describes it."""
-        return self.has_punctuations and self.says("punctuation") is not None
+        return self.has_punctuations and self.ordered_by_keys("punctuation") is not None
 
     @property
     def by_source(self) -> bool:
@@ -547,7 +549,7 @@ class Frame(ABC):
     @property
     def shown_early(self) -> str | None:
         """Return the column in which a controller flags rows that it shows on their arrival."""
-        return next(iter(self.with_role(EARLY)), None)
+        return next(iter(self.with_role(EARLY_COLUMN)), None)
 
     @property
     def duplicates(self) -> str | None:
@@ -565,10 +567,10 @@ class Frame(ABC):
 
     def controller(self, order: list[str], keys: list[str]) -> list[str] | None:
         """Return the keys of the controller upstream of a join, or None."""
-        found = self.says("punctuation") if self.marks_late(order) else None
+        found = self.ordered_by_keys("punctuation") if self.marks_late(order) else None
         return found if found is not None and set(found) <= set(keys) else None
 
-    def never_behind(self, order: list[str], keys: list[str]) -> bool:
+    def is_strictly_ordered(self, order: list[str], keys: list[str]) -> bool:
         """Return whether a row in order can never follow a later row of the same `keys`.
 
         This holds if all rows of a key come from one controller whose keys never expire.
@@ -591,7 +593,7 @@ class Frame(ABC):
 
     def require_late(self) -> None:
         """Raise ValueError for punctuations without the flags of late rows."""
-        if self.says("punctuation") is not None and not self.has_punctuations:
+        if self.ordered_by_keys("punctuation") is not None and not self.has_punctuations:
             raise ValueError(
                 "the rows were reordered, but their column `late` is gone, which marks the rows "
                 f"that came too late: keep it ({self.filtered} leaves them out), or drop "
@@ -673,7 +675,7 @@ def forget_after_of(
         return microseconds("forget_after", given) / MICROSECONDS_PER_DAY  # type: ignore[arg-type]
     raise TypeError(
         f"`forget_after` must be a number, in the unit of `{order}`, which is "
-        f"{frame.shown(order)}; got {given!r}"
+        f"{frame.type_name(order)}; got {given!r}"
     )
 
 
@@ -682,11 +684,12 @@ def require_same_keys(frames: Sequence[Frame], keys: Sequence[Sequence[str]]) ->
     (left, right), sides = frames, zip(*keys, strict=True)
     for one, other in sides:
         kinds = left.kind(one), right.kind(other)
-        exact = kinds[0] in NUMBER_KINDS and left.shown(one) != right.shown(other)
+        exact = kinds[0] in NUMBER_KINDS and left.type_name(one) != right.type_name(other)
         if kinds[0] != kinds[1] or exact:
             raise TypeError(
-                f"`key`: the sides have keys of different types, `{one}` as {left.shown(one)} and "
-                f"`{other}` as {right.shown(other)}: convert one of them"
+                f"`key`: the sides have keys of different types, `{one}` as "
+                f"{left.type_name(one)} and `{other}` as {right.type_name(other)}: "
+                "convert one of them"
             )
 
 

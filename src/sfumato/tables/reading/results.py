@@ -19,7 +19,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import is_list, lengths_of
 from sfumato.tables.reading.user_warnings import SHARED_KEY
 
-NUMBER, WHOLE, TEXT, TRUTH = "double", "long", "string", "boolean"
+DOUBLE_TYPE, LONG_TYPE, STRING_TYPE, BOOLEAN_TYPE = "double", "long", "string", "boolean"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class Output:
 
     name : shown to users
     source : the column of the answers, under its fixed name, optionally followed by a field
-    kind : its type: NUMBER, WHOLE, TEXT, TRUTH, `Struct`, `ListOf`, or a type of the frame
+    kind : its type: DOUBLE_TYPE, LONG_TYPE, STRING_TYPE, BOOLEAN_TYPE, `Struct`, `ListOf`, or a
+        type of the frame
     metadata : of the column    default : replaces NULL
     cast : its type in the result, a type of the frame; None: `kind`
     """
@@ -136,7 +137,7 @@ def world_of(frame: Frame, side: str) -> list[Output]:
 
 def pairs_of(*sides: Sequence[Field]) -> ListOf:
     """Return the type of the alternatives of a pair: `prob`, and the attributes of both sides."""
-    return ListOf(Struct((Field("prob", NUMBER), *(part for side in sides for part in side))))
+    return ListOf(Struct((Field("prob", DOUBLE_TYPE), *(part for side in sides for part in side))))
 
 
 def without(names: Sequence[str], taken: Sequence[str]) -> list[str]:

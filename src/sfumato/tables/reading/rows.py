@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arguments import LARGEST
+from sfumato.limits import MAX_TIME_US
+from sfumato.operators.arguments import MAX_ABS_VALUE
 from sfumato.tables.arrow import as_array, as_numbers
 from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.reading.expressions import Expression, find_name, names_in
-from sfumato.tables.reading.frame import EXISTENCE, MARKS, Frame
+from sfumato.tables.reading.frame import EXISTENCE, LATE, Frame
 from sfumato.tables.reading.ties import numbers_of, ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_list
@@ -30,12 +31,9 @@ from sfumato.tables.reading.validity import (
     why_invalid,
     without_radius,
 )
-from sfumato.windows import LONGEST
-
-LATE, PUNCTUATION = MARKS
 
 
-class Cells(ABC):
+class ColumnReader(ABC):
     """The value of each row that an operator reads under one fixed name."""
 
     @abstractmethod
@@ -48,7 +46,7 @@ class Cells(ABC):
 
 
 @dataclass(frozen=True)
-class Column(Cells):
+class Column(ColumnReader):
     """A column, unchanged."""
 
     name: str
@@ -92,7 +90,7 @@ class Computed(Column):
 
 
 @dataclass(frozen=True)
-class Probabilities(Cells):
+class Probabilities(ColumnReader):
     """list<double>: probabilities of alternatives; without these `existence`, or 1 for None."""
 
     existence: str | None = None
@@ -106,7 +104,7 @@ class Probabilities(Cells):
 
 
 @dataclass(frozen=True)
-class Values(Cells):
+class Values(ColumnReader):
     """list<double>: the values of an expression for every alternative.
 
     exact : these in their own type    hashed : the numbers that stand for strings, see `ties`
@@ -129,7 +127,7 @@ class Values(Cells):
 
 
 @dataclass(frozen=True)
-class Samples(Cells):
+class Samples(ColumnReader):
     """list<struct<prob, on0.., a..>>: the alternatives as the similarity join reads them.
 
     on : the attributes (without alternatives: columns) of the distance, as doubles, or as strings
@@ -162,7 +160,7 @@ class Samples(Cells):
 
 
 @dataclass(frozen=True)
-class Alternatives(Cells):
+class Alternatives(ColumnReader):
     """The alternatives, unchanged; an empty list for NULL."""
 
     def of(self, tuples: Tuples) -> pa.Array:
@@ -175,7 +173,7 @@ class Alternatives(Cells):
 
 
 @dataclass(frozen=True)
-class Ties(Cells):
+class Ties(ColumnReader):
     """int64: a hash of some columns, which orders simultaneous rows; None: all columns."""
 
     columns: tuple[str, ...] | None = None
@@ -196,7 +194,7 @@ class Rule:
     attributes : must be present and finite; without alternatives they are columns
     existence : the column of probabilities of rows without alternatives
     complete : fixed names of columns that must not be NULL
-    bounded : fixed names of lists whose values must be within ±LARGEST
+    bounded : fixed names of lists whose values must be within ±MAX_ABS_VALUE
     scored : whether these values must not be NULL either
     timed : whether order0 must be a time within 2**60 microseconds of 1970
     bounds : of attributes, as for `why_invalid`
@@ -255,14 +253,14 @@ class Rule:
                 reasons.add(cells.is_null().to_numpy(), given or f"{column} is NULL")
         if self.timed:
             known = pc.fill_null(rows.column("order0").cast(pa.int64()), 0).to_numpy()
-            far = (known < -LONGEST) | (known > LONGEST)
+            far = (known < -MAX_TIME_US) | (known > MAX_TIME_US)
             reasons.add(far, "order is beyond 2**60 microseconds of 1970")
         if self.radius is not None:
             reasons.add(without_radius(rows, RADIUS), no_radius(self.radius))
         for name in self.bounded:
             lists = as_array(rows.column(name))
             flat = lists.flatten()
-            wrong = ~(np.abs(floats_of(flat)) <= LARGEST)
+            wrong = ~(np.abs(floats_of(flat)) <= MAX_ABS_VALUE)
             if not wrong.any():
                 continue
             if not self.scored and flat.null_count:
@@ -303,9 +301,9 @@ class Reading:
     passed: tuple[str, ...]
     order: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
-    values: tuple[tuple[str, Cells], ...] = ()
+    values: tuple[tuple[str, ColumnReader], ...] = ()
     rule: Rule = field(default_factory=Rule)
-    tie: Cells | None = field(default_factory=Ties)
+    tie: ColumnReader | None = field(default_factory=Ties)
     keeps_dropped: bool = False
     ties_by_order: bool = False
 
@@ -401,6 +399,6 @@ def _struct(columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:
     return pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
 
 
-def marks_of(names: Sequence[str]) -> list[tuple[str, Cells]]:
+def marks_of(names: Sequence[str]) -> list[tuple[str, ColumnReader]]:
     """Return the cells of a controller's columns, or of other columns read unchanged."""
     return [(name, Mark(name) if name == LATE else Column(name)) for name in names]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.operators.arrays import offsets_of
-from sfumato.operators.row_hash import Hashes, add_bytes, add_words, begun
+from sfumato.operators.row_hash import Hashes, add_bytes, add_words, new_hashes
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of, unscaled
 
@@ -23,7 +23,7 @@ def ties_of(table: pa.Table) -> pa.Array:
     columns = [column for column in table.columns if is_hashable(column.type)]
     if not columns:
         return pa.array(np.zeros(table.num_rows, np.int64))
-    hashes = begun(table.num_rows)
+    hashes = new_hashes(table.num_rows)
     for column in columns:
         _add(hashes, as_array(column))
     return pa.array(hashes.view(np.int64))
@@ -35,7 +35,7 @@ def numbers_of(strings: pa.Array) -> pa.Array:
     Equal values have equal numbers. Different ones differ up to a collision of 62 bits of a hash:
     of a million values, two have the same number with a probability of one in ten million.
     """
-    hashes = begun(len(strings))
+    hashes = new_hashes(len(strings))
     _add(hashes, strings)
     sign_and_fraction = hashes & np.uint64(0x800FFFFFFFFFFFFF)
     exponent = np.uint64(512) + ((hashes >> np.uint64(52)) & np.uint64(0x7FF)) % np.uint64(900)

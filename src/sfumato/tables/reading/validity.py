@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sfumato.limits import alternatives_bound_in_memory, too_many
 from sfumato.near_misses import did_you_mean
-from sfumato.operators.arguments import EXCESS, ROUNDED
+from sfumato.operators.arguments import RESCALED_SUM_TOLERANCE, SUM_TOLERANCE
 from sfumato.operators.arrays import Bools
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.frame import Frame, names
@@ -110,7 +110,9 @@ def why_invalid(
         return reasons
     if existence is not None and existence in columns.column_names:
         exists = floats_of(as_doubles(columns.column(existence), f"`{existence}`"))
-        reasons.add(~((exists >= 0.0) & (exists <= 1.0 + ROUNDED)), NO_EXISTENCE)  # 0: absent
+        reasons.add(
+            ~((exists >= 0.0) & (exists <= 1.0 + RESCALED_SUM_TOLERANCE)), NO_EXISTENCE
+        )  # 0: absent
     for name in attributes or ():
         reasons.add(_missing(as_array(columns.column(name))), no_value(name))
     for name, most, text in bounds:
@@ -172,7 +174,7 @@ def add_of_rules(
         if rule[i] is None or reasons.number[i] >= 0:
             continue
         total = mass.get(rule[i], 0.0) + float(existence[i])
-        if total <= 1.0 + EXCESS:
+        if total <= 1.0 + SUM_TOLERANCE:
             mass[rule[i]] = total
         else:
             text = RULE_ABOVE_ONE + java_text(total)
@@ -194,7 +196,7 @@ def _add_of_alternatives(
             hit[owner[wrong]] = True
             reasons.add(hit, text)
 
-    crowded, above = lengths > bound, total > 1.0 + EXCESS
+    crowded, above = lengths > bound, total > 1.0 + SUM_TOLERANCE
     for many in np.unique(lengths[crowded]).tolist():
         reasons.add(crowded & (lengths == many), f"{many}{too_many(bound)}")
     reasons.add(lengths == 0, NO_ALTERNATIVES)

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from sfumato.operators.arguments import whole
 from sfumato.operators.arrays import offsets_of
-from sfumato.operators.laws.drawn_worlds import draw_tuples
+from sfumato.operators.distributions.drawn_worlds import draw_tuples
 from sfumato.tables.arrow import as_array
 from sfumato.tables.keys import grouped_rows, positive_zeros
 from sfumato.tables.reading.frame import ADDED_COLUMN, EXISTENCE, WORLDS, Frame, error_of
-from sfumato.tables.reading.results import NUMBER, Field, ListOf, Output, Struct, passed
+from sfumato.tables.reading.results import DOUBLE_TYPE, Field, ListOf, Output, Struct, passed
 from sfumato.tables.reading.ties import ties_of
 from sfumato.tables.reading.tuples import ALTERNATIVES, Tuples
 from sfumato.tables.reading.user_warnings import MERGED, SHARED_KEY
@@ -164,7 +164,8 @@ class Merge:
         for name in (*keys, *values):
             if not frame.is_groupable(name):
                 raise TypeError(
-                    f"column `{name}` must have values that can be equal; it is {frame.shown(name)}"
+                    f"column `{name}` must have values that can be equal; it is "
+                    f"{frame.type_name(name)}"
                 )
         taken = [name for name in (ALTERNATIVES, EXISTENCE, ERROR) if name in keys]
         if taken:
@@ -177,11 +178,11 @@ class Merge:
         found = [Output(name, (name,), frame.type(name), frame.metadata(name)) for name in self.key]
         if self.columns:
             fields = (Field(name, frame.type(name)) for name in self.columns)
-            kind = ListOf(Struct((Field("prob", NUMBER), *fields)))
+            kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *fields)))
             found.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, shared))
         else:
-            found.append(Output(EXISTENCE, (EXISTENCE,), NUMBER, shared))
-        return [*found, Output(ERROR, (ERROR,), NUMBER)]
+            found.append(Output(EXISTENCE, (EXISTENCE,), DOUBLE_TYPE, shared))
+        return [*found, Output(ERROR, (ERROR,), DOUBLE_TYPE)]
 
     def merged(self, table: pa.Table) -> pa.Table:
         """Return the answers over all worlds, by first row; alternatives by value."""

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import Floats, chosen, longer
-from sfumato.operators.laws.aggregate import Measured
+from sfumato.limits import MAX_TIME_US
+from sfumato.operators.arrays import Floats, gather_lists, pad
+from sfumato.operators.distributions.aggregate import AggregateResult
 from sfumato.operators.state.declared import Part
 from sfumato.operators.windows.early_answers import EarlyAnswers, Revisions
-from sfumato.operators.windows.extent_aggregate import MAX_TIME_US, Extents
+from sfumato.operators.windows.extent_aggregate import Extents
 from sfumato.tables.arrow import as_numbers, as_times
 from sfumato.tables.disorder.released import lateness_of, punctuations_of
-from sfumato.tables.reading.frame import EARLY
+from sfumato.tables.reading.frame import EARLY_COLUMN
 from sfumato.tables.windows.table_extents import ExtentTableConfig, TableExtents
 from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
 
@@ -69,14 +70,14 @@ class EarlyTableExtents(TableExtents):
         if self.config.scope is not None:
             scope = self._scope(rows) if self.config.shared else group
             punctuation, late = punctuations_of(rows), lateness_of(rows)
-            shown = as_numbers(rows.column(EARLY)) != 0
+            shown = as_numbers(rows.column(EARLY_COLUMN)) != 0
             lasting = ~shown
             self.counts["on_arrival"] += int(shown.sum())
-        self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
+        self.seen = pad(self.seen, int(scope.max(initial=-1)) + 1)
         self.seen[scope] = now
         before = self.operator.counters["out_of_order"]
         places = np.flatnonzero(lasting)
-        starts, alternatives = chosen(offsets, places)
+        starts, alternatives = gather_lists(offsets, places)
         extents = self.operator.process(
             group[places],
             time[places],
@@ -159,11 +160,11 @@ class EarlyTableExtents(TableExtents):
         return {"window": window, "held": pa.array(of.held), "punctuation": punctuation}
 
 
-def _measured(revisions: Revisions) -> list[Measured]:
+def _measured(revisions: Revisions) -> list[AggregateResult]:
     """Return partial answers as results."""
     mean, exact, none = revisions.figures[:, :-1, 0], np.zeros(len(revisions)), np.empty((0, 0))
     columns = [of.T.copy() for of in (mean, revisions.stddev, revisions.existence)]
-    return [Measured(*of, none, exact) for of in zip(*columns, strict=True)]  # type: ignore[call-arg]
+    return [AggregateResult(*of, none, exact) for of in zip(*columns, strict=True)]  # type: ignore[call-arg]
 
 
 def _struct(figures: Floats, names: tuple[str, ...]) -> pa.StructArray:

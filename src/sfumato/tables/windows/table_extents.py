@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import longer
-from sfumato.operators.laws.finite_laws import LawOptions
-from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.limits import MAX_TIME_US
+from sfumato.operators.arrays import pad
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
+from sfumato.operators.distributions.independent_distribution import checked_aggregates
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.windows.calendar import FIRST_US, LAST_US, Calendar
-from sfumato.operators.windows.extent_aggregate import MAX_TIME_US, ExtentAggregate, Extents
-from sfumato.tables.arrow import UNKNOWN, as_numbers, as_times, fields_of
+from sfumato.operators.windows.extent_aggregate import ExtentAggregate, Extents
+from sfumato.tables.arrow import NO_PUNCTUATION, as_numbers, as_times, fields_of
 from sfumato.tables.disorder.released import (
     ReleasedOperator,
     ReleasedTableConfig,
@@ -65,7 +66,7 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     def check(self) -> None:
         of_extents = isinstance(self.window, Range)
         checked_aggregates(self.aggregates, self.all_attributes, over_time=of_extents)
-        LawOptions(**self.options)
+        DistributionOptions(**self.options)
 
     def make(self) -> TableExtents:
         return TableExtents(self)
@@ -141,7 +142,7 @@ class TableExtents(ReleasedOperator):
         if self.config.scope is not None:
             scope = self._scope(rows) if self.config.shared else group
             punctuation, late = self._positions(punctuations_of(rows)), lateness_of(rows)
-        self.seen = longer(self.seen, int(scope.max(initial=-1)) + 1)
+        self.seen = pad(self.seen, int(scope.max(initial=-1)) + 1)
         self.seen[scope] = now
         batch = self.config.tuples(rows)
         time = self._positions(as_numbers(rows.column("order0")))
@@ -253,7 +254,7 @@ class TableExtents(ReleasedOperator):
         """Return the times as the operator reads them: unchanged, or positions in the calendar."""
         if self.calendar is None:
             return times
-        known, positions = times != UNKNOWN, times.copy()
+        known, positions = times != NO_PUNCTUATION, times.copy()
         positions[known] = self.calendar.positions(np.clip(times[known], FIRST_US, LAST_US))
         return positions
 

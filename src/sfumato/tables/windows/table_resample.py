@@ -11,23 +11,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import Floats, Ints, grouped, longer, running_maximum, spans
+from sfumato.operators.arrays import Floats, Ints, grouped, pad, ranges_of, running_maximum
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrow import as_numbers, as_times, fields_of, numbers_of
 from sfumato.tables.disorder.released import ReleasedOperator, ReleasedTableConfig
 from sfumato.tables.operator import ROW
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
+    CONTROLLER_COLUMNS,
     EXISTENCE,
-    MARKS,
     WORLDS,
     Frame,
     controlled_by,
     forget_after_of,
 )
 from sfumato.tables.reading.job import Input, Job
-from sfumato.tables.reading.results import NUMBER, Output, passed
-from sfumato.tables.reading.rows import Cells, Doubles, Reading, Rule, Ties, marks_of
+from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passed
+from sfumato.tables.reading.rows import ColumnReader, Doubles, Reading, Rule, Ties, marks_of
 from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.user_warnings import RESAMPLED, SHARED_KEY
 from sfumato.tables.row_store import RowStore
@@ -121,9 +121,9 @@ class TableResample(ReleasedOperator):
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         codes, time = self.codes(rows), as_numbers(rows.column("order0"))
         size = self.index.size or 1
-        self.newest = longer(self.newest, size, BEGINNING)
-        self.number = longer(self.number, size, -1)
-        self.integral, self.covered = longer(self.integral, size), longer(self.covered, size)
+        self.newest = pad(self.newest, size, BEGINNING)
+        self.number = pad(self.number, size, -1)
+        self.integral, self.covered = pad(self.integral, size), pad(self.covered, size)
         behind = time < self.newest[codes]
         order, starts, present = grouped(codes)
         steps = time[order][1:] < time[order][:-1]
@@ -182,7 +182,7 @@ class TableResample(ReleasedOperator):
             new, before = new | skips, np.where(skips, after - 1, before)
             points = after // every - before // every
             segments = segments._replace(new=new, before=before)
-        offsets, number = spans(before // every + 1, points)
+        offsets, number = ranges_of(before // every + 1, points)
         of, grid = np.repeat(np.arange(len(points)), points), number * every
         turn = np.argsort(segments.later[of], kind="stable")  # the order of the emitting rows
         if fill == "mean":
@@ -235,7 +235,7 @@ class TableResample(ReleasedOperator):
         begins = new.copy()
         begins[starts[:-1]] = True
         run = np.cumsum(begins) - 1
-        pieces, number = spans(offsets[:-1], np.diff(offsets) + 1)
+        pieces, number = ranges_of(offsets[:-1], np.diff(offsets) + 1)
         of = np.repeat(np.arange(len(before)), np.diff(pieces))
         piece = np.arange(len(of)) - pieces[of]
         begin = np.where(piece == 0, before[of], 0)
@@ -322,7 +322,9 @@ def resample_job(
         raise ValueError(f"the {frame.noun} has a column `{AGE}` already: rename or drop it first")
     scope = None
     if frame.marks_late([order]):
-        scope = scope_of(keys, frame.says("punctuation") or [], "the grid cannot be known")
+        scope = scope_of(
+            keys, frame.ordered_by_keys("punctuation") or [], "the grid cannot be known"
+        )
     elif frame.streams:
         check_order(keys, frame.in_order_for)
     config = ResampleTableConfig(
@@ -333,9 +335,11 @@ def resample_job(
         keys=len(keys),
         scope=scope,
         forget_after=forget_after_of(frame, order, keys, forget_after),
-        one_controller=frame.never_behind([order], keys),
+        one_controller=frame.is_strictly_ordered([order], keys),
     )
-    values: list[tuple[str, Cells]] = marks_of(MARKS) if scope is not None else []
+    values: list[tuple[str, ColumnReader]] = (
+        marks_of(CONTROLLER_COLUMNS) if scope is not None else []
+    )
     carried = (*keys, *(() if numeric else wanted))
     rule = Rule(complete=("order0",), timed=True)
     if numeric:
@@ -349,8 +353,8 @@ def resample_job(
     ]
     outputs.insert(len(keys), Output(order, ("order",), frame.type(order), controlled_by(keys)))
     if numeric:
-        outputs += [Output(column, (f"value{i}",), NUMBER) for i, column in enumerate(wanted)]
-    outputs.append(Output(AGE, (AGE,), NUMBER, {ADDED_COLUMN: "true"}))
+        outputs += [Output(column, (f"value{i}",), DOUBLE_TYPE) for i, column in enumerate(wanted)]
+    outputs.append(Output(AGE, (AGE,), DOUBLE_TYPE, {ADDED_COLUMN: "true"}))
     # Without names, added columns of any type are carried, too.
     about = {"columns": wanted} if numeric or columns is not None else {}
     given = [Input(frame, reading, about)]
@@ -361,7 +365,12 @@ def _columns(
     frame: Frame, given: str | Sequence[str] | None, order: str, keys: Sequence[str], fill: object
 ) -> list[str]:
     """Return the columns to be resampled. Raises ValueError or TypeError for unsuitable ones."""
-    fixed = {order, *keys, *(MARKS if frame.has_punctuations else ()), frame.duplicates}
+    fixed = {
+        order,
+        *keys,
+        *(CONTROLLER_COLUMNS if frame.has_punctuations else ()),
+        frame.duplicates,
+    }
     uncertain = [name for name in (ALTERNATIVES, EXISTENCE) if name in frame.columns]
     named = frame.resolved("columns", given)
     if wrong := [name for name in named if name in fixed]:

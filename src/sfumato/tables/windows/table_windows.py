@@ -12,14 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.operators.arrays import longer
-from sfumato.operators.laws.aggregate import Aggregate, Measured
+from sfumato.operators.arrays import pad
+from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.state.declared import Array, Part
 from sfumato.tables.arrival_order import Arrival, arrival_order
 from sfumato.tables.arrow import as_numbers, fields_of, joined
-from sfumato.tables.disorder.released import PUNCTUATION, punctuations_of
+from sfumato.tables.disorder.released import punctuations_of
 from sfumato.tables.operator import ROW, SIZE_GAUGES, TIE, TableConfig, TableOperator, window_gauges
 from sfumato.tables.reading.exact import ExactNumber
+from sfumato.tables.reading.frame import PUNCTUATION
 from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.scope import BEGINNING
 from sfumato.windows import Delta, Rows
@@ -62,7 +63,7 @@ class WindowTableConfig(TableConfig, ABC):
     kinds : of plain results: "whole", "number", "timestamp", "timestamp_ntz" or "exact" for each;
         none if each result is a struct
     exact : for each plain result of the kind "exact" how it is computed, else None; () if none is
-    quantiles, distribution, seed, samples : see `LawOptions`
+    quantiles, distribution, seed, samples : see `DistributionOptions`
     attributes : the number of columns value0.., which come before the parts of exact values
     """
 
@@ -126,11 +127,11 @@ class WindowTableConfig(TableConfig, ABC):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the settings of `LawOptions`."""
+        """Return the settings of `DistributionOptions`."""
         names = ("quantiles", "distribution", "seed", "samples")
         return {name: getattr(self, name) for name in names}
 
-    def result_columns(self, results: Sequence[Measured]) -> dict[str, pa.Array]:
+    def result_columns(self, results: Sequence[AggregateResult]) -> dict[str, pa.Array]:
         """Return one column per result, given the results of the operator's aggregates."""
         names = [result[0] for result in self.results]
         if not self.kinds:
@@ -158,7 +159,7 @@ def _known(numbers: np.ndarray | None) -> pa.Array:
     return pa.array(numbers, pa.float64(), mask=np.isnan(numbers))
 
 
-def _plain(measured: Measured, kind: str) -> pa.Array:
+def _plain(measured: AggregateResult, kind: str) -> pa.Array:
     """Return the values of certain results, or NULL; 2^63 becomes the largest int64."""
     values = measured.mean
     if kind == "number":
@@ -173,7 +174,7 @@ def _plain(measured: Measured, kind: str) -> pa.Array:
     return array if kind == "whole" else array.cast(ARROW_TIMES[kind])
 
 
-def _struct(measured: Measured, quantiles: Sequence[float]) -> pa.StructArray:
+def _struct(measured: AggregateResult, quantiles: Sequence[float]) -> pa.StructArray:
     columns = {
         "mean": _known(measured.mean),
         "stddev": _known(measured.stddev),
@@ -298,7 +299,7 @@ class TableRowWindow(TableOperator):
             super().note_order(columns)
 
     def _note_keys(self, codes: np.ndarray, order: np.ndarray) -> None:
-        self.newest = longer(self.newest, self.index.size or 1, BEGINNING)
+        self.newest = pad(self.newest, self.index.size or 1, BEGINNING)
         behind = int((order < self.newest[codes]).sum())
         self.require_one_controller(behind)
         self.counts["out_of_order"] += behind

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 from sfumato.limits import check_alternatives
 from sfumato.near_misses import did_you_mean
-from sfumato.operators.laws.aggregate import FUNCTIONS, OVER_TIME
+from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME
 from sfumato.tables.disorder.released import ARRIVAL
 from sfumato.tables.reading.exact import EXACT_FUNCTIONS, ExactNumber
 from sfumato.tables.reading.frame import (
     ADDED_COLUMN,
     ARRIVED,
-    EARLY,
-    MARKS,
+    CONTROLLER_COLUMNS,
+    EARLY_COLUMN,
     TIME_KINDS,
     Computation,
     Frame,
@@ -25,10 +25,10 @@ from sfumato.tables.reading.frame import (
     listed_numbers,
 )
 from sfumato.tables.reading.results import (
-    NUMBER,
-    TEXT,
-    TRUTH,
-    WHOLE,
+    BOOLEAN_TYPE,
+    DOUBLE_TYPE,
+    LONG_TYPE,
+    STRING_TYPE,
     Field,
     ListOf,
     Output,
@@ -37,8 +37,8 @@ from sfumato.tables.reading.results import (
     passed,
 )
 from sfumato.tables.reading.rows import (
-    Cells,
     Column,
+    ColumnReader,
     Mark,
     Probabilities,
     Reading,
@@ -78,7 +78,7 @@ AGGREGATE_ALIASES = {
     "last_value": "last",
 }
 COUNT_FUNCTIONS = ("count", "count_distinct")
-WIDE = ("bigint", "int64", "uint64")  # types of whole numbers that a double may round
+WIDE_INTEGERS = ("bigint", "int64", "uint64")  # types of whole numbers that a double may round
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
 DEFAULT_LEVEL = 0.9  # of the intervals of early answers
 VALUES = ("min", "max", "first", "last")  # results have the type of the rows' values
@@ -297,7 +297,9 @@ class WindowQuery:
         shown = self.frame.text_of(kind)
         if known in ("text", "date"):
             return "collate" not in shown
-        return shown in WIDE or self.frame.expressions.more_digits(w.expression) is not None
+        return (
+            shown in WIDE_INTEGERS or self.frame.expressions.more_digits(w.expression) is not None
+        )
 
     @property
     def timed(self) -> bool:
@@ -413,7 +415,7 @@ class WindowQuery:
         if self.frame.kind(name) not in TIME_KINDS:
             raise TypeError(
                 "`version` must be a column of integers or timestamps; "
-                f"`{name}` is {self.frame.shown(name)}"
+                f"`{name}` is {self.frame.type_name(name)}"
             )
         if not isinstance(self.window, Range):
             raise ValueError(
@@ -535,7 +537,7 @@ class WindowQuery:
     @cached_property
     def in_order_within(self) -> list[str]:
         """Return the keys of the upstream controller; `key` if they are unknown."""
-        known = self.frame.says("punctuation") if self.controlled else None
+        known = self.frame.ordered_by_keys("punctuation") if self.controlled else None
         return self.keys if known is None else known
 
     @cached_property
@@ -547,7 +549,7 @@ class WindowQuery:
     def one_controller(self) -> bool:
         """Return whether rows out of order are an error; false with a timeout (by the clock)."""
         timeout = self.window.idle_timeout_us if isinstance(self.window, TIMED) else None
-        return timeout is None and self.frame.never_behind(self.orders, self.keys)
+        return timeout is None and self.frame.is_strictly_ordered(self.orders, self.keys)
 
     @cached_property
     def time(self) -> str:
@@ -558,7 +560,7 @@ class WindowQuery:
     @property
     def time_type(self) -> Any:
         """Return the type of the answers' times."""
-        return WHOLE if self.time == "long" else self.frame.type(self.orders[0])
+        return LONG_TYPE if self.time == "long" else self.frame.type(self.orders[0])
 
     # ---- inputs of the operator
 
@@ -576,7 +578,7 @@ class WindowQuery:
     def _replaced(self) -> set[str]:
         """Return the columns of an operator upstream that those of extents replace."""
         extents = self.frame.is_extents
-        found = {*MARKS} if extents or self.frame.has_punctuations else set()
+        found = {*CONTROLLER_COLUMNS} if extents or self.frame.has_punctuations else set()
         return (found | ({"window", "held"} if extents else set())) - {*self.keys}
 
     def passed(self, with_rows: bool) -> list[str]:
@@ -617,11 +619,11 @@ class WindowQuery:
     def reading(self, with_rows: bool = False, without_order: str = "") -> Reading:
         """Return how the operator reads the frame. without_order : as for `Rule`"""
         existence = self.existence_column
-        values: list[tuple[str, Cells]] = [("prob", Probabilities(existence))]
+        values: list[tuple[str, ColumnReader]] = [("prob", Probabilities(existence))]
         values += [(f"value{i}", cells) for i, cells in enumerate(self._computation.cells)]
-        values += marks_of(MARKS if self.controlled or self.marks_late else [])
+        values += marks_of(CONTROLLER_COLUMNS if self.controlled or self.marks_late else [])
         if self.early is not None and self.controlled:
-            values += [(EARLY, Mark(self.frame.shown_early or EARLY))]
+            values += [(EARLY_COLUMN, Mark(self.frame.shown_early or EARLY_COLUMN))]
             values += [(ARRIVAL, Column(name)) for name in self.frame.with_role(ARRIVED)[:1]]
         values += [(fixed, Column(name)) for fixed, name in self.others.items()]
         rule = Rule(
@@ -664,14 +666,14 @@ class WindowQuery:
         found = passed(self.frame, names, prefix=prefix, taken=self.added)
         titles = {name: of.name for name, of in zip(names, found, strict=True)}
         extent = Struct((Field("start", time), Field("end", time)))
-        kinds = {"window": extent, "held": WHOLE, "punctuation": time, "late": WHOLE}
+        kinds = {"window": extent, "held": LONG_TYPE, "punctuation": time, "late": LONG_TYPE}
         if self.early is not None:
-            ends = (Field("low", NUMBER), Field("high", NUMBER))
+            ends = (Field("low", DOUBLE_TYPE), Field("high", DOUBLE_TYPE))
             intervals = [
                 Field(w.name, Struct(ends), f"result{i}") for i, w in enumerate(self.wanted)
             ]
-            shares = Struct((Field("share", NUMBER), *ends))
-            of_early = (TRUTH, WHOLE, shares, Struct((*intervals,)))
+            shares = Struct((Field("share", DOUBLE_TYPE), *ends))
+            of_early = (BOOLEAN_TYPE, LONG_TYPE, shares, Struct((*intervals,)))
             kinds |= dict(zip(EARLY_COLUMNS, of_early, strict=True))
         scope = [titles.get(name, name) for name in self.in_order_within]
         metadata = {"held": {ADDED_COLUMN: "true"}, "window": controlled_by(scope)}
@@ -685,7 +687,9 @@ class WindowQuery:
         if self.missed:
             row = enumerate(self.row(False))
             parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in row]
-            found.append(Output("missed", ("missed",), Struct((*parts, Field("reason", TEXT)))))
+            found.append(
+                Output("missed", ("missed",), Struct((*parts, Field("reason", STRING_TYPE))))
+            )
         return marked(found, self._shared, repeated=self.timed)
 
     @property
@@ -708,29 +712,31 @@ class WindowQuery:
         """Return a certain result's kind, the operator's type, and the type to cast to, or None."""
         w, exact = self.wanted[i], self.exact[i]
         if w.function in COUNT_FUNCTIONS:
-            return "whole", WHOLE, None
+            return "whole", LONG_TYPE, None
         if w.function not in (*VALUES, "sum") or w.expression is None:
-            return "number", NUMBER, None
+            return "number", DOUBLE_TYPE, None
         own, kind = self.frame.expressions.value_type(w.expression)
         if exact is not None:
-            precise = self.frame.decimal(exact.precision, exact.scale) if exact.precision else WHOLE
+            precise = (
+                self.frame.decimal(exact.precision, exact.scale) if exact.precision else LONG_TYPE
+            )
             return "exact", precise, None if w.function == "sum" else own
         if w.function == "sum":
             small = kind == "whole" and self.early is None
-            return ("whole", WHOLE, None) if small else ("number", NUMBER, None)
+            return ("whole", LONG_TYPE, None) if small else ("number", DOUBLE_TYPE, None)
         if kind in ("timestamp", "timestamp_ntz"):
             return kind, own, None
-        return ("whole", WHOLE, own) if kind == "whole" else ("number", NUMBER, own)
+        return ("whole", LONG_TYPE, own) if kind == "whole" else ("number", DOUBLE_TYPE, own)
 
     def _struct(self, settings: RowWindowTableConfig | ExtentTableConfig) -> Struct:
         """Return the type of an uncertain result."""
         names = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]
-        parts = [Field(name, NUMBER) for name in names]
+        parts = [Field(name, DOUBLE_TYPE) for name in names]
         if self.distribution is not None:
-            pairs = ListOf(Struct((Field("prob", NUMBER), Field("value", NUMBER))))
-            parts += [Field("distribution", pairs), Field("moved", NUMBER)]
+            pairs = ListOf(Struct((Field("prob", DOUBLE_TYPE), Field("value", DOUBLE_TYPE))))
+            parts += [Field("distribution", pairs), Field("moved", DOUBLE_TYPE)]
         if self.distribution is not None or settings.quantiles:
-            parts.append(Field("error", NUMBER))
+            parts.append(Field("error", DOUBLE_TYPE))
         return Struct((*parts,))
 
     # ---- the configuration
@@ -740,11 +746,12 @@ class WindowQuery:
         with_rows: bool = False,
         forget_after: str | timedelta | float | None = None,
         quantiles: Sequence[float] = (),
-        **laws: Any,
+        **distributions: Any,
     ) -> RowWindowTableConfig | ExtentTableConfig:
         """Return the operator's configuration.
 
-        The arguments (in `laws`: seed and samples) are the arguments of `window_aggregate`.
+        The arguments (in `distributions`: seed and samples) are the arguments of
+        `window_aggregate`.
         Raises ValueError or TypeError for incompatible arguments.
         """
         window, quantiles = self.window, listed_numbers("quantiles", quantiles)
@@ -753,7 +760,7 @@ class WindowQuery:
         plain = self.certain and not self.structs
         if plain:
             self._refuse_uncertain(quantiles)
-        self._refuse_laws_over_time(quantiles)
+        self._refuse_distributions_over_time(quantiles)
         shared = self.scope is not None and len(self.scope) < len(self.keys)
         if forget_after is not None and shared and self._over_time:
             raise ValueError(
@@ -785,7 +792,7 @@ class WindowQuery:
             "forget_after": forget_after_of(self.frame, self.orders[0], self.keys, forget_after),
             "one_controller": self.one_controller,
             "quantiles": quantiles,
-            **laws,
+            **distributions,
         }
         if self.early is not None:
             asked = {"with_rows": with_rows, "quantiles": quantiles}
@@ -825,7 +832,7 @@ class WindowQuery:
             window=window, on_attribute=on, controlled=self.marks_late, **common
         )
 
-    def _refuse_laws_over_time(self, quantiles: Sequence[float]) -> None:
+    def _refuse_distributions_over_time(self, quantiles: Sequence[float]) -> None:
         """Raise ValueError for distributions of functions that have only moments."""
         of = self._over_time
         if of and (quantiles or self.distribution is not None):

@@ -12,18 +12,18 @@ and U = m + M, with m the sum of their means and M the sum of the deviations; wi
                  + m^2 (E[r^2] - E[r]^2) + 2 m (E[M r^2] - E[r] E[M r]) + E[M^2 r^2] - E[M r]^2
 
 where the largest terms, m^2 E[r], have been cancelled algebraically. Each expectation is a dot
-product, over the front stack's count, of three planes with functions of the back stack. The planes
+product, over the front stack's count, of three curves with functions of the back stack. The curves
 are
 
     S[l] = Pr(N = l),  T[l] = E[M; N = l],  V[l] = E[M^2; N = l]
 
-The back stack has these planes too, and six functions of the front stack's count l,
+The back stack has these curves too, and six functions of the front stack's count l,
 
     E[M^k r^j],  k = 0, 1, 2,  j = 1, 2,  r = (w - n) / n for 0 < n = l + B < w, else 0,
 
 with its B and M. One recursion adds a tuple to all of these: it shifts the cells by one where the
 tuple exists. The functions are kept only for the counts l in use. A cell that comes into use is
-computed as a sum over the back stack's planes, O(band), and is updated from then on.
+computed as a sum over the back stack's curves, O(band), and is updated from then on.
 The moments of a window that may be empty are conditional on a value.
 
 An answer is used only if the rounding errors of its terms are small against it. Otherwise, and if a
@@ -42,7 +42,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled_ieee, lean, lean_dot, lean_fused
-from sfumato.kernels.laws.tuples import centred, existence_of, value_moments
+from sfumato.kernels.distributions.tuples import centred, existence_of, value_moments
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import EPSILON, NEGLIGIBLE
 from sfumato.kernels.windows.count.front_stack import LEAD, PAD, S, T, V
@@ -66,8 +66,8 @@ def average_of(offsets, prob, value, head, end, w):
         gaps += np.isnan(value[offsets[i] : offsets[i + 1]]).any()
     # By the number of existing tuples, and the number of them without a value.
     shape = n + 1, min(gaps, n) + 1
-    law, mean, variance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    law[0, 0] = 1.0
+    distribution, mean, variance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    distribution[0, 0] = 1.0
     low, high, gaps = 0, 0, 0
     for i in range(end - 1, head - 1, -1):
         existence = existence_of(offsets, prob, i)
@@ -77,20 +77,20 @@ def average_of(offsets, prob, value, head, end, w):
         for x in range(high, low - 1, -1):
             stay = 1.0 if x == w else 1.0 - existence
             for z in range(min(gaps, x), -1, -1):
-                total, centre, spread = stay * law[x, z], mean[x, z], variance[x, z]
+                total, centre, spread = stay * distribution[x, z], mean[x, z], variance[x, z]
                 if x > low and z < x:
                     total, centre, spread = _mix_cases(
-                        total, centre, spread, p * law[x - 1, z], mean[x - 1, z] + m,
+                        total, centre, spread, p * distribution[x - 1, z], mean[x - 1, z] + m,
                         variance[x - 1, z] + v,
                     )  # fmt: skip
                 if x > low and z > 0:
                     total, centre, spread = _mix_cases(
-                        total, centre, spread, max(existence - p, 0.0) * law[x - 1, z - 1],
+                        total, centre, spread, max(existence - p, 0.0) * distribution[x - 1, z - 1],
                         mean[x - 1, z - 1], variance[x - 1, z - 1],
                     )  # fmt: skip
-                law[x, z], mean[x, z], variance[x, z] = total, centre, spread
-        while low < w and low < high and law[low].sum() < NEGLIGIBLE:
-            law[low] = 0.0
+                distribution[x, z], mean[x, z], variance[x, z] = total, centre, spread
+        while low < w and low < high and distribution[low].sum() < NEGLIGIBLE:
+            distribution[low] = 0.0
             low += 1
         if low == w:
             break
@@ -99,7 +99,7 @@ def average_of(offsets, prob, value, head, end, w):
         for z in range(min(gaps, x - 1) + 1):
             k = float(x - z)
             total, centre, spread = _mix_cases(
-                total, centre, spread, law[x, z], mean[x, z] / k, variance[x, z] / (k * k)
+                total, centre, spread, distribution[x, z], mean[x, z] / k, variance[x, z] / (k * k)
             )
     if total == 0.0:
         return np.nan, np.nan, 0.0
@@ -118,9 +118,9 @@ def _mix_cases(old, mean, variance, weight, new_mean, new_variance):
     return total, mean + b * away, variance
 
 
-# low, high : of the planes; from_ : first cell of the functions in use
+# low, high : of the curves; from_ : first cell of the functions in use
 # recomputed : windows computed by `average_of`
-AVERAGE_MARKS = integers("low high from_ recomputed")
+AVERAGE_HEADER = integers("low high from_ recomputed")
 
 
 class AverageStack(NamedTuple):
@@ -128,14 +128,14 @@ class AverageStack(NamedTuple):
 
     table : float64[2, w + LEAD + PAD], r and r^2 at w - n; without columns if no average is needed
     functions : float64[6, w + LEAD + PAD], of l: r, M r, M^2 r, r^2, M r^2, M^2 r^2
-    planes : float64[3, w + LEAD + PAD], S, T, V of the back stack, count b at w - b
-    marks : AVERAGE_MARKS[1]
+    curves : float64[3, w + LEAD + PAD], S, T, V of the back stack, count b at w - b
+    header : AVERAGE_HEADER[1]
     """
 
     table: np.ndarray
     functions: np.ndarray
-    planes: np.ndarray
-    marks: np.ndarray
+    curves: np.ndarray
+    header: np.ndarray
 
 
 def empty_average(w: int, averaged: bool) -> AverageStack:
@@ -147,27 +147,27 @@ def empty_average(w: int, averaged: bool) -> AverageStack:
     return AverageStack(
         table=table,
         functions=np.zeros((6, width)),
-        planes=np.zeros((3, width)),
-        marks=np.zeros(1, AVERAGE_MARKS),
+        curves=np.zeros((3, width)),
+        header=np.zeros(1, AVERAGE_HEADER),
     )
 
 
 @lean
 def clear_average(stack, w):
-    marks = stack.marks[0]
-    marks.low, marks.high, marks.from_ = w, w + 1, w
+    header = stack.header[0]
+    header.low, header.high, header.from_ = w, w + 1, w
     stack.functions[:, :] = 0.0
-    stack.planes[:, :] = 0.0
-    stack.planes[0, w] = 1.0
+    stack.curves[:, :] = 0.0
+    stack.curves[0, w] = 1.0
 
 
 @lean_fused
-def _mix(planes, first, low, high, p, m, s):
-    """Update three planes, from number `first`, with one more tuple: cell x uses x and x + 1."""
+def _mix(curves, first, low, high, p, m, s):
+    """Update three curves, from number `first`, with one more tuple: cell x uses x and x + 1."""
     q, count = 1.0 - p, high - low
     mq, stay = m * q, q * m * m
-    h0, h1 = planes[first, low : high + 1], planes[first + 1, low : high + 1]
-    h2 = planes[first + 2, low : high + 1]
+    h0, h1 = curves[first, low : high + 1], curves[first + 1, low : high + 1]
+    h2 = curves[first + 2, low : high + 1]
     for x in range(count):
         h2[x] = q * h2[x] + p * h2[x + 1] + stay * h0[x] + s * h0[x + 1]
         h2[x] += 2.0 * mq * (h1[x + 1] - h1[x])
@@ -179,82 +179,82 @@ def _mix(planes, first, low, high, p, m, s):
 
 @lean
 def enter_average(stack, tuples, i, reference):
-    functions, planes, marks = stack.functions, stack.planes, stack.marks[0]
+    functions, curves, header = stack.functions, stack.curves, stack.header[0]
     p, m, v = centred(tuples, i, reference)
     s = max(v - (1.0 - p) * m * m, 0.0)  # E[(value - m)^2; it exists]
-    low, high = max(marks.low - 1, 0), marks.high
-    if marks.from_ < high - 1:
-        _mix(functions, np.int64(0), marks.from_, high - 1, p, m, s)
-        _mix(functions, np.int64(3), marks.from_, high - 1, p, m, s)
-    _mix(planes, np.int64(0), low, high, p, m, s)
-    while high - low > 1 and planes[0, high - 1] < NEGLIGIBLE:
+    low, high = max(header.low - 1, 0), header.high
+    if header.from_ < high - 1:
+        _mix(functions, np.int64(0), header.from_, high - 1, p, m, s)
+        _mix(functions, np.int64(3), header.from_, high - 1, p, m, s)
+    _mix(curves, np.int64(0), low, high, p, m, s)
+    while high - low > 1 and curves[0, high - 1] < NEGLIGIBLE:
         high -= 1
-        for plane in range(3):
-            planes[plane, high] = 0.0
-            functions[plane, high - 1] = 0.0  # no count below w remains from here on
-            functions[plane + 3, high - 1] = 0.0
-    while high - low > 1 and planes[0, low] < NEGLIGIBLE:
-        for plane in range(3):
-            planes[plane, low] = 0.0
+        for curve in range(3):
+            curves[curve, high] = 0.0
+            functions[curve, high - 1] = 0.0  # no count below w remains from here on
+            functions[curve + 3, high - 1] = 0.0
+    while high - low > 1 and curves[0, low] < NEGLIGIBLE:
+        for curve in range(3):
+            curves[curve, low] = 0.0
         low += 1
-    marks.low, marks.high = low, high
-    marks.from_ = min(marks.from_, high - 1)
+    header.low, header.high = low, high
+    header.from_ = min(header.from_, high - 1)
 
 
 # The error bound holds for any order of summation, so SIMD may choose it.
 @lean_dot
 def _functions_at(stack, x, out):
-    """Compute the six functions at the front stack's count x from the back stack's planes."""
-    begin, end = max(stack.marks[0].low, x + 1), stack.marks[0].high
+    """Compute the six functions at the front stack's count x from the back stack's curves."""
+    begin, end = max(stack.header[0].low, x + 1), stack.header[0].high
     count = max(end - begin, 0)
     for j in range(2):
         ratio = stack.table[j, begin - x :]
         for k in range(3):
-            plane = stack.planes[k, begin:]
+            curve = stack.curves[k, begin:]
             total = 0.0
             for c in range(count):
-                total += plane[c] * ratio[c]
+                total += curve[c] * ratio[c]
             out[3 * j + k] = total
 
 
 @lean
 def fill_cells(stack, low, cell):
     """Write the functions of counts from `low` to the first one in use; cell : float64[6]."""
-    for x in range(low, stack.marks[0].from_):
+    for x in range(low, stack.header[0].from_):
         _functions_at(stack, x, cell)
         for j in range(6):
             stack.functions[j, x] = cell[j]
 
 
 @lean
-def take_cells(stack, mu, reals, w, cell):
+def take_cells(stack, mu, scalars, w, cell):
     """Start using the functions that the front stack may need, by a guess from the back stack and
     the size of the window when the front was built.
 
-    mu : mean count of the back stack    reals : FRONT_REALS
+    mu : mean count of the back stack    scalars : FRONT_SCALARS
     Lower cells are filled for each answer that needs them.
     """
-    total = min(w, reals.count)
-    least = max(total - mu - 3.0 * np.sqrt(reals.ratio * total), 0.0)
-    low = np.int64(max(least - 10.0 * np.sqrt(reals.ratio * least) - 8.0, 0.0))
-    if low < stack.marks[0].from_:
+    total = min(w, scalars.count)
+    least = max(total - mu - 3.0 * np.sqrt(scalars.ratio * total), 0.0)
+    low = np.int64(max(least - 10.0 * np.sqrt(scalars.ratio * least) - 8.0, 0.0))
+    if low < stack.header[0].from_:
         fill_cells(stack, low, cell)
-        stack.marks[0].from_ = low
+        stack.header[0].from_ = low
 
 
 # The error bound holds for any order of summation, so SIMD may choose it.
 @lean_dot
-def _products(planes, functions, begin, base, count, first):
+def _products(curves, functions, begin, base, count, first):
     """Return E[r], E[M r], E[M^2 r] over `count` counts of the front stack; first=3: of r^2."""
     at = begin - base + LEAD
-    law, rest, square = planes[S, at:], planes[T, at:], planes[V, at:]
+    distribution, rest, square = curves[S, at:], curves[T, at:], curves[V, at:]
     h0, h1 = functions[first, begin:], functions[first + 1, begin:]
     h2 = functions[first + 2, begin:]
     zero, one, two = 0.0, 0.0, 0.0
     for x in range(count):
-        zero += law[x] * h0[x]
-        one += law[x] * h1[x] + rest[x] * h0[x]
-        two += law[x] * h2[x] + 2.0 * rest[x] * h1[x] + square[x] * h0[x]
+        zero += distribution[x] * h0[x]
+        one += distribution[x] * h1[x] + rest[x] * h0[x]
+        two += distribution[x] * h2[x] + 2.0 * rest[x] * h1[x] + square[x] * h0[x]
     return zero, one, two
 
 
@@ -262,12 +262,16 @@ def _products(planes, functions, begin, base, count, first):
 @lean_dot
 def _spread_alone(stack, mean):
     """Return Var(r) and Cov(r, M r) of the back stack alone; mean : E[r]."""
-    begin, count = stack.marks[0].low, stack.marks[0].high - stack.marks[0].low
-    law, rest, ratio = stack.planes[0, begin:], stack.planes[1, begin:], stack.table[0, begin:]
+    begin, count = stack.header[0].low, stack.header[0].high - stack.header[0].low
+    distribution, rest, ratio = (
+        stack.curves[0, begin:],
+        stack.curves[1, begin:],
+        stack.table[0, begin:],
+    )
     away, cross = 0.0, 0.0
     for c in range(count):
         apart = ratio[c] - mean
-        away += law[c] * apart * apart
+        away += distribution[c] * apart * apart
         cross += rest[c] * ratio[c] * apart
     return away, cross
 
@@ -276,24 +280,24 @@ def _spread_alone(stack, mean):
 def _short_worlds(stack, front, depth, row, w, means):
     """Write E[r], E[M r], E[M^2 r], Var(r), Cov(r, M r), E[M^2 r^2] of worlds short of w tuples,
     and the size of the terms cancelled in Var(r); return Pr(no tuple exists)."""
-    marks, means[:] = stack.marks[0], 0.0
-    empty = stack.planes[0, w] if marks.high == w + 1 else 0.0
+    header, means[:] = stack.header[0], 0.0
+    empty = stack.curves[0, w] if header.high == w + 1 else 0.0
     if depth == 0:
         _functions_at(stack, np.int64(0), means)
         means[3], means[4] = _spread_alone(stack, means[0])
         means[6] = means[3]
         return empty
-    low, high = front.bands[row, 0], front.bands[row, 1]
-    base = front.extent[front.marks[0].block].base
-    end = min(high, marks.high - 1)  # beyond, the functions are 0
-    planes, functions = front.rows[row], stack.functions
+    low, high = front.support[row, 0], front.support[row, 1]
+    base = front.span[front.header[0].block].base
+    end = min(high, header.high - 1)  # beyond, the functions are 0
+    curves, functions = front.block_rows[row], stack.functions
     if low < end:
         fill_cells(stack, low, means)
-        r, mr, mmr = _products(planes, functions, low, base, end - low, np.int64(0))
-        rr, mrr, mmrr = _products(planes, functions, low, base, end - low, np.int64(3))
+        r, mr, mmr = _products(curves, functions, low, base, end - low, np.int64(0))
+        rr, mrr, mmrr = _products(curves, functions, low, base, end - low, np.int64(3))
         means[0], means[1], means[2] = r, mr, mmr
         means[3], means[4], means[5], means[6] = rr - r * r, mrr - r * mr, mmrr, rr
-    return empty * planes[S, LEAD - base] if low == 0 else 0.0
+    return empty * curves[S, LEAD - base] if low == 0 else 0.0
 
 
 @lean

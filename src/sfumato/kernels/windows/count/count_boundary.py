@@ -12,9 +12,9 @@ so that Pr(N <= w - 1) without the oldest is the dot product of S_{head+1} with 
 updates R, an eviction steps to the next S_i, and when the front stack is used up, all held tuples
 become the front stack. All distributions are banded, to about 9 standard deviations on each side.
 
-The S_i are stored only at a stride (`saved`, packed). The S_i between two of them are rebuilt, a
-stride at a time, when they are needed (`rows`), so the S_i in use fit a fast cache. A test too
-close for the error bound is decided by the plain recursion over all held tuples.
+The S_i are stored only at a stride (`checkpoints`, packed). The S_i between two of them are
+rebuilt, a stride at a time, when they are needed (`block_rows`), so the S_i in use fit a fast
+cache. A test too close for the error bound is decided by the plain recursion over all held tuples.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, with_room
 from sfumato.kernels.compile import compiled, lean_dot, lean_fused
-from sfumato.kernels.laws.poisson_binomial import (
+from sfumato.kernels.distributions.poisson_binomial import (
     LANES,
     MARGIN,
     clear,
@@ -36,49 +36,50 @@ from sfumato.kernels.laws.poisson_binomial import (
 from sfumato.kernels.tolerances import NEGLIGIBLE_POSITION, UNIT_ROUNDOFF
 
 # head, mid : positions among the tuples; ones : tuples held of existence 1
-# built : 1 if the distributions belong to the tuples held; block : the block in `rows`, -1: none
-# zone_low, zone_high : where R is neither 1 nor 0; row_base : count of the first cell of `rows`
+# built : 1 if the distributions belong to the tuples held
+# block : the block in `block_rows`, -1: none; row_base : count of the first cell of `block_rows`
+# zone_low, zone_high : where R is neither 1 nor 0
 # recursions : tests decided by the plain recursion; shift : log2 of the stride
-BOUNDARY_MARKS = integers("head mid ones built block zone_low zone_high row_base recursions shift")
+BOUNDARY_HEADER = integers("head mid ones built block zone_low zone_high row_base recursions shift")
 
 
 class Boundary(NamedTuple):
     """Distributions of one window; empty until it is full.
 
     front : float64[w + BUFFER], R: 1 below zone_low, then between, 0 from zone_high on
-    saved : float64[...], the S_i, 2**shift tuples apart, packed
-    extent : int64[at most MOST_SAVED + 1, 3], for each saved one its place in `saved`, low, high
-    rows : float64[2**shift, width], the S_i of the block in use, counts from row_base
-    bands : int64[2**shift, 2], their low and high
-    marks : BOUNDARY_MARKS[1]
+    checkpoints : float64[...], the S_i, 2**shift tuples apart, packed
+    span : int64[at most MOST_CHECKPOINTS + 1, 3], for each checkpoint its place, low, high
+    block_rows : float64[2**shift, width], the S_i of the block in use, counts from row_base
+    support : int64[2**shift, 2], their low and high
+    header : BOUNDARY_HEADER[1]
     """
 
     front: np.ndarray
-    saved: np.ndarray
-    extent: np.ndarray
-    rows: np.ndarray
-    bands: np.ndarray
-    marks: np.ndarray
+    checkpoints: np.ndarray
+    span: np.ndarray
+    block_rows: np.ndarray
+    support: np.ndarray
+    header: np.ndarray
 
 
 def empty_boundary() -> Boundary:
     """Return a boundary without tuples.  NumPy."""
     return Boundary(
         np.empty(0), np.empty(0), np.empty((0, 3), np.int64), np.empty((0, 0)),
-        np.empty((0, 2), np.int64), np.zeros(1, BOUNDARY_MARKS),
+        np.empty((0, 2), np.int64), np.zeros(1, BOUNDARY_HEADER),
     )  # fmt: skip
 
 
 LEAST_SHIFT = 3  # the least stride is 8
-MOST_SAVED = 512  # most distributions saved; the stride doubles instead of saving more
+MOST_CHECKPOINTS = 512  # most distributions saved; the stride doubles instead of saving more
 LEAD = 1  # cells before a row's first count, so that count k - 1 always exists
 BUFFER = 4 * (MARGIN + LANES)
 
 
 @lean_fused
-def _enter(front, marks, p, negligible):
+def _enter(front, header, p, negligible):
     """Update R with one more tuple in the back stack: R[x] = q R[x] + p R[x + 1], in place."""
-    low, high = marks.zone_low, marks.zone_high
+    low, high = header.zone_low, header.zone_high
     q = 1.0 - p
     # R only decreases with each tuple, so both ends of the zone only move down. An end within
     # rounding of 1 stays outside: the error is of the size of the other rounding errors.
@@ -92,7 +93,7 @@ def _enter(front, marks, p, negligible):
     while high > low and front[high - 1] < negligible:
         high -= 1
         front[high] = 0.0
-    marks.zone_low, marks.zone_high = low, high
+    header.zone_low, header.zone_high = low, high
 
 
 @lean_fused
@@ -101,47 +102,47 @@ def _rebuild(window, held, block, last_row, w, negligible):
 
     Row r is of held[mid - block * stride - r : mid].
     """
-    marks, rows, bands = window.marks[0], window.rows, window.bands
+    header, rows, support = window.header[0], window.block_rows, window.support
     low, high = np.int64(0), np.int64(1)
     first = rows[0]
     first[0] = 0.0
     first[LEAD] = 1.0
     if block > 0:
-        place = window.extent[block, 0]
-        low, high = window.extent[block, 1], window.extent[block, 2]
-        copy(window.saved, place, first, np.int64(LEAD), high - low)
+        place = window.span[block, 0]
+        low, high = window.span[block, 1], window.span[block, 2]
+        copy(window.checkpoints, place, first, np.int64(LEAD), high - low)
     base = low - LEAD
     clear(first, high - base, LANES + 1)
-    bands[0, 0], bands[0, 1] = low, high
-    newest = marks.mid - (block << marks.shift)
+    support[0, 0], support[0, 1] = low, high
+    newest = header.mid - (block << header.shift)
     for r in range(1, last_row + 1):
         p = held[newest - r]
         q = 1.0 - p
         old, before, new = rows[r - 1, low - base :], rows[r - 1, low - base - 1 :], rows[r]
         new[low - base - 1] = 0.0
-        law = new[low - base :]
+        distribution = new[low - base :]
         for k in range(padded(high - low + 1)):
-            law[k] = q * old[k] + p * before[k]
+            distribution[k] = q * old[k] + p * before[k]
         high = min(high + 1, w)
         while high - low > 1 and new[low - base] < negligible:
             low += 1
         while high - low > 1 and new[high - 1 - base] < negligible:
             high -= 1
         clear(new, high - base, LANES + 1)
-        bands[r, 0], bands[r, 1] = low, high
-    marks.row_base = base
-    marks.block = block
+        support[r, 0], support[r, 1] = low, high
+    header.row_base = base
+    header.block = block
 
 
 # A sum of nonnegative terms: the error bound holds for any order, so SIMD may choose it.
 @lean_dot
-def _probability_below(rows, bands, front, marks, row):
+def _probability_below(rows, support, front, header, row):
     """Return Pr(N <= w - 1) of the window without its oldest tuple: S_{head+1} in `row` times R."""
-    low, high = bands[row, 0], min(bands[row, 1], marks.zone_high)
-    law, least = rows[row, low - marks.row_base :], front[low:]
+    low, high = support[row, 0], min(support[row, 1], header.zone_high)
+    distribution, least = rows[row, low - header.row_base :], front[low:]
     total = 0.0
     for k in range(padded(high - low)):
-        total += law[k] * least[k]
+        total += distribution[k] * least[k]
     return total
 
 
@@ -153,20 +154,20 @@ def _exact_tail(held, begin, end, w, target):
     O(w (end - begin)).  Source: Dallachiesa et al. (2015), section 5.1, equation (5).
     """
     # Count k lies at w - 1 - k, so that the update in place runs forward (and in SIMD).
-    law = np.zeros(w + 1)
-    law[w - 1] = 1.0
+    distribution = np.zeros(w + 1)
+    distribution[w - 1] = 1.0
     tail = 0.0
     for i in range(begin, end):
         p = held[i]
         q = 1.0 - p
-        tail += p * law[0]
+        tail += p * distribution[0]
         for k in range(max(0, w - 1 - (i - begin + 1)), w):
-            law[k] = q * law[k] + p * law[k + 1]
+            distribution[k] = q * distribution[k] + p * distribution[k + 1]
     if target < 0.5:
         return tail >= target
     below = 0.0
     for k in range(w - 1, -1, -1):
-        below += law[k]
+        below += distribution[k]
     return 1.0 - below >= target
 
 
@@ -185,50 +186,58 @@ def _verdict(below, held, target, negligible):
 @compiled
 def _build(window, held, tail, w, negligible):
     """Make held[head:tail] the front stack, and empty the back stack: O(tuples held * band)."""
-    marks, front = window.marks[0], window.front
+    header, front = window.header[0], window.front
     if front.size == 0:
         front = np.empty(w + BUFFER)
     shift = LEAST_SHIFT
-    while (tail - marks.head) >> shift > MOST_SAVED:
+    while (tail - header.head) >> shift > MOST_CHECKPOINTS:
         shift += 1
     stride = 1 << shift
-    laws, saved, extent = (tail - marks.head - 1) >> shift, window.saved, window.extent
-    if extent.shape[0] < laws + 1:
-        extent = np.empty((min(MOST_SAVED, laws * 5 // 4) + 1, 3), np.int64)
-    backwards = np.empty(laws << shift)
+    distributions, checkpoints, span = (
+        (tail - header.head - 1) >> shift,
+        window.checkpoints,
+        window.span,
+    )
+    if span.shape[0] < distributions + 1:
+        span = np.empty((min(MOST_CHECKPOINTS, distributions * 5 // 4) + 1, 3), np.int64)
+    backwards = np.empty(distributions << shift)
     for i in range(backwards.size):
         backwards[i] = held[tail - 1 - i]
     one, other = np.empty(w + BUFFER), np.empty(w + BUFFER)
     one[MARGIN] = 1.0
     low, high, place, widest = np.int64(0), np.int64(1), np.int64(0), np.int64(1)
-    for law in range(laws):
-        for begin in range(law * stride, (law + 1) * stride, 4):
+    for distribution in range(distributions):
+        for begin in range(distribution * stride, (distribution + 1) * stride, 4):
             convolve_four(one, low, high, backwards, begin, other)
             low, high = trim(other, low, min(high + 4, w), negligible)
             one, other = other, one
         size = high - low
         widest = max(widest, size)
-        saved = with_room(saved, place + size)
-        copy(one, low + MARGIN, saved, place, size)
-        extent[law + 1, 0], extent[law + 1, 1], extent[law + 1, 2] = place, low, high
+        checkpoints = with_room(checkpoints, place + size)
+        copy(one, low + MARGIN, checkpoints, place, size)
+        span[distribution + 1, 0], span[distribution + 1, 1], span[distribution + 1, 2] = (
+            place,
+            low,
+            high,
+        )
         place += size
-    rows, bands, width = window.rows, window.bands, widest + stride + LEAD + 2 * LANES
+    rows, support, width = window.block_rows, window.support, widest + stride + LEAD + 2 * LANES
     if rows.shape[0] < stride or rows.shape[1] < width:
         rows = np.empty((stride, max(width * 5 // 4, rows.shape[1])))
-        bands = np.empty((stride, 2), np.int64)
-    marks.mid, marks.built, marks.block, marks.shift = tail, 1, -1, shift
-    marks.zone_low, marks.zone_high = w, w
+        support = np.empty((stride, 2), np.int64)
+    header.mid, header.built, header.block, header.shift = tail, 1, -1, shift
+    header.zone_low, header.zone_high = w, w
     for x in range(front.size):
         front[x] = 1.0 if x < w else 0.0
-    return Boundary(front, saved, extent, rows, bands, window.marks)
+    return Boundary(front, checkpoints, span, rows, support, window.header)
 
 
 @compiled
-def _evict(held, marks):
-    marks.ones -= held[marks.head] == 1.0
-    if marks.head == marks.mid:
-        marks.built = 0  # it was counted in R, which cannot be undone
-    marks.head += 1
+def _evict(held, header):
+    header.ones -= held[header.head] == 1.0
+    if header.head == header.mid:
+        header.built = 0  # it was counted in R, which cannot be undone
+    header.head += 1
 
 
 @compiled
@@ -238,42 +247,42 @@ def _advance(window, held, start, begin, rule, status, heads):
     Kept apart from allocating code, for speed.
     """
     # Hot functions get arrays one by one: passing the tuple costs a reference count per array.
-    (w, target, max_tuples), front, marks = rule, window.front, window.marks[0]
-    rows, bands = window.rows, window.bands
+    (w, target, max_tuples), front, header = rule, window.front, window.header[0]
+    rows, support = window.block_rows, window.support
     negligible = max(1e-17 * (1.0 - target), 1e-290)
     for t in range(start, held.size):
         p = held[t]
-        if marks.built == 0 or marks.mid <= t:  # otherwise it is already in the front stack
-            marks.ones += p == 1.0
-            if marks.built == 1:
-                _enter(front, marks, p, negligible)
-        while t - marks.head >= w:
+        if header.built == 0 or header.mid <= t:  # otherwise it is already in the front stack
+            header.ones += p == 1.0
+            if header.built == 1:
+                _enter(front, header, p, negligible)
+        while t - header.head >= w:
             if target <= 0.0:
                 verdict = 1
             elif target >= 1.0:
-                verdict = 1 if marks.ones - (held[marks.head] == 1.0) >= w else 0
+                verdict = 1 if header.ones - (held[header.head] == 1.0) >= w else 0
             else:
-                if marks.built == 0 or marks.head == marks.mid:
+                if header.built == 0 or header.head == header.mid:
                     return t
-                depth = marks.mid - marks.head - 1
-                block = depth >> marks.shift
-                row = depth - (block << marks.shift)
-                if block != marks.block:
+                depth = header.mid - header.head - 1
+                block = depth >> header.shift
+                row = depth - (block << header.shift)
+                if block != header.block:
                     _rebuild(window, held, block, row, w, negligible)
-                below = _probability_below(rows, bands, front, marks, row)
-                verdict = _verdict(below, t - marks.head, target, negligible)
+                below = _probability_below(rows, support, front, header, row)
+                verdict = _verdict(below, t - header.head, target, negligible)
                 if verdict == -1:
-                    marks.recursions += 1
-                    verdict = 1 if _exact_tail(held, marks.head + 1, t + 1, w, target) else 0
+                    header.recursions += 1
+                    verdict = 1 if _exact_tail(held, header.head + 1, t + 1, w, target) else 0
             if verdict == 0:
                 break
-            _evict(held, marks)
+            _evict(held, header)
             status[1] = 0
-        while t + 1 - marks.head > max_tuples:
-            _evict(held, marks)
+        while t + 1 - header.head > max_tuples:
+            _evict(held, header)
             status[0] += 1
             status[1] = 1
-        heads[t - begin] = marks.head
+        heads[t - begin] = header.head
     return held.size
 
 
@@ -293,16 +302,16 @@ def slide(window, held, begin, rule, status, heads):
     Source: Dallachiesa et al. (2015), Algorithms 1 and 2; two-stack queue over generating
     polynomials: this project.
     """
-    marks, (w, target, _) = window.marks[0], rule
-    marks.head, marks.ones, t = 0, 0, begin
+    header, (w, target, _) = window.header[0], rule
+    header.head, header.ones, t = 0, 0, begin
     for i in range(begin):
-        marks.ones += held[i] == 1.0
+        header.ones += held[i] == 1.0
     while True:
         t = _advance(window, held, t, begin, rule, status, heads)
         if t == held.size:
             break
         window = _build(window, held, t + 1, w, max(1e-17 * (1.0 - target), 1e-290))
-    marks.mid -= marks.head
+    header.mid -= header.head
     return window
 
 
@@ -325,7 +334,7 @@ def positions(existence, first, last, rows):
     """
     m = first.size
     result = np.empty(m)
-    law = np.zeros(rows)
+    distribution = np.zeros(rows)
     begin = 0
     while begin < m:
         # A run of queries that grow one distribution from newest to oldest.
@@ -339,7 +348,7 @@ def positions(existence, first, last, rows):
                 step = direction
             end += 1
         low, high, possible, at = np.int64(0), np.int64(1), 0, last[begin]
-        law[0] = 1.0
+        distribution[0] = 1.0
         for i in range(end - begin):
             query = end - 1 - i if step > 0 else begin + i
             while at > first[query]:
@@ -347,7 +356,7 @@ def positions(existence, first, last, rows):
                 if existence[at] > 0.0:
                     possible += 1
                     low, high = count_one(
-                        law,
+                        distribution,
                         low,
                         high,
                         1.0 - existence[at],
@@ -360,7 +369,7 @@ def positions(existence, first, last, rows):
             else:
                 total = 0.0
                 for k in range(low, high):
-                    total += law[k]
+                    total += distribution[k]
                 result[query] = min(total, 1.0)
         begin = end
     return result

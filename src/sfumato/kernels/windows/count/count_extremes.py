@@ -9,8 +9,8 @@ if no inside tuple takes its passed part. Let a be the newest tuple that takes i
 
 with D_a the product of the 1 - k_i of newer tuples, and the others counted given that none takes
 its passed part. All terms are positive. The smaller of the two sums keeps its digits, and the
-probabilities of the law are its differences. Pr(at least w others newer than a) is nonzero only for
-the few "deep" tuples near the window's old end.
+probabilities of the distribution are its differences. Pr(at least w others newer than a) is nonzero
+only for the few "deep" tuples near the window's old end.
 
 The candidates are the held tuples with a value of at least `floor`: 1.5 times the number reached
 before Pr(nothing larger is inside) falls below 1e-17. They are kept sorted. All other tuples only
@@ -26,8 +26,8 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, reals, stable_order, with_room
 from sfumato.kernels.compile import compiled, lean, lean_dot
-from sfumato.kernels.laws.finite_law import Laws
-from sfumato.kernels.laws.poisson_binomial import mix_next
+from sfumato.kernels.distributions.discrete_distribution import Distributions
+from sfumato.kernels.distributions.poisson_binomial import mix_next
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import (
     BELOW_ONE,
@@ -39,17 +39,17 @@ from sfumato.kernels.tolerances import (
     UNLIKELY_EXPONENT,
 )
 
-EXTRA_MARKS = 64
+EXTRA_CANDIDATES = 64
 
 # Candidates 0 ... size - 1 in order of arrival, their sorted `outcomes`, at most `limit`; `want`,
 # the least number of them to choose. low, high : where F is neither 0 nor 1
-EXTREME_MARKS = integers("mid built low high size outcomes limit want")
-EXTREME_REALS = reals("floor mu pq")  # mu, pq : mean and variance of the back stack's count
+EXTREME_HEADER = integers("mid built low high size outcomes limit want")
+EXTREME_SCALARS = reals("floor mu pq")  # mu, pq : mean and variance of the back stack's count
 # index : stream index; place, low, high : place of S_a, its least count, the one after its last
 CANDIDATE_PLACES = integers("index place low high")
 # over : Pr(S_a's count >= w); mu, pq : mean and variance of the count of all between it and mid
 # left, passed : of its existence while values are passed; outside : Pr(it is outside the window)
-CANDIDATE_FACTS = reals("existence over mu pq left passed outside")
+CANDIDATE_STATS = reals("existence over mu pq left passed outside")
 OUTCOME = reals("value prob left_before passed_before")
 # For each value passed: the end of its outcomes; then Pr(none inside) and Pr(one inside).
 STAGE = np.dtype([("end", np.int64), ("none", np.float64), ("some", np.float64)])
@@ -59,34 +59,34 @@ class ExtremesState(NamedTuple):
     """State of one window, attribute and sign.
 
     sign : 1.0 for the largest, -1.0 for the smallest value
-    front : float64[2, w + 2], F and G    saved : float64[...], the S_a, packed
-    places : CANDIDATE_PLACES[room]; facts : CANDIDATE_FACTS[room]
+    front : float64[2, w + 2], F and G    checkpoints : float64[...], the S_a, packed
+    places : CANDIDATE_PLACES[room]; stats : CANDIDATE_STATS[room]
     outcomes : OUTCOME[room], descending sign * value; owner : int64[room], the candidate of each
-    marks : EXTREME_MARKS[1]; reals : EXTREME_REALS[1]
+    header : EXTREME_HEADER[1]; scalars : EXTREME_SCALARS[1]
     """
 
     sign: float
     front: np.ndarray
-    saved: np.ndarray
+    checkpoints: np.ndarray
     places: np.ndarray
-    facts: np.ndarray
+    stats: np.ndarray
     outcomes: np.ndarray
     owner: np.ndarray
-    marks: np.ndarray
-    reals: np.ndarray
+    header: np.ndarray
+    scalars: np.ndarray
 
 
 def empty_extremes(w: int, sign: float) -> ExtremesState:
     return ExtremesState(
         sign=sign,
         front=np.zeros((2, w + 2)),
-        saved=np.zeros(0),
+        checkpoints=np.zeros(0),
         places=np.zeros(0, CANDIDATE_PLACES),
-        facts=np.zeros(0, CANDIDATE_FACTS),
+        stats=np.zeros(0, CANDIDATE_STATS),
         outcomes=np.zeros(0, OUTCOME),
         owner=np.zeros(0, np.int64),
-        marks=np.zeros(1, EXTREME_MARKS),
-        reals=np.zeros(1, EXTREME_REALS),
+        header=np.zeros(1, EXTREME_HEADER),
+        scalars=np.zeros(1, EXTREME_SCALARS),
     )
 
 
@@ -154,14 +154,14 @@ def _choose_floor(tuples, existence, head, end, sign, want):
 @compiled
 def _insert(state, tuples, i, slot):
     """Merge tuple i's outcomes in, after equal values.  O(outcomes + k log k)."""
-    outcomes, owner, marks = state.outcomes, state.owner, state.marks[0]
-    begin, end, floor = tuples.offsets[i], tuples.offsets[i + 1], state.reals[0].floor
+    outcomes, owner, header = state.outcomes, state.owner, state.header[0]
+    begin, end, floor = tuples.offsets[i], tuples.offsets[i + 1], state.scalars[0].floor
     value = state.sign * tuples.value[begin:end]
     order, many = stable_order(-value), 0  # NaN at the end
     while many < order.size and value[order[many]] >= floor:
         many += 1
-    at = marks.outcomes + many
-    marks.outcomes, old = at, marks.outcomes
+    at = header.outcomes + many
+    header.outcomes, old = at, header.outcomes
     while many > 0:
         at -= 1
         a = order[many - 1]
@@ -178,41 +178,41 @@ def _insert(state, tuples, i, slot):
 @compiled
 def _evict(state, oldest, w):
     """Drop candidates below `oldest`, or surely outside.  O(candidates + outcomes) if any are."""
-    marks, reals, gone, kept = state.marks[0], state.reals[0], 0, 0
-    places, facts, outcomes, owner = state.places, state.facts, state.outcomes, state.owner
-    while gone < marks.size and places[gone].index < marks.mid:
-        newer = facts[gone].mu + reals.mu
-        outside = _unlikely(newer - w + 1.0, facts[gone].pq + reals.pq)
+    header, scalars, gone, kept = state.header[0], state.scalars[0], 0, 0
+    places, stats, outcomes, owner = state.places, state.stats, state.outcomes, state.owner
+    while gone < header.size and places[gone].index < header.mid:
+        newer = stats[gone].mu + scalars.mu
+        outside = _unlikely(newer - w + 1.0, stats[gone].pq + scalars.pq)
         if places[gone].index >= oldest and not outside:
             break
         gone += 1
     if gone == 0:
         return
-    for slot in range(gone, marks.size):
+    for slot in range(gone, header.size):
         places[slot - gone] = places[slot]
-        facts[slot - gone] = facts[slot]
-    for j in range(marks.outcomes):
+        stats[slot - gone] = stats[slot]
+    for j in range(header.outcomes):
         if owner[j] >= gone:
             owner[kept] = owner[j] - gone
             outcomes[kept].value, outcomes[kept].prob = outcomes[j].value, outcomes[j].prob
             kept += 1
-    marks.size, marks.outcomes = marks.size - gone, kept
+    header.size, header.outcomes = header.size - gone, kept
 
 
 @compiled
 def _enter(state, tuples, existence, i):
     """Add tuple i to the back stack.  Cost: O(band + outcomes)."""
-    marks, reals, p = state.marks[0], state.reals[0], existence[i]
-    reals.mu += p
-    reals.pq += p * (1.0 - p)
-    if _largest(tuples, i, state.sign) >= reals.floor:
-        slot = marks.size
-        state.places[slot].index, state.facts[slot].existence = tuples.first + i, p
-        marks.size += 1
+    header, scalars, p = state.header[0], state.scalars[0], existence[i]
+    scalars.mu += p
+    scalars.pq += p * (1.0 - p)
+    if _largest(tuples, i, state.sign) >= scalars.floor:
+        slot = header.size
+        state.places[slot].index, state.stats[slot].existence = tuples.first + i, p
+        header.size += 1
         _insert(state, tuples, i, slot)
     else:
-        marks.low, marks.high = _mix(
-            state.front, marks.low, marks.high, p, NEGLIGIBLE, np.bool_(True)
+        header.low, header.high = _mix(
+            state.front, header.low, header.high, p, NEGLIGIBLE, np.bool_(True)
         )
 
 
@@ -236,87 +236,88 @@ def _build(state, tuples, existence, head, mid, w, choose):
         window, which may exceed the limit until outcomes that are surely outside are evicted
     Returns the ExtremesState.  Cost: O(tuples * band + outcomes log outcomes).
     """
-    marks, reals, offsets = state.marks[0], state.reals[0], tuples.offsets
+    header, scalars, offsets = state.header[0], state.scalars[0], tuples.offsets
     begin, head = head, _inside(existence, head, mid, w)
     if choose:
-        reals.floor = _choose_floor(tuples, existence, head, mid, state.sign, marks.want)
+        scalars.floor = _choose_floor(tuples, existence, head, mid, state.sign, header.want)
     found, until = 0, mid if choose else offsets.size - 1
     for a in range(offsets[head if choose else begin], offsets[until]):
-        found += state.sign * tuples.value[a] >= reals.floor
+        found += state.sign * tuples.value[a] >= scalars.floor
     if choose:
-        marks.limit = 2 * found + EXTRA_MARKS + offsets[mid + 1] - offsets[mid]
-    room = max(marks.limit, found)
+        header.limit = 2 * found + EXTRA_CANDIDATES + offsets[mid + 1] - offsets[mid]
+    room = max(header.limit, found)
     state = ExtremesState(
-        state.sign, state.front, state.saved, with_room(state.places, room),
-        with_room(state.facts, room), with_room(state.outcomes, room),
-        with_room(state.owner, room), state.marks, state.reals,
+        state.sign, state.front, state.checkpoints, with_room(state.places, room),
+        with_room(state.stats, room), with_room(state.outcomes, room),
+        with_room(state.owner, room), state.header, state.scalars,
     )  # fmt: skip
-    saved = state.saved
-    law = np.zeros(w + 2)
-    law[w] = 1.0
+    checkpoints = state.checkpoints
+    distribution = np.zeros(w + 2)
+    distribution[w] = 1.0
     low, high = w, w + 1  # cells in use
     over, mu, pq = 0.0, 0.0, 0.0
     place, candidates = np.int64(0), np.int64(0)
     for i in range(head, mid):
-        candidates += _largest(tuples, i, state.sign) >= reals.floor
+        candidates += _largest(tuples, i, state.sign) >= scalars.floor
     slot = candidates
     for i in range(mid - 1, head - 1, -1):
         p = existence[i]
-        if _largest(tuples, i, state.sign) >= reals.floor:
+        if _largest(tuples, i, state.sign) >= scalars.floor:
             slot -= 1
-            facts, places = state.facts[slot], state.places[slot]
+            stats, places = state.stats[slot], state.places[slot]
             size = high - low
-            facts.existence, facts.over, facts.mu, facts.pq = p, over, mu, pq
+            stats.existence, stats.over, stats.mu, stats.pq = p, over, mu, pq
             places.index, places.place = tuples.first + i, place
             places.low, places.high = w + 1 - high, w + 1 - low
-            saved = with_room(saved, place + size)
+            checkpoints = with_room(checkpoints, place + size)
             for x in range(size):
-                saved[place + x] = law[high - 1 - x]
+                checkpoints[place + x] = distribution[high - 1 - x]
             place += size
         elif high > low:
-            over += p * law[1]
+            over += p * distribution[1]
             low = max(low - 1, 1)
-            mix_next(law[low:], high - low, 1.0 - p, p)
-            while high > low and law[high - 1] < NEGLIGIBLE:
+            mix_next(distribution[low:], high - low, 1.0 - p, p)
+            while high > low and distribution[high - 1] < NEGLIGIBLE:
                 high -= 1
-                law[high] = 0.0
-            while low < high and law[low] < NEGLIGIBLE:
-                law[low] = 0.0
+                distribution[high] = 0.0
+            while low < high and distribution[low] < NEGLIGIBLE:
+                distribution[low] = 0.0
                 low += 1
         mu += p
         pq += p * (1.0 - p)
-    marks.size, marks.outcomes = candidates, 0
+    header.size, header.outcomes = candidates, 0
     slot = np.int64(0)
     for i in range(head, mid):
-        if _largest(tuples, i, state.sign) >= reals.floor:
+        if _largest(tuples, i, state.sign) >= scalars.floor:
             _insert(state, tuples, i, slot)
             slot += 1
-    marks.mid, marks.built, marks.low, marks.high = tuples.first + mid, 1, w, w
+    header.mid, header.built, header.low, header.high = tuples.first + mid, 1, w, w
     state.front[0, w:], state.front[1, w:] = 1.0, 0.0
-    reals.mu, reals.pq = 0.0, 0.0
+    scalars.mu, scalars.pq = 0.0, 0.0
     return ExtremesState(
-        state.sign, state.front, saved, state.places, state.facts, state.outcomes, state.owner,
-        state.marks, state.reals,
+        state.sign, state.front, checkpoints, state.places, state.stats, state.outcomes,
+        state.owner, state.header, state.scalars,
     )  # fmt: skip
 
 
 # The error bound holds for any order of summation, so SIMD may choose it.
 @lean_dot
-def _split(law, begin, end, front, low, high, both):
-    """Return Pr(count >= w), and Pr(count < w) if `both`, for a law over counts [begin, end)."""
+def _split(distribution, begin, end, front, low, high, both):
+    """Return Pr(count >= w), and Pr(count < w) if `both`, for a distribution over counts [begin,
+    end)."""
     reach, stay, middle = 0.0, 0.0, max(begin, low)
     count = min(end, high) - middle
     if count > 0:
-        own, f = law[middle - begin :], front[0, middle:]
+        own, f = distribution[middle - begin :], front[0, middle:]
         for x in range(count):
             reach += own[x] * f[x]
     for x in range(max(begin, high), end):
-        reach += law[x - begin]
+        reach += distribution[x - begin]
     if both:
         for x in range(begin, min(low, end)):
-            stay += law[x - begin]
+            stay += distribution[x - begin]
         if count > 0:
-            own, g = law[middle - begin :], front[1, middle:]
+            own, g = distribution[middle - begin :], front[1, middle:]
             for x in range(count):
                 stay += own[x] * g[x]
     return reach, stay
@@ -324,48 +325,48 @@ def _split(law, begin, end, front, low, high, both):
 
 @lean
 def _copy(source, low, high, target):
-    for plane in range(2):
+    for curve in range(2):
         for x in range(low, high + 1):
-            target[plane, x] = source[plane, x]
+            target[curve, x] = source[curve, x]
 
 
 @lean
 def _deep_candidates(state, w, base):
     """Return the end of the oldest candidates that may lie outside; write their `outside`."""
-    marks, facts, places = state.marks[0], state.facts, state.places
+    header, stats, places = state.header[0], state.stats, state.places
     deep = 0
-    while deep < marks.size and places[deep].index < marks.mid:
-        newer = facts[deep].mu + state.reals[0].mu
-        if _unlikely(w - newer, facts[deep].pq + state.reals[0].pq):
+    while deep < header.size and places[deep].index < header.mid:
+        newer = stats[deep].mu + state.scalars[0].mu
+        if _unlikely(w - newer, stats[deep].pq + state.scalars[0].pq):
             break
         deep += 1
     if deep == 0:
         return deep
-    low, high = marks.low, marks.high
+    low, high = header.low, header.high
     _copy(state.front, low, high, base)
-    for slot in range(deep, marks.size):
-        low, high = _mix(base, low, high, facts[slot].existence, NEGLIGIBLE, np.bool_(False))
+    for slot in range(deep, header.size):
+        low, high = _mix(base, low, high, stats[slot].existence, NEGLIGIBLE, np.bool_(False))
     end = 0
     for slot in range(deep - 1, -1, -1):
         own = places[slot]
         reach, _ = _split(
-            state.saved[own.place :], own.low, own.high, base, low, high, np.bool_(False)
+            state.checkpoints[own.place :], own.low, own.high, base, low, high, np.bool_(False)
         )
-        facts[slot].outside = reach + facts[slot].over
-        if end == 0 and facts[slot].outside > NEGLIGIBLE_DEEP:
+        stats[slot].outside = reach + stats[slot].over
+        if end == 0 and stats[slot].outside > NEGLIGIBLE_DEEP:
             end = slot + 1
         if slot > 0:
-            low, high = _mix(base, low, high, facts[slot].existence, NEGLIGIBLE, np.bool_(False))
+            low, high = _mix(base, low, high, stats[slot].existence, NEGLIGIBLE, np.bool_(False))
     return end
 
 
 @lean
 def _bound_of_none(state, deep, clear):
     """Return a cheap bound of Pr(none inside); clear : the same of the shallow tuples alone."""
-    facts, total = state.facts, 0.0
+    stats, total = state.stats, 0.0
     for slot in range(deep - 1, -1, -1):
-        total += clear * facts[slot].passed * facts[slot].outside
-        clear *= 1.0 - facts[slot].existence + facts[slot].left
+        total += clear * stats[slot].passed * stats[slot].outside
+        clear *= 1.0 - stats[slot].existence + stats[slot].left
     return total + clear
 
 
@@ -375,21 +376,21 @@ def _terms(state, deep, front, low, high, none, some, negligible):
 
     none, some : of the shallow tuples alone    front : F and G with these tuples, overwritten
     """
-    facts, places, oldest, both = state.facts, state.places, np.int64(0), some < 0.5
-    while oldest < deep and facts[oldest].passed == 0.0:
+    stats, places, oldest, both = state.stats, state.places, np.int64(0), some < 0.5
+    while oldest < deep and stats[oldest].passed == 0.0:
         oldest += 1
     total, clear = 0.0, none
     for slot in range(deep - 1, oldest - 1, -1):
         if clear < NEGLIGIBLE_DEEP:
             break
-        passed, left = clear * facts[slot].passed, facts[slot].left
+        passed, left = clear * stats[slot].passed, stats[slot].left
         if passed > 0.0:
-            law = state.saved[places[slot].place :]
+            distribution = state.checkpoints[places[slot].place :]
             begin, end = places[slot].low, places[slot].high
-            reach, stay = _split(law, begin, end, front, low, high, both)
-            total += passed * (reach + facts[slot].over)
+            reach, stay = _split(distribution, begin, end, front, low, high, both)
+            total += passed * (reach + stats[slot].over)
             some += passed * stay
-        rest = 1.0 - facts[slot].existence + left
+        rest = 1.0 - stats[slot].existence + left
         clear *= rest
         if slot > oldest and left > 0.0:
             low, high = _mix(front, low, high, left / rest, negligible, both)
@@ -399,16 +400,16 @@ def _terms(state, deep, front, low, high, none, some, negligible):
 @lean
 def _add_deep_terms(state, deep, stages, begin, last, work):
     """Write `none` and `some` of stages begin ... last - 1 with deep tuples, last stage first."""
-    marks, facts, outcomes, owner = state.marks[0], state.facts, state.outcomes, state.owner
-    low, high = marks.low, marks.high
+    header, stats, outcomes, owner = state.header[0], state.stats, state.outcomes, state.owner
+    low, high = header.low, header.high
     base, front = work[0], work[1]
     _copy(state.front, low, high, base)
     # The less is at stake, the more can be dropped at the ends.
     own = stages[begin]
     least, alone = min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3), own.some >= 0.5
-    for slot in range(deep, marks.size):
-        if facts[slot].left == facts[slot].existence:
-            low, high = _mix(base, low, high, facts[slot].existence, least, not alone)
+    for slot in range(deep, header.size):
+        if stats[slot].left == stats[slot].existence:
+            low, high = _mix(base, low, high, stats[slot].existence, least, not alone)
     for s in range(last - 1, begin - 1, -1):
         own = stages[s]
         negligible, both = (
@@ -422,19 +423,19 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
             far -= 1
         _copy(base, near, far, front)
         front[0, far], front[1, far] = 1.0, 0.0
-        for slot in range(deep, marks.size):
-            left, exists = facts[slot].left, facts[slot].existence
+        for slot in range(deep, header.size):
+            left, exists = stats[slot].left, stats[slot].existence
             if 0.0 < left < exists:
                 p = left / (1.0 - exists + left)
                 near, far = _mix(front, near, far, p, negligible, both)
         own.none, own.some = _terms(state, deep, front, near, far, own.none, own.some, negligible)
         for j in range(own.end - 1, (stages[s - 1].end if s > 0 else 0) - 1, -1):
             slot = owner[j]
-            exists, counted = facts[slot].existence, facts[slot].left == facts[slot].existence
-            facts[slot].left = outcomes[j].left_before
-            facts[slot].passed = outcomes[j].passed_before
+            exists, counted = stats[slot].existence, stats[slot].left == stats[slot].existence
+            stats[slot].left = outcomes[j].left_before
+            stats[slot].passed = outcomes[j].passed_before
             # An outcome too unlikely to change `left` leaves the tuple whole and counted.
-            if slot >= deep and not counted and facts[slot].left == exists:
+            if slot >= deep and not counted and stats[slot].left == exists:
                 low, high = _mix(base, low, high, exists, least, not alone)
 
 
@@ -444,13 +445,13 @@ def _pass_value(state, j, deep, reached, some):
 
     Returns (next j, Pr(no shallow tuple takes its passed part), Pr(one does), any deep one).
     """
-    outcomes, facts, x, deeper = state.outcomes, state.facts, state.outcomes[j].value, False
-    while j < state.marks[0].outcomes and outcomes[j].value == x:
+    outcomes, stats, x, deeper = state.outcomes, state.stats, state.outcomes[j].value, False
+    while j < state.header[0].outcomes and outcomes[j].value == x:
         slot, p = state.owner[j], outcomes[j].prob
-        before, passed, exists = facts[slot].left, facts[slot].passed, facts[slot].existence
+        before, passed, exists = stats[slot].left, stats[slot].passed, stats[slot].existence
         outcomes[j].left_before, outcomes[j].passed_before = before, passed
         left = before - p if before - p > REMAINDER * exists else 0.0
-        facts[slot].left, facts[slot].passed = left, min(passed + p, exists)
+        stats[slot].left, stats[slot].passed = left, min(passed + p, exists)
         rest = 1.0 - exists + before
         if slot < deep:
             deeper = True
@@ -464,18 +465,18 @@ def _pass_value(state, j, deep, reached, some):
 @lean
 def _pass_values(state, w, stages, work):
     """Write the stages; return their number, or -1 if the candidates do not suffice."""
-    marks, facts, deep = state.marks[0], state.facts, _deep_candidates(state, w, work[0])
-    for slot in range(marks.size):
-        facts[slot].left, facts[slot].passed = facts[slot].existence, 0.0
+    header, stats, deep = state.header[0], state.stats, _deep_candidates(state, w, work[0])
+    for slot in range(header.size):
+        stats[slot].left, stats[slot].passed = stats[slot].existence, 0.0
     j, last, begin, most, reached, one = np.int64(0), 0, -1, 1.0, 1.0, 0.0
-    while j < marks.outcomes and most >= LEAST_OUTCOME:
+    while j < header.outcomes and most >= LEAST_OUTCOME:
         j, reached, one, deeper = _pass_value(state, j, deep, reached, one)
         stages[last].end, stages[last].none, stages[last].some = j, reached, one
         if deeper and begin < 0:
             begin = last
         most = reached if begin < 0 else _bound_of_none(state, deep, reached)
         last += 1
-    if most >= LEAST_OUTCOME and state.reals[0].floor > -np.inf:
+    if most >= LEAST_OUTCOME and state.scalars[0].floor > -np.inf:
         return -1
     if begin >= 0:
         _add_deep_terms(state, deep, stages, begin, last, work)
@@ -483,9 +484,9 @@ def _pass_values(state, w, stages, work):
 
 
 @lean
-def _write_law(state, last, stages, laws, at):
-    """Write the law of `last` values from place `at` on, ascending; return its end."""
-    to_prob, to_value = laws.prob, laws.value
+def _write_distribution(state, last, stages, distributions, at):
+    """Write the distribution of `last` values from place `at` on, ascending; return its end."""
+    to_prob, to_value = distributions.prob, distributions.value
     left, before, size = 1.0, 0.0, at
     for s in range(last):
         if left < LEAST_OUTCOME:
@@ -506,9 +507,9 @@ def _write_law(state, last, stages, laws, at):
 
 
 @compiled
-def slide_extremes(state, tuples, existence, heads, w, limit, laws):
+def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
     """Compute the distributions after each of the arrivals, the last of the tuples; return the
-    ExtremesState and Laws.
+    ExtremesState and Distributions.
 
     tuples, heads, w, limit : as in `slide_moments`; existence : float64[n]
     Cost per arrival: O(values passed * (deep candidates + partly passed ones) * band) amortised,
@@ -519,31 +520,37 @@ def slide_extremes(state, tuples, existence, heads, w, limit, laws):
     Source: T_j of Dallachiesa et al. (2015), equation (24), for the candidates; the rest this
     project.
     """
-    work, stages, marks = np.empty((2, 2, w + 2)), np.empty(state.owner.size, STAGE), state.marks[0]
-    offsets, first, (places, prob, value) = tuples.offsets, tuples.first, laws
+    work, stages, header = (
+        np.empty((2, 2, w + 2)),
+        np.empty(state.owner.size, STAGE),
+        state.header[0],
+    )
+    offsets, first, (places, prob, value) = tuples.offsets, tuples.first, distributions
     begin, steps = offsets.size - 1 - heads.size, np.int64(0)
     for t in range(heads.size):
         i, head = begin + t, heads[t]
-        steps = after_signals(steps + 64 * marks.outcomes + 8 * w)
-        if marks.built == 1:
+        steps = after_signals(steps + 64 * header.outcomes + 8 * w)
+        if header.built == 1:
             _evict(state, first + head, w)
         last = np.int64(-1)
         while last < 0:
             arriving = offsets[i + 1] - offsets[i]
-            stale = marks.built == 0 or first + i - marks.mid >= limit
-            if stale or marks.outcomes + arriving > marks.limit:
+            stale = header.built == 0 or first + i - header.mid >= limit
+            if stale or header.outcomes + arriving > header.limit:
                 state = _build(state, tuples, existence, head, i, w, np.bool_(True))
                 if stages.size < state.owner.size:
                     stages = np.empty(state.owner.size, STAGE)
             _enter(state, tuples, existence, i)
             last = _pass_values(state, w, stages, work)
             if last < 0:
-                marks.want, marks.built = 2 * max(marks.outcomes, 64), 0
-        marks.want = 0
-        room = places[t] + marks.limit
+                header.want, header.built = 2 * max(header.outcomes, 64), 0
+        header.want = 0
+        room = places[t] + header.limit
         prob, value = with_room(prob, room), with_room(value, room)
-        places[t + 1] = _write_law(state, last, stages, Laws(places, prob, value), places[t])
-    return state, Laws(places, prob, value)
+        places[t + 1] = _write_distribution(
+            state, last, stages, Distributions(places, prob, value), places[t]
+        )
+    return state, Distributions(places, prob, value)
 
 
 @compiled

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.laws.finite_law import Laws
-from sfumato.kernels.laws.tuples import WindowTuples, existences
+from sfumato.kernels.distributions.discrete_distribution import Distributions
+from sfumato.kernels.distributions.tuples import WindowTuples, existences
 from sfumato.kernels.windows.count.count_boundary import slide
 from sfumato.kernels.windows.count.count_extremes import resume_extremes, slide_extremes
 from sfumato.kernels.windows.count.count_moments import resume_moments, slide_moments
@@ -133,64 +133,66 @@ def move_boundaries(boundary, groups, span, fresh, rule, status, heads):
         held = groups.existence[groups.begin[j] : groups.begin[j + 1]]
         first, last = groups.arrivals[j], groups.arrivals[j + 1]
         if fresh:
-            boundary.marks[0].built = 0
+            boundary.header[0].built = 0
         begin = held.size - (last - first)
         boundary = slide(boundary, held, begin, rule, status[j], heads[first:last])
     return boundary
 
 
 @compiled
-def move_sums(stacks, groups, value, span, fresh, sizes, heads, middle, numbers, out, laws):
-    """Move one sum of groups on, see `slide_moments`; return the new Stacks and Laws.
+def move_sums(
+    stacks, groups, value, span, fresh, sizes, heads, middle, numbers, out, distributions
+):
+    """Move one sum of groups on, see `slide_moments`; return the new Stacks and Distributions.
 
     value : float64[m], of each alternative    sizes : (w, limit)    span, fresh : as above
     middle : int64[g], numbers : float64[g, 3], changed: the front stack's end, -1 while there is
-        none; FRONT_REALS
+        none; FRONT_SCALARS
     out : MOMENTS[arrivals], written
     """
-    (w, limit), (places, prob, counts) = sizes, laws
-    marks, reals = stacks.front.marks[0], stacks.front.reals[0]
+    (w, limit), (places, prob, counts) = sizes, distributions
+    header, scalars = stacks.front.header[0], stacks.front.scalars[0]
     for j in range(span[0], span[1]):
         tuples, first, last = _of(groups, value, j), groups.arrivals[j], groups.arrivals[j + 1]
         if fresh:
-            marks.built = 0
+            header.built = 0
             if middle[j] >= 0:
-                reals.reference, reals.ratio = numbers[j, 0], numbers[j, 1]
-                reals.count = numbers[j, 2]
+                scalars.reference, scalars.ratio = numbers[j, 0], numbers[j, 1]
+                scalars.count = numbers[j, 2]
                 position = max(middle[j] - tuples.first, 0)
                 stacks = resume_moments(stacks, _held(tuples, last - first), position, w)
-        own = Laws(places[first : last + 1], prob, counts)
+        own = Distributions(places[first : last + 1], prob, counts)
         stacks, (_, prob, counts) = slide_moments(
             stacks, tuples, heads[first:last], w, limit, out[first:last], own
         )
-        middle[j], numbers[j, 0], numbers[j, 1] = marks.mid, reals.reference, reals.ratio
-        numbers[j, 2] = reals.count
-    return stacks, Laws(places, prob, counts)
+        middle[j], numbers[j, 0], numbers[j, 1] = header.mid, scalars.reference, scalars.ratio
+        numbers[j, 2] = scalars.count
+    return stacks, Distributions(places, prob, counts)
 
 
 @compiled
-def move_extremes(state, groups, value, span, fresh, sizes, heads, middle, numbers, laws):
-    """Move one extreme of groups on, see `slide_extremes`; return ExtremesState and Laws.
+def move_extremes(state, groups, value, span, fresh, sizes, heads, middle, numbers, distributions):
+    """Move one extreme of groups on, see `slide_extremes`; return ExtremesState and Distributions.
 
     Arguments as in `move_sums`; numbers : floor and limit of the candidates
     """
-    (w, limit), (places, prob, found) = sizes, laws
-    marks, reals = state.marks[0], state.reals[0]
+    (w, limit), (places, prob, found) = sizes, distributions
+    header, scalars = state.header[0], state.scalars[0]
     for j in range(span[0], span[1]):
         tuples, first, last = _of(groups, value, j), groups.arrivals[j], groups.arrivals[j + 1]
         existence = groups.existence[groups.begin[j] : groups.begin[j + 1]]
         if fresh:
-            marks.built, marks.want = 0, 0
+            header.built, header.want = 0, 0
             if middle[j] >= 0:
-                reals.floor, marks.limit = numbers[j, 0], np.int64(numbers[j, 1])
+                scalars.floor, header.limit = numbers[j, 0], np.int64(numbers[j, 1])
                 held, position = _held(tuples, last - first), max(middle[j] - tuples.first, 0)
                 state = resume_extremes(state, held, existence, position, w)
-        own = Laws(places[first : last + 1], prob, found)
+        own = Distributions(places[first : last + 1], prob, found)
         state, (_, prob, found) = slide_extremes(
             state, tuples, existence, heads[first:last], w, limit, own
         )
-        middle[j], numbers[j, 0], numbers[j, 1] = marks.mid, reals.floor, marks.limit
-    return state, Laws(places, prob, found)
+        middle[j], numbers[j, 0], numbers[j, 1] = header.mid, scalars.floor, header.limit
+    return state, Distributions(places, prob, found)
 
 
 @compiled

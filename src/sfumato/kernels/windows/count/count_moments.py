@@ -11,7 +11,7 @@ newest to oldest, the sum of the inside tuples is  sum (Y_i - m_i) I_i  +  sum m
 with W the sum of the m_i outside. No term is large if the answer is small: certain tuples have
 variance exactly 0. A term of the front stack is a dot product over l, the number of existing
 tuples between i and mid, of a distribution of the front stack with one of the back stack. The
-sums over i are computed once, in the planes G and K below, cumulated from mid to every head:
+sums over i are computed once, in the curves G and K below, cumulated from mid to every head:
 
     S[l] = Pr(N = l),  T[l] = E[M; N = l]                       of held[head:mid]
     G[l] = sum m_i S_i[l]                 S_i, T_i, N_i:        of held[i+1:mid]
@@ -31,8 +31,8 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, reals, with_room
 from sfumato.kernels.compile import compiled, lean, lean_dot, lean_fused
-from sfumato.kernels.laws.finite_law import Laws
-from sfumato.kernels.laws.tuples import centred
+from sfumato.kernels.distributions.discrete_distribution import Distributions
+from sfumato.kernels.distributions.tuples import centred
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import LEAST_OUTCOME, NEGLIGIBLE, REMAINDER
 from sfumato.kernels.windows.count.count_average import (
@@ -67,24 +67,24 @@ MOMENTS = reals(
 )
 OUTGROWN = 2.0**10  # largest ratio of the reference to the values
 
-BACK_MARKS = integers("low high")
-BACK_SUMS = reals("mu sum_m sum_v pq mq scale")  # sums over the back stack, see DEPTH_FACTS
+BACK_HEADER = integers("low high")
+BACK_SUMS = reals("mu sum_m sum_v pq mq scale")  # sums over the back stack, see DEPTH_STATS
 
 
-# The planes of the back stack: C, CM, and E[D], E[D^2], E[M D].
+# The curves of the back stack: C, CM, and E[D], E[D^2], E[M D].
 C, CM, D1, D2, DM = range(5)
 
 
 class BackStack(NamedTuple):
     """The back stack of the sum and the count over one window and attribute.
 
-    planes : float64[5, w + LEAD + PAD]: below `low`, C and CM are 0, and D1, D2 and DM are
+    curves : float64[5, w + LEAD + PAD]: below `low`, C and CM are 0, and D1, D2 and DM are
         polynomials in l; from `high` on, C is 1 and the others are 0
-    marks : BACK_MARKS[1]; sums : BACK_SUMS[1]
+    header : BACK_HEADER[1]; sums : BACK_SUMS[1]
     """
 
-    planes: np.ndarray
-    marks: np.ndarray
+    curves: np.ndarray
+    header: np.ndarray
     sums: np.ndarray
 
 
@@ -101,22 +101,22 @@ def empty_stacks(w: int, averaged: bool) -> Stacks:
     return Stacks(
         front=empty_front(w, 5 if averaged else 4),
         back=BackStack(
-            np.zeros((5, w + LEAD + PAD)), np.zeros(1, BACK_MARKS), np.zeros(1, BACK_SUMS)
+            np.zeros((5, w + LEAD + PAD)), np.zeros(1, BACK_HEADER), np.zeros(1, BACK_SUMS)
         ),
         average=empty_average(w, averaged),
     )
 
 
 @lean_fused
-def _mix(planes, low, high, p, mq):
-    """Update the back stack's planes with one more tuple, counts low ... high - 1, in place."""
+def _mix(curves, low, high, p, mq):
+    """Update the back stack's curves with one more tuple, counts low ... high - 1, in place."""
     q, count = 1.0 - p, high - low
-    c, cm = planes[C, low : high + 1], planes[CM, low : high + 1]
+    c, cm = curves[C, low : high + 1], curves[CM, low : high + 1]
     for x in range(count):
         cm[x] = q * cm[x] + p * cm[x + 1] + mq * (c[x + 1] - c[x])
         c[x] = q * c[x] + p * c[x + 1]
-    d1, d2 = planes[D1, low : high + 1], planes[D2, low : high + 1]
-    dm = planes[DM, low : high + 1]
+    d1, d2 = curves[D1, low : high + 1], curves[D2, low : high + 1]
+    dm = curves[DM, low : high + 1]
     for x in range(count):
         dm[x] = q * dm[x] + p * dm[x + 1] + mq * (d1[x + 1] - d1[x])
         d1[x] = q * d1[x] + p * d1[x + 1]
@@ -125,32 +125,32 @@ def _mix(planes, low, high, p, mq):
 
 @lean
 def _clear(back, average, w):
-    marks, planes, sums = back.marks[0], back.planes, back.sums[0]
-    marks.low, marks.high = w, w
-    planes[:, :] = 0.0
-    planes[C, w:] = 1.0
+    header, curves, sums = back.header[0], back.curves, back.sums[0]
+    header.low, header.high = w, w
+    curves[:, :] = 0.0
+    curves[C, w:] = 1.0
     sums.mu, sums.sum_m, sums.sum_v, sums.pq, sums.mq, sums.scale = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     if average.table.size > 0:
         clear_average(average, w)
 
 
 @lean
-def _enter(planes, marks, sums, tuples, i, reference, w):
+def _enter(curves, header, sums, tuples, i, reference, w):
     p, m, v = centred(tuples, i, reference)
-    low, high = marks.low, marks.high
-    if low > 0 and p * planes[C, low] >= NEGLIGIBLE:
+    low, high = header.low, header.high
+    if low > 0 and p * curves[C, low] >= NEGLIGIBLE:
         low -= 1
         away = w - low - sums.mu  # w is out of reach from here so far: D = w - l - B
-        planes[D1, low] = away
-        planes[D2, low] = away * away + sums.pq
-        planes[DM, low] = -sums.mq
-    _mix(planes, low, high, p, m * (1.0 - p))
-    while high > low and planes[C, high - 1] >= 1.0:
+        curves[D1, low] = away
+        curves[D2, low] = away * away + sums.pq
+        curves[DM, low] = -sums.mq
+    _mix(curves, low, high, p, m * (1.0 - p))
+    while high > low and curves[C, high - 1] >= 1.0:
         high -= 1
-        planes[C, high] = 1.0
-        for plane in range(CM, DM + 1):
-            planes[plane, high] = 0.0
-    marks.low, marks.high = low, high
+        curves[C, high] = 1.0
+        for curve in range(CM, DM + 1):
+            curves[curve, high] = 0.0
+    header.low, header.high = low, high
     sums.mu += p
     sums.sum_m += m
     sums.sum_v += v
@@ -180,40 +180,40 @@ def _short(row, back, sums, base, begin, zone, end, w):
         away = w - x - sums.mu
         back[D1, x], back[D2, x], back[DM, x] = away, away * away + sums.pq, -sums.mq
     mean, square, cross = 0.0, 0.0, 0.0
-    law, rest = row[S, begin - base + LEAD :], row[T, begin - base + LEAD :]
+    distribution, rest = row[S, begin - base + LEAD :], row[T, begin - base + LEAD :]
     d1, d2, dm = back[D1, begin:], back[D2, begin:], back[DM, begin:]
     for x in range(end - begin):
-        mean += law[x] * d1[x]
-        square += law[x] * d2[x]
-        cross += rest[x] * d1[x] + law[x] * dm[x]
+        mean += distribution[x] * d1[x]
+        square += distribution[x] * d2[x]
+        cross += rest[x] * d1[x] + distribution[x] * dm[x]
     return mean, square, cross
 
 
 # Not `lean`, with which the compiler reorders the sums of `_outside` and `_short`.
 # Takes few arrays, because each costs a reference count.
 @compiled
-def _answer(depth, band, about, back, marks, sums, w, out):
+def _answer(depth, band, about, back, header, sums, w, out):
     """Write one row of answers; return the sum of the m_i, e, the variance of the sum of the rest.
 
-    depth : Depth of the head; band : its int64[2]; about : base and floor of its planes, reference
+    depth : Depth of the head; band : its int64[2]; about : base and floor of its curves, reference
     """
-    (planes, facts), (base, floor, reference) = depth, about
+    (curves, stats), (base, floor, reference) = depth, about
     low, high = band[0], band[1]
-    total, spread = facts.sum_m + sums.sum_m, facts.sum_v + sums.sum_v
-    if marks.low >= high and facts.s_w == 0.0:  # no world has more than w tuples
-        pq = facts.sum_pq + sums.pq
-        count = facts.mu + sums.mu
-        cross = facts.sum_mq + sums.mq
+    total, spread = stats.sum_m + sums.sum_m, stats.sum_v + sums.sum_v
+    if header.low >= high and stats.s_w == 0.0:  # no world has more than w tuples
+        pq = stats.sum_pq + sums.pq
+        count = stats.mu + sums.mu
+        cross = stats.sum_mq + sums.mq
         e = 0.0
     else:
-        begin = max(marks.low, base, floor)
+        begin = max(header.low, base, floor)
         e, kc, gm = 0.0, 0.0, 0.0
         if begin < high:
-            e, kc, gm = _outside(planes, back, base, begin, high)
-        e += facts.g_w
-        spread += (kc + facts.k_w) - 2.0 * gm - e * e
+            e, kc, gm = _outside(curves, back, base, begin, high)
+        e += stats.g_w
+        spread += (kc + stats.k_w) - 2.0 * gm - e * e
         deficit, square, cross = _short(
-            planes, back, sums, base, low, marks.low, max(low, min(high, marks.high)), w
+            curves, back, sums, base, low, header.low, max(low, min(high, header.high)), w
         )
         pq = square - deficit * deficit
         cross = -(cross + e * deficit)
@@ -229,44 +229,44 @@ def _answer(depth, band, about, back, marks, sums, w, out):
 
 
 @lean
-def _outgrown(facts, sums, reference):
+def _outgrown(stats, sums, reference):
     """Return True if the reference far exceeds the values held, so that differences lose digits."""
-    return abs(reference) * (facts.mu + sums.mu) > OUTGROWN * (facts.scale + sums.scale)
+    return abs(reference) * (stats.mu + sums.mu) > OUTGROWN * (stats.scale + sums.scale)
 
 
 @compiled
-def _write_count_law(front, back, row, w, newer, to_prob, to_count, at):
+def _write_count_distribution(front, back, row, w, newer, to_prob, to_count, at):
     """Write the distribution of min(N, w), N the existing tuples held, from place `at`; return its
     end.
 
     row : the depth of the head; newer : float64[w + 1], working memory
-    The back stack's distribution is the differences of C[l]; the front stack's is plane S.
+    The back stack's distribution is the differences of C[l]; the front stack's is curve S.
     Cost: O(band of the front stack * band of the back stack).  Error: about 1e-16 per entry.
     """
-    marks, reach = back.marks[0], back.planes[C]
-    least, most = w - marks.high, w - marks.low  # counts of the back stack
+    header, reach = back.header[0], back.curves[C]
+    least, most = w - header.high, w - header.low  # counts of the back stack
     for b in range(least, most + 1):
         before = reach[w - b - 1] if b < most else 0.0
         newer[b] = max(reach[w - b] - before, 0.0)
-    low, high = front.bands[row, 0], front.bands[row, 1]
-    older = front.rows[row, S, low - front.extent[front.marks[0].block].base + LEAD :]
+    low, high = front.support[row, 0], front.support[row, 1]
+    older = front.block_rows[row, S, low - front.span[front.header[0].block].base + LEAD :]
     begin = min(low + least, w)
-    law = to_prob[at : at + w + 1 - begin]  # of counts begin ... w
-    law[:] = 0.0
-    full = front.row_facts[row].s_w
+    distribution = to_prob[at : at + w + 1 - begin]  # of counts begin ... w
+    distribution[:] = 0.0
+    full = front.block_stats[row].s_w
     for x in range(high - low):
         p, shift = older[x], low + x + least - begin
         count = min(most + 1, w - low - x) - least
         some = newer[least : least + max(count, 0)]
-        target = law[shift : shift + max(count, 0)]
+        target = distribution[shift : shift + max(count, 0)]
         for b in range(some.size):
             target[b] += p * some[b]
         full += p * reach[low + x]
-    law[w - begin] += full
+    distribution[w - begin] += full
     kept = at
-    for n in range(law.size):
-        if law[n] >= LEAST_OUTCOME:
-            to_prob[kept], to_count[kept] = law[n], begin + n
+    for n in range(distribution.size):
+        if distribution[n] >= LEAST_OUTCOME:
+            to_prob[kept], to_count[kept] = distribution[n], begin + n
             kept += 1
     return kept
 
@@ -281,77 +281,79 @@ def _missing_before(offsets, value):
 
 
 @lean
-def _enter_all(back, average, tuples, i, reals, w, cell):
+def _enter_all(back, average, tuples, i, scalars, w, cell):
     """Add tuple i to the back stacks; cell : float64[6 or more], working memory."""
-    _enter(back.planes, back.marks[0], back.sums[0], tuples, i, reals.reference, w)
+    _enter(back.curves, back.header[0], back.sums[0], tuples, i, scalars.reference, w)
     if average.table.size > 0:
-        enter_average(average, tuples, i, reals.reference)
-        take_cells(average, back.sums[0].mu, reals, w, cell)
+        enter_average(average, tuples, i, scalars.reference)
+        take_cells(average, back.sums[0].mu, scalars, w, cell)
 
 
 @compiled
-def slide_moments(stacks, tuples, heads, w, limit, out, laws):
+def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
     """Compute the answers after each of the arrivals, the last of the tuples; return the new Stacks
-    and Laws.
+    and Distributions.
 
     tuples : WindowTuples; heads : int64[arrivals], position of the oldest tuple held after each
     w : int64; limit : int64, most tuples of the back stack, at most w and the window's number
     out : MOMENTS[arrivals], written: of the w newest existing tuples held
     Rebuilds of the front stack depend only on the stream, not on the calls.
     Cost: O(band) amortised per arrival, the band about 20 standard deviations of the count; with
-    laws O(band of the front stack * band of the back stack); averages of windows with a missing
-    value, or with too few digits, as `average_of`.
+    distributions O(band of the front stack * band of the back stack); averages of windows with a
+    missing value, or with too few digits, as `average_of`.
     Error: about 1e-13 of the terms above; of averages 1e-10 of the variance, and of the mean 1e-13
     of the values' distance from their mean.
     Source: (count; moments) recursion over Dallachiesa et al. (2015), section 4; the averages this
     project.
     """
-    (front, back, average), first, (places, prob, counts) = stacks, tuples.first, laws
-    planes, marks, sums = back.planes, back.marks[0], back.sums[0]
+    (front, back, average), first, (places, prob, counts) = stacks, tuples.first, distributions
+    curves, header, sums = back.curves, back.header[0], back.sums[0]
     begin, averaged = tuples.offsets.size - 1 - heads.size, average.table.size > 0
     newer, short = np.empty(w + 1 if places.size > 0 else 0), np.empty(7)
     missing, steps = np.empty(0, np.int64), np.int64(0)
     if averaged:
         missing = _missing_before(tuples.offsets, tuples.value)
     # Records of the front stay in place when its arrays grow.
-    known, reals = front.marks[0], front.reals[0]
+    known, scalars = front.header[0], front.scalars[0]
     for t in range(heads.size):
         i, head = begin + t, heads[t]
         steps = after_signals(steps + 8 * w + tuples.offsets[i + 1] - tuples.offsets[i])
         mid, row = known.mid - first, np.int64(0)
         stale = known.built == 0 or i - mid >= limit
         if not stale:
-            stale = is_outside(front.extent[(mid - head) >> known.shift], known, marks.low - 1)
+            stale = is_outside(front.span[(mid - head) >> known.shift], known, header.low - 1)
         while True:
             if stale:
                 _clear(back, average, w)
                 front, mid = build(front, tuples, head, i, w, np.bool_(True)), i
-            _enter_all(back, average, tuples, i, reals, w, short)
+            _enter_all(back, average, tuples, i, scalars, w, short)
             row = row_of(front, tuples, mid, head, w)
-            if stale or not _outgrown(front.row_facts[row], sums, reals.reference):
+            if stale or not _outgrown(front.block_stats[row], sums, scalars.reference):
                 break
             stale = True
-        extent, depth = front.extent[known.block], Depth(front.rows[row], front.row_facts[row])
-        about = extent.base, extent.floor, reals.reference
-        m, e, rest = _answer(depth, front.bands[row], about, planes, marks, sums, w, out[t])
+        span, depth = front.span[known.block], Depth(front.block_rows[row], front.block_stats[row])
+        about = span.base, span.floor, scalars.reference
+        m, e, rest = _answer(depth, front.support[row], about, curves, header, sums, w, out[t])
         if places.size > 0:
             prob = with_room(prob, places[t] + w + 1)
             counts = with_room(counts, places[t] + w + 1)
-            places[t + 1] = _write_count_law(front, back, row, w, newer, prob, counts, places[t])
+            places[t + 1] = _write_count_distribution(
+                front, back, row, w, newer, prob, counts, places[t]
+            )
         if averaged:
             certain = missing[i + 1] == missing[head]
             if certain:
-                terms, held = (m, e, rest, reals.reference), i + 1 - head
+                terms, held = (m, e, rest, scalars.reference), i + 1 - head
                 certain = answer_average(
                     average, front, mid - head, row, terms, held, w, short, out[t]
                 )
             if not certain:
-                average.marks[0].recomputed += 1
+                average.header[0].recomputed += 1
                 of = tuples.offsets, tuples.prob, tuples.value
                 out[t].average, out[t].average_variance, out[t].average_existence = average_of(
                     of[0], of[1], of[2], head, i + 1, w
                 )
-    return Stacks(front, back, average), Laws(places, prob, counts)
+    return Stacks(front, back, average), Distributions(places, prob, counts)
 
 
 @compiled
@@ -364,5 +366,5 @@ def resume_moments(stacks, tuples, mid, w):
     _clear(back, average, w)
     front, cell = build(front, tuples, np.int64(0), mid, w, np.bool_(False)), np.empty(6)
     for i in range(mid, tuples.offsets.size - 1):
-        _enter_all(back, average, tuples, i, front.reals[0], w, cell)
+        _enter_all(back, average, tuples, i, front.scalars[0], w, cell)
     return Stacks(front, back, average)

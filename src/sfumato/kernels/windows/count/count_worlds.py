@@ -25,8 +25,8 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.laws.order_statistics import rank_of
-from sfumato.kernels.laws.sampled_worlds import take_all, taken
+from sfumato.kernels.distributions.order_statistics import rank_of
+from sfumato.kernels.distributions.sampled_worlds import alternative_in_world, take_all
 from sfumato.kernels.signals import after_signals
 
 # head : stream index from which on all existing tuples are inside; count, values : of inside
@@ -54,10 +54,10 @@ class Seen(NamedTuple):
 
 @lean
 def _taken(drawn, seen, i, s):
-    """Return `taken`, computed once for all alternatives of a tuple that are passed in a world."""
+    """Return `alternative_in_world`, computed once per tuple and world."""
     if seen.world[i] != s:
         seen.world[i] = s
-        seen.place[i] = taken(drawn.tuples, drawn.hashes, i, s)
+        seen.place[i] = alternative_in_world(drawn.tuples, drawn.hashes, i, s)
     return seen.place[i]
 
 
@@ -109,7 +109,7 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
                         below += 1
                     values += 1
             while count > w or head < heads[t]:
-                a = taken(drawn.tuples, hashes, head, s)
+                a = alternative_in_world(drawn.tuples, hashes, head, s)
                 head += 1
                 if a < 0:
                     continue
@@ -202,7 +202,7 @@ def _come_to_block(state, drawn, head, newest, s):
 def _total(drawn, head, end, s):
     total, value = 0.0, drawn.tuples.value
     for i in range(head, end):
-        a = taken(drawn.tuples, drawn.hashes, i, s)
+        a = alternative_in_world(drawn.tuples, drawn.hashes, i, s)
         if a >= 0 and not np.isnan(value[a]):
             total += value[a]
     return total
@@ -261,7 +261,7 @@ def slide_totals(state, drawn, arriving, average, out):
                     else:
                         head, count, values = leaving + 1, count - 1, values - (after & 1)
                 else:
-                    a = taken(drawn.tuples, drawn.hashes, head, s)
+                    a = alternative_in_world(drawn.tuples, drawn.hashes, head, s)
                     if a >= 0:
                         count, values = count - 1, values - (not np.isnan(value[a]))
                     head += 1

@@ -6,9 +6,9 @@ tuples become the front stack:
     held:    head ................. mid ................. tail
              front stack            back stack, at most w tuples: all of them inside
 
-`count_moments` defines the planes S, T, G and K, `count_average` the plane V. They are stored only
-for every stride-th depth (`saved`), and rebuilt, a stride at a time, when the head reaches them.
-The planes in use then fit a fast cache.
+`count_moments` defines the curves S, T, G and K, `count_average` the curve V. They are stored only
+for every stride-th depth (`checkpoints`), and rebuilt, a stride at a time, when the head reaches
+them. The curves in use then fit a fast cache.
 """
 
 from typing import NamedTuple
@@ -17,69 +17,70 @@ import numpy as np
 
 from sfumato.kernels.arrays import integers, reals, with_room
 from sfumato.kernels.compile import compiled, lean, lean_fused
-from sfumato.kernels.laws.tuples import centred, existence_of
+from sfumato.kernels.distributions.tuples import centred, existence_of
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
 DEVIATIONS = 10.0  # standard deviations within which a distribution is above NEGLIGIBLE
 LEAD = 1  # cells before the first count, so that count l - 1 always exists
 PAD = 8
 
-# mid : stream index of the first tuple after the front stack; block : the one in `rows`, -1: none
-FRONT_MARKS = integers("mid built block shift")
+# mid : stream index of the first tuple after the front stack
+# block : the one in `block_rows`, -1: none
+FRONT_HEADER = integers("mid built block shift")
 # The reference c of the values, the sum of p q over the sum of p, and the sum of p (mean count).
-FRONT_REALS = reals("reference ratio count")
-# Stored with the planes of every depth: sums over held[head:mid] (`scale` : of the p |value|), and
-# the planes' cell w, which represents all counts from w on.
-DEPTH_FACTS = reals("mu sum_m sum_v sum_pq sum_mq s_w t_w g_w k_w scale")
-# Of a checkpoint: place in `saved`, first cell, low, high, least count of G and K.
+FRONT_SCALARS = reals("reference ratio count")
+# Stored with the curves of every depth: sums over held[head:mid] (`scale` : of the p |value|), and
+# the curves' cell w, which represents all counts from w on.
+DEPTH_STATS = reals("mu sum_m sum_v sum_pq sum_mq s_w t_w g_w k_w scale")
+# Of a checkpoint: place in `checkpoints`, first cell, low, high, least count of G and K.
 CHECKPOINT = integers("place base low high floor")
 
 
-# The planes: the cumulated G and K, distribution, martingale, and M^2 if averages are needed.
+# The curves: the cumulated G and K, distribution, martingale, and M^2 if averages are needed.
 G, K, S, T, V = range(5)
 
 
 class Depth(NamedTuple):
-    """The front stack from one tuple on: planes float64[4 or 5, width] and its DEPTH_FACTS."""
+    """The front stack from one tuple on: curves float64[4 or 5, width] and its DEPTH_STATS."""
 
-    planes: np.ndarray
-    facts: np.ndarray
+    curves: np.ndarray
+    stats: np.ndarray
 
 
 class FrontStack(NamedTuple):
     """The front stack of one window and attribute.
 
-    work : float64[2, planes, w + LEAD + PAD], two depths during the build
-    saved : float64[...], planes of every 2**shift-th depth, packed; extent : CHECKPOINT[blocks] and
-        facts : DEPTH_FACTS[blocks] of the same
-    rows : float64[2**shift, planes, width], the depths of the block in use, with
-        bands : int64[2**shift, 2] and row_facts : DEPTH_FACTS[2**shift]
-    marks : FRONT_MARKS[1]; reals : FRONT_REALS[1]
+    work : float64[2, curves, w + LEAD + PAD], two depths during the build
+    checkpoints : float64[...], curves of every 2**shift-th depth, packed
+    span : CHECKPOINT[blocks] and stats : DEPTH_STATS[blocks] of the same
+    block_rows : float64[2**shift, curves, width], the depths of the block in use, with
+        support : int64[2**shift, 2] and block_stats : DEPTH_STATS[2**shift]
+    header : FRONT_HEADER[1]; scalars : FRONT_SCALARS[1]
     """
 
     work: np.ndarray
-    saved: np.ndarray
-    extent: np.ndarray
-    facts: np.ndarray
-    rows: np.ndarray
-    bands: np.ndarray
-    row_facts: np.ndarray
-    marks: np.ndarray
-    reals: np.ndarray
+    checkpoints: np.ndarray
+    span: np.ndarray
+    stats: np.ndarray
+    block_rows: np.ndarray
+    support: np.ndarray
+    block_stats: np.ndarray
+    header: np.ndarray
+    scalars: np.ndarray
 
 
-def empty_front(w: int, planes: int) -> FrontStack:
+def empty_front(w: int, curves: int) -> FrontStack:
     """Return a front stack that was never built.  NumPy."""
     return FrontStack(
-        work=np.zeros((2, planes, w + LEAD + PAD)),
-        saved=np.zeros(0),
-        extent=np.zeros(0, CHECKPOINT),
-        facts=np.zeros(0, DEPTH_FACTS),
-        rows=np.zeros((0, planes, 0)),
-        bands=np.zeros((0, 2), np.int64),
-        row_facts=np.zeros(0, DEPTH_FACTS),
-        marks=np.zeros(1, FRONT_MARKS),
-        reals=np.zeros(1, FRONT_REALS),
+        work=np.zeros((2, curves, w + LEAD + PAD)),
+        checkpoints=np.zeros(0),
+        span=np.zeros(0, CHECKPOINT),
+        stats=np.zeros(0, DEPTH_STATS),
+        block_rows=np.zeros((0, curves, 0)),
+        support=np.zeros((0, 2), np.int64),
+        block_stats=np.zeros(0, DEPTH_STATS),
+        header=np.zeros(1, FRONT_HEADER),
+        scalars=np.zeros(1, FRONT_SCALARS),
     )
 
 
@@ -94,35 +95,35 @@ def _shift_of(tuples):
 
 @lean_fused
 def _add_tuple(old, new, begin, count, p, m, v):
-    """Update the planes, cells begin ... begin + count - 1, with one more tuple at the old end."""
+    """Update the curves, cells begin ... begin + count - 1, with one more tuple at the old end."""
     # Loops of few arrays each: the compiler checks pairs for overlap at run time, and does not use
     # SIMD beyond eight pairs.
     q, twice, square, mq = 1.0 - p, 2.0 * m, m * m - v, m * (1.0 - p)
     end = begin + count
-    law, before = old[S, begin:end], old[S, begin - 1 : end - 1]
+    distribution, before = old[S, begin:end], old[S, begin - 1 : end - 1]
     rest, rest_before = old[T, begin:end], old[T, begin - 1 : end - 1]
     g, k = old[G, begin:end], old[K, begin:end]
     new_k, new_g = new[K, begin:end], new[G, begin:end]
     for x in range(count):
-        new_k[x] = k[x] + twice * (g[x] - rest[x]) + square * law[x]
+        new_k[x] = k[x] + twice * (g[x] - rest[x]) + square * distribution[x]
     for x in range(count):
-        new_g[x] = g[x] + m * law[x]
-    new_law, new_rest = new[S, begin:end], new[T, begin:end]
+        new_g[x] = g[x] + m * distribution[x]
+    new_distribution, new_rest = new[S, begin:end], new[T, begin:end]
     for x in range(count):
-        new_law[x] = q * law[x] + p * before[x]
-        new_rest[x] = q * rest[x] + p * rest_before[x] + mq * (before[x] - law[x])
+        new_distribution[x] = q * distribution[x] + p * before[x]
+        new_rest[x] = q * rest[x] + p * rest_before[x] + mq * (before[x] - distribution[x])
     if old.shape[0] > V:
         own, stay = max(v - q * m * m, 0.0), q * m * m
         squares, squares_before = old[V, begin:end], old[V, begin - 1 : end - 1]
         new_squares = new[V, begin:end]
         for x in range(count):
-            new_squares[x] = q * squares[x] + p * squares_before[x] + stay * law[x]
+            new_squares[x] = q * squares[x] + p * squares_before[x] + stay * distribution[x]
             new_squares[x] += own * before[x] + 2.0 * mq * (rest_before[x] - rest[x])
 
 
 @lean
-def _add_facts(old, new, term, last_s, last_t):
-    """Update sums and cell w with one more tuple; last_s, last_t : planes S and T at w - 1."""
+def _add_stats(old, new, term, last_s, last_t):
+    """Update sums and cell w with one more tuple; last_s, last_t : curves S and T at w - 1."""
     p, m, v = term
     q = 1.0 - p
     new.mu = old.mu + p
@@ -148,32 +149,32 @@ def magnitude(tuples, i):
 
 @lean
 def _step(old, new, base, begin, band, w, tuples, i, reference):
-    """Add tuple i as a depth: planes over counts begin ... high, cell count - base + LEAD.
+    """Add tuple i as a depth: curves over counts begin ... high, cell count - base + LEAD.
 
     begin : the least count needed, at most low; band : old (low, high).  Returns the new band.
     """
     low, high = band
     p, m, v = centred(tuples, i, reference)
-    before, after, at = old.planes, new.planes, begin - base + LEAD
-    planes = before.shape[0]
-    for plane in range(S, planes):
-        before[plane, at - 1] = 0.0
+    before, after, at = old.curves, new.curves, begin - base + LEAD
+    curves = before.shape[0]
+    for curve in range(S, curves):
+        before[curve, at - 1] = 0.0
     last_s, last_t = 0.0, 0.0
     if high < w:
-        for plane in range(planes):
-            before[plane, high - base + LEAD] = 0.0
+        for curve in range(curves):
+            before[curve, high - base + LEAD] = 0.0
         high += 1
     else:
         last_s, last_t = before[S, w - 1 - base + LEAD], before[T, w - 1 - base + LEAD]
     _add_tuple(before, after, at, high - begin, p, m, v)
-    _add_facts(old.facts, new.facts, (p, m, v), last_s, last_t)
-    new.facts.scale = old.facts.scale + magnitude(tuples, i)
-    law = after[S]
-    while high - low > 1 and law[low - base + LEAD] < NEGLIGIBLE:
-        for plane in range(S, planes):
-            after[plane, low - base + LEAD] = 0.0
+    _add_stats(old.stats, new.stats, (p, m, v), last_s, last_t)
+    new.stats.scale = old.stats.scale + magnitude(tuples, i)
+    distribution = after[S]
+    while high - low > 1 and distribution[low - base + LEAD] < NEGLIGIBLE:
+        for curve in range(S, curves):
+            after[curve, low - base + LEAD] = 0.0
         low += 1
-    while high - low > 1 and law[high - 1 - base + LEAD] < NEGLIGIBLE:
+    while high - low > 1 and distribution[high - 1 - base + LEAD] < NEGLIGIBLE:
         high -= 1
     return low, high
 
@@ -190,7 +191,7 @@ def _floor(mu, ratio, w):
 
 
 @compiled
-def _choose_reference(tuples, head, end, reals):
+def _choose_reference(tuples, head, end, scalars):
     """Set a reference near the mean of values, short enough for exact differences; 0 if empty."""
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     total, weight, mu, spread = 0.0, 0.0, 0.0, 0.0
@@ -205,94 +206,107 @@ def _choose_reference(tuples, head, end, reals):
     if centre != 0.0 and np.isfinite(centre):
         unit = 2.0 ** (np.floor(np.log2(abs(centre))) - 20.0)
         centre = np.round(centre / unit) * unit if unit > 0.0 else 0.0
-    reals.reference = centre if np.isfinite(centre) else 0.0
-    reals.ratio, reals.count = spread / mu if mu > 0.0 else 0.0, mu
+    scalars.reference = centre if np.isfinite(centre) else 0.0
+    scalars.ratio, scalars.count = spread / mu if mu > 0.0 else 0.0, mu
 
 
 @compiled
 def build(front, tuples, head, mid, w, choose):
     """Make tuples head ... mid - 1 (positions) the front stack: O(tuples * band).
 
-    choose : bool, choose a new reference (else use `reals`, for a restored window)
+    choose : bool, choose a new reference (else use `scalars`, for a restored window)
     """
-    marks, reals, work = front.marks[0], front.reals[0], front.work
+    header, scalars, work = front.header[0], front.scalars[0], front.work
     if choose:
-        _choose_reference(tuples, head, mid + 1, reals)  # over all tuples of the next answer
-    depths, planes = mid - head, work.shape[1]
+        _choose_reference(tuples, head, mid + 1, scalars)  # over all tuples of the next answer
+    depths, curves = mid - head, work.shape[1]
     shift = _shift_of(depths)
-    extents, saved_facts, saved = front.extent, front.facts, front.saved
-    if extents.size <= depths >> shift:
-        extents = with_room(extents, (depths >> shift) + 1)
-        saved_facts = with_room(saved_facts, extents.size)
+    spans, checkpoint_stats, checkpoints = front.span, front.stats, front.checkpoints
+    if spans.size <= depths >> shift:
+        spans = with_room(spans, (depths >> shift) + 1)
+        checkpoint_stats = with_room(checkpoint_stats, spans.size)
     work[:] = 0.0
     work[0, S, LEAD] = 1.0
-    facts = np.zeros(2, DEPTH_FACTS)
+    stats = np.zeros(2, DEPTH_STATS)
     low, high, begin = np.int64(0), np.int64(1), np.int64(0)
     place, width = np.int64(0), np.int64(1)
     for depth in range(depths + 1):
         side = depth & 1
         if depth & ((1 << shift) - 1) == 0:
-            floor = _floor(facts[side].mu, reals.ratio, w)
+            floor = _floor(stats[side].mu, scalars.ratio, w)
             begin = max(begin, min(low, floor))
             block, size = depth >> shift, high - begin
-            extent = extents[block]
-            extent.place, extent.base, extent.low = place, begin, low
-            extent.high, extent.floor = high, floor
-            saved_facts[block] = facts[side]
-            if saved.size < place + planes * size:
-                saved = with_room(saved, place + planes * size)
-            flat = saved[place : place + planes * size]
-            flat.reshape(planes, size)[:] = work[side, :, begin + LEAD : begin + LEAD + size]
-            place, width = place + planes * size, max(width, size)
+            span = spans[block]
+            span.place, span.base, span.low = place, begin, low
+            span.high, span.floor = high, floor
+            checkpoint_stats[block] = stats[side]
+            if checkpoints.size < place + curves * size:
+                checkpoints = with_room(checkpoints, place + curves * size)
+            flat = checkpoints[place : place + curves * size]
+            flat.reshape(curves, size)[:] = work[side, :, begin + LEAD : begin + LEAD + size]
+            place, width = place + curves * size, max(width, size)
         if depth < depths:
-            old, new = Depth(work[side], facts[side]), Depth(work[1 - side], facts[1 - side])
+            old, new = Depth(work[side], stats[side]), Depth(work[1 - side], stats[1 - side])
             low, high = _step(
                 old, new, np.int64(0), begin, (low, high), w, tuples, mid - 1 - depth,
-                reals.reference,
+                scalars.reference,
             )  # fmt: skip
-    rows, bands, row_facts = front.rows, front.bands, front.row_facts
+    rows, support, block_stats = front.block_rows, front.support, front.block_stats
     stride, width = 1 << shift, width + (1 << shift) + LEAD + PAD
     if rows.shape[0] < stride or rows.shape[2] < width:
-        rows = np.zeros((stride, planes, max(width * 5 // 4, rows.shape[2])))
-        bands, row_facts = np.zeros((stride, 2), np.int64), np.zeros(stride, DEPTH_FACTS)
-    marks.mid, marks.built, marks.shift, marks.block = tuples.first + mid, 1, shift, -1
+        rows = np.zeros((stride, curves, max(width * 5 // 4, rows.shape[2])))
+        support, block_stats = np.zeros((stride, 2), np.int64), np.zeros(stride, DEPTH_STATS)
+    header.mid, header.built, header.shift, header.block = tuples.first + mid, 1, shift, -1
     return FrontStack(
-        work, saved, extents, saved_facts, rows, bands, row_facts, front.marks, front.reals
+        work,
+        checkpoints,
+        spans,
+        checkpoint_stats,
+        rows,
+        support,
+        block_stats,
+        front.header,
+        front.scalars,
     )
 
 
 @lean
 def _load(front, tuples, mid, block, last, w):
-    marks, rows, bands, facts = front.marks[0], front.rows, front.bands, front.row_facts
-    extent = front.extent[block]
-    base, low, high = extent.base, extent.low, extent.high
-    size, planes = high - base, rows.shape[1]
-    for plane in range(planes):
-        saved = front.saved[extent.place + plane * size :]
+    header, rows, support, stats = (
+        front.header[0],
+        front.block_rows,
+        front.support,
+        front.block_stats,
+    )
+    span = front.span[block]
+    base, low, high = span.base, span.low, span.high
+    size, curves = high - base, rows.shape[1]
+    for curve in range(curves):
+        checkpoints = front.checkpoints[span.place + curve * size :]
         for x in range(size):
-            rows[0, plane, LEAD + x] = saved[x]
-    bands[0, 0], bands[0, 1] = low, high
-    facts[0] = front.facts[block]
-    newest, reference = mid - 1 - (block << marks.shift), front.reals[0].reference
+            rows[0, curve, LEAD + x] = checkpoints[x]
+    support[0, 0], support[0, 1] = low, high
+    stats[0] = front.stats[block]
+    newest, reference = mid - 1 - (block << header.shift), front.scalars[0].reference
     for r in range(last):
-        old, new = Depth(rows[r], facts[r]), Depth(rows[r + 1], facts[r + 1])
+        old, new = Depth(rows[r], stats[r]), Depth(rows[r + 1], stats[r + 1])
         low, high = _step(old, new, base, base, (low, high), w, tuples, newest - r, reference)
-        bands[r + 1, 0], bands[r + 1, 1] = low, high
-    marks.block = block
+        support[r + 1, 0], support[r + 1, 1] = low, high
+    header.block = block
 
 
 @lean
 def row_of(front, tuples, mid, head, w):
     """Return the row of the depth of `head`, loaded if needed."""
-    marks, depth = front.marks[0], mid - head
-    block = depth >> marks.shift
-    row = depth - (block << marks.shift)
-    if block != marks.block:
+    header, depth = front.header[0], mid - head
+    block = depth >> header.shift
+    row = depth - (block << header.shift)
+    if block != header.block:
         _load(front, tuples, mid, block, row, w)
     return row
 
 
 @lean
-def is_outside(extent, marks, reach):
-    """Return True if the planes of a checkpoint were not built for counts as low as `reach`."""
-    return reach < extent.floor and reach < extent.high + (1 << marks.shift)
+def is_outside(span, header, reach):
+    """Return True if the curves of a checkpoint were not built for counts as low as `reach`."""
+    return reach < span.floor and reach < span.high + (1 << header.shift)

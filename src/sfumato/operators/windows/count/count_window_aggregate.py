@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.finite_law import Laws
-from sfumato.kernels.laws.tuples import lift
+from sfumato.kernels.distributions.discrete_distribution import Distributions
+from sfumato.kernels.distributions.tuples import tuple_moments
 from sfumato.kernels.windows.count.certain_groups import certain_totals, slide_certain
 from sfumato.kernels.windows.count.count_boundary import Boundary, empty_boundary
 from sfumato.kernels.windows.count.count_extremes import empty_extremes
@@ -22,19 +22,30 @@ from sfumato.kernels.windows.count.count_groups import (
     move_sums,
 )
 from sfumato.kernels.windows.count.count_moments import MOMENTS, empty_stacks
-from sfumato.operators.arguments import EXCESS, NO_LIMIT
+from sfumato.operators.arguments import NO_LIMIT, SUM_TOLERANCE
 from sfumato.operators.arrays import Floats, Ints, grouped
-from sfumato.operators.laws.aggregate import LISTED, TOTALLED, Aggregate, Measured, WindowAnswers
-from sfumato.operators.laws.finite_laws import FiniteLaws, LawOptions, Moments, plain_result
-from sfumato.operators.laws.independent_law import checked_aggregates
+from sfumato.operators.distributions.aggregate import (
+    LISTED,
+    TOTALLED,
+    Aggregate,
+    AggregateResult,
+    WindowAnswers,
+)
+from sfumato.operators.distributions.discrete_distributions import (
+    DiscreteDistributions,
+    DistributionOptions,
+    Moments,
+    plain_result,
+)
+from sfumato.operators.distributions.independent_distribution import checked_aggregates
 from sfumato.operators.state.declared import Part, Value
 from sfumato.operators.state.stateful import Operator, Stateful
 from sfumato.operators.state.tuple_batch import check_certain, checked_alternatives
 from sfumato.operators.windows.count.group_store import GroupStore
-from sfumato.operators.windows.count.window_laws import WindowLaws, column
+from sfumato.operators.windows.count.window_distributions import WindowDistributions, column
 from sfumato.operators.windows.uncertain_window import UncertainWindowConfig
 
-SIGN = {"max": 1.0, "min": -1.0}
+EXTREME_SIGNS = {"max": 1.0, "min": -1.0}
 SHORT_ROWS, SHORT_HELD = 128, 250  # windows with fewer rows and tuples are rebuilt at each call
 MOST_BYTES = 256_000_000  # for cached windows of groups, including sampled worlds
 
@@ -48,7 +59,7 @@ class CountWindowConfig:
     aggregates: tuple[Aggregate, ...]
     max_tuples: int | None
     certain: bool
-    options: LawOptions
+    options: DistributionOptions
 
     def __post_init__(self) -> None:
         UncertainWindowConfig(self.rows, self.confidence, None, self.max_tuples)
@@ -57,7 +68,10 @@ class CountWindowConfig:
     @property
     def plain(self) -> bool:
         """Return whether the answers are plain totals of the newest rows."""
-        plain = all(of.function in TOTALLED for of in self.aggregates) and not self.options.laws
+        plain = (
+            all(of.function in TOTALLED for of in self.aggregates)
+            and not self.options.distributions
+        )
         return self.certain and plain and self.rows <= (self.max_tuples or NO_LIMIT)
 
 
@@ -75,7 +89,7 @@ class Work(Stateful):
     worlds: dict[Any, Any] = field(default_factory=dict)
     size: int = 0
 
-    def grown(self) -> int:
+    def recount_bytes(self) -> int:
         """Recount the bytes and return the increase."""
         before, self.size = self.size, self.nbytes
         return self.size - before
@@ -87,7 +101,7 @@ class CountWindowAggregate(Operator):
     rows, confidence, max_tuples : the window, see UncertainWindow
     certain : every tuple exists with one value: counts, sums, averages, minima and maxima are
         computed without distributions, in O(1) per arrival
-    options : quantiles, distribution, seed, samples, see `LawOptions`
+    options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
     An answer covers exactly the `rows` newest existing tuples among the held ones. Means and
     standard deviations of count, sum, avg, min and max are exact. Distributions of count, min and
@@ -127,7 +141,7 @@ class CountWindowAggregate(Operator):
         certain: bool = False,
         **options: Any,
     ) -> None:
-        self.options = LawOptions(**options)
+        self.options = DistributionOptions(**options)
         self.config = CountWindowConfig(
             rows, confidence, tuple(aggregates), max_tuples, certain, self.options
         )
@@ -137,7 +151,7 @@ class CountWindowAggregate(Operator):
         self._limit = min(rows, max_tuples or rows)
         self._plan(list(dict.fromkeys(aggregates)))
         self._middles = len(self._sums) + len(self._extremes)
-        memos = self._middles + len(self._bounds) + len(self._laws)
+        memos = self._middles + len(self._bounds) + len(self._distributions)
         self._plain = self.config.plain
         sizes = (0, 0) if self._plain else (memos, self._middles)
         self.store = GroupStore(self.attributes, *sizes)
@@ -147,18 +161,18 @@ class CountWindowAggregate(Operator):
 
     def _plan(self, asked: list[Aggregate]) -> None:
         """Choose the required sums or counts, extremes and distributions, one of each kind."""
-        laws = self.options.laws
+        distributions = self.options.distributions
         self._averages = [Aggregate("sum", a.attribute) for a in asked if a.function == "avg"]
         counted = [a for a in asked if a.function in ("sum", "count")]
         sums = [a for a in counted if a.attribute is not None] + self._averages
         # Every sum also counts the tuples, so count(*) needs a separate one only if alone.
         self._sums = list(dict.fromkeys(sums if sums else counted))
-        self._counts = laws and any(a.function == "count" for a in asked)
-        self._extremes = [a for a in asked if a.function in SIGN]
+        self._counts = distributions and any(a.function == "count" for a in asked)
+        self._extremes = [a for a in asked if a.function in EXTREME_SIGNS]
         self._bounds = [a for a in asked if a.function == "boundary_sum"]
-        large = ("sum", "avg", "count") if laws else ()
-        self._laws = [
-            WindowLaws(a, self.rows, self._limit, self.options)
+        large = ("sum", "avg", "count") if distributions else ()
+        self._distributions = [
+            WindowDistributions(a, self.rows, self._limit, self.options)
             for a in asked
             if a.function in LISTED or (a.function in large and a.attribute is not None)
         ]
@@ -222,7 +236,7 @@ class CountWindowAggregate(Operator):
             if of.attribute is None:
                 mean = held.astype(np.float64)
             else:
-                what = SIGN.get(of.function, 0.0), of.attribute
+                what = EXTREME_SIGNS.get(of.function, 0.0), of.attribute
                 if what not in totals:
                     totals[what] = np.empty(n), np.empty(n, np.int64)
                     given = groups, groups.tuples.values[of.attribute], what[0], order, self.rows
@@ -235,7 +249,7 @@ class CountWindowAggregate(Operator):
 
     def _move(
         self, slots: Ints, groups: Groups, codes: list[int]
-    ) -> tuple[Ints, dict[Aggregate, Measured]]:
+    ) -> tuple[Ints, dict[Aggregate, AggregateResult]]:
         """Return window starts and answers after each arrival, group by group."""
         n, store, config = int(groups.arrivals[-1]), self.store, self.config
         status = np.ascontiguousarray(store.status[slots, 1:])
@@ -244,12 +258,14 @@ class CountWindowAggregate(Operator):
         overflow, heads = status[:, 0].sum(), np.empty(n, np.int64)
         rule = self.rows, float(config.confidence), config.max_tuples or NO_LIMIT
         sizes, out = (self.rows, self._limit), np.empty((len(self._sums), n), MOMENTS)
-        counts = Laws(np.zeros(n + 1 if self._counts else 0, np.int64), *_nothing())
-        none = Laws(np.empty(0, np.int64), *_nothing())
-        laws = [Laws(np.zeros(n + 1, np.int64), *_nothing()) for _ in self._extremes]
+        counts = Distributions(np.zeros(n + 1 if self._counts else 0, np.int64), *_nothing())
+        none = Distributions(np.empty(0, np.int64), *_nothing())
+        distributions = [
+            Distributions(np.zeros(n + 1, np.int64), *_nothing()) for _ in self._extremes
+        ]
         sums = [column(groups, of) for of in self._sums]
         extremes = [column(groups, of) for of in self._extremes]
-        for span, work, fresh in self._spans(slots, groups, codes):
+        for span, work, fresh in self._group_ranges(slots, groups, codes):
             work.boundary = move_boundaries(work.boundary, groups, span, fresh, rule, status, heads)
             for k, value in enumerate(sums):
                 given = groups, value, span, fresh, sizes, heads, memo[k], numbers[k], out[k]
@@ -258,22 +274,30 @@ class CountWindowAggregate(Operator):
                 counts = wanted if k == 0 else counts
             for k, value in enumerate(extremes, len(sums)):
                 i, own = k - len(sums), (memo[k], numbers[k])
-                work.extremes[i], laws[i] = move_extremes(
-                    work.extremes[i], groups, value, span, fresh, sizes, heads, *own, laws[i]
+                work.extremes[i], distributions[i] = move_extremes(
+                    work.extremes[i],
+                    groups,
+                    value,
+                    span,
+                    fresh,
+                    sizes,
+                    heads,
+                    *own,
+                    distributions[i],
                 )
         store.status[slots, 1:] = status
         self.overflow += int(status[:, 0].sum() - overflow)
-        measured = self._measured(groups, heads, codes, memo, out, counts, laws)
+        measured = self._measured(groups, heads, codes, memo, out, counts, distributions)
         store.memo[:, slots], store.numbers[:, slots] = memo, numbers
         return heads, measured
 
     def _measured(
         self, groups: Groups, heads: Ints, codes: list[int], memo: Ints, out: np.ndarray,
-        counts: Laws, extremes: list[Laws],
-    ) -> dict[Aggregate, Measured]:  # fmt: skip
+        counts: Distributions, extremes: list[Distributions],
+    ) -> dict[Aggregate, AggregateResult]:  # fmt: skip
         n, one, exact = heads.size, np.ones(heads.size), np.full(heads.size, np.nan)
         moments: dict[Aggregate, Moments] = {}
-        laws: dict[Aggregate, Iterable[FiniteLaws]] = {}
+        distributions: dict[Aggregate, Iterable[DiscreteDistributions]] = {}
         for of, row in zip(self._sums, out, strict=True):
             moments[of] = row["sum_mean"], np.sqrt(row["sum_variance"]), one
             if self.config.certain and of.function == "sum":  # exact for whole numbers
@@ -288,27 +312,31 @@ class CountWindowAggregate(Operator):
         number = None
         if self._counts:
             end = counts.places[-1]
-            number = FiniteLaws(counts.places, counts.prob[:end], counts.value[:end], exact)
-            laws[Aggregate("count")] = [number]
+            number = DiscreteDistributions(
+                counts.places, counts.prob[:end], counts.value[:end], exact
+            )
+            distributions[Aggregate("count")] = [number]
         for of, (places, prob, value) in zip(self._extremes, extremes, strict=True):
-            laws[of] = [FiniteLaws(places, prob[: places[-1]], value[: places[-1]], exact)]
+            distributions[of] = [
+                DiscreteDistributions(places, prob[: places[-1]], value[: places[-1]], exact)
+            ]
         for k, of in enumerate(self._bounds, self._middles):
-            total, lifted = np.empty(n), np.empty((3, groups.existence.size))
-            lift(groups.tuples.offsets, groups.tuples.prob, column(groups, of), lifted)
-            move_running_sums(lifted[1], groups, heads, memo[k], total)
+            total, per_tuple = np.empty(n), np.empty((3, groups.existence.size))
+            tuple_moments(groups.tuples.offsets, groups.tuples.prob, column(groups, of), per_tuple)
+            move_running_sums(per_tuple[1], groups, heads, memo[k], total)
             moments[of] = total, np.zeros(n), one
-            laws[of] = [FiniteLaws(np.arange(n + 1), one, total, exact)]
-        for k, law in enumerate(self._laws, self._middles + len(self._bounds)):
-            known = number if law.of.function == "count" else None
-            laws[law.of] = law.after(
+            distributions[of] = [DiscreteDistributions(np.arange(n + 1), one, total, exact)]
+        for k, distribution in enumerate(self._distributions, self._middles + len(self._bounds)):
+            known = number if distribution.of.function == "count" else None
+            distributions[distribution.of] = distribution.after(
                 groups, heads, memo[k], known, lambda j: self._work(codes[j]).worlds
             )
         return {
-            of: self.options.measured(moments.get(of), laws.get(of))
+            of: self.options.measured(moments.get(of), distributions.get(of))
             for of in dict.fromkeys(self.aggregates)
         }
 
-    def _spans(
+    def _group_ranges(
         self, slots: Ints, groups: Groups, codes: list[int]
     ) -> Iterator[tuple[tuple[int, int], Work, bool]]:
         """Yield (first and end group, their work, True if it must be rebuilt), in order.
@@ -335,13 +363,13 @@ class CountWindowAggregate(Operator):
         return Work(
             empty_boundary(),
             [empty_stacks(self.rows, of in self._averages) for of in self._sums],
-            [empty_extremes(self.rows, SIGN[of.function]) for of in self._extremes],
+            [empty_extremes(self.rows, EXTREME_SIGNS[of.function]) for of in self._extremes],
         )
 
     def _work(self, code: int) -> Work:
         """Return a group's cache as the latest one; evict the oldest ones over the limit."""
         work = self._works.pop(code, None) or Work(empty_boundary(), [], [])
-        self._bytes += next(reversed(self._works.values()), work).grown()
+        self._bytes += next(reversed(self._works.values()), work).recount_bytes()
         while self._bytes > MOST_BYTES and self._works:
             self._bytes -= self._works.pop(next(iter(self._works))).size
         self._works[code] = work
@@ -358,7 +386,7 @@ class CountWindowAggregate(Operator):
         )
         if (np.diff(offsets) < 1).any():
             raise ValueError("`offsets` must rise: every tuple has alternatives")
-        if code.size and (np.add.reduceat(prob, offsets[:-1]) > 1.0 + EXCESS).any():
+        if code.size and (np.add.reduceat(prob, offsets[:-1]) > 1.0 + SUM_TOLERANCE).any():
             raise ValueError("`prob` of a tuple's alternatives must add up to at most 1")
         if self._plain:
             check_certain(code.size, prob)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.windows.count.count_groups import Groups, PackedTuples, gather, joined_groups
-from sfumato.operators.arrays import Floats, Ints, fitted, longer, moved, offsets_of
+from sfumato.operators.arrays import Floats, Ints, compact, offsets_of, pad, resize
 from sfumato.operators.state.declared import Array, Offsets, Record, Sizes
 from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.state.tuple_batch import check_held
@@ -94,7 +94,7 @@ class GroupStore(Stateful):
         """Delete groups; unknown ones are ignored."""
         for code in np.asarray(codes).tolist():
             self._slots.pop(code, None)
-        self._slots = fitted(self._slots)
+        self._slots = compact(self._slots)
         if 4 * len(self._slots) + 64 < self._held.size:
             self._compact()
 
@@ -149,15 +149,15 @@ class GroupStore(Stateful):
         self._slots = dict(zip(self._slots, range(held.size), strict=True))
         self._end, self._used = held.size, int(held.sum())
         room = (self._end + groups) * 3 // 2
-        self.status, self._held = longer(status, room), longer(held, room)
-        self._begin = longer(offsets_of(held)[:-1], room)
+        self.status, self._held = pad(status, room), pad(held, room)
+        self._begin = pad(offsets_of(held)[:-1], room)
         self.memo = np.full((len(memo), room), -1)
         self.numbers = np.zeros((len(numbers), room, 3))
         self.memo[:, : held.size], self.numbers[:, : held.size] = memo, numbers
         wide = (tuples[1].size + m) * 3 // 2 + SPARE
         self._tuples = PackedTuples(
-            moved(tuples[0], (self._used + n) * 3 // 2 + SPARE), moved(tuples[1], wide),
-            moved(tuples[2], wide),
+            resize(tuples[0], (self._used + n) * 3 // 2 + SPARE), resize(tuples[1], wide),
+            resize(tuples[2], wide),
         )  # fmt: skip
 
 

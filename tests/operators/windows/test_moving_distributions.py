@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfumato.operators.laws import finite_laws
-from sfumato.operators.laws.aggregate import Aggregate
+from sfumato.operators.distributions import discrete_distributions
+from sfumato.operators.distributions.aggregate import Aggregate
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 
 SUM, AVG, COUNT = Aggregate("sum", 0), Aggregate("avg", 0), Aggregate("count")
@@ -25,8 +25,8 @@ MASK = (1 << 64) - 1
 @pytest.fixture
 def only_worlds(monkeypatch):
     """Exact laws are given up at once, unless they are of one outcome."""
-    monkeypatch.setattr(finite_laws, "MOST_STATES", 1)
-    monkeypatch.setattr(finite_laws, "MOST_WORK", 0.0)
+    monkeypatch.setattr(discrete_distributions, "MOST_STATES", 1)
+    monkeypatch.setattr(discrete_distributions, "MOST_WORK", 0.0)
 
 
 def stream(seed, n, shape="noise", most=3):
@@ -217,7 +217,7 @@ def test_the_law_of_a_count_is_that_of_the_recursion(rows, confidence, options):
 
 
 def test_a_count_of_values_is_exact_while_no_value_is_missing(monkeypatch):
-    monkeypatch.setattr(finite_laws, "MOST_STATES", 500)
+    monkeypatch.setattr(discrete_distributions, "MOST_STATES", 500)
     rng = np.random.default_rng(6)
     offsets, prob, value = np.arange(601), 0.1 + 0.8 * rng.random(600), np.ones((600, 1))
     value[300:420:2] = math.nan

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sfumato.kernels.laws.sampled_worlds import draw_all
+from sfumato.kernels.distributions.sampled_worlds import draw_all
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.row_hash import Hashes
 

@@ -8,8 +8,8 @@ value. The first value also needs the probability that no older inside tuple has
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.laws.poisson_binomial import count_one
-from sfumato.kernels.laws.tuples import value_parts
+from sfumato.kernels.distributions.poisson_binomial import count_one
+from sfumato.kernels.distributions.tuples import value_parts
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT
 

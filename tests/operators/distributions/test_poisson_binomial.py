@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.operators.laws.poisson_binomial import COUNT_METHODS, PoissonBinomial
+from sfumato.operators.distributions.poisson_binomial import COUNT_METHODS, PoissonBinomial
 
 PROBABILITIES = st.sampled_from([0.0, 1.0, 0.5, 0.1, 1e-12, 1e-200]) | st.floats(0.0, 1.0)
 APPROXIMATE = [method for method in COUNT_METHODS if method != "exact"]

@@ -13,7 +13,7 @@ from sfumato.kernels.compile import compiled_ieee
 from sfumato.kernels.tolerances import NEGLIGIBLE_REACH, REMAINDER
 
 
-class Passed(NamedTuple):
+class PassedValues(NamedTuple):
     """Alternatives, and the probability of each tuple that has not been passed.
 
     value, prob : float64[m]    owner : int64[m], the tuple of each
@@ -80,7 +80,7 @@ def before(a, b, keys):
 
 
 @compiled_ieee
-def extreme_law(sign, begins, kept, order, of, to_value, to_prob):
+def extreme_distribution(sign, begins, kept, order, of, to_value, to_prob):
     """Write the distribution of the largest sign * value over lists of sorted alternatives; return
     its number of values.
 

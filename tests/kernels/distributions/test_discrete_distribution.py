@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
 from seeds import examples
-from sfumato.kernels.laws.finite_law import all_bounded, all_quantiles, bounded, outcomes
+from sfumato.kernels.distributions.discrete_distribution import (
+    all_bounded,
+    all_quantiles,
+    outcomes,
+    reduce_support,
+)
 
 laws = st.lists(
     st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(0, 12)), min_size=1, max_size=30
@@ -41,7 +46,7 @@ def bounded_slowly(prob, value, most):
 @examples(150)
 def test_the_neighbours_that_are_merged_move_the_least_probability_the_least(steps, most):
     prob, value = law_of(steps)
-    got, at, moved = bounded(prob, value, most)
+    got, at, moved = reduce_support(prob, value, most)
     expected = bounded_slowly(prob, value, most)
     np.testing.assert_allclose(got, [float(p) for p, _ in expected], rtol=1e-9)
     np.testing.assert_allclose(at, [float(v) for _, v in expected], rtol=1e-12)
@@ -51,24 +56,26 @@ def test_the_neighbours_that_are_merged_move_the_least_probability_the_least(ste
 
 def test_what_is_likely_stays_in_its_place():
     value, prob = np.array([2.0, 3.0, 4.0, 5.0]), np.array([0.9997, 3e-4, 3e-8, 1e-12])
-    got, at, moved = bounded(prob / prob.sum(), value, 3)
+    got, at, moved = reduce_support(prob / prob.sum(), value, 3)
     np.testing.assert_allclose(at, [2.0, 3.0, 4.0 + 1e-12 / 3e-8], rtol=1e-8)
     assert 1e-12 < moved < 2.1e-12
-    got, at, moved = bounded(prob / prob.sum(), value, 1)
+    got, at, moved = reduce_support(prob / prob.sum(), value, 1)
     assert at.tolist() == [got @ at]
-    assert len(bounded(prob, value, 4)[0]) == 4
+    assert len(reduce_support(prob, value, 4)[0]) == 4
 
 
 def test_equal_costs_are_merged_from_the_left_whatever_the_roundings():
     value, prob = np.arange(8.0), np.full(8, 0.125)
     noise = 1.0 + 1e-13 * np.random.default_rng(1).standard_normal(8)
     for p in (prob, prob * noise):
-        np.testing.assert_allclose(bounded(p, value, 7)[1], [0.5, 2, 3, 4, 5, 6, 7], rtol=1e-12)
+        np.testing.assert_allclose(
+            reduce_support(p, value, 7)[1], [0.5, 2, 3, 4, 5, 6, 7], rtol=1e-12
+        )
 
 
 def test_the_largest_values_overflow_nowhere():
     value, prob = np.array([-1.7e308, 0.0, 1.7e308]), np.array([0.5, 0.25, 0.25])
-    got, at, _ = bounded(prob, value, 2)
+    got, at, _ = reduce_support(prob, value, 2)
     assert got.tolist() == [0.5, 0.5]
     np.testing.assert_allclose(at, [-1.7e308, 0.85e308])
 
@@ -92,6 +99,6 @@ def test_a_quantile_is_the_first_value_that_reaches_its_share():
 @pytest.mark.parametrize("last", [np.inf, np.nan])
 def test_outcomes_that_are_no_numbers_are_merged_like_others(last):
     for values in ([last] * 9, [1.0] * 3 + [last] * 6, [-np.inf] * 4 + [last] * 5):
-        prob, value, _ = bounded(np.full(9, 0.1), np.array(values), 3)
+        prob, value, _ = reduce_support(np.full(9, 0.1), np.array(values), 3)
         assert len(value) == 3
         np.testing.assert_allclose(prob.sum(), 0.9)

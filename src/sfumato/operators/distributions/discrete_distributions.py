@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws import statistics
-from sfumato.kernels.laws.finite_law import all_bounded, all_moments, all_quantiles
-from sfumato.kernels.laws.sampled_worlds import laws_of_samples
+from sfumato.kernels.distributions import statistics
+from sfumato.kernels.distributions.discrete_distribution import (
+    all_bounded,
+    all_moments,
+    all_quantiles,
+)
+from sfumato.kernels.distributions.sampled_worlds import distributions_of_samples
 from sfumato.operators.arrays import Floats, Ints, offsets_of
-from sfumato.operators.laws.aggregate import LISTED, Aggregate, Measured
+from sfumato.operators.distributions.aggregate import LISTED, Aggregate, AggregateResult
 from sfumato.operators.state.columns import Columns
 
 MOST_STATES = 4_096  # of the exact distribution of a sum or average; beyond, worlds are sampled
@@ -34,17 +38,17 @@ OF_VALUES = ("first", "last")  # results are values of tuples, so equal results 
 Moments = tuple[Floats, Floats, Floats]  # mean, standard deviation, existence
 
 
-def law_limits() -> tuple[int, float, float]:
-    """Return the limits of exact distributions; see `exact_law`."""
+def distribution_limits() -> tuple[int, float, float]:
+    """Return the limits of exact distributions; see `exact_distribution`."""
     return MOST_STATES, float(MOST_WORK), float(MOST_SPREAD_WORK)
 
 
 @dataclass(frozen=True)
-class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
+class DiscreteDistributions(Columns, flat=("prob", "value"), begins="places"):
     """Distributions, k of them, with ascending values.
 
     places : int64[k + 1], start of each distribution in prob and value, float64[...]
-    error : float64[k], NaN for exact distributions, otherwise as in `Measured`
+    error : float64[k], NaN for exact distributions, otherwise as in `AggregateResult`
     """
 
     places: Ints
@@ -53,20 +57,22 @@ class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
     error: Floats
 
     @classmethod
-    def exact(cls, laws: Sequence[tuple[Floats, Floats]]) -> FiniteLaws:
-        prob, value = (np.concatenate([law[i] for law in laws]) for i in range(2))
-        places = offsets_of(np.array([len(law[0]) for law in laws]))
-        return cls(places, prob, value, np.full(len(laws), np.nan))
+    def exact(cls, distributions: Sequence[tuple[Floats, Floats]]) -> DiscreteDistributions:
+        prob, value = (
+            np.concatenate([distribution[i] for distribution in distributions]) for i in range(2)
+        )
+        places = offsets_of(np.array([len(distribution[0]) for distribution in distributions]))
+        return cls(places, prob, value, np.full(len(distributions), np.nan))
 
     @classmethod
-    def of_samples(cls, samples: Floats, existence: Floats, exact: bool) -> FiniteLaws:
+    def of_samples(cls, samples: Floats, existence: Floats, exact: bool) -> DiscreteDistributions:
         """Build the distributions of an aggregate from sampled worlds.
 
         samples : float64[k, worlds], NaN where undefined; sorted in place
         existence : float64[k], probability of a defined value    exact : values have no rounding
         """
         samples.sort(axis=1)
-        places, prob, value, used = laws_of_samples(
+        places, prob, value, used = distributions_of_samples(
             samples, existence, 0.0 if exact else statistics.SAMPLE_TIE
         )
         # Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant.
@@ -83,7 +89,7 @@ class FiniteLaws(Columns, flat=("prob", "value"), begins="places"):
 
 
 @dataclass(frozen=True)
-class LawOptions:
+class DistributionOptions:
     """Requests for each result in addition to mean and standard deviation.
 
     quantiles : shares in [0, 1]    distribution : largest number of values; None: no distribution
@@ -91,6 +97,7 @@ class LawOptions:
     Raises ValueError for values out of range.
     """
 
+    saved_as: ClassVar[str] = "LawOptions"
     quantiles: tuple[float, ...] = ()
     distribution: int | None = None
     seed: int = 0
@@ -109,31 +116,33 @@ class LawOptions:
             raise ValueError(f"`seed` must be a whole number of 64 bits; got {self.seed!r}")
 
     @property
-    def laws(self) -> bool:
+    def distributions(self) -> bool:
         """True if more than means and deviations is requested."""
         return bool(self.quantiles) or self.distribution is not None
 
-    def law_wanted(self, aggregate: Aggregate) -> bool:
+    def distribution_wanted(self, aggregate: Aggregate) -> bool:
         """Return True if moments alone do not answer `aggregate`."""
-        return self.laws or aggregate.function in LISTED
+        return self.distributions or aggregate.function in LISTED
 
-    def measured(self, moments: Moments | None, laws: Iterable[FiniteLaws] | None) -> Measured:
-        """Return one aggregate's results; without `moments`, compute them from `laws`."""
-        if laws is None:
+    def measured(
+        self, moments: Moments | None, distributions: Iterable[DiscreteDistributions] | None
+    ) -> AggregateResult:
+        """Return one aggregate's results; without `moments`, compute them from `distributions`."""
+        if distributions is None:
             assert moments is not None
             k = moments[0].size
             none = np.broadcast_to(np.nan, (k, len(self.quantiles)))
-            return Measured(*moments, none, np.broadcast_to(np.nan, k))
+            return AggregateResult(*moments, none, np.broadcast_to(np.nan, k))
         parts, at = [], 0
-        for some in laws:
+        for some in distributions:
             begin, at = at, at + some.error.size
             mean, stddev, existence = moments or some.moments()
             if moments is not None:
                 mean, stddev, existence = (x[begin:at] for x in (mean, stddev, existence))
             parts.append(self._of(some, (mean, stddev, existence)))
-        return Measured.joined(parts) if parts else self.nothing()
+        return AggregateResult.joined(parts) if parts else self.nothing()
 
-    def certain(self, values: Floats) -> Measured:
+    def certain(self, values: Floats) -> AggregateResult:
         """Return results that are certain; NaN: undefined."""
         undefined = np.isnan(values)
         if not undefined.any():
@@ -141,18 +150,24 @@ class LawOptions:
             return self.measured((values, spread, existence), None)
         return self.measured((values, np.where(undefined, np.nan, 0.0), 1.0 - undefined), None)
 
-    def nothing(self) -> Measured:
+    def nothing(self) -> AggregateResult:
         """Return an empty set of results."""
         none = np.empty(0)
-        return self._of(FiniteLaws(np.zeros(1, np.int64), none, none, none), (none, none, none))
+        return self._of(
+            DiscreteDistributions(np.zeros(1, np.int64), none, none, none), (none, none, none)
+        )
 
-    def _of(self, laws: FiniteLaws, moments: Moments) -> Measured:
+    def _of(self, distributions: DiscreteDistributions, moments: Moments) -> AggregateResult:
         shares = np.array(self.quantiles, np.float64)
-        quantiles = all_quantiles(laws.places, laws.prob, laws.value, shares)
+        quantiles = all_quantiles(
+            distributions.places, distributions.prob, distributions.value, shares
+        )
         if self.distribution is None:
-            return Measured(*moments, quantiles, laws.error)
-        bounded = all_bounded(laws.places, laws.prob, laws.value, self.distribution)
-        return Measured(*moments, quantiles, laws.error, *bounded)
+            return AggregateResult(*moments, quantiles, distributions.error)
+        bounded = all_bounded(
+            distributions.places, distributions.prob, distributions.value, self.distribution
+        )
+        return AggregateResult(*moments, quantiles, distributions.error, *bounded)
 
 
 def plain_result(aggregate: Aggregate, total: Floats, count: npt.NDArray[Any]) -> Floats:

@@ -54,14 +54,14 @@ def _nodes():
 
 
 NODE, WEIGHT = _nodes()
-RISE = -np.expm1(-NODE)  # 1 - t
+ONE_MINUS_T = -np.expm1(-NODE)  # 1 - t
 NODES = NODE.size
 # At the nodes, for uncertain tuples only: F, the sum of e / d, A, D, and the coefficients of D's
 # change of centre: the sums of e (1 - e) mu / d**2 and of e (1 - e) / d**2.
 NODE_SUMS = np.dtype([(name, float, (NODES,)) for name in ("f", "e", "a", "d", "u", "v")])
 
 
-class Sets(NamedTuple):
+class MomentPartials(NamedTuple):
     """Partials of sets of tuples by channel, averaged channels first.
 
     sums : MOMENT_SUMS[sets, channels]
@@ -77,28 +77,28 @@ class Sets(NamedTuple):
 def one_set(sets):
     """Return an uninitialised set with the channels of `sets`."""
     channels, averaged = sets.sums.shape[1], sets.nodes.shape[1]
-    return Sets(np.empty((1, channels), MOMENT_SUMS), np.empty((1, averaged), NODE_SUMS))
+    return MomentPartials(np.empty((1, channels), MOMENT_SUMS), np.empty((1, averaged), NODE_SUMS))
 
 
 @compiled_ieee
-def with_sets(sets, size, noded):
+def with_sets(sets, size, has_uncertain):
     """Return `sets`, or a copy with room for at least `size` sets.
 
-    noded : whether each set has separate nodes
+    has_uncertain : whether each set has separate nodes
     """
     have, channels = sets.sums.shape
     if have >= size:
         return sets
     room = size * 5 // 4
     sums = np.zeros((room, channels), MOMENT_SUMS)
-    nodes = np.empty((room if noded else 1, sets.nodes.shape[1]), NODE_SUMS)
+    nodes = np.empty((room if has_uncertain else 1, sets.nodes.shape[1]), NODE_SUMS)
     for s in range(have):
         for c in range(channels):
             sums[s, c] = sets.sums[s, c]
     for s in range(min(have, nodes.shape[0])):
         for c in range(nodes.shape[1]):
             nodes[s, c] = sets.nodes[s, c]
-    return Sets(sums, nodes)
+    return MomentPartials(sums, nodes)
 
 
 @lean
@@ -123,13 +123,18 @@ def _clear_nodes(nodes):
 
 
 @lean
-def add_tuple(lifted, i, sets, s):
+def add_tuple(per_tuple, i, sets, s):
     """Add tuple i to set s.  O(NODES) for each averaged channel where 0 < e < 1, else O(1).
 
-    lifted : float64[channels, 3, n], see `lift`
+    per_tuple : float64[channels, 3, n], see `tuple_moments`
     """
     for c in range(sets.sums.shape[1]):
-        e, mu, var, own = lifted[c, 0, i], lifted[c, 1, i], lifted[c, 2, i], sets.sums[s, c]
+        e, mu, var, own = (
+            per_tuple[c, 0, i],
+            per_tuple[c, 1, i],
+            per_tuple[c, 2, i],
+            sets.sums[s, c],
+        )
         if e <= 0.0:
             continue
         if own.tuples == 0.0:
@@ -160,7 +165,7 @@ def _add_to_nodes(e, mu, var, nodes):
     noise, mixed = e * var, e * (1.0 - e)
     f, sum_e, sum_a, sum_d, sum_u, sum_v = nodes.f, nodes.e, nodes.a, nodes.d, nodes.u, nodes.v
     for q in range(NODES):
-        d = 1.0 - e * RISE[q]
+        d = 1.0 - e * ONE_MINUS_T[q]
         inverse = 1.0 / d
         v = mixed * inverse * inverse
         u = v * mu
@@ -174,7 +179,7 @@ def _add_to_nodes(e, mu, var, nodes):
 
 
 @lean
-def _noded(sets, s, c):
+def _quadrature_sums(sets, s, c):
     """Return True if the nodes of a channel are in use."""
     return c < sets.nodes.shape[1] and sets.sums[s, c].tuples > sets.sums[s, c].certain
 
@@ -182,7 +187,7 @@ def _noded(sets, s, c):
 @lean
 def _copy_channel(source, s, to, t, c):
     to.sums[t, c] = source.sums[s, c]
-    if _noded(source, s, c):
+    if _quadrature_sums(source, s, c):
         to.nodes[_row(to, t), c] = source.nodes[_row(source, s), c]
 
 
@@ -198,7 +203,7 @@ def _recentre(sets, s, c, centre):
     shift = centre - own.centre
     own.centre = centre
     own.certain_total -= shift * own.certain
-    if shift == 0.0 or not _noded(sets, s, c):
+    if shift == 0.0 or not _quadrature_sums(sets, s, c):
         return
     nodes = sets.nodes[_row(sets, s), c]
     a, d, e, u, v = nodes.a, nodes.d, nodes.e, nodes.u, nodes.v
@@ -237,7 +242,7 @@ def merge_set(source, s, to, t):
         share = own.tuples / (own.tuples + other.tuples)
         centre = other.centre + (own.centre - other.centre) * share
         _recentre(to, t, c, centre)
-        shift, before = centre - own.centre, _noded(to, t, c)
+        shift, before = centre - own.centre, _quadrature_sums(to, t, c)
         other.tuples += own.tuples
         other.certain += own.certain
         other.existence += own.existence
@@ -248,7 +253,7 @@ def merge_set(source, s, to, t):
         other.absent += own.absent
         other.certain_total += own.certain_total - shift * own.certain
         other.certain_variance += own.certain_variance
-        if _noded(source, s, c):
+        if _quadrature_sums(source, s, c):
             nodes = to.nodes[_row(to, t), c]
             if not before:
                 _clear_nodes(nodes)
@@ -274,14 +279,14 @@ def _average(sets, s, c):
     first = 0.0
     for q in range(NODES):
         # t * F; if there are certain tuples, one t is divided out of A and E: t F / t = F
-        t, chance = 1.0 - RISE[q], nodes.f[q]
+        t, chance = 1.0 - ONE_MINUS_T[q], nodes.f[q]
         if certain > 0.0:
             chance *= np.exp(-NODE[q] * certain)
         first += WEIGHT[q] * chance * (t * nodes.a[q] + own.certain_total)
     shift = first / existence
     second = 0.0
     for q in range(NODES):
-        t, chance = 1.0 - RISE[q], nodes.f[q]
+        t, chance = 1.0 - ONE_MINUS_T[q], nodes.f[q]
         if certain > 0.0:
             chance *= np.exp(-NODE[q] * certain)
         a = t * (nodes.a[q] - shift * nodes.e[q]) + (own.certain_total - shift * certain)

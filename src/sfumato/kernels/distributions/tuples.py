@@ -145,7 +145,7 @@ def value_moments(offsets, prob, value, existence, i):
 
 
 @compiled_ieee
-def lift(offsets, prob, value, to):
+def tuple_moments(offsets, prob, value, to):
     """Write e, mu and var of each tuple, as `value_moments`, to float64[3, n]."""
     for i in range(offsets.size - 1):
         existence = existence_of(offsets, prob, i)

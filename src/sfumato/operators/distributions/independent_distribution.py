@@ -4,23 +4,39 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.kernels.laws.extreme_law import Passed, cut_alternatives, extreme_law
-from sfumato.kernels.laws.poisson_binomial import law_of_sum
-from sfumato.kernels.laws.sampled_worlds import Drawn, tuple_hashes
-from sfumato.kernels.laws.statistics import SUM, exact_law, result_existences, sampled_statistics
-from sfumato.kernels.laws.tuples import AttributeTuples, lift
+from sfumato.kernels.distributions.extreme_distribution import (
+    PassedValues,
+    cut_alternatives,
+    extreme_distribution,
+)
+from sfumato.kernels.distributions.poisson_binomial import distribution_of_sum
+from sfumato.kernels.distributions.sampled_worlds import Drawn, tuple_hashes
+from sfumato.kernels.distributions.statistics import (
+    SUM,
+    exact_distribution,
+    result_existences,
+    sampled_statistics,
+)
+from sfumato.kernels.distributions.tuples import AttributeTuples, tuple_moments
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT
-from sfumato.operators.laws.aggregate import LISTED, OVER_TIME, Aggregate, Floats, Ints, Measured
-from sfumato.operators.laws.finite_laws import (
+from sfumato.operators.distributions.aggregate import (
+    LISTED,
+    OVER_TIME,
+    Aggregate,
+    AggregateResult,
+    Floats,
+    Ints,
+)
+from sfumato.operators.distributions.discrete_distributions import (
     OF_VALUES,
     STATISTICS,
-    FiniteLaws,
-    LawOptions,
-    law_limits,
+    DiscreteDistributions,
+    DistributionOptions,
+    distribution_limits,
 )
 from sfumato.operators.state.tuple_batch import TupleBatch
 
-MOST_LAWS = 256  # distributions that are summarised together
+MOST_DISTRIBUTIONS = 256  # distributions that are summarised together
 
 
 def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
@@ -31,33 +47,39 @@ def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
     return AttributeTuples(members.offsets, members.prob, values)
 
 
-def law_of(aggregate: Aggregate, members: TupleBatch, options: LawOptions) -> FiniteLaws:
+def distribution_of(
+    aggregate: Aggregate, members: TupleBatch, options: DistributionOptions
+) -> DiscreteDistributions:
     """Return the distribution of an aggregate over independent tuples.
 
     Exact for count, min, max and boundary_sum, and for other functions if it is small (see
-    `finite_laws`). Otherwise it is sampled, in the same worlds as count windows.
+    `discrete_distributions`). Otherwise it is sampled, in the same worlds as count windows.
     """
     tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
     if function == "count":
-        return _counted(_lifted(tuples)[0])
+        return _counted(_moments_of(tuples)[0])
     if function == "boundary_sum":
-        return FiniteLaws.exact([(np.ones(1), _lifted(tuples)[1].sum(keepdims=True))])
+        return DiscreteDistributions.exact(
+            [(np.ones(1), _moments_of(tuples)[1].sum(keepdims=True))]
+        )
     if function in ("min", "max"):
-        return FiniteLaws.exact([_extreme(1.0 if function == "max" else -1.0, tuples)])
+        return DiscreteDistributions.exact([_extreme(1.0 if function == "max" else -1.0, tuples)])
     if function == "count_distinct" and (chances := _value_chances(tuples)) is not None:
         return _counted(chances)
     what, share = STATISTICS.get(function, SUM), float(aggregate.argument or 0.0)
-    done, prob, value = exact_law(what, share, tuples, 0, n, max(n, 1), law_limits())
+    done, prob, value = exact_distribution(
+        what, share, tuples, 0, n, max(n, 1), distribution_limits()
+    )
     if done:
-        return FiniteLaws.exact([(prob, value)])
+        return DiscreteDistributions.exact([(prob, value)])
     existence = result_existences(what, tuples, np.zeros(1, np.int64), np.array([n]), n)
-    return sampled_law(aggregate, members, options, existence)
+    return sampled_distribution(aggregate, members, options, existence)
 
 
-def sampled_law(
-    aggregate: Aggregate, members: TupleBatch, options: LawOptions, existence: Floats
-) -> FiniteLaws:
+def sampled_distribution(
+    aggregate: Aggregate, members: TupleBatch, options: DistributionOptions, existence: Floats
+) -> DiscreteDistributions:
     """Return the distribution of a statistic in sampled worlds.
 
     Tuples with one index take the alternative of the same number, if their probabilities are equal.
@@ -69,13 +91,15 @@ def sampled_law(
     head, end = np.zeros(1, np.int64), np.array([n])
     what = STATISTICS.get(function, SUM)
     samples = sampled_statistics(what, share, drawn, head, end, n, options.samples)
-    return FiniteLaws.of_samples(samples, existence, function in ("quantile", *OF_VALUES))
+    return DiscreteDistributions.of_samples(
+        samples, existence, function in ("quantile", *OF_VALUES)
+    )
 
 
-def _counted(chances: Floats) -> FiniteLaws:
-    law = law_of_sum(chances, NEGLIGIBLE_COUNT)
-    used = np.flatnonzero(law > 0.0)
-    return FiniteLaws.exact([(law[used], used.astype(np.float64))])
+def _counted(chances: Floats) -> DiscreteDistributions:
+    distribution = distribution_of_sum(chances, NEGLIGIBLE_COUNT)
+    used = np.flatnonzero(distribution > 0.0)
+    return DiscreteDistributions.exact([(distribution[used], used.astype(np.float64))])
 
 
 def _value_chances(tuples: AttributeTuples) -> Floats | None:
@@ -90,14 +114,14 @@ def _value_chances(tuples: AttributeTuples) -> Floats | None:
     if np.unique(owner).size < pairs.size:
         return None
     rest = np.ones(value.size)  # each tuple has one value, possibly in several alternatives
-    with_value = _lifted(tuples)[0]
+    with_value = _moments_of(tuples)[0]
     np.multiply.at(rest, pairs % max(value.size, 1), 1.0 - with_value[pairs // max(value.size, 1)])
     return 1.0 - rest
 
 
-def _lifted(tuples: AttributeTuples) -> Floats:
+def _moments_of(tuples: AttributeTuples) -> Floats:
     result = np.empty((3, tuples.offsets.size - 1))
-    lift(*tuples, result)
+    tuple_moments(*tuples, result)
     return result
 
 
@@ -105,16 +129,16 @@ def _extreme(sign: float, tuples: AttributeTuples) -> tuple[Floats, Floats]:
     n, m = tuples.offsets.size - 1, tuples.prob.size
     owner = np.repeat(np.arange(n), np.diff(tuples.offsets))
     rest, order = np.ones(n), np.argsort(-sign * tuples.value, kind="stable")
-    of = Passed(tuples.value, tuples.prob, owner, rest)
+    of = PassedValues(tuples.value, tuples.prob, owner, rest)
     kept = cut_alternatives(0, m, of, order)
     at, prob = np.empty(kept), np.empty(kept)
     begins, counts = np.zeros(1, np.int64), np.array([kept])
-    found = extreme_law(sign, begins, counts, order, of, at, prob)
+    found = extreme_distribution(sign, begins, counts, order, of, at, prob)
     step = -1 if sign > 0 else 1
     return np.ascontiguousarray(prob[:found][::step]), np.ascontiguousarray(at[:found][::step])
 
 
-class LawfulResults:
+class ResultsWithDistributions:
     """Results of several aggregates, row by row, with distributions where requested.
 
     moments : float64[r, 3, n], mean, standard deviation and existence of each aggregate in all
@@ -122,23 +146,29 @@ class LawfulResults:
     """
 
     def __init__(
-        self, aggregates: Sequence[Aggregate], options: LawOptions, moments: Floats
+        self, aggregates: Sequence[Aggregate], options: DistributionOptions, moments: Floats
     ) -> None:
         self._aggregates, self._options, self._moments = aggregates, options, moments
-        self.lawful = [r for r, a in enumerate(aggregates) if options.law_wanted(a)]
+        self.with_distributions = [
+            r for r, a in enumerate(aggregates) if options.distribution_wanted(a)
+        ]
         self._rows: list[int] = []  # with distributions, in order of `put`
-        self._laws: list[list[FiniteLaws]] = [[] for _ in aggregates]  # not yet summarised
-        self._parts: list[list[Measured]] = [[] for _ in aggregates]
+        self._distributions: list[list[DiscreteDistributions]] = [
+            [] for _ in aggregates
+        ]  # not yet summarised
+        self._parts: list[list[AggregateResult]] = [[] for _ in aggregates]
 
     def put(self, row: int, members: TupleBatch) -> None:
         """Compute the distributions of a row from the tuples inside."""
         self._rows.append(row)
-        for r in self.lawful:
-            self._laws[r].append(law_of(self._aggregates[r], members, self._options))
-        if len(self._rows) % MOST_LAWS == 0:
+        for r in self.with_distributions:
+            self._distributions[r].append(
+                distribution_of(self._aggregates[r], members, self._options)
+            )
+        if len(self._rows) % MOST_DISTRIBUTIONS == 0:
             self._summarise()
 
-    def measured(self, order: Ints) -> list[Measured]:
+    def measured(self, order: Ints) -> list[AggregateResult]:
         """Return the results of these rows, in this order; all rows or none have distributions."""
         self._summarise()
         place = np.empty(self._moments.shape[2], np.int64)
@@ -146,7 +176,7 @@ class LawfulResults:
         results = []
         for r, parts in enumerate(self._parts):
             if parts:
-                results.append(Measured.joined(parts).take(place[order]))
+                results.append(AggregateResult.joined(parts).take(place[order]))
             elif order.size:
                 mean, stddev, existence = self._moments[r][:, order]
                 results.append(self._options.measured((mean, stddev, existence), None))
@@ -155,15 +185,17 @@ class LawfulResults:
         return results
 
     def _summarise(self) -> None:
-        for r in self.lawful:
-            laws = self._laws[r]
-            if laws:
-                mean, stddev, existence = self._moments[r][:, self._rows[-len(laws) :]]
-                from_law = self._aggregates[r].function in LISTED
-                moments = None if from_law else (mean, stddev, existence)
-                done = self._options.measured(moments, [FiniteLaws.joined(laws)])
+        for r in self.with_distributions:
+            distributions = self._distributions[r]
+            if distributions:
+                mean, stddev, existence = self._moments[r][:, self._rows[-len(distributions) :]]
+                from_distribution = self._aggregates[r].function in LISTED
+                moments = None if from_distribution else (mean, stddev, existence)
+                done = self._options.measured(
+                    moments, [DiscreteDistributions.joined(distributions)]
+                )
                 self._parts[r].append(done)
-                self._laws[r] = []
+                self._distributions[r] = []
 
 
 def checked_aggregates(

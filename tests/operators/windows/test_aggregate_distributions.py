@@ -7,16 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.kernels.laws.mergeable_moments import NODE, NODES, WEIGHT
-from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.laws.finite_laws import LawOptions
-from sfumato.operators.laws.independent_law import law_of
+from sfumato.kernels.distributions.mergeable_moments import NODE, NODES, WEIGHT
+from sfumato.operators.distributions.aggregate import Aggregate
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
+from sfumato.operators.distributions.independent_distribution import distribution_of
 from sfumato.operators.state.tuple_batch import TupleBatch
 
 
 def answer(aggregate, members, options):
     """The law's own moments, quantiles and distribution."""
-    return options.measured(None, [law_of(aggregate, members, options)])
+    return options.measured(None, [distribution_of(aggregate, members, options)])
 
 
 def test_inverse_counts_are_sums_of_exponentials():
@@ -35,8 +35,8 @@ def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
     offsets, prob = np.arange(n + 1), rng.random(n)
     members = TupleBatch(offsets, prob, rng.normal(0, 1, (1, n)), np.arange(n))
     argument = 0.5 if function == "quantile" else None
-    options = LawOptions((0.1, 0.5), None, seed=1, samples=4000)
-    law = law_of(Aggregate(function, 0, argument), members, options)
+    options = DistributionOptions((0.1, 0.5), None, seed=1, samples=4000)
+    law = distribution_of(Aggregate(function, 0, argument), members, options)
     error = math.sqrt(math.log(200) / 8000)
     assert law.error.tolist() == [pytest.approx(error)]
     many = np.where(rng.random((200_000, n)) < prob, members.values[0], np.nan)
@@ -54,7 +54,7 @@ def test_laws_with_too_many_states_are_sampled_and_say_within_what(function):
     assert np.abs(reached - true).max() < error + 3 / math.sqrt(truth.size)
     measured = answer(Aggregate(function, 0, argument), members, options)
     assert measured.error[0] == pytest.approx(error)
-    again = law_of(Aggregate(function, 0, argument), members, options)
+    again = distribution_of(Aggregate(function, 0, argument), members, options)
     np.testing.assert_array_equal(law.value, again.value)
 
 
@@ -62,12 +62,12 @@ def test_samples_of_a_tuple_depend_on_its_index_alone():
     rng = np.random.default_rng(4)
     n = 80
     members = TupleBatch(np.arange(n + 1), rng.random(n), rng.normal(0, 1, (1, n)), np.arange(n))
-    options = LawOptions((0.5,), None, seed=9, samples=200)
+    options = DistributionOptions((0.5,), None, seed=9, samples=200)
     turn = rng.permutation(n)
     turned = TupleBatch(
         members.offsets, members.prob[turn], np.ascontiguousarray(members.values[:, turn]), turn
     )
-    one, other = (law_of(Aggregate("sum", 0), m, options) for m in (members, turned))
+    one, other = (distribution_of(Aggregate("sum", 0), m, options) for m in (members, turned))
     np.testing.assert_allclose(one.value, other.value, rtol=1e-12)
 
 
@@ -75,7 +75,7 @@ def test_many_tuples_of_few_values_have_an_exact_law():
     n = 500
     prob = np.full(n, 0.5)
     members = TupleBatch(np.arange(n + 1), prob, np.full((1, n), 0.1), np.arange(n))
-    law = law_of(Aggregate("sum", 0), members, LawOptions((0.5,)))
+    law = distribution_of(Aggregate("sum", 0), members, DistributionOptions((0.5,)))
     expected = [math.comb(n, k) / 2**n for k in range(n + 1)]
     assert np.isnan(law.error[0])
     counts = np.round(law.value / 0.1).astype(int)
@@ -96,7 +96,7 @@ def test_many_tuples_of_few_values_have_an_exact_law():
 )
 def test_options_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        LawOptions(**arguments)
+        DistributionOptions(**arguments)
 
 
 @pytest.mark.parametrize(

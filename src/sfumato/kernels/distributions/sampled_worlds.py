@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.laws.tuples import AttributeTuples
+from sfumato.kernels.distributions.tuples import AttributeTuples
 
 GOLDEN_BITS = np.uint64(0x9E3779B97F4A7C15)
-FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SPLITMIX_1, SPLITMIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class Drawn(NamedTuple):
@@ -32,8 +32,8 @@ class DrawnTuples(NamedTuple):
 
 @lean
 def _mixed(z):
-    z = (z ^ (z >> np.uint64(30))) * FIRST
-    z = (z ^ (z >> np.uint64(27))) * SECOND
+    z = (z ^ (z >> np.uint64(30))) * SPLITMIX_1
+    z = (z ^ (z >> np.uint64(27))) * SPLITMIX_2
     return z ^ (z >> np.uint64(31))
 
 
@@ -63,12 +63,12 @@ def uniform(hashed, world):
     """Return a number in [0, 1) as a function of seed, tuple and world (SplitMix64)."""
     step = np.uint64(world) * GOLDEN_BITS
     z = _mixed(hashed + step) + step
-    z = (z ^ (z >> np.uint64(30))) * FIRST
+    z = (z ^ (z >> np.uint64(30))) * SPLITMIX_1
     return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 
 @lean
-def taken(tuples, hashes, i, world):
+def alternative_in_world(tuples, hashes, i, world):
     """Return the place of the alternative that tuple i takes in this world, -1 if it is absent."""
     left = uniform(hashes[i], world)
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
@@ -80,14 +80,14 @@ def taken(tuples, hashes, i, world):
 
 @lean
 def take_all(tuples, hashes, begin, end, world, places):
-    """Write `taken` for tuples begin ... end - 1 to the first places."""
+    """Write `alternative_in_world` for tuples begin ... end - 1 to the first places."""
     prob = tuples.prob
     if prob.size == tuples.offsets.size - 1:  # one alternative each: a loop without branches
         for i in range(begin, end):
             places[i - begin] = i if uniform(hashes[i], world) < prob[i] else -1
     else:
         for i in range(begin, end):
-            places[i - begin] = taken(tuples, hashes, i, world)
+            places[i - begin] = alternative_in_world(tuples, hashes, i, world)
 
 
 @compiled
@@ -96,15 +96,15 @@ def draw_all(offsets, prob, hashes, worlds):
 
     offsets : int64[n + 1]    prob : float64[m]    hashes : uint64[n], one per tuple
     place : of the alternative that it takes
-    Ordered by tuple, then world. A tuple takes the alternative of `taken`, in every call.
-    O(n worlds alternatives).
+    Ordered by tuple, then world. A tuple takes the alternative of `alternative_in_world`, in every
+    call.  O(n worlds alternatives).
     """
     tuples, n, m = DrawnTuples(offsets, prob), hashes.size, 0
     row = np.empty(n * worlds, np.int64)
     world, place = np.empty(n * worlds, np.int64), np.empty(n * worlds, np.int64)
     for i in range(n):
         for w in range(worlds):
-            at = taken(tuples, hashes, i, w)
+            at = alternative_in_world(tuples, hashes, i, w)
             if at >= 0:
                 row[m], world[m], place[m] = i, w, at
                 m += 1
@@ -112,14 +112,14 @@ def draw_all(offsets, prob, hashes, worlds):
 
 
 @compiled
-def laws_of_samples(samples, existence, near):
-    """Return laws with equal weights on k rows of samples: (places int64[k + 1], prob, value, used
-    int64[k]).
+def distributions_of_samples(samples, existence, near):
+    """Return distributions with equal weights on k rows of samples: (places int64[k + 1], prob,
+    value, used int64[k]).
 
     samples : float64[k, n], each row ascending, NaN (last) for worlds without a result
-    existence : float64[k], the sum of each law's probabilities
+    existence : float64[k], the sum of each distribution's probabilities
     near : float64, relative difference up to which successive values are equal
-    used : number of samples in each law
+    used : number of samples in each distribution
     """
     k, n = samples.shape
     places, used = np.zeros(k + 1, np.int64), np.zeros(k, np.int64)

@@ -10,6 +10,9 @@ import numpy as np
 
 from sfumato.operators.disorder.control import ESTIMATORS
 from sfumato.operators.disorder.reorder import Reorder
+from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME, TOTALLED, Aggregate
+from sfumato.operators.distributions.drawn_worlds import draw_tuples
+from sfumato.operators.distributions.poisson_binomial import COUNT_METHODS, PoissonBinomial
 from sfumato.operators.imputation.dependency import Dependency
 from sfumato.operators.imputation.earlier_values import EarlierValues
 from sfumato.operators.imputation.imputer import LEAST_DONORS, Imputer
@@ -21,20 +24,17 @@ from sfumato.operators.imputation.stream_imputer import (
     past_changes,
 )
 from sfumato.operators.joins.answers import SampledTuples, pair_matches
-from sfumato.operators.joins.arrivals import Arrivals, IncompleteArrivals
+from sfumato.operators.joins.arrivals import ArrivalBatch, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
 from sfumato.operators.joins.neighbours import NeighbourCount
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
-from sfumato.operators.laws.aggregate import FUNCTIONS, OVER_TIME, TOTALLED, Aggregate
-from sfumato.operators.laws.drawn_worlds import draw_tuples
-from sfumato.operators.laws.poisson_binomial import COUNT_METHODS, PoissonBinomial
 from sfumato.operators.ranking import top_k
 from sfumato.operators.ranking.event_clocks import EventClocks
 from sfumato.operators.ranking.semantics import SEMANTICS, Semantics
 from sfumato.operators.ranking.timetable import PLANS, timetable
 from sfumato.operators.ranking.top_k_windows import TopKWindows
-from sfumato.operators.row_hash import add_bytes, add_words, begun
+from sfumato.operators.row_hash import add_bytes, add_words, new_hashes
 from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
 from sfumato.operators.windows.early_answers import EARLY_FUNCTIONS, EarlyAnswers
@@ -46,7 +46,7 @@ from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
 from sfumato.windows import JoinWindow
 
 WARM_UP_ROWS = 80  # enough for sliding windows, and for sums too large to be exact
-LAWS: dict[str, Any] = {"quantiles": [0.5], "distribution": 3, "samples": 10}
+DISTRIBUTION_OPTIONS: dict[str, Any] = {"quantiles": [0.5], "distribution": 3, "samples": 10}
 
 
 def some_rows() -> tuple[np.ndarray, ...]:
@@ -105,7 +105,7 @@ def disorder() -> None:
 
 def row_hashes() -> None:
     """Run the hashes that distinguish simultaneous rows."""
-    hashes, present = begun(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.bool_)
+    hashes, present = new_hashes(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.bool_)
     offsets = np.arange(WARM_UP_ROWS + 1)
     add_words(
         hashes, offsets, [np.arange(WARM_UP_ROWS), np.ones(WARM_UP_ROWS, np.float32)], [present] * 2
@@ -113,12 +113,12 @@ def row_hashes() -> None:
     add_bytes(hashes, offsets, np.zeros(WARM_UP_ROWS, np.uint8), present)
 
 
-def laws() -> None:
+def distributions() -> None:
     p = np.linspace(0.01, 0.99, 40)
     for method in COUNT_METHODS:
-        law = PoissonBinomial(p, method)
-        law.cdf(3), law.sf(np.arange(3)), law.pmf()
-    draw_tuples(np.arange(41), p, begun(40), 2)
+        distribution = PoissonBinomial(p, method)
+        distribution.cdf(3), distribution.sf(np.arange(3)), distribution.pmf()
+    draw_tuples(np.arange(41), p, new_hashes(40), 2)
 
 
 def count_windows() -> None:
@@ -126,21 +126,21 @@ def count_windows() -> None:
     window = UncertainWindow(6, 0.9)
     window.extend(np.full(WARM_UP_ROWS, 0.5))
     window.in_window(window.indices)
-    for laws in ({}, LAWS):
-        restarted(CountWindowAggregate(30, 0.9, some_aggregates(), **laws), *some_rows())
+    for distributions in ({}, DISTRIBUTION_OPTIONS):
+        restarted(CountWindowAggregate(30, 0.9, some_aggregates(), **distributions), *some_rows())
     restarted(CountWindowAggregate(30, 0.9, plain_aggregates(), certain=True), *certain_rows())
 
 
 def delta_windows() -> None:
-    for laws in ({}, LAWS):
-        restarted(DeltaWindowAggregate(0.5, 0, some_aggregates(), **laws), *some_rows())
+    for distributions in ({}, DISTRIBUTION_OPTIONS):
+        restarted(DeltaWindowAggregate(0.5, 0, some_aggregates(), **distributions), *some_rows())
 
 
 def time_windows() -> None:
     group, *arrivals = some_rows()
-    for laws in ({}, LAWS):
-        extents = ExtentAggregate(30, 7, some_aggregates(), **laws)
-        sessions = SessionAggregate(3, 30, some_aggregates(), **laws)
+    for distributions in ({}, DISTRIBUTION_OPTIONS):
+        extents = ExtentAggregate(30, 7, some_aggregates(), **distributions)
+        sessions = SessionAggregate(3, 30, some_aggregates(), **distributions)
         for time in (np.arange(WARM_UP_ROWS), np.arange(WARM_UP_ROWS) + WARM_UP_ROWS):
             extents.process(group, time, None, None, *arrivals)
             extents = ExtentAggregate.restore(extents.snapshot())
@@ -157,7 +157,7 @@ def time_windows() -> None:
     versioned = VersionedExtentAggregate(30, 7, some_aggregates())
     versioned.process_versions(group, numbers, group, numbers, None, None, *arrivals, scope=group)
     versioned.flush()
-    shared = SharedExtentAggregate(30, 7, some_aggregates(), **LAWS)
+    shared = SharedExtentAggregate(30, 7, some_aggregates(), **DISTRIBUTION_OPTIONS)
     prob = np.tile(arrivals[1][:2], WARM_UP_ROWS)
     shared.process_shared(
         group, group, numbers, None, None, arrivals[0], prob, arrivals[2], scope=group
@@ -184,7 +184,7 @@ def early_windows() -> None:
 def join_by(strategy: str, dimensions: int) -> None:
     """Run joins whose windows grow, move, forget and are restored."""
     random = np.random.default_rng(1)
-    arrivals = Arrivals(
+    arrivals = ArrivalBatch(
         side=(np.arange(WARM_UP_ROWS) % 2).astype(np.uint8),
         key=np.arange(WARM_UP_ROWS, dtype=np.int64) // 2 % 2,
         offsets=2 * np.arange(WARM_UP_ROWS + 1, dtype=np.int64),
@@ -270,7 +270,7 @@ def ranking() -> None:
         windows.extend(np.arange(8), key=pairs, **given)
     clocks, scope, times = EventClocks(), np.zeros(8, np.int64), np.arange(8)
     clocks.grow(1)
-    clocks.judge(scope, times, np.zeros(8, np.bool_), times)
+    clocks.select_late(scope, times, np.zeros(8, np.bool_), times)
     clocks.known(scope, times, times)
     for plan in PLANS:
         timetable([(1, 2), (2, 3), (3, 5)], plan)
@@ -279,7 +279,7 @@ def ranking() -> None:
 WARM_UP_STEPS: dict[str, Callable[[], Any]] = {
     "row hashes": row_hashes,
     "disorder": disorder,
-    "laws": laws,
+    "laws": distributions,
     "count windows": count_windows,
     "delta windows": delta_windows,
     "time windows": time_windows,

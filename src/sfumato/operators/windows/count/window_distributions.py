@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.kernels.laws.sampled_worlds import Drawn, tuple_hashes
-from sfumato.kernels.laws.statistics import (
+from sfumato.kernels.distributions.sampled_worlds import Drawn, tuple_hashes
+from sfumato.kernels.distributions.statistics import (
     AVERAGE,
     QUANTILE,
     SUM,
-    exact_laws,
+    exact_distributions,
     result_existences,
     sampled_statistics,
 )
-from sfumato.kernels.laws.tuples import AttributeTuples
+from sfumato.kernels.distributions.tuples import AttributeTuples
 from sfumato.kernels.windows.count.count_groups import Groups
 from sfumato.kernels.windows.count.count_worlds import (
     QUANTILE_WORLD,
@@ -30,17 +30,17 @@ from sfumato.kernels.windows.count.count_worlds import (
     slide_totals,
 )
 from sfumato.operators.arrays import Floats, Ints
-from sfumato.operators.laws.aggregate import Aggregate
-from sfumato.operators.laws.finite_laws import (
+from sfumato.operators.distributions.aggregate import Aggregate
+from sfumato.operators.distributions.discrete_distributions import (
     OF_VALUES,
     STATISTICS,
-    FiniteLaws,
-    LawOptions,
-    law_limits,
+    DiscreteDistributions,
+    DistributionOptions,
+    distribution_limits,
 )
 
 MOST_NUMBERS = 250_000  # samples per part, which stay in a fast cache
-MOST_LAWS = 256  # distributions per part
+MOST_DISTRIBUTIONS = 256  # distributions per part
 
 
 def column(groups: Groups, of: Aggregate) -> Floats:
@@ -51,7 +51,7 @@ def column(groups: Groups, of: Aggregate) -> Floats:
     return np.where(np.isnan(values), 0.0, 1.0) if of.function == "count" else values
 
 
-class WindowLaws:
+class WindowDistributions:
     """Distributions of one aggregate after each arrival.
 
     of : sum, avg, count of an attribute, or a function in LISTED
@@ -62,15 +62,20 @@ class WindowLaws:
     per arrival, and their times depend only on the stream.
     """
 
-    def __init__(self, of: Aggregate, rows: int, limit: int, options: LawOptions) -> None:
+    def __init__(self, of: Aggregate, rows: int, limit: int, options: DistributionOptions) -> None:
         self.of, self.rows, self.options = of, rows, options
         self._what, self._share = STATISTICS.get(of.function, SUM), float(of.argument or 0.0)
         # Tuples per block of `WorldTotals`: the least power of 2 from sqrt(limit), at most 64.
         self._shift = next(shift for shift in range(7) if 4**shift >= limit or shift == 6)
 
     def after(
-        self, groups: Groups, heads: Ints, untried: Ints, counts: FiniteLaws | None, worlds: Any
-    ) -> Iterator[FiniteLaws]:
+        self,
+        groups: Groups,
+        heads: Ints,
+        untried: Ints,
+        counts: DiscreteDistributions | None,
+        worlds: Any,
+    ) -> Iterator[DiscreteDistributions]:
         """Yield the distributions in parts.
 
         heads : int64[arrivals], positions in the group    untried : int64[g], updated
@@ -87,7 +92,7 @@ class WindowLaws:
             missing = np.isnan(tuples.values[self.of.attribute]).cumsum()
             missing = np.concatenate([[0], missing])[tuples.offsets]
             plain = missing[ends] == missing[lows]
-        step = min(MOST_LAWS, max(1, MOST_NUMBERS // self.options.samples))
+        step = min(MOST_DISTRIBUTIONS, max(1, MOST_NUMBERS // self.options.samples))
         first = groups.first - groups.begin[:-1]
         for begin in range(0, n, step):
             rows = np.arange(begin, min(begin + step, n))
@@ -96,13 +101,17 @@ class WindowLaws:
                 orders.append(rows[plain[rows]])
                 parts.append(counts.take(orders[-1]))  # type: ignore[union-attr]
                 rows = rows[~plain[rows]]
-            places, prob, value, done = exact_laws(
-                self._what, self._share, of, lows[rows], ends[rows], self.rows, law_limits(),
-                group[rows], first, untried,
+            places, prob, value, done = exact_distributions(
+                self._what, self._share, of, lows[rows], ends[rows], self.rows,
+                distribution_limits(), group[rows], first, untried,
             )  # fmt: skip
             if done.any():
                 orders.append(rows[done])
-                parts.append(FiniteLaws(places, prob, value, np.full(rows.size, np.nan)).take(done))
+                parts.append(
+                    DiscreteDistributions(places, prob, value, np.full(rows.size, np.nan)).take(
+                        done
+                    )
+                )
             rows = rows[~done]
             if rows.size:
                 exists = result_existences(self._what, of, lows[rows], ends[rows], self.rows)
@@ -113,8 +122,8 @@ class WindowLaws:
                 ])  # fmt: skip
                 orders.append(rows)
                 exact = self.of.function in ("quantile", *OF_VALUES)
-                parts.append(FiniteLaws.of_samples(samples, exists, exact))
-            yield FiniteLaws.joined(parts).take(np.argsort(np.concatenate(orders)))
+                parts.append(DiscreteDistributions.of_samples(samples, exists, exact))
+            yield DiscreteDistributions.joined(parts).take(np.argsort(np.concatenate(orders)))
 
     def _sampled(
         self, groups: Groups, of: AttributeTuples, heads: Ints, rows: Ints, j: int, worlds: Any

@@ -5,11 +5,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.laws.poisson_binomial import law_of_sum, tails_of_law
-from sfumato.kernels.laws.tuples import CERTAIN as CERTAIN
-from sfumato.kernels.laws.tuples import survey
+from sfumato.kernels.distributions.poisson_binomial import (
+    distribution_of_sum,
+    tails_of_distribution,
+)
+from sfumato.kernels.distributions.tuples import CERTAIN as CERTAIN
+from sfumato.kernels.distributions.tuples import survey
 from sfumato.kernels.tolerances import NEGLIGIBLE_COUNT, UNDERFLOW
-from sfumato.operators.arguments import EXCESS
+from sfumato.operators.arguments import SUM_TOLERANCE
 from sfumato.operators.arrays import Floats
 
 COUNT_METHODS = ("exact", "poisson", "normal", "refined_normal")
@@ -37,7 +40,7 @@ def as_floats(name: str, values: npt.ArrayLike) -> Floats:
 def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int, int]:
     """Return checked existences, the number that equal 1, and the number above 0."""
     array = as_floats(name, existence)
-    bad, above, certain, possible = survey(array, 1.0 + EXCESS)
+    bad, above, certain, possible = survey(array, 1.0 + SUM_TOLERANCE)
     if bad >= 0:
         raise ValueError(
             f"`{name}` must hold probabilities in [0, 1]; got {array[bad]} at index {bad}: "
@@ -109,10 +112,10 @@ class PoissonBinomial:
 
     Examples
     --------
-    >>> law = PoissonBinomial([0.5, 0.5, 1.0])
-    >>> law.pmf().tolist()
+    >>> distribution = PoissonBinomial([0.5, 0.5, 1.0])
+    >>> distribution.pmf().tolist()
     [0.0, 0.25, 0.5, 0.25]
-    >>> law.cdf(1), law.sf(2)
+    >>> distribution.cdf(1), distribution.sf(2)
     (0.25, 0.25)
     """
 
@@ -126,7 +129,7 @@ class PoissonBinomial:
         exact = method == "exact"
         self._least, self._most = (certain, possible) if exact else (0, len(self))
         self._tails: Floats | None = None
-        self._law: Floats | None = None
+        self._distribution: Floats | None = None
         self._wide = False
 
     def __len__(self) -> int:
@@ -142,8 +145,8 @@ class PoissonBinomial:
             return np.diff(self.cdf(np.arange(len(self) + 1)), prepend=0.0)
         if not self._wide:
             self._compute(wide=True)
-        assert self._law is not None
-        return self._law.copy()
+        assert self._distribution is not None
+        return self._distribution.copy()
 
     def cdf(self, k: Any) -> Any:
         """Return Pr(N <= k) for a number (a float) or an array (float64 of the same shape)."""
@@ -187,6 +190,6 @@ class PoissonBinomial:
         return values
 
     def _compute(self, wide: bool) -> None:
-        self._law = law_of_sum(self._p, UNDERFLOW if wide else NEGLIGIBLE_COUNT)
-        self._tails = tails_of_law(self._law, self._least, self._most)
+        self._distribution = distribution_of_sum(self._p, UNDERFLOW if wide else NEGLIGIBLE_COUNT)
+        self._tails = tails_of_distribution(self._distribution, self._least, self._most)
         self._wide = wide

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.kernels.laws.mergeable_moments import (
+from sfumato.kernels.distributions.mergeable_moments import (
     AVG_OF,
     BOUNDARY_OF,
     COUNT_OF,
     MOMENT_SUMS,
     NODE_SUMS,
     SUM_OF,
-    Sets,
+    MomentPartials,
 )
-from sfumato.kernels.laws.tuples import existences, lift
-from sfumato.operators.laws.aggregate import Aggregate, Floats
+from sfumato.kernels.distributions.tuples import existences, tuple_moments
+from sfumato.operators.distributions.aggregate import Aggregate, Floats
 from sfumato.operators.state.tuple_batch import TupleBatch
 
 MEASURED = {"count": COUNT_OF, "sum": SUM_OF, "avg": AVG_OF, "boundary_sum": BOUNDARY_OF}
@@ -50,17 +50,17 @@ class Channels:
         self.extremes = sorted({pair for pair in pairs if pair[0]})
         self.extreme = [self.extremes.index(pair) if pair[0] else -1 for pair in pairs]
 
-    def lifted(self, batch: TupleBatch) -> tuple[Floats, bool]:
-        """Return (float64[channels, 3, n], see `lift`; True if averaged values may be missing)."""
+    def tuple_moments(self, batch: TupleBatch) -> tuple[Floats, bool]:
+        """Return `tuple_moments`, float64[channels, 3, n]; True if an average may be missing."""
         result = np.zeros((self.count, 3, batch.size))
         for c, attribute in enumerate(self.attributes):
-            lift(batch.offsets, batch.prob, batch.values[attribute], result[c])
+            tuple_moments(batch.offsets, batch.prob, batch.values[attribute], result[c])
         result[-1, 0] = existences(batch.offsets, batch.prob)
         e = result[: self.averages, 0]
         return result, bool(((e > 0.0) & (e < 1.0)).any())
 
-    def room(self, slots: int, nodes: bool) -> Sets:
+    def room(self, slots: int, nodes: bool) -> MomentPartials:
         """Return empty partials for some slots; without `nodes`, with the nodes of one slot."""
         rows = slots if nodes else 1
         sums = np.zeros((slots, self.count), MOMENT_SUMS)
-        return Sets(sums, np.empty((rows, self.averages), NODE_SUMS))
+        return MomentPartials(sums, np.empty((rows, self.averages), NODE_SUMS))

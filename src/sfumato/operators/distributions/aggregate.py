@@ -62,7 +62,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
-class Measured(Columns, flat=("prob", "value"), begins="offsets"):
+class AggregateResult(Columns, flat=("prob", "value"), begins="offsets"):
     """Results of one aggregate, r of them.
 
     mean, stddev : float64[r], given that the result is defined; NaN if it never is
@@ -92,10 +92,10 @@ class WindowAnswers:
     """Answers of a call to `process`, one entry per arriving tuple, in the order of arrival.
 
     held : int64[n], number of tuples in its group's window after the tuple entered, w'
-    results : one Measured for each aggregate, n results each
+    results : one AggregateResult for each aggregate, n results each
     numbers : int64[n], number of tuples of its group so far; None for delta windows
     """
 
     held: Ints
-    results: list[Measured]
+    results: list[AggregateResult]
     numbers: Ints | None = None

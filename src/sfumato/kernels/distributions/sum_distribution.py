@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import stable_order
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.tuples import existence_of
+from sfumato.kernels.distributions.tuples import existence_of
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import EPSILON, NEGLIGIBLE_STATE
 
@@ -69,7 +69,7 @@ def _near(tuples, head, end):
 @compiled
 def _outcomes(states, size, average, stride, near):
     """Return probabilities and distinct ascending values of the sums or averages of states."""
-    key, total, law = states
+    key, total, distribution = states
     of, reach = np.empty(size), np.empty(size)
     for s in range(size):
         values = max(key[s] % stride, 1) if average else 1
@@ -80,15 +80,15 @@ def _outcomes(states, size, average, stride, near):
         if np.isnan(of[s]):
             break
         if kept > 0 and of[s] - value[kept - 1] <= max(within, reach[s]):
-            prob[kept - 1] += law[s]
+            prob[kept - 1] += distribution[s]
         else:
-            prob[kept], value[kept], within = law[s], of[s], reach[s]
+            prob[kept], value[kept], within = distribution[s], of[s], reach[s]
             kept += 1
     return prob[:kept].copy(), value[:kept].copy()
 
 
 @compiled
-def sum_law(tuples, head, end, w, average, most):
+def sum_distribution(tuples, head, end, w, average, most):
     """Return the distribution of the sum or average of the values of the w newest existing of head
     ... end - 1.
 

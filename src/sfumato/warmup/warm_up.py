@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 from sfumato.kernels import compile_store
 from sfumato.kernels.compile import done
-from sfumato.warming.steps import SLOWEST, WARM_UP_STEPS
+from sfumato.warmup.steps import SLOWEST, WARM_UP_STEPS
 
 # A separate process rather than a fork or spawn: this works in any script and notebook. It takes
 # several steps, because they share code that is not stored.
 STEPS_BY_LINE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from sfumato.warming.steps import WARM_UP_STEPS
+from sfumato.warmup.steps import WARM_UP_STEPS
 for line in sys.stdin:
     WARM_UP_STEPS[line.strip()]()
     print(flush=True)

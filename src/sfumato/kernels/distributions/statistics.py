@@ -10,11 +10,15 @@ import numpy as np
 
 from sfumato.kernels.arrays import sort_slots, sorted_values, stable_order, with_room, write_at
 from sfumato.kernels.compile import compiled, lean
-from sfumato.kernels.laws.end_values import first_value, last_value
-from sfumato.kernels.laws.order_statistics import order_statistic_law, quantile_is_small, rank_of
-from sfumato.kernels.laws.sampled_worlds import taken
-from sfumato.kernels.laws.sum_law import sum_law
-from sfumato.kernels.laws.tuples import existence_of, value_parts
+from sfumato.kernels.distributions.end_values import first_value, last_value
+from sfumato.kernels.distributions.order_statistics import (
+    order_statistic_distribution,
+    quantile_is_small,
+    rank_of,
+)
+from sfumato.kernels.distributions.sampled_worlds import alternative_in_world
+from sfumato.kernels.distributions.sum_distribution import sum_distribution
+from sfumato.kernels.distributions.tuples import existence_of, value_parts
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
@@ -74,7 +78,7 @@ def _oldest_inside(tuples, head, end, w, most):
 
 
 @compiled
-def _law_by_worlds(tuples, first, end, w, what):
+def _distribution_by_worlds(tuples, first, end, w, what):
     """Return Pr and result of each world of first ... end - 1 that has one.  O(worlds * w)."""
     n, worlds = end - first, 1
     choice = np.zeros(n, np.int64)
@@ -125,7 +129,7 @@ def merged(prob, value, near):
 
 
 @compiled
-def exact_law(what, share, tuples, head, end, w, limits):
+def exact_distribution(what, share, tuples, head, end, w, limits):
     """Return the distribution of a statistic of the w newest existing of tuples head ... end - 1.
 
     tuples : AttributeTuples    share : float64, of a QUANTILE
@@ -136,11 +140,11 @@ def exact_law(what, share, tuples, head, end, w, limits):
     most_states, most_work, most_spread = limits
     prob, value, done = np.empty(0), np.empty(0), True
     if what in (SUM, AVERAGE):
-        done, prob, value = sum_law(tuples, head, end, w, what == AVERAGE, most_states)
+        done, prob, value = sum_distribution(tuples, head, end, w, what == AVERAGE, most_states)
     elif what == QUANTILE:
         done = quantile_is_small(tuples, head, end, w, most_work)
         if done:
-            prob, value = order_statistic_law(tuples, head, end, w, share)
+            prob, value = order_statistic_distribution(tuples, head, end, w, share)
     elif what == LAST:
         prob, value = last_value(tuples, head, end, w)
     elif what == FIRST:
@@ -149,7 +153,7 @@ def exact_law(what, share, tuples, head, end, w, limits):
         first = _oldest_inside(tuples, head, end, w, most_spread)
         done = first >= 0
         if done:
-            prob, value = _law_by_worlds(tuples, first, end, w, what)
+            prob, value = _distribution_by_worlds(tuples, first, end, w, what)
     if what >= VARIANCE:
         prob, value = merged(prob, value, 0.0 if what >= FIRST else SAMPLE_TIE)
     some = prob > 0.0
@@ -157,8 +161,8 @@ def exact_law(what, share, tuples, head, end, w, limits):
 
 
 @compiled
-def exact_laws(what, share, tuples, heads, ends, w, limits, group, first, untried):
-    """Return `exact_law` of k windows in turn.
+def exact_distributions(what, share, tuples, heads, ends, w, limits, group, first, untried):
+    """Return `exact_distribution` of k windows in turn.
 
     heads, ends, group : int64[k], tuples heads[t] ... ends[t] - 1 of this group
     first : int64[g], offset from positions to stream indices
@@ -174,7 +178,7 @@ def exact_laws(what, share, tuples, heads, ends, w, limits, group, first, untrie
         places[t + 1] = begin
         if sums and first[j] + heads[t] < untried[j]:
             continue
-        done[t], p, v = exact_law(what, share, tuples, heads[t], ends[t], w, limits)
+        done[t], p, v = exact_distribution(what, share, tuples, heads[t], ends[t], w, limits)
         if done[t]:
             prob, value = with_room(prob, begin + p.size), with_room(value, begin + p.size)
             write_at(prob, begin, p)
@@ -199,7 +203,7 @@ def sampled_statistics(what, share, drawn, heads, ends, w, samples):
             inside, values = 0, np.int64(0)
             steps = after_signals(steps + 8 * (ends[t] - heads[t]))
             for i in range(ends[t] - 1, heads[t] - 1, -1):
-                a = taken(drawn.tuples, drawn.hashes, i, s)
+                a = alternative_in_world(drawn.tuples, drawn.hashes, i, s)
                 if a < 0:
                     continue
                 if not np.isnan(drawn.tuples.value[a]):
@@ -213,25 +217,26 @@ def sampled_statistics(what, share, drawn, heads, ends, w, samples):
 
 
 @compiled
-def _enough_values(tuples, head, end, w, law):
-    """Return Pr(at least `len(law)` inside tuples have a value); law[1 or 2, w + 1] is scratch."""
-    law[:, :] = 0.0
-    law[0, 0] = 1.0
-    some, high, least = 0.0, 1, law.shape[0]  # counts below `high` are possible
+def _enough_values(tuples, head, end, w, distribution):
+    """Return Pr(at least `len(distribution)` inside tuples have a value); distribution[1 or 2, w +
+    1] is scratch."""
+    distribution[:, :] = 0.0
+    distribution[0, 0] = 1.0
+    some, high, least = 0.0, 1, distribution.shape[0]  # counts below `high` are possible
     for i in range(end - 1, head - 1, -1):
         valued, without = value_parts(tuples.offsets, tuples.prob, tuples.value, i)
         stay, left = max(1.0 - valued - without, 0.0), 0.0
         for c in range(min(high, w) - 1, -1, -1):  # a count of w is full
-            some += valued * law[least - 1, c]
+            some += valued * distribution[least - 1, c]
             for r in range(least - 1, -1, -1):
-                law[r, c + 1] += without * law[r, c]
+                distribution[r, c + 1] += without * distribution[r, c]
                 if r > 0:
-                    law[r, c + 1] += valued * law[r - 1, c]
-                law[r, c] *= stay
+                    distribution[r, c + 1] += valued * distribution[r - 1, c]
+                distribution[r, c] *= stay
         high = min(high + 1, w + 1)
         for c in range(min(high, w)):
             for r in range(least):
-                left += law[r, c]
+                left += distribution[r, c]
         if left < NEGLIGIBLE:
             break
     return min(some, 1.0)
@@ -239,7 +244,8 @@ def _enough_values(tuples, head, end, w, law):
 
 @compiled
 def result_existences(what, tuples, heads, ends, w):
-    """Return the probability that a statistic has a result: float64[k]; arguments as `exact_laws`.
+    """Return the probability that a statistic has a result: float64[k]; arguments as
+    `exact_distributions`.
 
     Cost: O(tuples until no world is likely to have too few values * band).
     """
@@ -247,8 +253,8 @@ def result_existences(what, tuples, heads, ends, w):
     if what in (SUM, DISTINCT):
         return out
     w = min(w, tuples.offsets.size - 1)
-    law = np.empty((2 if what in (VARIANCE, DEVIATION) else 1, w + 1))
+    distribution = np.empty((2 if what in (VARIANCE, DEVIATION) else 1, w + 1))
     for t in range(heads.size):
         steps = after_signals(steps + w + tuples.offsets[ends[t]] - tuples.offsets[heads[t]])
-        out[t] = _enough_values(tuples, heads[t], ends[t], w, law)
+        out[t] = _enough_values(tuples, heads[t], ends[t], w, distribution)
     return out

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import distinct_values, kth_smallest, stable_order
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.tuples import existence_of
+from sfumato.kernels.distributions.tuples import existence_of
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import OUTCOME_ROUNDING
 
@@ -42,7 +42,7 @@ def _of_certain(tuples, head, end, w, share):
 
 @compiled
 def quantile_is_small(tuples, head, end, w, most):
-    """Return True if `order_statistic_law` takes at most `most` updates of cells."""
+    """Return True if `order_statistic_distribution` takes at most `most` updates of cells."""
     if _certain(tuples, head, end, w):
         return True
     held, counts = end - head, min(w, end - head) + 1.0
@@ -57,7 +57,7 @@ def quantile_is_small(tuples, head, end, w, most):
 
 
 @compiled
-def order_statistic_law(tuples, head, end, w, share):
+def order_statistic_distribution(tuples, head, end, w, share):
     """Return the exact distribution of a quantile of the values of the w newest existing of head
     ... end - 1.
 

@@ -6,14 +6,14 @@ import numpy as np
 
 from sfumato.kernels.arrays import write_at
 from sfumato.kernels.compile import compiled
-from sfumato.kernels.laws.tuples import rounded_to_one
+from sfumato.kernels.distributions.tuples import rounded_to_one
 from sfumato.kernels.tolerances import OUTCOME_ROUNDING, SHARE_TIE
 
 
-class Laws(NamedTuple):
+class Distributions(NamedTuple):
     """Concatenated distributions with ascending values; the rest to 1 is Pr(no value).
 
-    places : int64[laws + 1], where each begins; int64[0]: none are wanted
+    places : int64[distributions + 1], where each begins; int64[0]: none are wanted
     prob, value : float64[...], grown if they are too short
     """
 
@@ -34,7 +34,7 @@ def outcomes(prob, value):
 
 
 @compiled
-def law_moments(prob, value):
+def distribution_moments(prob, value):
     """Return (mean, standard deviation, existence), given an outcome; NaN, NaN, 0 if there is
     none."""
     total = prob.sum()
@@ -77,7 +77,7 @@ def _renew(tree, cost, place):
 
 
 @compiled
-def bounded(prob, value, most):
+def reduce_support(prob, value, most):
     """Reduce to at most `most` outcomes by repeatedly merging the cheapest neighbours.
 
     The cost of merging two neighbours is their probability times the distance to their common mean;
@@ -127,11 +127,12 @@ def bounded(prob, value, most):
 
 @compiled
 def all_moments(places, prob, value):
-    """Return `law_moments`, float64[k, 3], of k laws; places : int64[k + 1], where each begins."""
+    """Return `distribution_moments`, float64[k, 3], of k distributions; places : int64[k + 1],
+    where each begins."""
     moments = np.empty((places.size - 1, 3))
     for t in range(places.size - 1):
         begin, end = places[t], places[t + 1]
-        moments[t] = law_moments(prob[begin:end], value[begin:end])
+        moments[t] = distribution_moments(prob[begin:end], value[begin:end])
     return moments
 
 
@@ -164,13 +165,14 @@ def all_quantiles(places, prob, value, shares):
 
 @compiled
 def all_bounded(places, prob, value, most):
-    """Return `bounded` for the `outcomes` of k laws: (places, prob, value, moved float64[k])."""
+    """Return `reduce_support` for the `outcomes` of k distributions: (places, prob, value,
+    moved float64[k])."""
     new, moved, at = np.zeros(places.size, np.int64), np.zeros(places.size - 1), np.int64(0)
     to_prob, to_value = np.empty(prob.size), np.empty(prob.size)
     for t in range(places.size - 1):
         begin, end = places[t], places[t + 1]
         p, v = outcomes(prob[begin:end], value[begin:end])
-        p, v, moved[t] = bounded(p, v, most)
+        p, v, moved[t] = reduce_support(p, v, most)
         write_at(to_prob, at, p)
         write_at(to_value, at, v)
         at += p.size

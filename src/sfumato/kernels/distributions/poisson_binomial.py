@@ -20,8 +20,8 @@ def padded(width):
 
 
 @compiled
-def clear(law, begin, width):
-    cells = law[begin:]
+def clear(distribution, begin, width):
+    cells = distribution[begin:]
     for k in range(width):
         cells[k] = 0.0
 
@@ -34,11 +34,11 @@ def copy(source, begin, target, place, width):
 
 
 @compiled
-def trim(law, low, high, negligible):
+def trim(distribution, low, high, negligible):
     """Narrow the band [low, high) of counts past end entries below `negligible`; (low, high)."""
-    while high - low > 1 and law[low + MARGIN] < negligible:
+    while high - low > 1 and distribution[low + MARGIN] < negligible:
         low += 1
-    while high - low > 1 and law[high - 1 + MARGIN] < negligible:
+    while high - low > 1 and distribution[high - 1 + MARGIN] < negligible:
         high -= 1
     return low, high
 
@@ -56,8 +56,9 @@ def mix_next(cells, count, stay, come):
 
 
 @lean
-def count_one(law, low, high, stay, come, w, negligible):
-    """Add one tuple: law[c] = stay * law[c] + come * law[c - 1] for counts c below w, in place.
+def count_one(distribution, low, high, stay, come, w, negligible):
+    """Add one tuple: distribution[c] = stay * distribution[c] + come * distribution[c - 1] for
+    counts c below w, in place.
 
     Mass 1 - stay - come leaves the distribution. Returns the new band, without ends below
     `negligible`; an empty band stays empty.
@@ -65,14 +66,14 @@ def count_one(law, low, high, stay, come, w, negligible):
     if low == high:
         return low, high
     if high < w:
-        law[high] = 0.0
+        distribution[high] = 0.0
         high += 1
     for c in range(high - 1, low, -1):
-        law[c] = stay * law[c] + come * law[c - 1]
-    law[low] *= stay
-    while low < high and law[low] < negligible:
+        distribution[c] = stay * distribution[c] + come * distribution[c - 1]
+    distribution[low] *= stay
+    while low < high and distribution[low] < negligible:
         low += 1
-    while low < high and law[high - 1] < negligible:
+    while low < high and distribution[high - 1] < negligible:
         high -= 1
     return low, high
 
@@ -106,7 +107,7 @@ def convolve_four(source, low, high, p, begin, target):
 
 
 @compiled
-def law_of_sum(p, negligible):
+def distribution_of_sum(p, negligible):
     """Return the distribution of N = sum of independent Bernoulli(p[i]): float64[n + 1], zero
     outside the band.
 
@@ -125,30 +126,31 @@ def law_of_sum(p, negligible):
         convolve_four(one, low, high, p, begin, other)
         low, high = trim(other, low, high + 4, negligible)
         one, other = other, one
-    law = np.zeros(n + 1)
+    distribution = np.zeros(n + 1)
     high = min(high, n + 1)
-    copy(one, low + MARGIN, law, low, high - low)
-    return law
+    copy(one, low + MARGIN, distribution, low, high - low)
+    return distribution
 
 
 @compiled
-def tails_of_law(law, least, most):
+def tails_of_distribution(distribution, least, most):
     """Return Pr(N <= k) and Pr(N > k) at index k + 1, for k = -1 ... n: float64[2, n + 2].
 
-    law : float64[n + 1], Pr(N = k) of a count in least ... most; outside, the tails are 0 and 1
+    distribution : float64[n + 1], Pr(N = k) of a count in least ... most; outside, the tails are 0
+        and 1
     Each tail is summed from its end, so small tails keep their digits.
     """
-    n = law.size - 1
+    n = distribution.size - 1
     tails = np.empty((2, n + 2))
     for k in range(n + 2):
         tails[0, k] = 1.0 if k > most else 0.0
         tails[1, k] = 1.0 if k <= least else 0.0
     total = 0.0
     for k in range(least, most):
-        total += law[k]
+        total += distribution[k]
         tails[0, k + 1] = min(total, 1.0)
     total = 0.0
     for k in range(most - 1, least - 1, -1):
-        total += law[k + 1]
+        total += distribution[k + 1]
         tails[1, k + 1] = min(total, 1.0)
     return tails
