@@ -163,7 +163,7 @@ def test_an_object_is_imputed_the_same_in_any_batch_and_after_saving(data):
         part = slice(whole.offsets[i], whole.offsets[i + 1])
         np.testing.assert_array_equal(one.values, whole.values[part])
         np.testing.assert_array_equal(one.prob, whole.prob[part])
-        for field in ("chosen", "reason", "donors", "spread", "beyond", "error", "joint"):
+        for field in ("rules_used", "reason", "donors", "spread", "beyond", "error", "joint"):
             np.testing.assert_array_equal(getattr(one, field)[0], getattr(whole, field)[i])
 
 

@@ -276,6 +276,6 @@ def imputed_part(of: Imputed, places: Ints) -> Imputed:
     flat = np.repeat(of.offsets[places] - offsets[:-1], lengths) + np.arange(offsets[-1])
     rows: dict[str, Any] = {
         name: getattr(of, name)[places]
-        for name in ("chosen", "reason", "donors", "spread", "beyond", "error", "joint")
+        for name in ("rules_used", "reason", "donors", "spread", "beyond", "error", "joint")
     }
     return Imputed(offsets, of.prob[flat], of.values[flat], **rows)
