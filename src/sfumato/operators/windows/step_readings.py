@@ -119,7 +119,9 @@ class StepReadings(Stateful):
         fine &= ((values[EXISTENCE] > 0.0) & (values[EXISTENCE] <= 1.0)).all()
         fine &= ((abs(values[MEAN]) <= LARGEST) & (values[VARIANCE] >= 0.0)).all()
         if not fine:
-            raise ValueError("readings over time must be of known groups, with possible values")
+            raise ValueError(
+                "readings over time must belong to known groups and have possible values"
+            )
         self._new, self._folded = [(self.marks, self.values)], series.size
         self.marks, self.values = self.marks[:, :0], self.values[:, :0]
 
