@@ -48,7 +48,7 @@ def check_call(
     places = [one.name for one in known.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
     if len(args) > len(places):
         raise TypeError(
-            f"{name} takes {', '.join(places)} by position, and the rest by name; got "
+            f"{name} accepts {', '.join(places)} by position and the rest by name; got "
             f"{len(args)} by position{shown}"
         )
     given_names = {*places[: len(args)], *kwargs}

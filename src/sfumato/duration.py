@@ -38,7 +38,7 @@ def microseconds(argument: str, duration: str | timedelta) -> int:
         total = _parsed(argument, duration)
     else:
         raise TypeError(
-            f"`{argument}` must be text like '10 seconds' or a timedelta; got {duration!r}"
+            f"`{argument}` must be a string like '10 seconds' or a timedelta; got {duration!r}"
         )
     if total <= 0:
         raise ValueError(f"`{argument}` must be positive; got {duration!r}")

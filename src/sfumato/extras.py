@@ -41,8 +41,8 @@ def needed(what: str, error: ImportError) -> str | None:
     message = f"{what} needs the package `{module}`: pip install 'sfumato[{extra}]'"
     if module == "pyspark":
         message += (
-            ". If Spark is already installed, use the Python that has it; "
-            "pandas, Polars and Arrow tables do not need it"
+            ". If Spark is already installed, use the Python that has PySpark; pandas, Polars and "
+            "Arrow tables do not need it"
         )
     return message
 
@@ -55,5 +55,6 @@ def _too_old(what: str) -> str | None:
         return None
     minimum = ".".join(map(str, MIN_SPARK))
     return (
-        f"{what} needs PySpark {minimum} or later; this is {version}: pip install 'sfumato[spark]'"
+        f"{what} needs PySpark {minimum} or later; this is {version}. Run pip install "
+        "'sfumato[spark]'"
     )

@@ -26,7 +26,7 @@ def alternatives_bound(name: str, given: Any) -> int:
         return MAX_ALTERNATIVES
     if not (text.isascii() and text.isdecimal() and 1 <= int(text[:12]) <= LARGEST_BOUND):
         raise ValueError(
-            f"`{name}`, the bound on a row's alternatives, must be a whole number from 1 to "
+            f"`{name}`, the bound on alternatives per row, must be a whole number from 1 to "
             f"{LARGEST_BOUND}; got {text[:40]!r}"
         )
     return int(text)
@@ -64,8 +64,8 @@ def most_placed(extents: int) -> int:
 def why_not_placed(extents: int) -> str:
     """Return the reason for an invalid row with an uncertain event time, see `most_placed`."""
     return (
-        "a time of its alternatives is missing or beyond 2**60 microseconds of 1970, or they are "
-        f"more than {most_placed(extents)}, each in up to {extents} extents"
+        "an alternative has no time or a time beyond 2**60 microseconds of 1970, or the row has "
+        f"more than {most_placed(extents)} alternatives, each in up to {extents} extents"
     )
 
 
@@ -76,6 +76,6 @@ def check_extents(length: int, slide: int, called: str = "slide") -> None:
         least = -(-length // MAX_EXTENTS)
         raise ValueError(
             f"`{called}` of {slide} microseconds puts each row into {extents} extents of `length` "
-            f"{length} microseconds, more than {MAX_EXTENTS}: write `{called}` of at least "
-            f'"{least} us", or a shorter `length`'
+            f"{length} microseconds, more than {MAX_EXTENTS}: write a `{called}` of at least "
+            f'"{least} us" or a shorter `length`'
         )

@@ -59,12 +59,12 @@ class Top:
         if self.every is not None:
             span_of("every", self.every)
         if self.name is not None and (not isinstance(self.name, str) or not self.name):
-            raise TypeError(f"`name` must be text, or None; got {self.name!r}")
+            raise TypeError(f"`name` must be a non-empty string or None; got {self.name!r}")
         given = self.probability
         if given is not None and not (hasattr(given, "__float__") and 0 < given <= 1):
             raise ValueError(
-                f"`probability` must lie in (0, 1], for example 0.5; got {given!r}: leave it out "
-                "for the k best tuples"
+                f"`probability` must lie in (0, 1], for example 0.5; got {given!r}. Leave "
+                "`probability` out for the k best tuples"
             )
 
     @property
@@ -108,12 +108,12 @@ def registered(
         every = otherwise if query.interval is None else query.interval
         if every is None:
             raise ValueError(
-                f"query {query.label!r} has no `every`: a window of rows does not slide by time, "
-                'so give the longest time between two answers: sf.Top(3, every="2 minutes")'
+                f"query {query.label!r} needs `every`, the longest time between two answers, "
+                'because a row window does not slide by time: write sf.Top(3, every="2 minutes")'
             )
         if query.label in found:
             raise ValueError(
-                f"two `queries` are called {query.label!r}: give one of them another name, "
+                f"two `queries` are called {query.label!r}: give one of them a different name, "
                 f"sf.Top({query.k}, ..., name=...)"
             )
         found[query.label] = (query.k, every)
@@ -128,16 +128,18 @@ def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
     """
     if not isinstance(by, str) or not by.strip():
         raise TypeError(
-            f"`by` must be a Spark SQL expression as text, like 'speed' or 'delay asc'; got {by!r}"
+            "`by` must be a string with a Spark SQL expression, like 'speed' or 'delay asc'; "
+            f"got {by!r}"
         )
     if re.search(r"\bnulls\s+(first|last)\s*\Z", by, re.IGNORECASE):
         raise ValueError(
-            f"`by` cannot set the rank of NULLs: a tuple without a score is left out; got {by!r}"
+            "`by` must not set the rank of NULLs, because tuples without a score are left "
+            f"out; got {by!r}"
         )
     if re.search(r"\s(asc|desc)(ending)?\s*,", by, re.IGNORECASE):
         raise ValueError(
-            "`by` must be one expression, the score; rows of equal score rank in order of arrival; "
-            f"got {by!r}"
+            "`by` must be one expression, the score, because rows of equal score rank in order of "
+            f"arrival; got {by!r}"
         )
     # A name alone may be `asc`; after an expression it is a direction.
     found = re.fullmatch(r"(.*[\w\s)\]`'\"])\s(asc|desc)(?:ending)?\s*", by, re.I | re.DOTALL)
@@ -146,7 +148,8 @@ def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
     least = found[2].lower() == "asc"
     if ascending is not None and ascending != least:
         raise ValueError(
-            f"`by` says {found[2]}, `ascending` {ascending!r}: give the direction once; got {by!r}"
+            f"`by` and `ascending` contradict each other; got by={by!r} and "
+            f"ascending={ascending!r}. Give the direction once"
         )
     return found[1].strip(), least
 

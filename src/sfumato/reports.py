@@ -36,8 +36,8 @@ def drift(counts: Mapping[str, int]) -> str | None:
     if tested < MIN_TESTS or covered >= DRIFTING * tested:
         return None
     return (
-        f"imputation held {covered:,} of {tested:,} known values within their range of 90%: the "
-        "stream has drifted away from its repository; ranges are widened; a newer repository "
+        f"only {covered:,} of {tested:,} tested known values lie within their imputed 90% range: "
+        "the stream has drifted away from its repository. Ranges are widened; a newer repository "
         "makes them narrower"
     )
 

@@ -29,7 +29,7 @@ REFUSED_SIGNS = {
     ">>": "write shiftright(a, n)",
     "!<": "write >=",
     "!>": "write <=",
-    "/*+": "a hint is not part of a query",
+    "/*+": "hints are not allowed in a query",
     "*/": "no comment is open here",
 }
 QUERY_VARIABLE = re.compile(r"\$\{[^}]{0,1000}\}?")
@@ -142,7 +142,7 @@ def tokenize(text: str, *, frames: bool = False, constructs: bool = False) -> li
         elif kind == "quoted":
             found.append(SqlToken(QUOTED, _name_in(text, place, end), place, end))
         elif kind == "open":
-            what = "name" if text[place] == "`" else "text"
+            what = "name" if text[place] == "`" else "string"
             raise _without_partner(f"this {what} is not closed", place, place + 1)
         elif kind == "number":
             in_bracket = bool(opened) and opened[-1].value == "["
@@ -223,7 +223,7 @@ def _end_of_number(text: str, place: int, *, with_unit: bool) -> int:
     if number is None:
         word = re.compile(r"\w+|.").match(text, place)
         said = word[0] if word else ""
-        reason = f"{said} is not a number; write a name in backquotes"
+        reason = f"{said} is not a number; to use it as a name, write it in backquotes"
         raise TokenError(reason, place, place + len(said))
     return number.end()
 

@@ -93,8 +93,8 @@ class Rows:
             isinstance(slide, bool) or not isinstance(slide, int) or slide < 1
         ):
             raise ValueError(
-                f"`slide` must be None or a whole number of at least 1; got {slide!r}: write "
-                f"slide={self.rows} for a result at every {self.rows}th row of a key"
+                f"`slide` must be None or a whole number of at least 1; got {slide!r}. Write "
+                f"slide={self.rows} for one result per {self.rows} rows of a key"
             )
         if not isinstance(self.lockstep, bool):
             raise TypeError(f"`lockstep` must be True or False; got {self.lockstep!r}")
@@ -197,7 +197,8 @@ class Range:
         if other != unit:
             allowed = "days or weeks" if unit == "day" else "months or years"
             raise ValueError(
-                f"`slide` must be in {allowed}, as `length` is {self.length!r}; got {self.slide!r}"
+                f"`slide` must be in {allowed}, because `length` is {self.length!r}; got "
+                f"{self.slide!r}"
             )
         return length, slide
 
@@ -227,9 +228,9 @@ class Range:
         """Return `length` in microseconds. Raises ValueError for calendar units."""
         if self.calendar_unit is not None:
             raise ValueError(
-                "`window` must have a fixed length here: extents of calendar units are for "
-                f'window_aggregate with certain event times; got {self!r}: write "24 hours" for a '
-                "day, and leave out `zone`"
+                "`window` must have a fixed length here, because calendar units are allowed only "
+                f'in window_aggregate with certain event times; got {self!r}. Write "24 hours" '
+                "for a day, and leave out `zone`"
             )
         return span_of("length", self.length)
 
@@ -412,7 +413,7 @@ def _not_a_number(value: Any) -> bool:
 
 def _check_zone(zone: Any) -> None:
     if not isinstance(zone, str):
-        raise TypeError(f"`zone` must be the name of a time zone, as text; got {zone!r}")
+        raise TypeError(f"`zone` must be the name of a time zone (a string); got {zone!r}")
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -449,7 +450,7 @@ def span_of(argument: str, duration: Any) -> int:
         )
     if not isinstance(duration, str | timedelta):
         raise TypeError(
-            f"`{argument}` must be text like '10 seconds' or a timedelta; got {duration!r}"
+            f"`{argument}` must be a string like '10 seconds' or a timedelta; got {duration!r}"
         )
     total = microseconds(argument, duration)
     if total > MAX_TIME_US:

@@ -27,10 +27,10 @@ def test_every_answer_of_the_timetable_is_drawn_in_its_unit_and_no_other():
     assert times["q4"] == times["q5"] == times["q6"] == [4, 8, 12]
     assert {dot["run"] for dot in dots if dot["time"] % 4 == 2} == {4}
     totals = {line["plan"]: line["cost"] for line in lines}  # the last ones
-    assert totals["DP, least cost"] == 4 * 4 + 3 * 5
+    assert totals["DP, lowest cost"] == 4 * 4 + 3 * 5
     assert totals["NS, each query alone"] == 7 * 3 + 7 * 2 + 4 * 4 + 2 * 3 + 2 * 5 + 2 * 2
     said = chart.to_dict()
-    assert "2.25 (sum of k) per minute, 2.54 times less" in said["title"]["subtitle"][0]
+    assert "2.25 (sum of k) per minute, 1/2.54 of the cost" in said["title"]["subtitle"][0]
     titles = [part["encoding"]["x"]["title"] for part in said["vconcat"]]
     assert titles == ["time (minutes)"] * 2
 
@@ -61,9 +61,9 @@ def test_a_picture_is_a_page_on_its_own_or_an_image(tmp_path):
 
 
 def test_wrong_names_and_labels_are_told():
-    with pytest.raises(ValueError, match="`names` must have one per query, 6"):
+    with pytest.raises(ValueError, match=r"`names` must have one name per query \(6\)"):
         timetable_chart(sf.engine_free.timetable(SIX), ["one"])
-    with pytest.raises(ValueError, match="`labels` must have one per tuple, 6"):
+    with pytest.raises(ValueError, match=r"`labels` must have one label per tuple \(6\)"):
         rank_chart(*SPEEDS, k=2, labels=["one"])
 
 

@@ -151,7 +151,7 @@ def test_a_line_for_each_key_and_what_may_not_exist_has_its_probability_below():
     chart = sf.chart(found, "top", key="site")
     assert {row["key"] for row in data_of(chart)[0]} == {"a", "b"}
     _, below = chart.to_dict()["vconcat"]
-    assert below["encoding"]["y"]["title"] == "there is one"
+    assert below["encoding"]["y"]["title"] == "a value exists"
     assert chart.to_dict()["title"]["subtitle"] == [
         "mean, and one standard deviation on either side"
     ]
@@ -165,7 +165,7 @@ def test_who_is_in_a_window_is_drawn_as_the_window_says():
     exists = {bar["tuple"]: bar["exists"] for bar in bars}
     for j, p in both.items():
         assert p == pytest.approx(exists[j] * window.in_window(j))
-    with pytest.raises(ValueError, match="holds no tuple yet"):
+    with pytest.raises(ValueError, match="is still empty"):
         sf.chart(sf.engine_free.UncertainWindow(3, 0.9))
 
 
@@ -219,7 +219,7 @@ def test_every_picture_is_drawn_in_both_themes(tmp_path, theme):
         ((3,), TypeError, "`what` must be a distribution, a table of results"),
         ((ROWS,), TypeError, "`result` must name the column of results to draw, one of ts"),
         ((ROWS, "y"), ValueError, "`result` must be one of ts, site, alternatives; got 'y'"),
-        ((ROWS, "site"), TypeError, "a result is a number, a struct<mean"),
+        ((ROWS, "site"), TypeError, "a result must be a number, a struct<mean"),
         (([{"prob": 1.0, "x": 1, "y": 2}],), ValueError, "a chart shows one attribute"),
     ],
 )

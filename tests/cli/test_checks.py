@@ -61,19 +61,24 @@ AVRO = AVRO.replace('4.2.0"]', '4.2.0", "org.apache.spark:spark-avro_2.13:4.1.1"
 SECOND = '[sinks.second]\nquery = "ordered"\nformat = "parquet"\npath = "out/"'
 # What is changed in a right file, and what is said of it.
 WRONG = [
-    (RIGHT, 'path = "in"', 'path = "into"', "there is no file or folder"),
-    (RIGHT, 'format = "json"', 'format = "jsn"', "is not a Spark format; did you mean `json`"),
+    (RIGHT, 'path = "in"', 'path = "into"', "no such file or folder"),
+    (RIGHT, 'format = "json"', 'format = "jsn"', "is not a known format; did you mean `json`"),
     (RIGHT, 'schema = "id int, t timestamp, arrival timestamp"', "", "needs its columns"),
     (RIGHT, "FROM readings", "FROM reading", "is not a source or query above this one"),
     (RIGHT, "DRATIO", "DRATE", "line 1, column"),
-    (RIGHT, "SELECT * FROM", "DROP TABLE", "only queries run here"),
+    (RIGHT, "SELECT * FROM", "DROP TABLE", "sfumato runs only queries"),
     (RIGHT, "DRATIO 1%]", "DRATIO 1%]; SELECT 1", "must be one statement; got 2"),
     (RIGHT, "FROM readings", "FROM ordered", "ordered cannot read itself"),
     (RIGHT, 'path = "out"', 'path = "out"\nmode = "complete"', "cannot be changed later"),
     (RIGHT, 'path = "out"', "", "`sinks.out.path` is missing"),
-    (RIGHT, 'path = "out"', 'path = "./in"', "the folder is what `sources.readings` reads"),
-    (RIGHT, 'path = "out"', f'path = "out"\n{SECOND}', "is where `sinks.out` writes; give this"),
-    (f'checkpoint = "out"\n{RIGHT}', "int", "int", "the folder is the checkpoint of the"),
+    (RIGHT, 'path = "out"', 'path = "./in"', "is also the folder of `sources.readings`: give"),
+    (
+        RIGHT,
+        'path = "out"',
+        f'path = "out"\n{SECOND}',
+        "is also the folder of `sinks.out`: give this",
+    ),
+    (f'checkpoint = "out"\n{RIGHT}', "int", "int", "is also the checkpoint of the pipeline"),
     (RIGHT, 'format = "json"', 'format = "delta"', 'add [spark] and packages = ["io.delta:'),
     (KAFKA, "org.apache.spark:", "", "must be Maven coordinates"),
     (KAFKA, '"kafka.bootstrap.servers" = "host:9092", ', "", "the brokers' addresses"),
@@ -82,11 +87,11 @@ WRONG = [
     (KAFKA, '"host:9092"', '"${NO_SUCH_VARIABLE}"', "the environment variable NO_SUCH_VARIABLE"),
     (KAFKA, 'dead_letters = "spoiled"', "", "is not a query or source of this file"),
     (KAFKA, 'value = "json"', 'value = "jason"', "json, avro, confluent-avro; got 'jason'; did"),
-    (KAFKA, 'value = "json"', 'value = "avro"', "and `avro_schema` both name the columns"),
-    (AVRO, CODED, 'avro_schema = "no.avsc"', "there is no text file"),
-    (AVRO, CODED, 'avro_schema = \'{"type": "long"}\'', "is not the schema of an Avro record"),
+    (KAFKA, 'value = "json"', 'value = "avro"', "and `avro_schema` exclude each other"),
+    (AVRO, CODED, 'avro_schema = "no.avsc"', "no such text file"),
+    (AVRO, CODED, 'avro_schema = \'{"type": "long"}\'', "is not an Avro record schema"),
     (AVRO, CODED, "", "`sources.readings.avro_schema` is missing"),
-    (AVRO, 'value = "avro"', 'value = "json"', "the values are not decoded from Avro"),
+    (AVRO, 'value = "avro"', 'value = "json"', "needs values decoded from Avro"),
     (AVRO, ', "org.apache.spark:spark-avro_2.13:4.1.1"', "", "packages = ["),
 ]
 
@@ -133,7 +138,7 @@ def test_the_examples_pass_the_checks_before_spark():
 
 def test_a_connector_made_for_another_spark_is_told_with_it(monkeypatch):
     monkeypatch.setattr("pyspark.__version__", "4.3.0")
-    assert "it runs with PySpark 4.1, and this is 4.3.0" in permissions.advice("iceberg")
+    assert "the connector runs with PySpark 4.1, and this is 4.3.0" in permissions.advice("iceberg")
     assert "runs with" not in permissions.advice("kafka")
     monkeypatch.setattr("pyspark.__version__", "4.1.1")
     assert "runs with" not in permissions.advice("iceberg")
@@ -195,7 +200,7 @@ def test_the_files_of_a_folder_are_one_pipeline(folder):
     (folder / "b.toml").write_text(RIGHT)
     with pytest.raises(PipelineError, match=r"`sources.readings` is in a.toml and in b.toml"):
         read_pipeline(folder)
-    with pytest.raises(PipelineError, match="there is no file"):
+    with pytest.raises(PipelineError, match="no such file"):
         read_pipeline(folder / "in")
 
 
@@ -229,7 +234,7 @@ def test_a_dollar_may_be_meant():
     environment = Environment({"A": "1000"})
     assert environment.fill("$x $${A} ${A} $") == "$x ${A} 1000 $"
     for text in ("${", "${}", "${a b}", "${A"):
-        with pytest.raises(ValueError, match="a variable is written"):
+        with pytest.raises(ValueError, match="write a variable as"):
             environment.fill(text)
 
 
@@ -289,7 +294,7 @@ def test_init_writes_a_file_for_a_folder_that_passes_the_checks(tmp_path):
     assert "[WATTR t ARRIVAL arrival DRATIO 1%]" in pipeline.queries[0].sql
     again = CliRunner().invoke(app, ["init", str(tmp_path / "in"), "--out", str(out)])
     assert again.exit_code == 2
-    assert "exists already" in again.output
+    assert "already exists" in again.output
 
 
 def test_queries_that_init_suggests_pass_the_checks(tmp_path):
@@ -340,7 +345,7 @@ def test_init_plays_a_single_file_and_reads_a_topic(tmp_path):
 
 @pytest.mark.parametrize(
     ("place", "said"),
-    [("none", "there is no file"), (".", "has no file of"), ("kafka://h", "a topic is written")],
+    [("none", "no such file"), (".", "folder . has no"), ("kafka://h", "a topic must be written")],
 )
 def test_init_says_what_it_cannot_read(tmp_path, monkeypatch, place, said):
     monkeypatch.chdir(tmp_path)

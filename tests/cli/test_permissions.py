@@ -64,7 +64,7 @@ TRUSTING = [
 def test_a_file_never_trusts_itself(name, allowed, tmp_path):
     said = refusal(with_setting(name, "true"), allowed, tmp_path)
     assert said is not None
-    assert "a file cannot trust itself" in said
+    assert "a file must not grant trust to itself" in said
     assert "--trust" in said
 
 
@@ -299,8 +299,8 @@ def test_every_command_refuses_it_before_spark_starts(command, tmp_path, monkeyp
     (tmp_path / "in").mkdir()
     file = tmp_path / "p.toml"
     for text, said in (
-        (with_setting("sfumato.trustText", "true"), "a file cannot trust itself"),
-        (with_setting("spark.plugins", "a.B"), "`spark.settings.spark.plugins` is not among"),
+        (with_setting("sfumato.trustText", "true"), "a file must not grant trust to itself"),
+        (with_setting("spark.plugins", "a.B"), "`spark.settings.spark.plugins` is not allowed"),
         (f"[spark]\npackages = ['a:b:1']\n{REST}", "--allow-packages"),
     ):
         file.write_text(text)

@@ -110,25 +110,31 @@ def test_little_is_needed():
     ("text", "said"),
     [
         ("sinks = 1", "`sinks` must be tables [sinks.NAME]; got 1"),
-        ("querys = {}\n" + SOURCE + SINK, "`querys` is not known; a pipeline may have checkpoint,"),
+        (
+            "querys = {}\n" + SOURCE + SINK,
+            "`querys` is not a known key; a pipeline accepts checkpoint,",
+        ),
         ("querys = {}\n" + SOURCE + SINK, "did you mean `queries`?"),
-        (SOURCE + "shema = 'a int'\n" + SINK, "`sources.s.shema` is not known"),
+        (SOURCE + "shema = 'a int'\n" + SINK, "`sources.s.shema` is not a known key"),
         (SOURCE + "shema = 'a int'\n" + SINK, "did you mean `schema`?"),
-        (SOURCE + "speed = 2\n" + SINK, "only a replayed file has it"),
+        (SOURCE + "speed = 2\n" + SINK, "needs a file to replay"),
         (SOURCE + "shema = 2\n" + SINK, "may have format, path, schema, options, static"),
         (SOURCE + SINK + "modus = 'append'", "did you mean `mode`?"),
         (SOURCE + "[queries.q]\nquery = 'x'\n" + SINK, "the table [queries.q] may have sql"),
         (SOURCE + "[queries.q]\n" + SINK, "`queries.q.sql` is missing, for example sql ="),
-        (SOURCE + "[queries.q]\nsql = ' '\n" + SINK, "`queries.q.sql` must be a non-empty text"),
+        (SOURCE + "[queries.q]\nsql = ' '\n" + SINK, "`queries.q.sql` must be a non-empty string"),
         (SOURCE + "[queries]\nq = 'SELECT 1'\n" + SINK, "must be a table [queries.q]"),
-        (SOURCE + "[queries.S]\nsql = 'x'\n" + SINK, "has the name of `sources.s`"),
+        (SOURCE + "[queries.S]\nsql = 'x'\n" + SINK, "has the same name as `sources.s`"),
         (SOURCE + "[queries.2q]\nsql = 'x'\n" + SINK, "does not begin with a digit"),
         (SOURCE + "[queries.'q; x']\nsql = 'x'\n" + SINK, "letters, digits and _"),
         ("[sources.s]\npath = 'in'\n" + SINK, "needs a Spark format and its options"),
-        ("[sources.s]\nformat = 3\n" + SINK, "`sources.s.format` must be a non-empty text; got 3"),
+        (
+            "[sources.s]\nformat = 3\n" + SINK,
+            "`sources.s.format` must be a non-empty string; got 3",
+        ),
         (
             "[sources.s]\nreplay = 'f'\nformat = 'csv'\n" + SINK,
-            "`sources.s.replay` are two ways",
+            "`sources.s.replay` exclude each other",
         ),
         ("[sources.s]\nreplay = 'f'\nspeed = 2\n" + SINK, "needs `sources.s.order`"),
         ("[sources.s]\nreplay = 'f'\norder = 'a'\nspeed = 0\n" + SINK, "a number above 0"),
@@ -136,11 +142,14 @@ def test_little_is_needed():
         ("[sources.s]\nreplay = 'f'\nspeed = true\n" + SINK, "must be a number"),
         ("[sources.s]\nreplay = 'f'\nrows_per_batch = 0\n" + SINK, "at least 1; got 0"),
         ("[sources.s]\nreplay = 'f'\nrows_per_batch = 0.5\n" + SINK, "a whole number of rows"),
-        ("[sources.s]\nreplay = 'f'\nrows_per_batch = 5\nstatic = true\n" + SINK, "read at once"),
+        (
+            "[sources.s]\nreplay = 'f'\nrows_per_batch = 5\nstatic = true\n" + SINK,
+            "is not replayed",
+        ),
         (SOURCE + "static = 'yes'\n" + SINK, "`sources.s.static` must be true or false"),
         (SOURCE + "options = 'x'\n" + SINK, "must be a table of options"),
         (SOURCE + "options = { a = [1] }\n" + SINK, "`sources.s.options.a` must be a string"),
-        (SOURCE + "options = { Path = '/' }\n" + SINK, "give the path as `sources.s.path`"),
+        (SOURCE + "options = { Path = '/' }\n" + SINK, "write `sources.s.path`"),
         (SINK, "no source is defined"),
         (SOURCE, "no sink is defined"),
         (SOURCE + "[sinks.out]\n", "`sinks.out.query` is missing"),
@@ -148,26 +157,29 @@ def test_little_is_needed():
         (SOURCE + SINK + "mode = 'apend'", "must be one of append, update, complete; got 'apend'"),
         (SOURCE + SINK + "trigger = 'often'", "sinks.out.trigger"),
         (SOURCE + SINK + "trigger = '0 seconds'", "must be positive"),
-        (SOURCE + SINK + "path = 'x'", "a console has no path"),
+        (SOURCE + SINK + "path = 'x'", "is not allowed for a console"),
         (SOURCE + SINK + "rows = 0", "must be a whole number from 1 to 1000; got 0"),
         (SOURCE + SINK + "rows = 2\nformat = 'csv'", "this sink writes csv"),
-        ("checkpoint = 1\n" + SOURCE + SINK, "`checkpoint` must be a non-empty text; got 1"),
+        ("checkpoint = 1\n" + SOURCE + SINK, "`checkpoint` must be a non-empty string; got 1"),
         ("sources = [", "is not valid TOML"),
         ("[spark]\nmaster = 'loacl'", "`spark.master` must be local[N], spark://HOST:PORT"),
         ("[spark]\npackages = 'a:b:1'", "`spark.packages` must be a list of strings"),
         ("[spark]\npackages = [1]", "must be Maven coordinates, group:artifact:version; got 1"),
-        ("[spark]\nsettings = { 'spark.master' = 'x' }", "give it as `spark.master`"),
-        ("[spark]\nmemory = 1", "`spark.memory` is not known; the table [spark] may have master"),
+        ("[spark]\nsettings = { 'spark.master' = 'x' }", "write this setting as `spark.master`"),
+        (
+            "[spark]\nmemory = 1",
+            "`spark.memory` is not a known key; the table [spark] accepts master",
+        ),
         ("[sources.s]\ntable = 'a b'", "must be the name of a table, lake.db.t"),
-        ("[sources.s]\ntable = 'a.b'\npath = 'x'", "are two places: remove one of them"),
+        ("[sources.s]\ntable = 'a.b'\npath = 'x'", "exclude each other: remove one of the two"),
         ("[sources.s]\nformat = 'kafka'\nvalue = 'json'", "needs the names of the columns"),
-        ("[sources.s]\nformat = 'csv'\ndead_letters = 'd'", "nothing is decoded here"),
+        ("[sources.s]\nformat = 'csv'\ndead_letters = 'd'", "needs decoded values"),
         (SOURCE + "dead_letters = 'd'", "needs the names of the columns"),
         (SOURCE + "dead_letters = '2'", "does not begin with a digit"),
         (SOURCE + "value = 'json'\nschema = 'a int'\ndead_letters = 's'\n" + SINK, "rename one"),
-        (SOURCE + "metadata = ['key']", "columns of Kafka"),
+        (SOURCE + "metadata = ['key']", "needs a decoded Kafka value"),
         (SOURCE + SINK + "table = 't'\nformat = 'console'", "no table"),
-        (SOURCE + SINK + "key = 't'", "rows are not encoded"),
+        (SOURCE + SINK + "key = 't'", "needs encoded rows"),
     ],
 )
 def test_each_mistake_is_told_with_its_place_and_what_would_be_right(text, said):
@@ -175,7 +187,7 @@ def test_each_mistake_is_told_with_its_place_and_what_would_be_right(text, said)
 
 
 def test_a_missing_or_unreadable_file_is_named(tmp_path):
-    with pytest.raises(PipelineError, match="there is no file"):
+    with pytest.raises(PipelineError, match="no such file"):
         read_pipeline(tmp_path / "none.toml")
     (tmp_path / "latin.toml").write_bytes(b'checkpoint = "\xe9"')
     with pytest.raises(PipelineError, match="is not UTF-8 text: byte"):
@@ -186,7 +198,7 @@ def test_a_source_that_is_not_there_is_told_with_its_key(tmp_path):
     (tmp_path / "in").mkdir()
     for source, key in (('format = "json"\npath = "no"', "path"), ('replay = "no.csv"', "replay")):
         text = f"[sources.s]\n{source}\n{SINK}"
-        with pytest.raises(PipelineError, match=f"`sources.s.{key}`: there is no file or folder"):
+        with pytest.raises(PipelineError, match=f"`sources.s.{key}`: no such file or folder"):
             check_paths(parse_pipeline(text, tmp_path / "p.toml"))
     for path in ("in", "s3://bucket/x", "logs/*.json"):
         text = f'[sources.s]\nformat = "json"\npath = "{path}"\n{SINK}'
@@ -195,4 +207,4 @@ def test_a_source_that_is_not_there_is_told_with_its_key(tmp_path):
 
 def test_a_sink_cannot_move_its_checkpoint_unseen():
     text = SOURCE + '[sinks.out]\nquery = "s"\noptions = { CheckpointLocation = "x" }\n'
-    assert 'give that, checkpoint = "..." at the top' in complaint(text)
+    assert 'write checkpoint = "..." at the top' in complaint(text)

@@ -101,7 +101,7 @@ SHOWN = {"oldest": 60_000_000, "punctuation": 30_500_000, "lag": 45_000_000, "sl
 def test_what_a_reorder_holds_has_a_line_of_its_own_and_is_not_added_up():
     line = logged(machines=False, held=3, **SHOWN)[1]
     assert line == (
-        "    reorder_1 holds 3 from 1970-01-01 00:01:00 on, "
+        "    reorder_1 holds 3, the oldest of 1970-01-01 00:01:00, "
         "punctuation 1970-01-01 00:00:30.500000, 45 s behind"
     )
     metrics = json.loads(logged(machines=True, held=3, **SHOWN)[0])["metrics"]
@@ -198,13 +198,13 @@ def test_rows_out_of_order_of_arrival_are_told_once_with_cause_and_cure():
     )
     (sentence,) = watch.look(progress.take([late]))
     assert sentence.startswith("reorder_in: 4 of 20 rows so far were read after rows that arrived")
-    assert "likely cause: files" in sentence
-    assert "Cure: give files modification times in order of arrival" in sentence
+    assert "Likely cause: files" in sentence
+    assert "Give the files modification times in order of arrival" in sentence
     again = report(2, 10, sfumato_reorder_in={"rows": 10, "out_of_order": 4})
     assert list(watch.look(progress.take([again]))) == []
     alone = report(3, 10, sfumato_window_2={"rows": 9, "out_of_order": 9})
     (sentence,) = watch.look(progress.take([alone]))
-    assert sentence.endswith("; reorder the rows first")
+    assert sentence.endswith(". Reorder the rows first")
 
 
 def test_what_is_held_is_counted_from_the_start_of_a_run():

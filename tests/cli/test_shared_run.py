@@ -178,7 +178,7 @@ def test_late_rows_go_to_a_separate_place_from_one_run(spark, tmp_path, place_an
         if part == 1 or not flush:
             code, said = ran(spark, tmp_path, text, width=200)
             assert code == 0
-            assert "ordered, its late rows together" in said
+            assert "ordered with its late rows" in said
     source, whole = spark.read.schema(SCHEMA).json(str(tmp_path / "in")), 80 if flush else 70
     wanted = sf.reorder(source, event_time="at", arrival="id", slack=3).collect()
     for folder, late in (("on_time", False), ("behind", True)):
@@ -194,7 +194,7 @@ def test_late_rows_go_to_a_separate_place_from_one_run(spark, tmp_path, place_an
 def test_late_rows_are_those_that_a_controller_marks(spark, tmp_path):
     text = LATE.replace("PLACE", "./behind").replace("id, at, late", "id, at")
     put(tmp_path / "in", "a.json", rows(range(3)))
-    why = r"`sinks.on_time.late`: ordered has no boolean column `late`"
+    why = r"`sinks.on_time.late` needs a boolean column `late` in ordered"
     with pytest.raises(PipelineError, match=why):
         build_plan(spark, parse_pipeline(text, tmp_path / "p.toml"))
     drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))
@@ -203,19 +203,25 @@ def test_late_rows_are_those_that_a_controller_marks(spark, tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (LATE.replace("PLACE", "behnd") + BEHIND, "is not another sink of this file; did you mean"),
-        (LATE.replace("PLACE", "on_time"), "is not another sink of this file; a folder is written"),
+        (
+            LATE.replace("PLACE", "behnd") + BEHIND,
+            "is not a different sink in this file; did you mean",
+        ),
+        (
+            LATE.replace("PLACE", "on_time"),
+            "is not a different sink in this file; for a folder, write",
+        ),
         (
             LATE.replace("PLACE", "behind") + BEHIND.replace("'ordered'", "'readings'"),
-            "names a sink of 'readings': it must have the same query, 'ordered'",
+            "must name a sink with the same query, 'ordered'; this sink has the query 'readings'",
         ),
         (
             LATE.replace("PLACE", "behind") + BEHIND + "late = './late'",
-            "`sinks.behind.late`: this sink gets the late rows of another sink",
+            "`sinks.behind.late` is not allowed, because this sink receives the late rows",
         ),
         (
             LATE.replace("PLACE", "./late") + BEHIND.replace("behind]", "on_time_late]"),
-            'the folder would be the sink on_time_late, which exists: give that, late = "on_',
+            "names a folder, whose sink would be called on_time_late, but this sink alr",
         ),
     ],
 )
@@ -309,6 +315,6 @@ def test_a_sink_that_has_written_answers_of_another_ranking_is_refused(spark, tm
     text = pipeline_of(["a", "b"])
     assert ran(spark, tmp_path, text)[0] == 0
     drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))
-    with pytest.raises(PipelineError, match=r"sinks\.a.*what is ranked has changed.*another name"):
+    with pytest.raises(PipelineError, match=r"sinks\.a.*the ranking has since changed.*a new name"):
         ran(spark, tmp_path, text.replace("RANK BY x", "RANK BY -x"))
     drop_views(spark, parse_pipeline(text, tmp_path / "p.toml"))

@@ -82,7 +82,7 @@ def test_a_new_process_reads_what_an_earlier_one_compiled_and_said(source):
     before = sorted(source.rglob("*"))
     answer, said = run(source).split("\n", 1)
     assert answer == "2 0 1"
-    assert said.startswith("sfumato compiles what this query needs")
+    assert said.startswith("sfumato is compiling the kernels of this query")
     assert run(source) == "2 1 0\n"
     assert sorted(source.rglob("*")) == before
     for path in folders(source)[0].glob("*.nb?"):  # cut short by a crash: compiled again

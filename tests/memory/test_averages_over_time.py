@@ -127,8 +127,11 @@ REFUSED = [
     ({"window": sf.Session("1 minute")}, "time_avg is for sf.Range"),
     ({"window": sf.Delta(1.0, on="x")}, "time_avg is for sf.Range"),
     ({"window": sf.Range("1 s", slide="2 s")}, "windows without gaps"),
-    ({"early": "1 second"}, "`early` is for count, sum"),
-    ({"existence": "p", "distribution": 3}, "`distribution`: time_avg has an exact mean"),
+    ({"early": "1 second"}, "`early` allows only count, sum"),
+    (
+        {"existence": "p", "distribution": 3},
+        "`distribution` needs a distribution, but time_avg has only an exact mean",
+    ),
     ({"existence": "p", "quantiles": [0.5]}, "sf.draw_worlds"),
 ]
 

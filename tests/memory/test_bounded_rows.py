@@ -98,7 +98,7 @@ def test_the_bound_is_ten_thousand_and_the_environment_moves_it(monkeypatch):
 @pytest.mark.parametrize("given", ["0", "-1", "1e4", "many", "9" * 30, "٣"])
 def test_a_bound_that_is_no_number_is_refused(monkeypatch, given):
     monkeypatch.setenv(MAX_ALTERNATIVES_VARIABLE, given)
-    with pytest.raises(ValueError, match="`SFUMATO_MAX_ALTERNATIVES`, the bound on a row's altern"):
+    with pytest.raises(ValueError, match="`SFUMATO_MAX_ALTERNATIVES`, the bound on alternatives"):
         sf.split_invalid(table(1))
 
 
@@ -196,7 +196,7 @@ def distance(some, others, of):
     ("make", "message"),
     [
         (lambda: sf.Range("1 day", slide="1 us"), "86400000000 extents of `length` 86400000000 mi"),
-        (lambda: sf.Range("10001 us", slide="1 us"), 'of at least "2 us", or a shorter `length`'),
+        (lambda: sf.Range("10001 us", slide="1 us"), 'of at least "2 us" or a shorter `length`'),
         (lambda: sf.Range("250 days", slide="1 s", empty=True), "21600000 extents of `length`"),
         (
             lambda: sf.top_k(
@@ -221,7 +221,9 @@ def test_a_row_with_an_uncertain_time_may_lie_in_a_bounded_number_of_places():
     rows = [[{"prob": 1 / n, "at": i} for i in range(n)] for n in (100, 101)]
     given = pa.table({"alternatives": rows})
     assert most_placed(10_000) == 100
-    with pytest.warns(InvalidRowsWarning, match="or they are more than 100, each in up to 10000 e"):
+    with pytest.warns(
+        InvalidRowsWarning, match="more than 100 alternatives, each in up to 10000 e"
+    ):
         found = sf.window_aggregate(
             given, {"n": "count(*)"}, window=sf.Range("10 ms", slide="1 us"), order="at"
         )

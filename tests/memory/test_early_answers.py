@@ -340,7 +340,7 @@ UNSURE = ROWS.sort_values("made").assign(existence=0.5)
         (lambda: sf.split_late(sf.reorder(ROWS, **ORDERED, early=True)), "each row twice"),
         (lambda: sf.reorder(ROWS, **ORDERED, early=True, key="key", forget_after=5),
          "exclude each other"),
-        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, level=0.8), "`level` is for early answers"),
+        (lambda: sf.window_aggregate(ROWS, COUNT, **AT, level=0.8), "`level` needs `early`"),
         (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="3 us", level=1.0), "0.5, 0.999"),
         (lambda: sf.window_aggregate(ROWS, COUNT, **AT, early="10 us"), "at most the window's"),
         (lambda: sf.window_aggregate(ROWS, {"q": "quantile(x, 0.5)"}, **AT, early="3 us"),

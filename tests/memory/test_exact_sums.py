@@ -111,7 +111,11 @@ def test_parts_of_a_value_are_the_value_again_and_halves_are_in_its_order(values
 @pytest.mark.parametrize(
     ("kind", "value", "error"),
     [
-        (pa.int64(), 2**62, "a sum must fit in bigint; got 9223372036854775808: cast"),
+        (
+            pa.int64(),
+            2**62,
+            "a sum in `aggregates` must fit in bigint; got 9223372036854775808. Cast",
+        ),
         (
             pa.decimal128(38, 2),
             Decimal(6 * 10**37).scaleb(-2, EXACT),

@@ -50,7 +50,7 @@ def test_a_gap_of_a_year_of_minutes_is_filled():
 
 
 def test_a_gap_of_two_centuries_is_counted_and_said():
-    with pytest.warns(UserWarning, match="131039999 extents without a row are not in the answers"):
+    with pytest.warns(UserWarning, match="131039999 extents without rows are not in the answers"):
         assert gap(91_000, sf.Range("1 minute", empty=True)) == (2, 91_000 * 1440 - 1)
 
 

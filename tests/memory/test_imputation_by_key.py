@@ -71,7 +71,7 @@ def test_several_columns_make_a_key_and_whole_numbers_are_equal_in_any_width():
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"key": "x"}, "must be text, a whole number, a date or a boolean; `x` is"),
+        ({"key": "x"}, "must name columns of text, whole numbers, dates or booleans.*`x` is"),
         ({"key": "room"}, "room"),
         ({"key": "sensor", "least_rows": 0}, "`least_rows` must be"),
     ],
@@ -86,7 +86,7 @@ def test_the_key_must_be_in_the_repository_and_a_join_has_none():
     rows = readings(np.random.default_rng(0), ["a", "b"] * 20)
     with pytest.raises(ValueError, match="sensor"):
         sf.impute(rows, repository=rows.drop(columns="sensor"), key="sensor", **HOW)
-    with pytest.raises(ValueError, match="`impute` of a join has no `key`"):
+    with pytest.raises(ValueError, match="`impute` of a join must not have a `key`"):
         sf.similarity_join(
             rows, rows, on="y", within=1, probability=0.5, window=sf.Rows(3), order="x",
             impute={"repository": rows, "key": "sensor", **HOW},

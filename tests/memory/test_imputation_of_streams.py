@@ -215,7 +215,7 @@ def test_a_drift_is_warned_of():
     random = np.random.default_rng(3)
     past = walk(random, 200)
     rows = pd.concat([walk(random, 12, gaps=0.0, scale=50.0, keys=[i]) for i in range(120)])
-    with pytest.warns(sf.errors.DriftWarning, match=r"of \d+ known values within their range"):
+    with pytest.warns(sf.errors.DriftWarning, match=r"of \d+ tested known values lie within"):
         sf.impute(rows, repository=past, attributes=ATTRIBUTES, order="at", key="device")
 
 
@@ -270,10 +270,10 @@ def test_existence_weighs_the_alternatives_and_a_device_may_have_a_past_of_its_o
         ({"scaling": {"x": (0, 1)}}, "`scaling` and `order` exclude each other"),
         ({"method": "plain"}, "`method` and `order` exclude each other"),
         ({"order": 3}, "`order` must be the name of one column"),
-        ({"order": "clock"}, "`order`: `clock` is .* and in the repository"),
+        ({"order": "clock"}, "`order` must have the same unit .*; `clock` is .* in the repository"),
         ({"order": "device"}, "`order` must differ"),
         ({"order": "text"}, "`order` must be a timestamp or a number; `text` is"),
-        ({"order": None, "forget_after": 5}, "`dependencies` must hold at least one"),
+        ({"order": None, "forget_after": 5}, "`dependencies` must contain at least one"),
         ({"forget_after": -5}, "forget_after"),
     ],
 )
@@ -289,13 +289,13 @@ def test_arguments_that_cannot_be_used_are_refused(how, said):
 def test_a_past_without_earlier_values_is_refused():
     random = np.random.default_rng(0)
     past = walk(random, 20, gaps=0.0).assign(device=range(20))
-    with pytest.raises(ValueError, match="with earlier values of them of the same key"):
+    with pytest.raises(ValueError, match="whose key has earlier values of all of them"):
         sf.impute(past, repository=past, attributes=ATTRIBUTES, order="at", key="device")
 
 
 def test_forget_after_needs_an_order():
     rows = walk(np.random.default_rng(0), 60)
-    with pytest.raises(ValueError, match="`forget_after` has a meaning only with `order`"):
+    with pytest.raises(ValueError, match="`forget_after` needs `order`"):
         sf.impute(
             rows, repository=rows, attributes="x", dependencies="y -> x : 1 -> 1", forget_after=5
         )

@@ -120,10 +120,10 @@ def test_texts_by_key():
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"method": "plain"}, "`kind` is of text, which needs method="),
+        ({"method": "plain"}, "`kind`, which is text and needs method="),
         ({"joint": True}, "and joint=False"),
         ({"least_donors": 6}, r"has 3 different strings .* with 6 donors at most 2 can be imputed"),
-        ({"max_alternatives": 5}, "more than the 5 alternatives of a row"),
+        ({"max_alternatives": 5}, "more than the 5 alternatives allowed per row"),
         ({"scaling": {"kind": (0, 1)}}, "`scaling` names `kind`, which is text"),
     ],
 )

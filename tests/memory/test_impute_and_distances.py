@@ -104,7 +104,7 @@ def test_of_three_streams_each_pair_is_joined_as_by_one_operator():
 def test_a_join_that_imputes_takes_no_places():
     rng = np.random.default_rng(2)
     how = {"repository": history(rng), "dependencies": "h -> c : 0.5 -> 1", "attributes": NAMES}
-    with pytest.raises(ValueError, match="`metric` of a join with `impute` must be euclidean"):
+    with pytest.raises(ValueError, match='`metric` must be "euclidean" in a join with `imp'):
         sf.similarity_join(
             side(rng, 0), side(rng, 1), on=NAMES, within=1.0, metric="haversine", probability=0.5,
             window=sf.Rows(3), order="at", impute=how,

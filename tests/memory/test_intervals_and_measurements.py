@@ -156,7 +156,7 @@ def refusals():
         (lambda: sf.between([0.0], [1.0], 2, attribute=["x"]), TypeError, "`attribute` must be"),
         (lambda: sf.between(0.0, 1.0, 2), TypeError, "`low` or `high` must be a column"),
         (lambda: sf.below([0.0], 1.0, 10**9), ValueError, "`n` asks for up to"),
-        (lambda: sf.above([0.0], 1.0, 2, "prob"), ValueError, "none is `prob`"),
+        (lambda: sf.above([0.0], 1.0, 2, "prob"), ValueError, "different names without `prob`"),
         (lambda: sf.circular([0.0], 1.0, 2, 0.0), ValueError, "`period` must be a positive"),
         (lambda: sf.circular([0.0], 1.0, 2, attributes="x"), ValueError, "must be two names"),
         (lambda: sf.prune(rows), ValueError, "`min_prob` or `top` must be given"),
@@ -164,13 +164,13 @@ def refusals():
         (lambda: sf.prune(rows, min_prob=2), ValueError, r"`min_prob` must be a probability in"),
         (lambda: sf.prune(rows, top=1, normalize=1), TypeError, "must be True or False"),
         (lambda: sf.prune(rows.select(["n"]), top=1), ValueError, "must have the column"),
-        (lambda: sf.prune(sf.prune(rows, top=1), top=1), ValueError, "a column `pruned` already"),
+        (lambda: sf.prune(sf.prune(rows, top=1), top=1), ValueError, "a column `pruned`"),
         (lambda: sf.fuse(rows, []), ValueError, "at least one column"),
-        (lambda: sf.fuse(rows, ["alternatives", "n"]), TypeError, "`n` must be of alternatives"),
+        (lambda: sf.fuse(rows, ["alternatives", "n"]), TypeError, "`n` has a different type"),
         (lambda: sf.fuse(rows, "m"), ValueError, "names a column `m`"),
         (lambda: sf.fuse(other, ["alternatives", "b"]), TypeError, "has x: int64 and `b` has y"),
         (lambda: sf.fuse(rows.append_column("c", rows["alternatives"]), "c"), ValueError,
-         "a column `alternatives` already"),
+         "already has a column `alternatives`"),
     ]  # fmt: skip
 
 

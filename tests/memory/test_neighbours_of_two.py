@@ -67,9 +67,9 @@ def test_wrong_arguments():
     rng = np.random.default_rng(0)
     left, right = frame(rng, 3, 0), frame(rng, 3, 1)
     how = {"window": sf.Rows(2), **HOW}
-    with pytest.raises(ValueError, match="`idle_timeout` is for two frames: give `other`"):
+    with pytest.raises(ValueError, match="`idle_timeout` needs two frames: give `other`"):
         sf.neighbours(left, idle_timeout="1 minute", **how)
-    with pytest.raises(TypeError, match="`other` must be a DataFrame of Spark, or a pandas"):
+    with pytest.raises(TypeError, match="`other` must be a Spark DataFrame, or a pandas"):
         sf.neighbours(left, other=5, **how)
     with pytest.raises(ValueError, match=r"`key` names a column `room` .* the right table"):
         sf.neighbours(left, other=right.drop("room"), **how)

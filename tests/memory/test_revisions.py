@@ -43,10 +43,10 @@ def test_wrong_arguments():
         NEWEST(A)
     with pytest.raises(ValueError, match="`key` names a column `hall`"):
         NEWEST(ANSWERS, key="hall")
-    with pytest.raises(ValueError, match="same key, window and revision: write `key`"):
+    with pytest.raises(ValueError, match="same key, window and revision: write the same `key`"):
         NEWEST(ANSWERS)
     texts = pl.from_arrow(ANSWERS).with_columns(revision=pl.lit("a"))
-    with pytest.raises(TypeError, match="`revision` must have whole numbers"):
+    with pytest.raises(TypeError, match="`revision` of `df` must have whole numbers"):
         NEWEST(texts, key="room")
-    with pytest.raises(TypeError, match="`table` must be the name of a table"):
+    with pytest.raises(TypeError, match="`table` must be a table name"):
         sf.ops.upsert_revisions(None)

@@ -40,7 +40,7 @@ def test_the_rows_that_overfill_a_rule_are_warned_of_and_rejected_with_the_reaso
     assert ("a", 9.0) not in [row[:2] for row in shown(found)]
     rejected = sf.split_invalid(bergs, exclusive="berg", order="at")[1]
     assert rejected["days"].to_pylist() == [9.0]
-    reason = "with it the probabilities of its rule sum to 1.8"
+    reason = "with this row, the probabilities of its rule sum to 1.8"
     assert rejected["reason"].to_pylist() == [reason]
     assert sf.split_invalid(bergs, exclusive="berg", order="at")[0].num_rows == 5
     # What is left fits, without a warning.
@@ -67,7 +67,7 @@ def test_alternatives_of_tuples_count_in_all_for_their_rule():
     rows = [[{"prob": 0.4, "days": 1.0}, {"prob": 0.4, "days": 2.0}]] * 2
     table = pa.table({"berg": ["a", "a"], "at": at(0, 1), "alternatives": pa.array(rows)})
     assert sf.split_invalid(table, exclusive="berg", order="at")[1]["reason"].to_pylist() == [
-        "with it the probabilities of its rule sum to 1.6"
+        "with this row, the probabilities of its rule sum to 1.6"
     ]
     found = sf.top_k(table, 2, exclusive="berg", rescale=True, **HOUR)
     assert [row["probability"] for row in found.to_pylist()] == pytest.approx([0.5, 0.5])
@@ -99,7 +99,7 @@ def test_each_window_scales_what_it_holds_and_rules_that_fit_stay():
 
 
 def test_rescale_needs_rules_and_is_a_truth_value(bergs):
-    with pytest.raises(ValueError, match="name the column that identifies them"):
+    with pytest.raises(ValueError, match="the column that identifies rows that exclude"):
         sf.top_k(bergs, 1, rescale=True, **HOUR)
     with pytest.raises(TypeError, match="`rescale` must be"):
         sf.top_k(bergs, 1, exclusive="berg", rescale="yes", **HOUR)

@@ -167,7 +167,7 @@ def test_answers_over_shared_errors_are_not_taken_as_independent():
 def test_alternatives_that_lost_their_number_are_refused():
     tuples = uncertain(calibrated(np.random.default_rng(5)))
     for fewer in (sf.where(tuples, "x > 3"), sf.prune(tuples, top=2)):
-        with pytest.raises(ValueError, match="joins alternatives by their number"):
+        with pytest.raises(ValueError, match="matches alternatives by their number"):
             sf.window_aggregate(
                 fewer, {"s": "sum(x)"}, window=sf.Range("10 us"), order="made", shared="device"
             )

@@ -135,9 +135,7 @@ def test_rows_said_to_be_independent_are_taken():
     assert found.column("n").combine_chunks().field("mean")[-1].as_py() > 0
     frame = sf.assume_independent(sf.similarity_join(READINGS.to_pandas(), READINGS, **NEAR))
     assert isinstance(frame, pd.DataFrame)
-    with pytest.raises(
-        ValueError, match="no column of the table has this mark: leave the call out"
-    ):
+    with pytest.raises(ValueError, match="no column of the table is marked so: leave the call out"):
         sf.assume_independent(READINGS)
     extents = windows(sf.Range("2 s"), sf.assume_independent(pairs()), "left_x")
     sf.window_aggregate(extents, **COUNT)

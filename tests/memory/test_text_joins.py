@@ -146,12 +146,18 @@ def test_cuts_restarts_and_forgotten_texts_change_no_answer(restart):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"within": {"plate": 1.0}}, "`within` must have a distance for each of `on`"),
-        ({"within": {"z": 1.0}}, "`within` must have a distance for each of `on`"),
-        ({"within": {}}, "`within` must have a distance for each of `on`"),
-        ({"within": "id"}, "is text, and `within` as a column of radii takes numbers only"),
-        ({"metric": "haversine"}, '`metric`="haversine" takes numbers only'),
-        ({"window": sf.Delta(1.0, on="x")}, "a window of sf.Delta takes numbers only"),
+        (
+            {"within": {"plate": 1.0}},
+            "`within` must have a distance for each numeric attribute of `on`",
+        ),
+        (
+            {"within": {"z": 1.0}},
+            "`within` must have a distance for each numeric attribute of `on`",
+        ),
+        ({"within": {}}, "`within` must have a distance for each numeric attribute of `on`"),
+        ({"within": "id"}, "which is text, but `within` as a radius column accepts only numbers"),
+        ({"metric": "haversine"}, '`metric`="haversine" accepts only numbers'),
+        ({"window": sf.Delta(1.0, on="x")}, "a window of sf.Delta accepts only numbers"),
     ],
     ids=lambda of: str(of)[:30],
 )

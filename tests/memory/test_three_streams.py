@@ -119,6 +119,6 @@ def test_pairs_are_in_order_within_the_keys_of_both_sides():
     ]
     one, two, three = map(extents, ordered)
     pairs = selected(sf.extent_join(one, two, key="place"))
-    with pytest.raises(ValueError, match="left frame are complete for each place: add place"):
+    with pytest.raises(ValueError, match="left frame are complete only per place: add place"):
         sf.extent_join(pairs, three)
     assert sf.extent_join(pairs, three, key="place").num_rows > 0

@@ -153,5 +153,5 @@ def test_what_has_no_meaning_is_refused_and_invalid_tuples_take_no_part():
 def test_a_stream_of_spark_needs_a_controller(spark, tmp_path):
     lists = "alternatives array<struct<prob: double, t: timestamp, x: double>>"
     stream = spark.readStream.schema(f"room string, {lists}").parquet(str(tmp_path))
-    with pytest.raises(ValueError, match=r"put sf\.reorder upstream"):
+    with pytest.raises(ValueError, match=r"write sf\.reorder upstream"):
         aggregated(stream, 5, 5)

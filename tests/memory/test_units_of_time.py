@@ -27,7 +27,7 @@ def windows(rows):
     ("per_second", "unit", "factor"), [(1, "seconds", "1,000,000"), (1000, "milliseconds", "1,000")]
 )
 def test_times_that_look_like_another_unit_are_warned_of(per_second, unit, factor):
-    said = f"read as microseconds since 1970, and its values look like {unit}.*by {factor}, or"
+    said = f"read as microseconds since 1970, but its values look like {unit}.*by {factor}, or"
     rows = table(per_second)
     with pytest.warns(UserWarning, match=said):
         windows(rows)

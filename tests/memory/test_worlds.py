@@ -221,7 +221,7 @@ def test_other_libraries_draw_and_merge_alike(convert):
     assert as_table.to_pylist() == whole.to_pylist()
 
 
-@pytest.mark.filterwarnings("ignore:window_aggregate. a copy of a row")
+@pytest.mark.filterwarnings("ignore:window_aggregate. a duplicate that arrives")
 @pytest.mark.parametrize("more", [{}, {"source": "device"}, {"unique": ["id"]}])
 def test_rows_are_drawn_alike_before_they_are_ordered(more):
     rng, n = np.random.default_rng(3), 40
@@ -244,7 +244,7 @@ def test_rows_are_drawn_alike_before_they_are_ordered(more):
 
     first = counts(sf.reorder(drawn(rows), **ordered, key="world", **more))
     assert first == counts(drawn(sf.reorder(rows, **ordered)))
-    with pytest.raises(ValueError, match="has the rows of drawn worlds already"):
+    with pytest.raises(ValueError, match="already has the rows of drawn worlds"):
         drawn(drawn(rows))
 
 
@@ -344,14 +344,14 @@ def filtered():
 WRONG = {
     "`n` must": lambda: sf.draw_worlds(certain(2), 0, source="s", id="id"),
     "`n` must be at most": lambda: sf.draw_worlds(certain(2), 10**7, source="s", id="id"),
-    "`source` must name": lambda: sf.draw_worlds(certain(2), 2, source="", id="id"),
+    "`source` must be a string": lambda: sf.draw_worlds(certain(2), 2, source="", id="id"),
     "`id` must name": lambda: sf.draw_worlds(certain(2), 2, source="s", id=[]),
     "`id` names a column `no`": lambda: sf.draw_worlds(certain(2), 2, source="s", id="no"),
     "must come before sf.where": lambda: sf.draw_worlds(filtered(), 2, source="s", id="id"),
-    "drawn worlds already|must contain": lambda: sf.draw_worlds(
+    "the rows of drawn worlds|must contain": lambda: sf.draw_worlds(
         drawn([(0, 0, [(1, 1)])], "s"), 2, source="s", id="id"
     ),
-    "becomes a column": lambda: sf.draw_worlds(
+    "must be free for": lambda: sf.draw_worlds(
         readings([(0, 0, [(1, 1)])]).append_column("x", pa.array([1])), 2, source="s", id="id"
     ),
     "`key` must contain `world`": lambda: sf.window_aggregate(
@@ -366,9 +366,9 @@ WRONG = {
         window=sf.Rows(2),
         **AT,
     ),
-    "several with the same id": merged(key="id"),
-    "`columns` names `prob`|is not in the frame": merged(key="id", columns="prob"),
-    "not id": merged(key="id", columns="id"),
+    "several answers with the same id": merged(key="id"),
+    "`columns` must not name `prob`|is not in the frame": merged(key="id", columns="prob"),
+    "values of answers; got id": merged(key="id", columns="id"),
     "`n` must be 3": merged(key=["id", "x"], n=4),
     "for example n=1000": lambda: sf.merge_worlds(certain(2), key="id"),
     "must number the 2 worlds": lambda: sf.merge_worlds(

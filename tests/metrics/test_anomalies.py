@@ -26,6 +26,6 @@ def test_shares_above_the_ordinary_are_told_with_their_operator():
 
 def test_a_stream_that_has_drifted_away_from_its_repository_is_told():
     (told,) = found(None, sfumato_impute_a={"rows": 5_000, "tested": 300, "covered": 200})
-    assert told.startswith("impute_a: imputation held 200 of 300 known values within")
+    assert told.startswith("impute_a: only 200 of 300 tested known values lie within")
     assert found(None, sfumato_impute_a={"rows": 5_000, "tested": 300, "covered": 260}) == []
     assert found(None, sfumato_impute_a={"rows": 5_000, "tested": 100, "covered": 20}) == []

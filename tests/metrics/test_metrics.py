@@ -190,7 +190,7 @@ def test_the_figures_are_at_a_port_of_loopback_and_in_files(figures, tmp_path):
     rows = [v["value"] for v in values if v["name"] == "sfumato_rows_in_total"]
     assert rows == [15, 1, 115, 1]
     with (
-        pytest.raises(ValueError, match=r"ends in .prom or .jsonl"),
+        pytest.raises(ValueError, match=r"must end in .prom or .jsonl"),
         served(figures, file=tmp_path / "x.txt"),
     ):
         pass

@@ -53,16 +53,16 @@ def test_ascending_says_it_too_and_must_not_contradict():
     assert direction("v asc", True) == ("v", True)
     assert direction("v desc", False) == ("v", False)
     for by, ascending in (("v asc", False), ("v desc", True)):
-        with pytest.raises(ValueError, match="give the direction once"):
+        with pytest.raises(ValueError, match="Give the direction once"):
             direction(by, ascending)
 
 
 def test_an_order_of_nulls_and_what_is_no_text_are_refused():
-    with pytest.raises(ValueError, match="cannot set the rank of NULLs"):
+    with pytest.raises(ValueError, match="must not set the rank of NULLs"):
         direction("v desc nulls last", None)
     for by in ("v asc, w desc", "v desc, w"):
         with pytest.raises(ValueError, match="must be one expression, the score"):
             direction(by, None)
     for by in (3, None, "", "  ", ["v"]):
-        with pytest.raises(TypeError, match="`by` must be a Spark SQL expression as text"):
+        with pytest.raises(TypeError, match="`by` must be a string with a Spark SQL expression"):
             direction(by, None)

@@ -82,7 +82,7 @@ def test_processes_share_the_work_and_may_write_the_same_kernel_at_the_same_time
 def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match="`processes` must be 1 or more; got 0"):
         warm_up(["laws"], processes=0)
-    with pytest.raises(KeyError, match="no operator to warm up is named 'lows'"):
+    with pytest.raises(KeyError, match="there is no warm-up step 'lows'"):
         warm_up(["lows"])
 
 

@@ -41,9 +41,9 @@ def test_durations_are_text_or_timedeltas():
         (
             lambda: sf.Range(True),
             TypeError,
-            "`length` must be text like '10 seconds' or a timedelta",
+            "`length` must be a string like '10 seconds' or a timedelta",
         ),
-        (lambda: sf.Range(None), TypeError, "`length` must be text"),
+        (lambda: sf.Range(None), TypeError, "`length` must be a string"),
         (lambda: sf.Range("5 s", slide=timedelta(-1)), ValueError, "`slide` must be positive"),
         (lambda: sf.Range("5 s", idle_timeout=2.5), TypeError, "`idle_timeout` must have a unit"),
         (
@@ -66,7 +66,7 @@ def test_durations_are_text_or_timedeltas():
         (lambda: sf.Delta(1, on=""), TypeError, "`on` must be the name of an attribute"),
         (lambda: sf.Delta(1, on="x", threshold=0), ValueError, r"`threshold` must lie in \(0, 1\]"),
         (lambda: sf.Rows(5, slide=0), ValueError, "`slide` must be None or a whole number"),
-        (lambda: sf.Rows(5, slide=2.0), ValueError, "write slide=5"),
+        (lambda: sf.Rows(5, slide=2.0), ValueError, "Write slide=5"),
         (
             lambda: sf.Delta(1, on="x", max_tuples=0),
             ValueError,

@@ -183,7 +183,7 @@ def test_topics_are_read_decoded_ordered_and_written_through_kills(
     assert decoded == {i: None if i == 3 else i / 2 for i in range(20)}
     letters = rows_in(tmp_path / "code-letters")
     assert {base64.b64decode(row["value"]): row["reason"] for row in letters} == {
-        NO_CODES[0]: "it does not start with the number of a schema",
+        NO_CODES[0]: "it does not start with a schema number",
         NO_CODES[1]: "it is not an Avro value of this schema",
     }
     assert kafka not in (tmp_path / "said.txt").read_text()

@@ -150,14 +150,14 @@ TYPES = """
            map(1D, 1D) AS m, 1D AS x, array(array(1D, 2D)) AS pts
 """
 WRONG_TYPES = [
-    (("structs", "p"), {}, "lists of numbers; for structs write the fields to take"),
-    (("structs", "p", "v"), {}, "lists of numbers; for structs write the fields to take"),
-    (("pts", "p"), {}, "for lists of coordinates write a list of names and points=True"),
-    (("m",), {}, "for a map alternatives(F.map_keys(m), F.map_values(m))"),
-    (("m", "p"), {}, "for a map alternatives(F.map_keys(m), F.map_values(m))"),
-    (("nums", "m"), {}, "`prob` must be a column of lists of numbers; for a map write"),
-    (("nums", "structs"), {}, "`prob` must be a column of lists of numbers; for a map write"),
-    (("nums", "x"), {}, "`prob` must be a column of lists of numbers; for a map write"),
+    (("structs", "p"), {}, "lists of numbers; for structs, name the fields to use"),
+    (("structs", "p", "v"), {}, "lists of numbers; for structs, name the fields to use"),
+    (("pts", "p"), {}, "for lists of coordinates, write a list of names and points=True"),
+    (("m",), {}, "for a map, write alternatives(F.map_keys(m), F.map_values(m))"),
+    (("m", "p"), {}, "for a map, write alternatives(F.map_keys(m), F.map_values(m))"),
+    (("nums", "m"), {}, "`prob` must be a column of lists of numbers; for a map, write"),
+    (("nums", "structs"), {}, "`prob` must be a column of lists of numbers; for a map, write"),
+    (("nums", "x"), {}, "`prob` must be a column of lists of numbers; for a map, write"),
     (("nums",), {}, "a field `prob`, their probability; for numbers, write alternatives("),
     (("x",), {}, "a field `prob`, their probability; for numbers, write alternatives("),
     (("nums", "p", ["a"]), {}, "structs with the fields a, because `attributes` is a list"),

@@ -42,13 +42,13 @@ def rows(spark):
         (lambda df: sf.where(), "sf.where needs `df`, `condition`"),
         (
             lambda df: sf.extent_join(df, pd.DataFrame({"a": [1]})),
-            "`right` must be a DataFrame of Spark, as others of this call are; got pandas",
+            "`right` must be a Spark DataFrame, like other arguments of this call; got pandas",
         ),
         (
             lambda df: sf.extent_join(pd.DataFrame({"a": [1]}), df),
             "`right` must be a pandas, Polars or Arrow table, as `left` is",
         ),
-        (lambda df: sf.where(3, "a > 1"), "DataFrame of Spark, or a pandas, Polars or Arrow"),
+        (lambda df: sf.where(3, "a > 1"), "Spark DataFrame, or a pandas, Polars or Arrow"),
         (lambda df: sf.window_aggregate(df, {"s": "sum(v)"}, window=5, order="ts"), "be sf.Rows"),
         (lambda df: sf.sql(df.sparkSession, "SELECT 1", q=pd.DataFrame({"a": [1]})), "`q` must be"),
         (lambda df: df.select(sf.expected(F.col("v"))), "`attribute` must be the name"),
@@ -73,7 +73,7 @@ def test_rows_that_lost_their_mark_of_lateness_enter_nothing(rows):
         lambda: sf.similarity_join(lost, rows, on="v", within=1, probability=1, **asked),
         lambda: sf.self_join(lost, on="v", within=1, probability=1, **asked),
     ):
-        with pytest.raises(ValueError, match="their column `late` is gone"):
+        with pytest.raises(ValueError, match="`late`, which marks late rows, is missing"):
             call()
 
 
@@ -150,10 +150,10 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
     ("call", "error", "message"),
     [
         (lambda d, w: sf.where(d, "v >"), ValueError, "`condition`"),
-        (lambda d, w: sf.where(d, "zz > 1"), ValueError, "`condition` names `zz`, but there are"),
+        (lambda d, w: sf.where(d, "zz > 1"), ValueError, "`condition` names `zz`, which is not"),
         (
             lambda d, w: sf.window_aggregate(d, {"m": "avg(zz)"}, **w),
-            ValueError, "`aggregates['m']` names `zz`, but there are",
+            ValueError, "`aggregates['m']` names `zz`, which is not a known column; there are",
         ),
         (
             lambda d, w: sf.window_aggregate(d, {"m": "avg(k)"}, **w),
@@ -167,21 +167,21 @@ def test_a_filter_counts_the_invalid_rows_that_it_drops(spark, tmp_path):
             lambda d, w: sf.similarity_join(
                 d.withColumn("k", F.array("k")), d, on="k", within=1, probability=0.5, **w
             ),
-            TypeError, "column `k` must be a number or a string",
+            TypeError, "must name columns of numbers or strings; `k` is",
         ),
         (
             lambda d, w: sf.impute(
                 d, repository="none.parquet", dependencies="id -> v : 1 -> 1", attributes="v"
             ),
-            ValueError, "there is no file or folder",
+            ValueError, "no such file or folder",
         ),
         (lambda d, w: sf.sql(d, "SELECT 1"), TypeError, "`spark` must be a SparkSession"),
-        (lambda d, w: sf.sql(d.sparkSession, 3), TypeError, "`text` must be SQL, as text"),
+        (lambda d, w: sf.sql(d.sparkSession, 3), TypeError, "`text` must be a string of SQL"),
         (lambda d, w: sf.ops.settings("2"), ValueError, "`cores` must be a whole number"),
         (lambda d, w: sf.samples("v", 1, 5, attributes=3), TypeError, "`attributes` must be"),
-        (lambda d, w: sf.samples("v", 1, 5, attributes="prob"), ValueError, "none is `prob`"),
+        (lambda d, w: sf.samples("v", 1, 5, attributes="prob"), ValueError, "names without `prob`"),
         (lambda d, w: sf.alternatives(None, "p"), TypeError, "`values` must be a column; got None"),
-        (lambda d, w: sf.quantile("x", "half"), TypeError, "`q` must be a number: sf.quantile"),
+        (lambda d, w: sf.quantile("x", "half"), TypeError, "`q` must be a number, as in"),
         (lambda d, w: sf.ops.run_to_end(d.sparkSession, 3), TypeError, "`start` must be"),
     ],
 )  # fmt: skip

@@ -175,12 +175,12 @@ def test_what_cannot_be_in_one_step_is_a_step_of_its_own(frame, spark):
     answers = averages(rows, sf.Rows(5))
     by_result = ranked(answers, "id % 7")
     assert steps(by_result)[0] == 1
-    assert "only Spark computes" in steps(by_result)[1][0]
+    assert "only Spark can compute" in steps(by_result)[1][0]
     again = sf.reorder(rows, **CONTROL)
     assert steps(again)[0] == 1
-    assert "another key" in steps(again)[1][0]
+    assert "different keys" in steps(again)[1][0]
     waiting = averages(rows, sf.Range("1 minute", idle_timeout="1 minute"))
-    assert "separate time" in steps(waiting)[1][0]
+    assert "separate idle timeout" in steps(waiting)[1][0]
     rows.cache()
     try:
         assert "cached" in steps(averages(rows))[1][0]
@@ -198,7 +198,9 @@ def test_the_setting_is_true_or_false(frame, spark):
 
 
 def test_rows_of_extents_cannot_have_a_result_named_like_a_column_of_theirs(frame):
-    with pytest.raises(ValueError, match="names a result `id`, but the answer has a column"):
+    with pytest.raises(
+        ValueError, match="names a result `id`, but the answer already has a column"
+    ):
         averages(reordered(frame), result="id", with_rows=True)
 
 

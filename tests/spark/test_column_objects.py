@@ -53,41 +53,41 @@ def test_dependencies_are_discovered_among_column_objects(df):
         (
             lambda df: sf.window_aggregate(df, {"n": "count(*)"}, order=df.ts.desc(), **ROWS),
             TypeError,
-            "`order` takes a column without a direction",
+            "`order` must be a column without a direction",
         ),
         (
             lambda df: sf.window_aggregate(df, {"n": "count(*)"}, order=F.col("*"), **ROWS),
             TypeError,
-            "`order`: .* must be one column; it is 8",
+            "`order` must be one column; got .*, which is 8 columns",
         ),
         (
             lambda df: sf.reorder(df, event_time=(df.us + 1).alias("us"), arrival="us", slack=1),
             ValueError,
-            "`event_time`: the frame has a column `us` already: give the expression another alias",
+            "`event_time` has the alias `us`, but the frame already has",
         ),
         (
             lambda df: sf.self_join(
                 df, on=2 * F.col("x"), within=1, probability=1, order="id", **ROWS
             ),
             TypeError,
-            "`on`: columns of the result are named after it: .* a name",
+            "`on` names columns of the result, but .* has no name",
         ),
         (
             lambda df: sf.resample(df, every="1 s", order=F.col("us") + 1),
             TypeError,
-            r'`order`: a column of the result is named .*\.alias\("ts"\)',
+            r'`order` names a column of the result, .*\.alias\("ts"\)',
         ),
         (
             lambda df: sf.window_aggregate(df, {"n": "count(*)"}, order=pl.col("ts"), **ROWS),
             TypeError,
-            "`order` must be text or a Column of Spark, .* got polars.Expr",
+            "`order` must be a string or a Spark Column, .* got polars.Expr",
         ),
         (
             lambda df: sf.window_aggregate(
                 pd.DataFrame({"ts": [1]}), {"n": "count(*)"}, order=F.col("ts"), **ROWS
             ),
             TypeError,
-            'column of Spark: write "ts"',
+            'Spark column. Write "ts"',
         ),
     ],
 )

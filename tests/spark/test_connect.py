@@ -62,7 +62,7 @@ def test_static_frames_through_a_client(found):
     assert rows["impute"] == 40
     # A left row meets the right ones 5 and 10 before it, a right row its equal and that 5 before.
     assert rows["Imputation"] == (35 + 30) + (40 + 35)
-    assert "hold 5 existing ones" in found["explain"]
+    assert "contain 5 existing ones" in found["explain"]
     assert found["discovered"] > 0
     assert found["left"] == ["event", "arrival", "x", "y", "K"]  # by name, in any case
     assert found["differing"] == []  # calls with Column objects, and with names

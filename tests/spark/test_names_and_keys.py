@@ -119,7 +119,7 @@ def test_a_name_means_what_it_means_to_spark(spark):
     assert (
         sf.earlier_values(df.toDF("Time", "k", "x", "y"), "X", order="time", key="K").count() == 1
     )
-    with pytest.raises(ValueError, match=r"of which the frame has 2 \(x, X\)"):
+    with pytest.raises(ValueError, match=r"but the frame has 2 \(x, X\)"):
         sf.earlier_values(df, "x", order="time")
 
 

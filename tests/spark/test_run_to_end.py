@@ -53,7 +53,7 @@ def test_a_frame_that_was_made_before_is_refused_because_its_operators_would_not
         writer = ordered.writeStream.option("checkpointLocation", str(tmp_path / "state"))
         return writer.format("noop").trigger(availableNow=True).start()
 
-    with pytest.raises(ValueError, match="`start` must make the frame itself"):
+    with pytest.raises(ValueError, match="`start` must create the whole frame"):
         sf.ops.run_to_end(spark, start)
     assert not spark.streams.active
 

@@ -47,5 +47,5 @@ def test_worlds_are_drawn_and_merged_in_sql(spark, readings):
     with pytest.raises(sf.errors.SqlError, match="`key` must contain `world`"):
         sf.sql(spark, f"SELECT * FROM window_aggregate({drawn}, map('n', 'count(*)'), "
                "window => rows(2), order => at)", s=readings)  # fmt: skip
-    with pytest.raises(Exception, match="a world has several with the same"):
+    with pytest.raises(Exception, match="a world has several answers with the same"):
         sf.merge_worlds(sf.draw_worlds(readings, 40, source="s", id="id"), key=["x"]).collect()

@@ -20,5 +20,7 @@ def test_frames_that_are_uncertain_already_are_told_to_impute_first(spark):
     for column in ("existence", "alternatives"):
         with pytest.raises(ValueError, match=f"right frame has a column `{column}`"):
             sf.similarity_join(df, df.withColumn(column, df.a), **JOIN, impute=how)
-    with pytest.raises(ValueError, match="impute, for the left frame"):
+    with pytest.raises(
+        ValueError, match="`impute` names a column `a` that is not in the left frame"
+    ):
         sf.similarity_join(df.drop("a"), df, **JOIN, impute=how)

@@ -47,7 +47,7 @@ def test_groups_across_controllers_are_refused_with_the_way_out(spark):
     times = ("id AS k", "timestamp_seconds(id) AS ts", "timestamp_seconds(id) AS arrival")
     df = spark.range(2).selectExpr(*times)
     ordered = sf.reorder(df, event_time="ts", arrival="arrival", key="k", slack=1)
-    with pytest.raises(ValueError, match="add k to `key`, or reorder without key"):
+    with pytest.raises(ValueError, match="add k to `key`, or reorder without a key"):
         sf.window_aggregate(ordered, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts")
 
 

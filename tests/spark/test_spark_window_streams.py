@@ -79,7 +79,7 @@ def test_a_silent_stream_gives_out_its_open_extents_once(spark, tmp_path):
 
 @pytest.mark.parametrize(
     ("grouped", "mode", "way_out"),
-    [(True, "append", 'set `mode = "update"`'), (False, "complete", "Remove `mode`")],
+    [(True, "append", 'write mode = "update"'), (False, "complete", "Remove `mode`")],
 )
 def test_a_sink_in_a_mode_that_spark_refuses_is_told_the_way_out(
     spark, tmp_path, grouped, mode, way_out

@@ -35,11 +35,11 @@ BRACKETS = [
     ("WATTR ts MAX_DELAY 1 min DRATIO 1%", "1%", "DRATIO and MAX_DELAY exclude each other"),
     ("WATTR ts SLACK 1 SOURCE kk", "kk", "no column kk"),
     ("WATTR ts DRATIO 0", "0", "DRATIO must be a share in (0, 0.5]"),
-    ("WATTR ts DRATIO 60%", "60%", "(0, 0.5], 0.01 for 1%; got 60%"),
+    ("WATTR ts DRATIO 60%", "60%", "(0, 0.5], like 0.01 for 1%; got 60%"),
     ("WATTR ts SLACK -1", "-1", "SLACK must be at least 0"),
     ("WATTR ts SLACK 2.5", "2.5", "SLACK must be a whole number"),
     ("WATTR ts SLACK 1 BSIZE 0", "0", "BSIZE must be at least 1"),
-    ("WATTR ts BSIZE_TOTAL 5 SOURCE k", "5", "BSIZE_TOTAL limits the rows of all keys together"),
+    ("WATTR ts BSIZE_TOTAL 5 SOURCE k", "5", "BSIZE_TOTAL and SOURCE exclude each other"),
     ("WATTR ts SLACK 1 IDLE 0 s", "0 s", "IDLE must be positive"),
     ("WATTR ts ESTIMATOR normal", "ESTIMATOR normal", "DRATIO"),
     ("WATTR ts DRATIO 1% ESTIMATOR conformel", "conformel", "ESTIMATOR conformel is unknown"),
@@ -63,8 +63,12 @@ JOINS = [
     ("WITHIN 1 PROBABILITY 0.5 USING indx", "indx", "USING indx is unknown"),
     ("WITHIN 1 PROBABILITY 0.5 OUTPUT change", "change", "OUTPUT change is unknown"),
     ("WITHIN 1 PROBABILITY 0.5 USING SORT", "USING SORT", "USING"),
-    ("WITHIN far PROBABILITY 0.5", "WITHIN far", "WITHIN names a column of radii `far`"),
-    ("WITHIN a.id PROBABILITY 0.5", "a.id", "WITHIN names a column of radii on either side"),
+    ("WITHIN far PROBABILITY 0.5", "WITHIN far", "WITHIN names a radius column `far`"),
+    (
+        "WITHIN a.id PROBABILITY 0.5",
+        "a.id",
+        "WITHIN must name a radius column of one or both sides",
+    ),
 ]
 
 
@@ -140,7 +144,7 @@ def test_a_column_that_is_taken_for_lack_of_a_word_is_asked_for_where_it_is_miss
     with pytest.raises(SqlError, match="undated has no column `event_time`") as caught:
         sql(tables, "SELECT * FROM undated [SLACK 1]")
     assert caught.value.expected == ("WATTR column",)
-    with pytest.raises(SqlError, match="name the column of arrival times") as caught:
+    with pytest.raises(SqlError, match="name the arrival column") as caught:
         sql(tables, "SELECT * FROM undated [WATTR ts SLACK 1]")
     assert caught.value.expected == ("ARRIVAL column",)
 

@@ -94,16 +94,16 @@ WINDOWS = [
     ("ROWS 5 SLIDE 2.5", "2.5", "SLIDE must be None or a whole number of at least 1; got 2.5"),
     ("ROWS 5 SLIDE 0", "0", "SLIDE must be None or a whole number of at least 1; got 0"),
     ("ROWS 5 ROWS 6", "6", "given twice"),
-    ("ROWS 5 SLACK 3", "SLACK 3", "no meaning in [ROWS ...]"),
+    ("ROWS 5 SLACK 3", "SLACK 3", "not allowed in [ROWS ...]"),
     ("ROWS 5 WATTR ts", "WATTR ts", "FROM (SELECT * FROM s [WATTR ...]) [ROWS ...]"),
     ("ROWS 5 ORDER arival", "arival", "no column arival"),
     ("CONFIDENCE 95%", "CONFIDENCE 95%", "belongs to [ROWS ...]"),
     ("WATTR ts ORDER a", "ORDER a", "belongs to [ROWS ...]"),
-    ("DELTA 5 ON temperature SLIDE 1 s", "SLIDE 1 s", "no meaning in [DELTA ...]"),
+    ("DELTA 5 ON temperature SLIDE 1 s", "SLIDE 1 s", "not allowed in [DELTA ...]"),
     ("DELTA 5 ON temprature", "temprature", "no column temprature"),
     ("DELTA -5 ON temperature", "-5", "DELTA must be a finite distance of at least 0; got -5"),
     ("DELTA 5 ON temperature THRESHOLD 0", "0", "THRESHOLD must lie in (0, 1]"),
-    ("DELTA 5 ON temperature ROWS 4", "ROWS 4", "no meaning"),
+    ("DELTA 5 ON temperature ROWS 4", "ROWS 4", "not allowed"),
     ("EARLIER temperature ROWS 4", "ROWS 4", "FROM (SELECT * FROM s [EARLIER ...]) [ROWS ...]"),
     (
         "EARLIER temperature SLIDE 4 s",
@@ -114,10 +114,10 @@ WINDOWS = [
     ("RANGE 0 s WATTR ts", "0 s", "RANGE must be positive; got 0 s"),
     ("RANGE -5 s WATTR ts", "-5 s", "RANGE must be positive; got -5 s"),
     ("RANGE 1 s SLIDE 0 s WATTR ts", "0 s", "SLIDE must be positive"),
-    ("WATTR ts MAX SLIDE 1 s", "SLIDE 1 s", "needs the RANGE"),
-    ("WATTR ts EMPTY 3", "EMPTY 3", "EMPTY needs the RANGE"),
-    ("RANGE 300 WATTR ts", "300", "has no unit of time"),
-    ("RANGE 1 hour 30 WATTR ts", "1 hour 30", "has no unit of time"),
+    ("WATTR ts MAX SLIDE 1 s", "SLIDE 1 s", "needs a RANGE"),
+    ("WATTR ts EMPTY 3", "EMPTY 3", "EMPTY needs a RANGE"),
+    ("RANGE 300 WATTR ts", "300", "needs a unit of time"),
+    ("RANGE 1 hour 30 WATTR ts", "1 hour 30", "needs a unit of time"),
 ]
 
 
@@ -168,30 +168,40 @@ def test_an_unknown_unit_lists_the_units():
         (f"{JOIN} WITHIN 1", None, "PROBABILITY is missing", "PROBABILITY number"),
         (f"{JOIN} PROBABILITY 1", None, "WITHIN is missing", "WITHIN number"),
         ("SELECT * FROM s [ROWS 500", "[", "this [ is not closed", "]"),
-        ("SELECT * FROM s [ROWS 500 WHERE x > 3", "WHERE", "its ] is missing", "CONFIDENCE"),
+        (
+            "SELECT * FROM s [ROWS 500 WHERE x > 3",
+            "WHERE",
+            "the ] of the window is missing",
+            "CONFIDENCE",
+        ),
         ("SELECT * FROM s ROWS 500", "ROWS", "written in brackets", "[ROWS"),
         ("SELECT * FROM s ROWS 500]", "]", "unmatched ]", None),
         ("SELECT * FROM s [RANGE]", "]", "not expected", "a number"),
         ("SELECT * FROM s [WATTR 3]", "3", "not expected", "a name"),
         ("SELECT f(a, b FROM s", "(", "this ( is not closed", ")"),
         ("SELECT f(a]) FROM s", "(", "this ( is not closed", ")"),
-        ("SELECT 'abc FROM s", "'", "never closed", None),
-        ("SELECT `abc FROM s", "`", "never closed", None),
+        ("SELECT 'abc FROM s", "'", "not closed", None),
+        ("SELECT `abc FROM s", "`", "not closed", None),
         ("SELECT * FROM a SIMILARITY JOIN b c WITHIN 1", "WITHIN", "not expected", "ON"),
         ("SELECT * FROM a SIMILARITY JOIN b WITHIN 1", "1", "not expected", "ON"),
         ("SELECT * FROM a SIMILARITY JOIN b ON (x) WITHIN", "", "ends too early", "a number"),
         (
             "SELECT * FROM a SIMILARTY JOIN b ON (x) WITHIN 1",
             "WITHIN",
-            "SIMILARITY JOIN only",
+            "only in a SIMILARITY JOIN",
             "SIMILARITY JOIN",
         ),
-        ("SELECT * FROM a FREQUENCY 2 MINUTES", "FREQUENCY", "there is no TOP", "SELECT TOP k"),
-        ("SELECT * FROM a RANK BY x DESC", "RANK BY", "there is no TOP", "SELECT TOP k"),
+        (
+            "SELECT * FROM a FREQUENCY 2 MINUTES",
+            "FREQUENCY",
+            "the query has no TOP",
+            "SELECT TOP k",
+        ),
+        ("SELECT * FROM a RANK BY x DESC", "RANK BY", "the query has no TOP", "SELECT TOP k"),
         ("SELECT TOP-3 * FROM a RANK BY x, y", ",", "one score", None),
         ("SELECT * FROM a IMPUTE (x) BY 'd'", "IMPUTE", "FROM repository BY", "IMPUTE ("),
         ("SELECT * FROM a s IMPUTE x FROM r BY 'd'", "IMPUTE", "FROM repository", "IMPUTE ("),
-        (" ;; -- nothing", "", "no query here", "SELECT"),
+        (" ;; -- nothing", "", "the text contains no query", "SELECT"),
     ],
 )
 def test_what_is_missing_or_misplaced_is_pointed_at(text, word, reason, expected):
@@ -229,7 +239,7 @@ def test_nothing_but_a_query_may_run(text, word):
     "statement", ["UPDATE t SET x = 1", "DELETE FROM t", "MERGE INTO t USING a ON TRUE"]
 )
 def test_statements_behind_a_with_are_no_queries_either(statement):
-    assert "only queries run here" in error(f"WITH a AS (SELECT 1) {statement}").reason
+    assert "sfumato runs only queries" in error(f"WITH a AS (SELECT 1) {statement}").reason
 
 
 @given(st.text(alphabet="aB \n\t[]()'`;,.*%-1[ROWS]", max_size=40))

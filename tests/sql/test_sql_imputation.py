@@ -71,7 +71,7 @@ def test_a_repository_per_key_is_asked_for_by_words(spark, tables):
     assert rows_of(out) == rows_of(expected)
     assert rows_of(out) != rows_of(imputed(tables, "s"))
     clause = f"{IMPUTE} [KEY room] SIMILARITY JOIN u b {IMPUTE} [KEY room] ON (temperature, light)"
-    with pytest.raises(SqlError, match=r"of a join has no `?key"):
+    with pytest.raises(SqlError, match=r"of a join must not have a `?key"):
         sql(spark, f"SELECT * FROM s a [ROWS 10] {clause} WITHIN 0.2 PROBABILITY 0.4")
 
 
@@ -192,7 +192,7 @@ WRONG = [
     (
         "IMPUTE (room) FROM repository BY 'light -> room : 0.1 -> 1' [METHOD plain]",
         "METHOD plain",
-        "`room` is of text",
+        "`room`, which is text",
     ),
     ("IMPUTE () FROM repository BY 'light -> room : 0.1 -> 1'", ")", "not expected"),
     (f"{IMPUTE} [FALLBACK mean]", "mean", "FALLBACK mean is unknown"),
@@ -201,7 +201,7 @@ WRONG = [
     (f"{IMPUTE} [JOINT JOINT]", "JOINT", "given twice"),
     (f"{IMPUTE} [JOINED]", "JOINED", "options of IMPUTE"),
     (f"{IMPUTE} [SCALING light 0 0]", "SCALING light 0 0", "span above 0"),
-    ("IMPUTE (light) BY 'humidity -> light : 0.1 -> 1'", "IMPUTE", "IMPUTE is written"),
+    ("IMPUTE (light) BY 'humidity -> light : 0.1 -> 1'", "IMPUTE", "IMPUTE must be written"),
 ]
 
 

@@ -37,7 +37,7 @@ WRONG = {
     "SELECT * FROM s [WATTR t NAMED one NAMED two]": ("NAMED is given twice", "NAMED two"),
     "SELECT * FROM s [WATTR t NAMED 'one']": ("", "'one'"),
     "SELECT * FROM s a [ROWS 5 NAMED one] SIMILARITY JOIN u b ON (x) WITHIN 1 PROBABILITY 0.5": (
-        "NAMED is for the join, not for a side", "NAMED one",
+        "NAMED applies to the join, not to a side", "NAMED one",
     ),
     "SELECT * FROM s [WATTR t NAMD one]": ("NAMED", "NAMD"),
     "SELECT * FROM (SELECT id, t FROM s [WATTR t NAMED a] WHERE NOT late) [WATTR t NAMED a]": (

@@ -60,20 +60,24 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         (
             "SELECT * FROM s [RANGE 1 s WATTR ts] LEFT JOIN r [RANGE 1 s WATTR ts] ON TRUE",
             "ON",
-            "pairs rows of equal keys, and nothing else",
+            "accepts only equal keys",
         ),
         (
             "SELECT * FROM s [RANGE 1 s WATTR ts] LEFT SEMI JOIN r [RANGE 1 s WATTR ts] ON TRUE",
             "LEFT",
-            "a join of windows is inner or outer",
+            "a join of windows must be inner or outer",
         ),
         ("SELECT * FROM s [ROWS 5]", "[ROWS 5]", "SIMILARITY JOIN"),
-        ("SELECT * FROM s [DELTA 5 ON x]", "[DELTA 5 ON x]", "serves an aggregate"),
+        ("SELECT * FROM s [DELTA 5 ON x]", "[DELTA 5 ON x]", "needs an aggregate"),
         ("SELECT id, AVG(x) FROM s [ROWS 5 ORDER ida]", "ida", "has no column"),
         ("SELECT AVG(x) FROM s [DELTA 5 ON z]", "z", "has no column z"),
-        ("SELECT MEDIAN(x) FROM s [ROWS 5] GROUP BY sensor", "MEDIAN", "not computed over windows"),
+        (
+            "SELECT MEDIAN(x) FROM s [ROWS 5] GROUP BY sensor",
+            "MEDIAN",
+            "not supported over windows",
+        ),
         ("SELECT AVG(EXPECTED(x)) FROM s [ROWS 5]", "EXPECTED", "in a subquery"),
-        ("SELECT AVG(x) FROM s [ROWS 5] GROUP BY id + 1", "id", "GROUP BY takes columns"),
+        ("SELECT AVG(x) FROM s [ROWS 5] GROUP BY id + 1", "id", "GROUP BY accepts only columns"),
         ("SELECT AVG(x) FROM s [ROWS 5] GROUP BY senser", "senser", "has no column"),
         (
             "SELECT AVG(s.x) FROM s [ROWS 5] JOIN plain USING (id)",
@@ -84,7 +88,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         (
             "SELECT PROB(COUNT(*) = 2 AND SUM(x) > 5) FROM s [ROWS 5]",
             "(COUNT(*) = 2 AND SUM(x) > 5)",
-            "COUNT(*), SUM(x) are 2: their joint distribution is not computed",
+            "has 2 (COUNT(*), SUM(x)), whose joint distribution is not computed",
         ),
         ("SELECT AVG(x) FROM s", "AVG", "AVG(EXPECTED(x))"),
         ("SELECT COUNT(DISTINCT t.x) FROM s t", "COUNT", "not supported yet"),
@@ -97,7 +101,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         ("SELECT EXPECTED(x + 1) FROM s", "x + 1", "name of an uncertain attribute"),
         ("SELECT QUANTILE(x, 2) FROM s", "2", "from 0 to 1"),
         ("SELECT QUANTILE(x) FROM s", "(x)", "takes 2 arguments"),
-        (f"SELECT * FROM s SIMILARITY JOIN r {NEAR}", "SIMILARITY JOIN", "has no window"),
+        (f"SELECT * FROM s SIMILARITY JOIN r {NEAR}", "SIMILARITY JOIN", "needs a window"),
         (
             f"SELECT * FROM s [ROWS 5 ORDER ts] SIMILARITY JOIN r [ROWS 6 ORDER id] {NEAR}",
             "[ROWS 6 ORDER id]",
@@ -106,12 +110,12 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         (
             f"SELECT * FROM s [SPAN 5 s MAX_TUPLES 9] SIMILARITY JOIN r {NEAR}",
             "MAX_TUPLES 9",
-            "belongs to a window of ROWS",
+            "needs a window of ROWS",
         ),
         (
             "SELECT * FROM s [ROWS 5] SIMILARITY JOIN r ON (x) WITHIN (1, 2) PROBABILITY 1",
             "WITHIN (1, 2)",
-            "has 2 distances, and ON 1 attributes",
+            "has 2 distances, but ON has 1 attributes",
         ),
         (
             f"SELECT * FROM s [ROWS 5] SIMILARITY JOIN r {NEAR} METRIC city",
@@ -127,17 +131,17 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         (
             f"SELECT * FROM s [WATTR ts MAX] SIMILARITY JOIN r {NEAR}",
             "[WATTR ts MAX]",
-            "compares windows of ROWS, SPAN or DELTA",
+            "needs windows of ROWS, SPAN or DELTA",
         ),
         (
             f"SELECT * FROM s [ROWS 5] SIMILARITY JOIN r {NEAR} AND s.sensor = r.id",
             "r.id",
-            "one name on both sides",
+            "the same name on both sides",
         ),
         (
             f"SELECT * FROM s probability [ROWS 5] SIMILARITY JOIN r {NEAR}",
             "SIMILARITY JOIN",
-            "another alias",
+            "a different alias",
         ),
         ("WITH RECURSIVE t AS (SELECT 1) SELECT * FROM s [WATTR ts MAX]", "WITH", "RECURSIVE"),
         ("SELECT * FROM s [WATTR sensor MAX]", "WATTR sensor", "WATTR must be a timestamp"),
@@ -205,7 +209,7 @@ def test_explain_says_what_a_join_will_do(tables):
         "500 existing ones with confidence 95%",
         "≥ 500) ≥ 0.75 = min(0.95, 1 - 0.25); at existence 1: 500, 0.9: about ",
         "strategy     index",
-        "one per side, in one task (an arrival is estimated at 11 us in one, 10.5 us each in 2;",
+        "one task (estimated time per arrival: 11 us in one task, 10.5 us in each of 2;",
         "exact: a pair is emitted if and only if it reaches its probability; a tuple",
     ):
         assert words in told, words
@@ -217,7 +221,10 @@ def test_tasks_share_a_join(tables):
     shared = sf.sql(tables, f"{query} TASKS 3").collect()
     assert sorted(shared) == sorted(sf.sql(tables, query).collect())
     large = explain(tables, query.replace("500", "100000"))
-    assert "in 8 tasks (an arrival is estimated at 210 us in one, 35 us each in 8; TASKS" in large
+    assert (
+        "in 8 tasks (estimated time per arrival: 210 us in one task, 35 us in each of 8; TASKS"
+        in large
+    )
 
 
 def test_explain_says_whether_the_pace_of_two_streams_matters(tables):
@@ -243,7 +250,7 @@ def test_explain_as_a_statement_is_a_frame_with_one_column(tables):
     two = explain(tables, "SELECT 1; EXPLAIN SELECT 2")
     assert two.splitlines() == [
         "-- query 1",
-        "Spark SQL, as it stands: SELECT 1",
+        "Spark SQL, unchanged: SELECT 1",
         "-- query 2",
-        "Spark SQL, as it stands: SELECT 2",
+        "Spark SQL, unchanged: SELECT 2",
     ]

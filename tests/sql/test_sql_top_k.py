@@ -205,7 +205,7 @@ def test_q1_to_q6_of_d_run_as_printed_and_are_planned_together(tables):
     assert "top_3 every 2 min (k = 3, every 2 min)" in text
     assert "at 2 min" in text
     assert "a cycle of 4 min" in text
-    assert "cost       135 (sum of k) an hour" in text  # 9/4 a minute: D, section 7
+    assert "cost       135 (sum of k) per hour" in text  # 9/4 a minute: D, section 7
     alone = 60 * (3 / 2 + 2 / 2 + 4 / 3 + 3 / 5 + 5 / 5 + 2 / 7)
     assert f"{alone:.6g} without sharing (NS)" in text
 
@@ -317,13 +317,13 @@ def test_rows_windows_hold_the_newest_existing_tuples(tables):
     [
         ("SELECT TOP 2 * FROM readings RANK BY speed", "readings", "of a window"),
         ("SELECT TOP 2 * FROM nowhere [RANGE 1 s WATTR at] RANK BY x", "nowhere", "no stream"),
-        ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at]", "TOP", "has no RANK BY"),
+        ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at]", "TOP", "needs RANK BY"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s] RANK BY speed", "[RANGE 1 s]", "event_time"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s SLIDE 1 s WATTR at] RANK BY speed "
          "FREQUENCY 1 s", "SLIDE 1 s", "keep one"),
         ("SELECT TOP 2 * FROM readings [ROWS 2 ORDER at] RANK BY speed", "TOP", "FREQUENCY"),
         ("SELECT TOP 2 * FROM readings [RANGE 9 s WATTR at] RANK BY speed PROCESSING TIME",
-         "PROCESSING TIME", "which IDLE of a RANGE gives"),
+         "PROCESSING TIME", "needs a RANGE with IDLE"),
         ("SELECT TOP 2 * FROM readings [DELTA 2 ON speed ORDER at] RANK BY speed",
          "[DELTA 2 ON speed ORDER at]", "RANGE or a ROWS"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY speed RULES ruel",
@@ -335,7 +335,7 @@ def test_rows_windows_hold_the_newest_existing_tuples(tables):
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at], u RANK BY speed", "TOP", "one table"),
         ("SELECT TOP 2 id, x FROM u [RANGE 1 s WATTR ts] RANK BY x", "x", "x is uncertain"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] GROUP BY id HAVING id = 1 "
-         "RANK BY speed", "HAVING", "no meaning"),
+         "RANK BY speed", "HAVING", "not allowed"),
         ("SELECT TOP 2 max(id) FROM readings [RANGE 1 s WATTR at] RANK BY speed", "max", "around"),
         ("SELECT TOP 2 * FROM readings [RANGE 1 s WATTR at] RANK BY speed FREQUENCY 2 s "
          "LIMIT nonsense(", "LIMIT", "not expected"),
@@ -379,7 +379,7 @@ def test_explain_says_by_which_column_rows_exist(tables):
         "SELECT TOP 2 id FROM {} [RANGE 20 minutes WATTR at] RANK BY speed {} FREQUENCY 2 minutes"
     )
     plain = "(SELECT id, at, speed, existence AS p FROM readings)"
-    assert "every row exists for sure: the table has no column existence" in explain(
+    assert "every row certainly exists: the table has no column existence" in explain(
         tables, text.format(plain, "")
     )
     assert "with the probability in column p" in explain(tables, text.format(plain, "EXISTENCE p"))
@@ -387,7 +387,7 @@ def test_explain_says_by_which_column_rows_exist(tables):
         tables, text.format("readings", "")
     )
     counted = explain(tables, f"SELECT COUNT(*) FROM {plain} [RANGE 20 minutes WATTR at]")
-    assert "every row exists for sure" in counted
+    assert "every row certainly exists" in counted
     worlds = f"(SELECT * FROM draw_worlds({plain}, 100, source => 's', id => id))"
     every = "[RANGE 20 minutes WATTR at] GROUP BY world"
     drawn = explain(tables, f"SELECT world, COUNT(*) FROM {worlds} {every}")

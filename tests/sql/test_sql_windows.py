@@ -118,14 +118,17 @@ def test_cqls_words_for_streams_may_name_what_is_emitted_anyway(tables, word, qu
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        ("ISTREAM(vehID) FROM Sensors [RANGE 5 min WATTR ts]", "which have no brackets"),
+        ("ISTREAM(vehID) FROM Sensors [RANGE 5 min WATTR ts]", "without parentheses"),
         ("RSTREAM 'a' AS a, vehID FROM Sensors [RANGE 5 min WATTR ts]", "HAVING COUNT(*) > 0"),
         ("RSTREAM * FROM (SELECT * FROM Sensors [RANGE 5 min WATTR ts])", "window in brackets"),
         ("ISTREAM abs(speed) FROM earlier_values(Sensors, 'speed', order => ts)", "in brackets"),
         ("DSTREAM vehID FROM Sensors [RANGE 5 min WATTR ts]", "the rows that leave a window"),
         ("RSTREAM vehID FROM Sensors [RANGE 5 min WATTR ts]", "HAVING COUNT(*) > 0"),
-        ("ISTREAM AVG(speed) FROM Sensors [RANGE 5 min WATTR ts]", "without it each extent"),
-        ("RSTREAM TOP 2 vehID FROM Sensors [RANGE 5 min WATTR ts] RANK BY speed", "leave it out"),
+        ("ISTREAM AVG(speed) FROM Sensors [RANGE 5 min WATTR ts]", "without ISTREAM, each extent"),
+        (
+            "RSTREAM TOP 2 vehID FROM Sensors [RANGE 5 min WATTR ts] RANK BY speed",
+            "leave RSTREAM out",
+        ),
     ],
 )
 def test_cqls_words_for_streams_are_refused_where_they_ask_for_something_else(
@@ -322,7 +325,7 @@ def test_explain_shows_extents_held_tuples_and_state(tables):
     assert "w' = least n" in text
     assert "0.9: about" in text
     text = explain(spark, "SELECT AVG(x) FROM u [ROWS 5 SLIDE 3 ORDER id]")
-    assert "one for every 3 tuples of a group that arrive" in text
+    assert "one per 3 arriving tuples of a group" in text
 
 
 def test_the_bytes_that_explain_tells_are_those_that_are_stored(tables):
@@ -467,7 +470,7 @@ def test_averages_over_time_carry_the_newest_value_into_each_window(tables):
         ]
         known = [speed for speeds in held for speed in speeds]
         assert (mean, integral) == pytest.approx((np.mean(known), sum(known)))
-    assert "the newest earlier value of each group" in explain(tables["spark"], text)
+    assert "the newest earlier value per group" in explain(tables["spark"], text)
 
 
 def test_errors_of_aggregates_name_what_the_user_wrote(tables):
@@ -532,30 +535,30 @@ def test_explain_says_that_a_window_answers_early(tables):
     ("text", "place", "words"),
     [
         ("SELECT vehID FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY",
-         "EARLY belongs to aggregates over a RANGE"),
+         "EARLY is allowed only for aggregates over a RANGE"),
         ("SELECT vehID FROM Sensors [WATTR ts SLACK 3 EARLY 9 s]", "EARLY",
-         "EARLY belongs to aggregates over a RANGE"),
+         "EARLY is allowed only for aggregates over a RANGE"),
         ("SELECT TOP 3 vehID FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s] RANK BY speed", "EARLY",
-         "EARLY belongs to aggregates over a RANGE"),
+         "EARLY is allowed only for aggregates over a RANGE"),
         ("SELECT a.vehID FROM Sensors [RANGE 30 s WATTR ts EARLY 9 s] a JOIN Sensors "
          "[RANGE 30 s WATTR ts] b ON a.vehID = b.vehID", "EARLY",
-         "EARLY belongs to aggregates over a RANGE"),
+         "EARLY is allowed only for aggregates over a RANGE"),
         ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts LEVEL 80%]", "LEVEL",
-         "LEVEL belongs to EARLY"),
+         "LEVEL needs EARLY"),
         ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 9]", "",
-         "EARLY has no unit of time"),
+         "EARLY needs a unit of time"),
         ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 301 s]", "EARLY",
          "EARLY must be at most"),
         ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s LEVEL 100%]", "LEVEL",
          "LEVEL must lie in"),
         ("SELECT speed, AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY",
-         "EARLY answers are results of extents"),
+         "EARLY answers describe extents"),
         ("SELECT PERCENTILE(speed, 0.5) FROM Sensors [RANGE 300 s WATTR ts EARLY 9 s]", "EARLY",
          "is quantile: compute it"),
         ("SELECT vehID FROM Sensors [RANGE 300 s WATTR ts EMPTY 2]", "EMPTY",
-         "EMPTY belongs to aggregates over a RANGE"),
+         "EMPTY is allowed only for aggregates over a RANGE"),
         ("SELECT TOP 3 vehID FROM Sensors [RANGE 300 s WATTR ts EMPTY 2] RANK BY speed", "EMPTY",
-         "a ranking answers at the times of its queries"),
+         "a ranking is answered at the times of its queries"),
         ("SELECT AVG(speed) FROM Sensors [RANGE 300 s WATTR ts EMPTY 0]", "EMPTY 0",
          "must be a number of extents from 1"),
         ("SELECT AVG(speed) FROM Disordered [RANGE 300 s WATTR ts SLACK 3 KEY vehID FORGET 1 day "
@@ -647,7 +650,7 @@ def test_shared_errors_are_those_of_the_function(tables):
     ).select("window", "s")
     answers = sql(spark, SHARED.format("sensor"))
     assert sorted(map(repr, answers.collect())) == sorted(map(repr, expected.collect()))
-    assert "rows with one sensor take the same alternative" in explain(
+    assert "rows with the same sensor take the same alternative" in explain(
         spark, SHARED.format("sensor")
     )
 
@@ -660,7 +663,7 @@ def test_shared_errors_are_those_of_the_function(tables):
         (SHARED.format("vehID").replace("SUM(x)", "SUM(speed)").replace(" u ", " Disordered "),
          "SHARED is for uncertain rows"),
         ("SELECT x FROM u [WATTR ts ARRIVAL ts SLACK 8 SHARED sensor]",
-         "SHARED belongs to aggregates over a RANGE"),
+         "SHARED is allowed only for aggregates over a RANGE"),
     ],
 )  # fmt: skip
 def test_a_shared_column_that_cannot_be_is_refused_where_it_stands(tables, text, words):
@@ -676,7 +679,7 @@ def test_a_shared_column_that_cannot_be_is_refused_where_it_stands(tables, text,
         (CORRECTED.format("COUNT(*)", "nothing"), "has no column nothing"),
         (CORRECTED.format("COUNT(*)", "ts").replace("UNIQUE vehID ", ""), "VERSION needs UNIQUE"),
         ("SELECT vehID FROM Disordered [WATTR ts SLACK 8 UNIQUE vehID VERSION ts]",
-         "VERSION belongs to aggregates over a RANGE"),
+         "VERSION is allowed only for aggregates over a RANGE"),
     ],
 )  # fmt: skip
 def test_a_version_that_cannot_be_is_refused_where_it_stands(tables, text, words):

@@ -94,7 +94,7 @@ JOIN = SimilarityJoinTableConfig(
 )  # fmt: skip
 CASES = {
     "a controller with sources": Case(SOURCES, held_by_a_source),
-    "a join of two sides": Case(JOIN, joined),
+    "one window for both sides": Case(JOIN, joined),
     "extents": Case(EXTENTS, in_extents),
     "a ranking": Case(replace(PLAIN, window=WINDOW, queries=(("q", 2, 4),)), in_a_ranking),
 }

@@ -23,12 +23,12 @@ def _engine(*given: Any) -> Any:
         try:
             from sfumato.spark.model import alternatives as of_spark
         except ImportError as error:
-            why = needed("a column of Spark", error)
+            why = needed("a Spark column", error)
             raise ImportError(why or str(error), name=error.name) from error
         if not of_spark.can_make_columns():
             raise ValueError(
-                f"{given[0]!r} names a column of Spark, and there is no Spark session: start one, "
-                'or give a column in memory, as df["x"]'
+                f"{given[0]!r} names a Spark column, but there is no Spark session: start one, or "
+                'give a column in memory, like df["x"]'
             )
         return of_spark
     from sfumato.memory import alternatives as in_memory
@@ -364,7 +364,7 @@ def circular(
     listed = isinstance(attributes, Sequence) and not isinstance(attributes, str)
     if not listed or len(attributes) != 2:
         raise ValueError(
-            f"`attributes` must be two names, of the cosine and the sine; got {attributes!r:.80}"
+            f"`attributes` must be two names, for the cosine and the sine; got {attributes!r:.80}"
         )
     if isinstance(period, bool) or not isinstance(period, int | float) or not 0 < period < math.inf:
         raise ValueError(f"`period` must be a positive number; got {period!r:.80}")
@@ -538,7 +538,7 @@ def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
     call = "sf.quantile(attribute, q, column)"
     _check_attribute(call, attribute)
     if isinstance(q, bool) or not isinstance(q, int | float | np.number):
-        raise TypeError(f"`q` must be a number: {call}; got {_preview(q)}")
+        raise TypeError(f"`q` must be a number, as in {call}; got {_preview(q)}")
     if not 0 <= q <= 1:
         raise ValueError(f"`q` must lie in [0, 1]; got {q!r}")
     return _engine(column).quantile(attribute, q, column)
@@ -548,7 +548,7 @@ def _check_attribute(call: str, attribute: object) -> None:
     """Raise TypeError for an attribute that is not a name; the column comes last."""
     if not isinstance(attribute, str):
         raise TypeError(
-            f"`attribute` must be the name of an attribute of the alternatives: {call}; got "
+            f"`attribute` must be the name of an attribute of the alternatives, as in {call}; got "
             f"{_preview(attribute)}"
         )
 
@@ -564,12 +564,12 @@ def _check_names(attributes: Any) -> None:
     names = [attributes] if isinstance(attributes, str) else attributes
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise TypeError(
-            f"`attributes` must be a name, as text, or a list of names; got {attributes!r:.80}"
+            f"`attributes` must be a name (a string) or a list of names; got {attributes!r:.80}"
         )
     if not names:
         raise ValueError("`attributes` must name at least one attribute; got none")
     if "prob" in names or len({name.lower() for name in names}) < len(names):
         raise ValueError(
-            "`attributes` must be different names, and none is `prob`, which every alternative "
+            "`attributes` must be different names without `prob`, which every alternative already "
             f"has; got {list(names)}"
         )

@@ -92,7 +92,7 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
                 if is_of_spark(given[argument]):
                     raise TypeError(
                         f"`{argument}` must be a pandas, Polars or Arrow table, as `{frames[0]}` "
-                        "is; got a DataFrame of Spark: give two of the same kind"
+                        "is; got a Spark DataFrame. Give two frames of the same kind"
                     )
             replace_columns(given, name_in_memory)
             result: R = like(first, function(*bound.args, **bound.kwargs))
@@ -108,9 +108,9 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
 def _check_metrics_name(name: Any) -> None:
     """Raise TypeError or ValueError for a name of metrics that is not letters, digits and `_`."""
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"`name` must be text; got {name!r}")
+        raise TypeError(f"`name` must be a string; got {name!r}")
     if name is not None and not re.fullmatch(r"\w+", name):
-        raise ValueError(f"`name` must be made of letters, digits and `_`; got {name!r}")
+        raise ValueError(f"`name` must contain only letters, digits and `_`; got {name!r}")
 
 
 def is_of_spark(given: Any) -> bool:
@@ -163,8 +163,9 @@ def plain_name(argument: str, column: Any) -> str:
     elif is_polars_expression(column) and column.meta.is_column():
         return str(column.meta.output_name())
     raise TypeError(
-        f"`{argument}` must be a column name, as text; got the expression {column!s:.80}: add it "
-        "to the frame as a column, as with with_columns or withColumn, and write its name"
+        f"`{argument}` must be a column name (a string); got the expression {column!s:.80}. Add "
+        "it to the frame as a column, for example with with_columns or withColumn, and write its "
+        "name"
     )
 
 
@@ -175,8 +176,8 @@ def name_in_memory(argument: str, column: Any) -> str:
     """
     if has_class_of_spark(column, "Column"):
         raise TypeError(
-            f"`{argument}` must be a column name, as text, for a table in memory; got a column of "
-            f'Spark: write "{plain_name(argument, column)}"'
+            f"`{argument}` must be a column name (a string) for a table in memory; got a Spark "
+            f'column. Write "{plain_name(argument, column)}"'
         )
     return plain_name(argument, column)
 
@@ -202,9 +203,9 @@ def refuse_shown_early(frame: Frame, function: str) -> None:
     """Raise ValueError for rows that a controller has also shown on their arrival."""
     if frame.shown_early is not None:
         raise ValueError(
-            f"the {frame.noun} has each row twice, once on its arrival: rows of "
-            "sf.reorder(..., early=True) are for sf.window_aggregate(..., early=...); leave "
-            f"`early` out of sf.reorder before {frame.prefix}{function}"
+            f"the {frame.noun} has each row twice, once on its arrival: only "
+            "sf.window_aggregate(..., early=...) can read the rows of sf.reorder(..., "
+            f"early=True); leave `early` out of sf.reorder before {frame.prefix}{function}"
         )
 
 

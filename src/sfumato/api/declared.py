@@ -71,7 +71,7 @@ def _parsed(spark: Any, schema: Any) -> StructType:
         schema = spark.createDataFrame([], schema).schema
     if not isinstance(schema, StructType) or not schema.fields:
         raise TypeError(
-            '`schema` must be columns and their types, "id long, t timestamp" or a StructType; '
-            f"got {schema!r}"
+            '`schema` must give the columns and their types, as "id long, t timestamp" or a '
+            f"StructType; got {schema!r}"
         )
     return schema

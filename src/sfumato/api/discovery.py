@@ -148,7 +148,7 @@ def discover_dependencies(
             seed=seed,
         )
     if key is not None:
-        raise ValueError(f"`key` has a meaning only with `order`; got {key!r}: give both")
+        raise ValueError(f"`key` needs `order`; got key={key!r} alone. Give both")
     asked = discovered_of(frame, attributes, max_rows)
     engine: Any
     if in_memory(frame):

@@ -165,8 +165,9 @@ class Imputation(ImputationArguments):
         names = frame.resolved("order", asked)[0], past.resolved("repository", asked)[0]
         if (frame.kind(names[0]) in NUMBER_KINDS) != (past.kind(names[1]) in NUMBER_KINDS):
             raise TypeError(
-                f"`order`: `{names[0]}` is {frame.type_name(names[0])}, and in the repository "
-                f"{past.type_name(names[1])}: ages need one unit, so cast one of the two"
+                "`order` must have the same unit in the frame and in the repository, because ages "
+                f"are compared; `{names[0]}` is {frame.type_name(names[0])} in the frame and "
+                f"{past.type_name(names[1])} in the repository: cast one of the two"
             )
 
     def rows_of(self, frame: Frame) -> pa.Table:
@@ -191,7 +192,7 @@ def check_repository(repository: Any) -> None:
     """Raise TypeError or ValueError unless it can be read as a repository."""
     if isinstance(repository, str | Path):
         if not str(repository).strip():
-            raise ValueError("`repository` must be a path or a table's name; got an empty text")
+            raise ValueError("`repository` must be a path or a table's name; got an empty string")
         return
     if is_of_spark(repository):
         from sfumato.spark.model.repository import require_static

@@ -112,9 +112,7 @@ def impute_frame(
         settings, imputers = imputation.settings, imputation.prepared(frame)
         return run(stream_imputation_job(frame, settings, imputers, forget_after, name))
     if forget_after is not None:
-        raise ValueError(
-            f"`forget_after` has a meaning only with `order`; got {forget_after!r}: give both"
-        )
+        raise ValueError(f"`forget_after` needs `order`; got {forget_after!r}. Give both")
     engine: Any
     if in_memory(frame):
         from sfumato.memory import rows as engine

@@ -58,8 +58,8 @@ def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
     frame = frame_of(df)
     if frame.streams:
         raise ValueError(
-            "`df` must be a static frame, as a stream has no newest revision; for a stream, call "
-            "sf.ops.newest_revisions for each micro-batch, in foreachBatch"
+            "`df` must be a static frame, because a stream has no newest revision; for a stream, "
+            "call sf.ops.newest_revisions for each micro-batch, in foreachBatch"
         )
     by = [*_keys(frame, key), "window"]
     if in_memory(frame):
@@ -108,7 +108,7 @@ def upsert_revisions(table: str, *, key: ColumnNames | None = None) -> Callable[
         answers.writeStream.foreachBatch(upsert).option("checkpointLocation", state).start()
     """
     if not isinstance(table, str) or not table.strip():
-        raise TypeError(f'`table` must be the name of a table, like "totals"; got {table!r:.80}')
+        raise TypeError(f'`table` must be a table name, like "totals"; got {table!r:.80}')
 
     def upsert(batch: Any, number: int) -> None:
         from sfumato.spark.revisions import merge_newer
@@ -123,13 +123,13 @@ def _keys(frame: Frame, key: ColumnNames | None) -> list[str]:
     missing = [f"`{name}`" for name in REVISION_COLUMNS if name not in frame.columns]
     if missing:
         raise ValueError(
-            f"`df` must have early answers, and has no column {', '.join(missing)}; it has "
+            f"`df` must contain early answers, but it has no column {', '.join(missing)}; it has "
             f"{', '.join(frame.columns)}: write sf.window_aggregate(..., early=...), and keep its "
             "columns `window`, `final` and `revision`"
         )
     if frame.kind("revision") != "whole":
         raise TypeError(
-            "`df`: column `revision` must have whole numbers, as early answers do; it is "
-            f"{frame.type_name('revision')}: keep it as sf.window_aggregate returns it"
+            "column `revision` of `df` must have whole numbers, as in early answers; it is "
+            f"{frame.type_name('revision')}: keep the column that sf.window_aggregate returns"
         )
     return frame.resolved("key", key)

@@ -291,7 +291,9 @@ def neighbours(
     if fewer_than is not None:
         whole("fewer_than", fewer_than)
     if other is None and idle_timeout is not None:
-        raise ValueError("`idle_timeout` is for two frames: give `other`, or leave it out")
+        raise ValueError(
+            "`idle_timeout` needs two frames: give `other`, or leave `idle_timeout` out"
+        )
     asked = (on, within, NEGLIGIBLE_MEMBER, window, order, key, "auto", "append", False, metric)
     query = JoinQuery(*asked, forget_after, 1, function="neighbours")
     frames = [frame_of(df)] if other is None else [frame_of(df), frame_of(other, "other")]

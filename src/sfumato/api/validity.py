@@ -73,7 +73,8 @@ def split_invalid(
     """
     if strict and exclusive is not None:
         raise ValueError(
-            "`strict` looks at one row at a time, `exclusive` at several: give one of them"
+            "`strict` and `exclusive` exclude each other: `strict` checks rows one by one, "
+            "`exclusive` checks several together. Give one of them"
         )
     frame = frame_of(df)
     frame.require_free(["reason"])

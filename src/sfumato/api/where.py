@@ -63,7 +63,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     """
     if not isinstance(condition, str):
         kind = type(condition).__name__
-        raise TypeError(f"`condition` must be text, like 'celsius > 30'; got {kind}")
+        raise TypeError(f"`condition` must be a string, like 'celsius > 30'; got {kind}")
     frame = frame_of(df)
     if in_memory(frame):
         from sfumato.memory.rows import filtered
@@ -128,8 +128,8 @@ def prune(
     frame = frame_of(df)
     if not frame.uncertain:
         raise ValueError(
-            f"`df` must have the column `{ALTERNATIVES}`; it has {', '.join(frame.columns)}: make "
-            "it with sf.alternatives or sf.samples"
+            f"`df` must have the column `{ALTERNATIVES}`; it has {', '.join(frame.columns)}: "
+            "create it with sf.alternatives or sf.samples"
         )
     _ = frame.attributes  # raises for another type
     frame.require_free([PRUNED])

@@ -202,11 +202,11 @@ def aggregated(
     if isinstance(window, TIMED) and frame.is_uncertain_time(meant):
         if isinstance(window, Session):
             raise ValueError(
-                "`order` must be a certain event time for sf.Session; `" + str(meant) + "` is an "
-                "attribute of the alternatives: write the column of a certain time, or sf.Range"
+                f"`order` must be a certain event time for sf.Session; `{meant}` is an attribute "
+                "of the alternatives: name a column of certain times, or use sf.Range"
             )
         if with_rows:
-            raise ValueError("`with_rows` needs certain event times, and `order` is uncertain")
+            raise ValueError("`with_rows` needs certain event times, but `order` is uncertain")
         placed = window
         frame, order, window = own.by_extent(str(meant), window)
     uncertain = placed is not None

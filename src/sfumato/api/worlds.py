@@ -174,8 +174,8 @@ def assume_independent(df: Any) -> Any:
         columns = [ALTERNATIVES]
     if not columns:
         raise ValueError(
-            "assume_independent is for rows that may share tuples, such as pairs of a join, and no "
-            f"column of the {frame.noun} has this mark: leave the call out"
+            "assume_independent is needed only for rows that may share tuples, such as the pairs "
+            f"of a join, and no column of the {frame.noun} is marked so: leave the call out"
         )
     return _engine(frame).assumed_independent(frame, columns)
 

@@ -16,8 +16,8 @@ CELL = 34
 RANKING_WIDTH = 640
 MAX_QUERIES, MAX_RUNS = 40, 120
 PLAN_NAMES = {
-    "dp": "DP, least cost",
-    "time": "DP, least time",
+    "dp": "DP, lowest cost",
+    "time": "DP, shortest time",
     "greedy": "GA, greedy",
     "inco": "INCO, with the combination rule",
     "in": "IN, equal bounds together",
@@ -46,7 +46,9 @@ def rank_chart(
     chances = rank_probabilities(*ranked, k=k, **options)
     total = chances.sum(axis=1)
     if labels is not None and len(labels) != total.size:
-        raise ValueError(f"`labels` must have one per tuple, {total.size}; got {len(labels)}")
+        raise ValueError(
+            f"`labels` must have one label per tuple ({total.size}); got {len(labels)}"
+        )
     best = np.argsort(-total, kind="stable")[:MAX_TUPLES]
     best = best[total[best] >= MIN_PROBABILITY]
     texts = [str(labels[i]) if labels is not None else str(i) for i in best]
@@ -82,7 +84,11 @@ def rank_chart(
         text=alt.Text("sum:Q", format=".3f")
     )
     hidden = int(np.count_nonzero(total > 0.0)) - len(order)
-    more = f"{hidden:,} more have a smaller chance" if hidden else "all that have a chance"
+    more = (
+        f"{hidden:,} more tuples have a smaller chance"
+        if hidden
+        else "all tuples that have a chance"
+    )
     return styled(
         alt.hconcat(heat, bars.mark_bar(color=colours.main) + text, spacing=14),
         f"Who is among the top {k}, and at which rank",
@@ -116,7 +122,7 @@ def timetable_chart(
     queries = table.queries
     names = [f"q{i + 1}" for i in range(len(queries))] if names is None else list(names)
     if len(names) != len(queries):
-        raise ValueError(f"`names` must have one per query, {len(queries)}; got {len(names)}")
+        raise ValueError(f"`names` must have one name per query ({len(queries)}); got {len(names)}")
     frequent = sorted(range(len(queries)), key=lambda i: (queries[i][1], -queries[i][0], i))
     labels = {
         i: f"{names[i]}: k = {queries[i][0]}, every {number_text(queries[i][1] / size, 6)}"
@@ -164,7 +170,7 @@ def timetable_chart(
     saving = float(timetable(queries, "none").cost) / table.cost_per_unit
     compared = "as much as with each query alone"
     if saving >= 1.005:
-        compared = f"{number_text(saving, 3)} times less than with each query alone"
+        compared = f"1/{number_text(saving, 3)} of the cost with each query alone"
     return styled(
         alt.vconcat(dots, lines).resolve_scale(color="independent", strokeDash="independent"),
         f"When {len(queries)} queries are answered"

@@ -41,8 +41,8 @@ def distribution_of(value: Any) -> tuple[np.ndarray, np.ndarray, str] | None:
     names = [name for name in cells[0] or {} if name != "prob"]
     if len(names) != 1:
         raise ValueError(
-            f"a chart shows one attribute; these alternatives have {', '.join(names)}: take one, "
-            "for example with transform(alternatives, a -> struct(a.prob, a.x))"
+            f"a chart shows one attribute, but these alternatives have {', '.join(names)}: select "
+            "one, for example with transform(alternatives, a -> struct(a.prob, a.x))"
         )
     found = np.array([(cell[names[0]], cell["prob"]) for cell in cells if cell], np.float64)
     values, places = np.unique(found[:, 0], return_inverse=True)
@@ -65,8 +65,8 @@ def distribution_chart(distribution: Any, *, title: str | None = None, theme: st
     found = distribution_of(distribution)
     if found is None:
         raise TypeError(
-            "`distribution` must be structs with a field `prob` and a value; "
-            f"got {distribution!r:.80}"
+            "`distribution` must be a list of structs with a field `prob` and a value; got "
+            f"{distribution!r:.80}"
         )
     values, prob, name = found
     exists = min(float(prob.sum()), 1.0)
@@ -188,8 +188,8 @@ def results_chart(
     keys = [""] * len(places) if key is None else [str(each) for each in columns[key]]
     if len(set(keys)) > MAX_KEYS:
         raise ValueError(
-            f"`key` must have at most {MAX_KEYS} values, to tell the lines apart; `{key}` has "
-            f"{len(set(keys)):,}: filter the rows"
+            f"`key` must have at most {MAX_KEYS} values, so that the lines can be told apart; "
+            f"`{key}` has {len(set(keys)):,}: filter the rows"
         )
     rows = [
         {"at": at, "key": k, **bands_of(value)}
@@ -197,7 +197,7 @@ def results_chart(
     ]
     rows = _with_parts(rows, _window_ends(columns) if x is None else None)
     if not rows:
-        raise ValueError(f"`{result}` has no result that could be drawn")
+        raise ValueError(f"`{result}` has no values to draw")
     is_time = kind == "T"
     along = alt.X(
         f"at:{kind}",
@@ -227,7 +227,7 @@ def results_chart(
     drawn = alt.layer(*layers, line)
     if any((row.get("existence") or 0.0) < 1.0 - 1e-9 for row in rows):
         unit, percent = alt.Scale(domain=[0, 1]), alt.Axis(format="%")
-        share = alt.Y("existence:Q", title="there is one", axis=percent, scale=unit)
+        share = alt.Y("existence:Q", title="a value exists", axis=percent, scale=unit)
         # Without this condition, the chart of certain results would be a line at 100%.
         below = base.properties(height=70).mark_line(interpolate="step-after", strokeWidth=2)
         drawn = alt.vconcat(drawn, below.encode(y=share, color=colour), spacing=14)
@@ -272,8 +272,8 @@ def bands_of(value: Any) -> dict[str, float | None]:
     fields = fields_of(value)
     if fields is None or "mean" not in fields:
         raise TypeError(
-            "a result is a number, a struct<mean, stddev, existence, ...> or a distribution; got "
-            f"{value!r:.80}"
+            "a result must be a number, a struct<mean, stddev, existence, ...> or a distribution; "
+            f"got {value!r:.80}"
         )
     shown = {name: fields[name] for name in fields if QUANTILE_FIELD.fullmatch(name)}
     mean, spread = fields["mean"], fields.get("stddev")
@@ -413,7 +413,7 @@ def chart(
     if isinstance(what, Timetable):
         return timetable_chart(what, theme=theme, **options)
     if options:
-        raise TypeError(f"{', '.join(options)} belongs to the picture of a timetable")
+        raise TypeError(f"{', '.join(options)} is allowed only when a timetable is drawn")
     if isinstance(what, UncertainWindow):
         return membership_chart(what, **plain)
     if hasattr(what, "recentProgress"):

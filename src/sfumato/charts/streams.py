@@ -32,7 +32,7 @@ def progress_chart(query: Any, *, title: str | None = None, theme: str = "light"
         rates.append({**place, "rate": rows / seconds, "rows": rows})
         shares += [{**place, "share": share, "what": what} for what, share in _shares(report)]
     if not rates:
-        raise ValueError("the query has finished no micro-batch yet: there is nothing to draw")
+        raise ValueError("the query has not finished a micro-batch yet: there is nothing to draw")
     ends = [rates[0]["at"], rates[-1]["at"]]
     scale = alt.Scale(domain=ends) if len(rates) > 1 else alt.Scale()
     along = alt.X("at:T", title="time (UTC)", axis=time_axis(ends), scale=scale)
@@ -91,7 +91,7 @@ def membership_chart(
     """
     alt, colours = altair(), theme_of(theme)
     if not window.held:
-        raise ValueError("the window holds no tuple yet: there is nothing to draw")
+        raise ValueError("the window is still empty: there is nothing to draw")
     inside = np.asarray(window.in_window(window.indices))
     rows = [
         {"tuple": int(j), "exists": float(p), "inside": float(t), "both": float(p * t)}
@@ -99,7 +99,7 @@ def membership_chart(
     ]
     first, last = rows[0]["tuple"], rows[-1]["tuple"]
     along = alt.Scale(domain=[first - 0.5, last + 0.5], nice=False, zero=False)
-    names = ["exists", "exists, and is in the window"]
+    names = ["exists", "exists and is in the window"]
     inks = alt.Scale(domain=names, range=[colours.faint, colours.main])
     bars = [
         {"low": r["tuple"] - 0.42, "high": r["tuple"] + 0.42, "share": r[of], "what": name, **r}
@@ -123,7 +123,10 @@ def membership_chart(
     certain = int(np.count_nonzero(inside >= 1.0 - 1e-12))
     about = (
         f"{len(rows):,} tuples held so that {window.rows:,} exist with probability "
-        f"{window.config.confidence:g}; {certain:,} are in it for sure, if they exist"
+        f"{window.config.confidence:g}; {certain:,} are certainly in the window if they exist"
     )
-    under = f"{first:,} to {last:,}; the line: in the window, if it exists"
+    under = (
+        f"tuples {first:,} to {last:,}; line: probability of being in the window, given that the "
+        "tuple exists"
+    )
     return styled(drawn + line, title or "Who is in the window", about, under, theme=theme)

@@ -50,7 +50,7 @@ def altair() -> ModuleType:
     try:
         import altair
     except ImportError:
-        raise ImportError("pictures need Altair: pip install 'sfumato[charts]'") from None
+        raise ImportError("charts need Altair: pip install 'sfumato[charts]'") from None
     return altair
 
 

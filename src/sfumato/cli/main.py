@@ -102,16 +102,16 @@ class LogForm(StrEnum):
 
 
 FileArgument = typer.Argument(
-    metavar="FILE", help="A pipeline: sources, SQL and sinks in TOML; or a folder of such files."
+    metavar="FILE", help="A pipeline (sources, SQL and sinks in TOML), or a folder of such files."
 )
 File = Annotated[Path, FileArgument]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0: any free port.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free port.")]
 Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Allow the file everything that Spark can do: call Java, read paths, and all that "
-        "--allow-packages and --allow-settings allow.",
+        help="Allow the file to do everything that Spark can do: call Java, read paths, and "
+        "everything that --allow-packages and --allow-settings allow.",
     ),
 ]
 AllowPackages = Annotated[
@@ -152,29 +152,29 @@ def main(
 def run(
     file: File,
     once: Annotated[
-        bool, typer.Option("--once", help="Process what the sources have now, then stop.")
+        bool, typer.Option("--once", help="Process the rows that the sources have now, then stop.")
     ] = False,
     log: Annotated[
         LogForm | None,
         typer.Option(
-            help="Print one line per micro-batch, as text or as JSON; default: text, or on a "
-            "terminal a table."
+            help="Print one line per micro-batch, as text or JSON. Default: a table on a "
+            "terminal, otherwise text."
         ),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show the run live on a page in the browser.")
+        bool, typer.Option("--watch", help="Show the run live in the browser.")
     ] = False,
     watch_port: Port = 0,
     metrics_port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="Serve metrics for Prometheus at this port of 127.0.0.1."
+            min=0, max=65535, help="Serve metrics for Prometheus on this port of 127.0.0.1."
         ),
     ] = None,
     metrics_file: Annotated[
         Path | None,
         typer.Option(
-            dir_okay=False, help="Write metrics to a file *.prom or *.jsonl every 10 seconds."
+            dir_okay=False, help="Write metrics to a *.prom or *.jsonl file every 10 seconds."
         ),
     ] = None,
     trust: Trust = False,
@@ -243,7 +243,7 @@ def explain(
     for drawn in files:
         _print(console, f"Drawn: {drawn}")
     if not files:
-        _print(console, "No query has a TOP: there is no timetable to draw.")
+        _print(console, "No query has TOP, so there is no timetable to draw.")
 
 
 @app.command()
@@ -293,7 +293,7 @@ def init(
 
     try:
         if file.exists():
-            raise PipelineError(f"{file} exists already: name another file with --out")
+            raise PipelineError(f"{file} already exists: name a different file with --out")
         file.write_text(first_file(place, file.resolve().parent), encoding="utf-8")
     except PipelineError as error:
         raise failed(error, USAGE) from None
@@ -308,7 +308,10 @@ def warm_up(
         typer.Option(min=1, help="Number of parallel processes; default: one per core."),
     ] = None,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Delete all compiled kernels instead, to uninstall.")
+        bool,
+        typer.Option(
+            "--remove", help="Delete all compiled kernels instead, for example before uninstalling."
+        ),
     ] = False,
 ) -> None:
     """Compile all kernels that queries need, once per machine or image."""

@@ -107,19 +107,22 @@ class Plan:
         """Raise PipelineError for a sink that cannot write its rows or would duplicate some."""
         for sink in self.pipeline.sinks:
             if sink not in self.streams and sink.format != CONSOLE:
-                why = f"gets the rows of {sink.query}, which reads static sources only: make one "
-                why += "of them a stream, or show the rows on the console"
+                why = f"writes the rows of {sink.query}, which reads only static sources: make one "
+                why += "of these sources a stream, or show the rows on the console"
                 raise PipelineError.at(f"sinks.{sink.name}", why)
         for shared in self.shared:
             for sink in self.streams if shared.is_new else ():
                 checkpoint = f"{self.folder}/{sink.name}"
                 is_reader = not self.names_read(sink.query).isdisjoint(shared.readers)
                 if is_reader and _exists(self.spark, f"{checkpoint}/offsets"):
-                    why = f"has a checkpoint, {checkpoint}, of a run in which it read something "
-                    why += f"other than the answers to {', '.join(shared.readers)}: what is ranked "
-                    why += "has changed since (table, window, filter, or RANK BY), or the "
+                    why = (
+                        f"has a checkpoint, {checkpoint}, from a run in which the sink did not "
+                        "read "
+                    )
+                    why += f"the answers to {', '.join(shared.readers)}: the ranking "
+                    why += "has since changed (table, window, filter or RANK BY), or the "
                     why += "checkpoint was written by an earlier version. To start again, give the "
-                    why += "sink another name, or choose another checkpoint folder"
+                    why += "sink a new name, or choose a new checkpoint folder"
                     raise PipelineError.at(f"sinks.{sink.name}", why)
 
     # ---- shared queries --------------------------------------------------------------------------
@@ -144,16 +147,18 @@ class Plan:
         if query in self.parted:
             return
         if dict(frame.dtypes).get(LATE_COLUMN) != "boolean":
-            why = f": {query} has no boolean column `{LATE_COLUMN}`, which disorder control adds: "
-            why += "SELECT it too, from a table with WATTR in brackets"
+            why = f" needs a boolean column `{LATE_COLUMN}` in {query}, which disorder control "
+            why += "adds: select this column too, from a table with WATTR in brackets"
             raise PipelineError.at(f"sinks.{sink.name}.late", why)
         if self.folder is not None and frame.isStreaming:
             for name, kind in frame.dtypes:
                 if any(word in kind for word in UNSTORABLE):
-                    why = f"has a column `{name}` of type {kind}, which no file can have: cast it, "
-                    why += "so that its late rows can be written separately"
+                    why = (
+                        f"has a column `{name}` of type {kind}, which files cannot store: cast it, "
+                    )
+                    why += "so that the late rows can be written separately"
                     raise PipelineError.at(f"queries.{query}", why)
-            title = f"{query}, its late rows together"
+            title = f"{query} with its late rows"
             frame = self._share(f"late-{query}", title, (query,), frame)
         self.parted[query] = frame
 

@@ -82,10 +82,13 @@ def serve_run(
                 port = stack.enter_context(metrics)
                 lines += [] if port is None else [f"Metrics: http://127.0.0.1:{port}/metrics"]
         except ImportError as error:
-            why = f"page and metrics need more packages: pip install 'sfumato[watch]' ({error})"
+            why = (
+                "the page and the metrics need more packages: pip install 'sfumato[watch]' "
+                f"({error})"
+            )
             raise PipelineError(why) from None
         except (OSError, ValueError) as error:
-            raise PipelineError(f"the page or the metrics cannot be served: {error}") from None
+            raise PipelineError(f"cannot serve the page or the metrics: {error}") from None
         for line in lines:
             console.print(line, highlight=False, soft_wrap=True)
         yield view
@@ -136,7 +139,7 @@ def _queries(
             plans[-1].check_sinks()
     plan = plans[0]
     if plan.streams and pipeline.checkpoint is None:
-        log.say("No checkpoint folder: the next run starts from the beginning.", style="dim")
+        log.say("No checkpoint folder is set: the next run starts from the beginning.", style="dim")
     for sink in pipeline.sinks:
         if sink not in plan.streams:
             _show(log, sink, plan.rows_of(sink))

@@ -160,8 +160,11 @@ def _started(part: SparkPart, **options: Any) -> SparkSession:
     except Exception as error:
         if not part.packages:
             raise
-        why = f"{', '.join(part.packages)} could not be fetched, or Spark did not start with it: "
-        why += "--verbose shows why; without a network, give the files as `spark.jars`"
+        why = (
+            f"{', '.join(part.packages)} could not be fetched, or Spark did not start with these "
+            "packages: "
+        )
+        why += "--verbose shows the reason; without a network, give the files as `spark.jars`"
         raise PipelineError.at("spark.packages", f": {why}") from error
 
 

@@ -160,8 +160,8 @@ class SinkQuery:
             if mark.exists():
                 self.seen.add(mark)
             elif mark in self.seen and self.lost is None and self.query is not None:
-                why = f"{what} {mark.parent} was deleted, or emptied, while the query ran: restore "
-                why += "it as it was, or start with a new checkpoint and a new sink"
+                why = f"{what} {mark.parent} was deleted or emptied while the query ran: restore "
+                why += "its contents, or start with a new checkpoint and a new sink"
                 self.lost = LostFolderError(why)
                 self.query.stop()
 
@@ -230,10 +230,10 @@ def _other_mode(error: Exception, sink: Sink) -> str:
         return ""
     if sink.mode == "append":
         return (
-            ". Spark's GROUP BY is never complete: give its table a window in brackets, "
-            f'or set `mode = "update"` or "complete" of `sinks.{sink.name}`'
+            ". The answers of Spark's GROUP BY are never complete: give its table a window in "
+            f'brackets, or write mode = "update" or mode = "complete" in `sinks.{sink.name}`'
         )
-    return f'. Remove `mode` of `sinks.{sink.name}`: such rows are written in mode "append"'
+    return f'. Remove `mode` from `sinks.{sink.name}`: such rows are written in mode "append"'
 
 
 def _keep_newest(batch: DataFrame, count: int, newest: list[Any]) -> None:

@@ -127,8 +127,8 @@ def _check(spark: object, text: object) -> None:
     if not hasattr(spark, "catalog"):
         raise TypeError(
             "`spark` must be a SparkSession, whose tables the queries read; got "
-            f"{type(spark).__name__}: sf.sql(spark, text, s=df) gives a frame a name. SQL needs "
+            f"{type(spark).__name__}. To name a frame, write sf.sql(spark, text, s=df). SQL needs "
             "Spark; for tables in memory, call the functions"
         )
     if not isinstance(text, str):
-        raise TypeError(f"`text` must be SQL, as text; got {type(text).__name__}")
+        raise TypeError(f"`text` must be a string of SQL; got {type(text).__name__}")

@@ -103,7 +103,10 @@ class WindowedBlock:
         for items in split(clause.items) if clause is not None else ():
             name = name_in(items)
             if name is None or len(name.words) > 2:
-                reason = "over a window, GROUP BY takes columns: compute others in a subquery"
+                reason = (
+                    "over a window, GROUP BY accepts only columns: compute expressions in a "
+                    "subquery"
+                )
                 raise at(self.text, items[0] if items else clause or self.source.node, reason)
             last = Name(name.start, name.end, name.words[-1:])
             keys.append(column(last, self.source.frame.df.columns, "the stream", self.text))
@@ -209,12 +212,17 @@ class Aggregation(WindowedBlock):
         if windowed and not cls.wanted(block.clauses):
             waiting = next((s for s in windowed if not isinstance(s.window, Range)), None)
             if waiting is not None:
-                reason = "a ROWS or DELTA window serves an aggregate or a SIMILARITY JOIN, and "
-                raise at(block.text, waiting.node, reason + "there is none", "SELECT AVG(x)")
+                reason = "a ROWS or DELTA window needs an aggregate or a SIMILARITY JOIN, "
+                raise at(
+                    block.text, waiting.node, reason + "but the query has neither", "SELECT AVG(x)"
+                )
             return None
         if windowed and len(block.sources) > 1:
             other = next(s for s in block.sources if s is not windowed[0])
-            reason = "aggregates over a window next to another table: aggregate in a subquery"
+            reason = (
+                "a query that aggregates over a window cannot read another table: aggregate in a "
+                "subquery"
+            )
             raise at(block.text, other.node, reason)
         return cls(block, windowed[0]) if windowed else None
 
@@ -243,7 +251,9 @@ class Aggregation(WindowedBlock):
             sign = reference.operator if clause == "SELECT" and not self.certain else ""
             if sign:
                 said = self._written(reference)
-                reason = f"{said} is uncertain, and {sign} takes a number: its expected value, or "
+                reason = (
+                    f"{said} is uncertain, but {sign} needs a number: use its expected value or "
+                )
                 expected = (f"EXPECTED({said})", f"PROB({said} > ...)")
                 reason += "the probability of a condition"
                 raise at(self.text, reference.word, reason, *expected)
@@ -257,15 +267,17 @@ class Aggregation(WindowedBlock):
 
     def _refuse(self, reference: Reference, word: str) -> None:
         known = [name.upper() for name in CALLS]
-        reason, likely = f"{word} is not computed over windows", near(word, known)
+        reason, likely = f"{word} is not supported over windows", near(word, known)
         if word == "MEDIAN" and reference.call is not None:
             inside = self.text[reference.call.start + 1 : reference.call.end - 1]
             likely = f"PERCENTILE({inside}, 0.5)"
         elif is_word(reference.after, "OVER"):
-            reason = f"{word}(...) OVER is not computed over windows: leave OVER out and GROUP BY"
+            reason = (
+                f"{word}(...) OVER is not supported over windows: leave OVER out and write GROUP BY"
+            )
             likely = None
         elif is_word(reference.after, "FILTER"):
-            reason, likely = "FILTER is not computed over windows: filter with WHERE", None
+            reason, likely = "FILTER is not supported over windows: filter with WHERE", None
         raise at(self.text, reference.word, reason, *known, suggestion=likely)
 
     def _put(self, reference: Reference, by: str, named: bool) -> None:
@@ -278,11 +290,14 @@ class Aggregation(WindowedBlock):
         assert body is not None
         function, items = CALLS[called.lower()], _arguments_of(reference)
         if items and is_word(items[0], "DISTINCT") and function != "count":
-            reason = f"DISTINCT in {called.upper()} is not computed over windows"
+            reason = f"DISTINCT in {called.upper()} is not supported over windows"
             raise at(self.text, items[0], reason)
         for inner in references(items):
             if inner.is_measure or is_aggregate(inner):
-                reason = f"{inner.parts[-1].upper()} inside {called.upper()}: compute it in a "
+                reason = (
+                    f"{called.upper()} cannot contain {inner.parts[-1].upper()}: compute the "
+                    "inner call in a "
+                )
                 raise at(self.text, inner.word, reason + "subquery")
         edits = self.block.unqualified(items, self.source)
         text = f"{function}({edits.render(Node(body.start + 1, body.end - 1))})"
@@ -337,12 +352,14 @@ class Aggregation(WindowedBlock):
             return MOST
         number = given[1][0] if len(given[1]) == 1 else None
         if not is_type(number, "NUMBER") or not float(number).is_integer():
-            reason = "DISTRIBUTION takes an aggregate and how many values it may have"
+            reason = "DISTRIBUTION needs an aggregate, and may have a maximum number of values"
             place = (*given[1], given[0][0])[0]
             raise at(self.text, place, reason, "DISTRIBUTION(SUM(x), 16)")
         asked, bound = int(float(number)), SparkFrame(self.source.frame.df).max_alternatives
         if asked > bound:
-            reason = f"DISTRIBUTION of {asked} values, more than {bound} ({HOW_TO_RAISE})"
+            reason = (
+                f"DISTRIBUTION has {asked} values, more than the bound of {bound} ({HOW_TO_RAISE})"
+            )
             raise at(self.text, number, reason, f"at most {bound}")
         return asked
 
@@ -353,10 +370,13 @@ class Aggregation(WindowedBlock):
         calls = [self._call(each) for each in inner]
         different = {_without_spelling(c): each for c, each in zip(calls, inner, strict=True)}
         if len(different) != 1:
-            reason = "PROB takes a condition on one aggregate"
+            reason = "PROB needs a condition on one aggregate"
             if different:
                 said = [self._written(each) for each in different.values()]
-                reason += f", and {', '.join(said)} are {len(said)}: their joint distribution is "
+                reason += (
+                    f", but this condition has {len(said)} ({', '.join(said)}), whose joint "
+                    "distribution is "
+                )
                 reason += "not computed"
             expected = ("PROB(AVG(x) > 80)", "PROB(AVG(x) > 80 AND AVG(x) < 90)")
             raise at(self.text, body, reason, *expected)
@@ -375,14 +395,12 @@ class Aggregation(WindowedBlock):
         members = isinstance(window, Range) and self._selects_rows()
         rows = SparkFrame(source.frame.df)
         if members and self.early is not None:
-            reason = (
-                "EARLY answers are results of extents: the rows of an extent cannot be selected"
-            )
+            reason = "EARLY answers describe extents: the rows of an extent cannot be selected"
             expected = ("the columns of GROUP BY", "window", "held", *EARLY_COLUMNS, "aggregates")
             raise at(self.text, self.early, reason, *expected)
         if members and rows.is_uncertain_time(source.order[0]):
-            reason = f"{source.order[0]} is an uncertain event time: a row may be in several "
-            reason += "extents, and only answers of extents can be selected"
+            reason = f"{source.order[0]} is an uncertain event time, so a row may be in several "
+            reason += "extents: only answers per extent can be selected"
             expected = ("the columns of GROUP BY", "window", "held", "aggregates")
             raise at(self.text, source.node, reason, *expected)
         how: dict[str, Any] = {"with_rows": members, **self.given.arguments()}
@@ -404,8 +422,9 @@ class Aggregation(WindowedBlock):
             ("existence", existence_said(source.frame)),
             ("order", ", ".join(source.order)),
             ("groups", per_key(self.grouped)),
-            ("guarantee", "means and standard deviations exact over the tuples held; quantiles "
-            "and distributions while values are few, else sampled with a stated error"),
+            ("guarantee", "means and standard deviations are exact over the held tuples; "
+                          "quantiles and distributions are exact for few values, otherwise "
+                          "sampled with a stated error"),
         ]  # fmt: skip
         title = f"aggregates over windows: {', '.join(self.names)}"
         source.frame = self.answer(title, build, asked, lines)
@@ -443,26 +462,29 @@ def _window_lines(
         several = math.ceil(window.length_us / window.slide_us)
         stored = f"a tuple is in {several} extent{'s' * (several > 1)} and stored once"
         if any(text.partition("(")[0] in OVER_TIME for text in aggregates):
-            stored += "; the newest earlier value of each group, which holds until the next one"
+            stored += "; also the newest earlier value per group, which holds until the next value"
         return [
             ("window", f"extents of {length} every {slide}{', with its rows' * members}"),
-            ("answers", "each extent once, when the punctuation has passed it"),
+            ("answers", "each extent once, when the punctuation has passed its end"),
             ("early", _early_line(how.get("early"), how.get("level"))),
             ("versions", _versions_line(how.get("unique"), how.get("version"))),
             ("shared", _shared_line(how.get("shared"))),
             ("state", f"the tuples of {length} and the buffer; {stored}"),
         ]
-    answers = ("answers", "one for each tuple that arrives")
+    answers = ("answers", "one per arriving tuple")
     if isinstance(window, Delta):
-        broken = f"differs by more than {window.delta:g} from another's with probability below "
-        window_said = f"the newest tuples, while the oldest's {window.on} {broken}"
+        broken = (
+            f"of the oldest and of any other differ by more than {window.delta:g} with "
+            "probability below "
+        )
+        window_said = f"the newest tuples for which {window.on} {broken}"
         return [
             ("window", window_said + percent(window.threshold)),
             answers,
-            ("state", "the tuples held: those since the values last moved too far"),
+            ("state", "the held tuples: those since the values last moved too far"),
         ]
     if window.slide is not None:
-        answers = ("answers", f"one for every {window.slide} tuples of a group that arrive")
+        answers = ("answers", f"one per {window.slide} arriving tuples of a group")
     # `sum(x)`, `avg(x)` and `count(*)` each aggregate one expression.
     operands = len({text.partition("(")[2] for text in aggregates} - {"*)"})
     level, each = window.confidence, 10 * 8 * (1 + operands)
@@ -488,11 +510,13 @@ def _versions_line(unique: str | list[str] | None, version: str | None) -> str:
     if version is None:
         return ""
     ids = ", ".join(names_in(unique))
-    return f"the row with the largest {version} of each {ids} before the extent is complete"
+    return (
+        f"per {ids}, the row with the largest {version} that arrives before the extent is complete"
+    )
 
 
 def _shared_line(shared: str | None) -> str:
-    return f"rows with one {shared} take the same alternative" if shared is not None else ""
+    return f"rows with the same {shared} take the same alternative" if shared is not None else ""
 
 
 def _without_spelling(call: str) -> str:

@@ -351,7 +351,7 @@ class Measures:
             wanted = AddedColumn(self._whose_existence(reference, given), function, None)
         elif len(given) != takes:
             example = "QUANTILE(x, 0.9)" if takes == 2 else f"{function.upper()}(x)"
-            reason = f"{function.upper()} takes {takes} argument{'s' * (takes > 1)}"
+            reason = f"{function.upper()} needs {takes} argument{'s' * (takes > 1)}"
             raise at(self.text, reference.call or reference, reason, example)
         else:
             place, attribute = self._attribute(function, given[0], reference)
@@ -375,8 +375,8 @@ class Measures:
                 break
         for place, source, attribute in hits:
             if match_name(attribute, source.frame.df.columns) is not None:
-                reason = f"{attribute} is a certain column and an uncertain attribute as well: "
-                reason += f"take alternatives.{attribute}, or rename the column"
+                reason = f"{attribute} is both a certain column and an uncertain attribute: "
+                reason += f"write alternatives.{attribute}, or rename the column"
                 raise at(self.text, reference.word, reason)
             self.names[AddedColumn(place, "distribution", attribute)] = attribute
             if source.sides and len(parts) == 2:
@@ -389,7 +389,7 @@ class Measures:
         name, node = _short_name(given), span_of(given) if given else reference
         known = [name for source in self.sources for name in source.frame.attributes]
         if name is None:
-            reason = f"{function.upper()} takes the name of an uncertain attribute"
+            reason = f"{function.upper()} needs the name of an uncertain attribute"
             raise at(self.text, node, reason, *known)
         parts, sources = name.parts, list(enumerate(self.sources))
         hits = [(i, a) for i, s in sources if (a := s.attribute(parts))]
@@ -405,7 +405,7 @@ class Measures:
         frame = SparkFrame(self.sources[place].frame.df)
         kind = frame.attribute_type(attribute) if frame.uncertain else frame.type(attribute)
         if isinstance(kind, StringType):  # Spark would cast them and fail at run time
-            reason = f"{function.upper()} needs numbers, and {attribute} is {kind.simpleString()}"
+            reason = f"{function.upper()} needs numbers, but {attribute} is {kind.simpleString()}"
             raise at(self.text, node, reason, "COUNT, or a condition in WHERE")
         return hits[0]
 
@@ -431,7 +431,7 @@ def level(given: Items, text: str) -> float:
         share = float(str(given[0])) / (100 if len(kinds) == 2 else 1)
         if share <= 1:
             return share
-    reason = "the level of a QUANTILE is a number from 0 to 1, or 0% to 100%"
+    reason = "the level of a QUANTILE must be a number from 0 to 1, or 0% to 100%"
     raise at(text, span_of(given) if given else Node(0, 0), reason)
 
 

@@ -88,7 +88,7 @@ def refuse_of_aggregates(options: Sequence[Option], text: str) -> None:
     """Raise SqlError for EARLY, LEVEL, VERSION, SHARED or EMPTY of a window without aggregates."""
     for option in options:
         if option.word in (*OF_AGGREGATES, "EMPTY"):
-            reason = f"{option.word} belongs to aggregates over a RANGE"
+            reason = f"{option.word} is allowed only for aggregates over a RANGE"
             raise at(text, option, reason, "SELECT AVG(x)")
 
 
@@ -120,7 +120,7 @@ class TimeOptions(TableOptions):
         if not answered or extent is None:
             refuse_of_aggregates(self.options, self.text)
         if (level := self.get(LEVEL.word)) is not None and self.get(EARLY.word) is None:
-            raise at(self.text, level, "LEVEL belongs to EARLY", "EARLY 10 SECONDS")
+            raise at(self.text, level, "LEVEL needs EARLY", "EARLY 10 SECONDS")
         if self._uncertain_time() is not None:
             self._check_uncertain(extent, answered)
             return frame
@@ -162,14 +162,14 @@ class TimeOptions(TableOptions):
         assert wattr is not None
         name = wattr.names[0].parts[0]
         if extent is None or not answered:
-            reason = f"{name} is an uncertain event time, which only aggregates over a RANGE take"
+            reason = f"{name} is an uncertain event time, which only aggregates over a RANGE accept"
             raise at(self.text, wattr.place, reason, "SELECT AVG(x)")
         own = {*EXTENT_WORDS, "WATTR", *OF_OPERATORS}
         if other := next((o for o in self.options if o.word not in own), None):
             earliest = f"SELECT *, array_min(alternatives.{name}) AS earliest FROM {self.of}"
             reason = (
-                f"{name} is an uncertain event time, and {other.word} is about a certain one: "
-                f"reorder by the earliest in a subquery first, ({earliest}) [WATTR earliest "
+                f"{name} is an uncertain event time, but {other.word} needs a certain one: first "
+                f"reorder by the earliest time in a subquery, ({earliest}) [WATTR earliest "
                 f"{other.word} ...]"
             )
             raise at(self.text, other, reason)
@@ -178,7 +178,7 @@ class TimeOptions(TableOptions):
         if self.get("RANGE") is None:
             for word in EXTENT_WORDS:
                 if (option := self.get(word)) is not None:
-                    raise at(self.text, option, f"{word} needs the RANGE of its extents")
+                    raise at(self.text, option, f"{word} needs a RANGE")
             return None
         names = ("length", "slide", "empty", "idle_timeout")
         values = {w.argument: self.value(w) for w in self.words if w.argument in names}
@@ -193,13 +193,13 @@ class TimeOptions(TableOptions):
         if frame.df.isStreaming:
             step = frame.step
             if "table" in step.facts:
-                added = "; arrival added: when Spark received the row"
+                added = "; with a column arrival, the time when Spark received the row"
                 step = replace(step, title=step.title + added)
             df = frame.df.withColumn("arrival", F.current_timestamp())
             return PlannedFrame(df, step), "arrival"
         if not controlled:
             return frame, str(arguments["event_time"])  # all rows are present, and in order
-        reason = "the table has no column `arrival`: name the column of arrival times"
+        reason = "the table has no column `arrival`: name the arrival column"
         raise at(self.text, self.node, reason, "ARRIVAL column")
 
     def _uncertain_time(self) -> str | None:
@@ -230,8 +230,8 @@ class RowsOptions(TableOptions):
     def window(self) -> tuple[BracketWindow | None, list[str]]:
         length = self.get("SPAN")
         if length is not None:
-            reason = "SPAN belongs to a SIMILARITY JOIN; an aggregate or a ranking over "
-            raise at(self.text, length, reason + "time has extents", "[RANGE duration]")
+            reason = "SPAN is allowed only in a SIMILARITY JOIN; aggregates and rankings over "
+            raise at(self.text, length, reason + "time need a RANGE", "[RANGE duration]")
         return self.call(lambda: Rows(**self.arguments(*OF_OPERATORS))), self.ordered()
 
     def value(self, word: Word) -> Any:
@@ -247,12 +247,15 @@ class RowsOptions(TableOptions):
     def join_window(self) -> JoinWindow:
         """Return the window of one side of a join."""
         if (slide := self.get("SLIDE")) is not None:
-            reason = "SLIDE belongs to aggregates; the window of a join moves with every tuple: "
-            raise at(self.text, slide, f"{reason}leave it out")
+            reason = (
+                "SLIDE is allowed only for aggregates; the window of a join moves with every "
+                "tuple: "
+            )
+            raise at(self.text, slide, f"{reason}leave SLIDE out")
         if self.get("ROWS") is None:
             for word in ("CONFIDENCE", BOUND.word, "LOCKSTEP"):
                 if (option := self.get(word)) is not None:
-                    raise at(self.text, option, f"{word} belongs to a window of ROWS", "ROWS n")
+                    raise at(self.text, option, f"{word} needs a window of ROWS", "ROWS n")
         else:  # also checks the bound
             self.call(lambda: Rows(**self.arguments(*OF_OPERATORS, "SPAN")))
         return self.call(lambda: JoinWindow(**self.arguments(*OF_OPERATORS)))
@@ -329,9 +332,9 @@ def bracket_of(
             other = next(b for b in BRACKETS if option.word in [w.word for w in b.words])
             order = sorted((bracket, other), key=lambda b: (bool(b.kind), b.kind != "time"))
             one, two = (each.words[0].word.replace("RANGE", "WATTR") for each in order)
-            hint = f"take one in a subquery first, FROM (SELECT * FROM s [{one} ...]) [{two} ...]"
-            hint = hint if order[0].kind in ("", "time") else "keep one"
-            reason = f"{option.word} belongs to [{other.words[0].word} ...] and has no meaning "
+            hint = f"apply one in a subquery first, FROM (SELECT * FROM s [{one} ...]) [{two} ...]"
+            hint = hint if order[0].kind in ("", "time") else "keep one of the two"
+            reason = f"{option.word} is a word of [{other.words[0].word} ...] and not allowed "
             last = max(asking.values(), key=start_of) if len(asking) > 1 else option
             raise at(text, last, f"{reason}in [{first} ...]: {hint}")
     return bracket(node.options, node, text, relation, frame)
@@ -346,9 +349,9 @@ def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Li
     total = given.get("max_buffer_total")
     if ratio is not None and "max_buffer" not in given and total is None:
         conformal = given.get("estimator", ESTIMATOR) == "conformal"
-        assumed = "whatever the delays" if conformal else "if gaps and delays are as assumed"
+        assumed = "for any delays" if conformal else "if gaps and delays are as assumed"
         late = f"{percent(ratio)} of the rows are late in the long run, {assumed}"
-    state = f"the rows after the punctuation, about {each} bytes each, without a bound (BSIZE)"
+    state = f"the rows after the punctuation, about {each} bytes each; unbounded without BSIZE"
     bounds = [given[name] for name in ("slack", "max_buffer") if name in given]
     if bounds or total is not None:
         rows, per = (total, "") if total is not None else (min(bounds), " per key" if key else "")

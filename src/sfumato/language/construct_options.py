@@ -141,7 +141,9 @@ class Options:
             if value is not None and word.argument in values:
                 same = [w.word for w in self.words if w.argument == word.argument]
                 option = self.get(word.word) or self.node
-                raise at(self.text, option, f"{' and '.join(same)} exclude each other")
+                raise at(
+                    self.text, option, f"{' and '.join(same)} exclude each other: keep one of them"
+                )
             if value is not None:
                 values[word.argument] = value
         return values
@@ -173,7 +175,7 @@ class Options:
             return named[0] if len(named) == 1 else named
         match = None if default is None else match_name(default, known)
         if default is not None and match is None:
-            reason = f"{self.of} has no column `{default}`: name another one"
+            reason = f"{self.of} has no column `{default}`: name a different column"
             raise at(self.text, self.node, reason, f"{word} column")
         return match
 
@@ -194,7 +196,7 @@ class Options:
         expected = re.findall(r"\w+", choices[1].replace(" or ", " ").upper())
         name = option.names[0] if option.names else option
         written = self.text[name.start : name.end]
-        reason, likely = f"{option.word} {written} is unknown", near(written, expected)
+        reason, likely = f"{written} is not a known value of {option.word}", near(written, expected)
         return at(self.text, name, reason, *expected, suggestion=likely)
 
     def _in_words(self, message: str, blamed: Option | None) -> str:
@@ -238,7 +240,7 @@ def duration_of(word: str, measure: Measure, text: str, words: Sequence[str] = (
     words : suggestions for an unknown unit
     """
     if len(measure.units) < len(measure.numbers):
-        raise at(text, measure, f"{word} has no unit of time", *UNIT_WORDS)
+        raise at(text, measure, f"{word} needs a unit of time", *UNIT_WORDS)
     total = 0.0
     for number, unit in zip(measure.numbers, measure.units, strict=True):
         spelled = unit.lower()

@@ -54,12 +54,12 @@ def read_imputation(
         if option.word == "SCALING":
             name, scaling = plain(option.names[0].parts[-1]), how.setdefault("scaling", {})
             if name in scaling:
-                raise at(text, option, f"SCALING of {name} is given twice")
+                raise at(text, option, f"SCALING is given twice for {name}")
             scaling[name] = tuple(float(measure.value) for measure in option.measures)
     imputation = given.call(lambda: Imputation(table, dependencies, attributes, **how))
     known = {"method": imputation.method, "fallback": "marginal"}
     lines = [
-        ("repository", f"{node.repository}, read when the query is made"),
+        ("repository", f"{node.repository}, read when the query is created"),
         ("by", "; ".join(map(str, dependencies))),
         *argument_lines(known | how),
     ]
@@ -70,7 +70,7 @@ def agreed(relations: tuple[Relation, Relation], text: str) -> int | None:
     """Return the side whose IMPUTE applies to a join: one applies to both, two must be equal."""
     given = [(i, r.imputation) for i, r in enumerate(relations) if r.imputation is not None]
     if len({_clause_text(node) for _, node in given}) > 1:
-        raise at(text, given[1][1], "IMPUTE must be the same for both sides: write it once")
+        raise at(text, given[1][1], "both sides must have the same IMPUTE: write it once")
     return given[0][0] if given else None
 
 
@@ -90,7 +90,7 @@ def _dependency(token: Token, text: str) -> Any:
     except ValueError as error:
         place = start_of(token) + _opening(token) + getattr(error, "position", 0)
         reason = str(error).partition(" at position")[0]
-        hint = "BY takes a dependency like 'humidity -> temperature : 0.05 -> 0.1'"
+        hint = "write a dependency like 'humidity -> temperature : 0.05 -> 0.1' after BY"
         raise at(text, Node(place, place + 1), f"{reason}: {hint}") from error
 
 

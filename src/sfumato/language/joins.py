@@ -79,7 +79,9 @@ def _refuse_third_table(block: Block) -> None:
     """Raise SqlError for two windows among several tables, which Spark would not join by extent."""
     extents = [relation for relation in block.relations if _has_extents(block, relation)]
     if len(extents) > 1:
-        reason = "a join of two windows and a third table: put the two windows in a subquery"
+        reason = (
+            "a join of two windows cannot contain a third table: put the two windows in a subquery"
+        )
         raise at(block.text, extents[1], reason)
 
 
@@ -91,7 +93,11 @@ Sides = Sequence[tuple[Relation, PlannedFrame]]
 def _similarity_join(block: Block, left: Relation, right: Relation, join: Similarity) -> Source:
     text, relations = block.text, (left, right)
     if left.join is not None:
-        raise at(text, join.keyword, "a join of three streams: put the first two in a subquery")
+        raise at(
+            text,
+            join.keyword,
+            "a SIMILARITY JOIN cannot have three streams: put the first two in a subquery",
+        )
     given = join_words(join, text)
     if left.rest:
         raise at(text, left.rest[0], "the left side of SIMILARITY JOIN must be one table")
@@ -104,9 +110,9 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
     arguments: dict[str, Any] = {"on": on, **given.arguments()}
     if isinstance(within := arguments["within"], list):  # one per attribute
         if len(within) != len(on):
-            reason = f"WITHIN has {len(within)} distances, and ON {len(on)} attributes"
+            reason = f"WITHIN has {len(within)} distances, but ON has {len(on)} attributes"
             option = given.get("WITHIN") or join
-            raise at(text, option, reason, "a number", "one for each attribute")
+            raise at(text, option, reason, "a number", "one per attribute")
         arguments["within"] = dict(zip(on, within, strict=True))
     arguments["order"] = _order(brackets, sides, text)
     arguments["key"] = _keys(join, sides, names, text) or None
@@ -134,11 +140,13 @@ def join_words(join: Similarity, text: str) -> Options:
     """Return the words of a join. Raises SqlError for missing words and one-sided columns."""
     for name in join.on:
         if len(name.words) > 1:
-            raise at(text, name, "ON names attributes of both sides", name.parts[-1])
+            raise at(
+                text, name, "ON must name attributes of both sides, without a table", name.parts[-1]
+            )
     for option in join.options:
         if option.word == "WITHIN" and option.names and len(option.names[0].parts) > 1:
             radius = option.names[0]
-            reason = "WITHIN names a column of radii on either side, or on both"
+            reason = "WITHIN must name a radius column of one or both sides, without a table"
             raise at(text, radius, reason, radius.parts[-1])
     return Options(join.options, join, text, words=JOIN_WORDS)
 
@@ -155,10 +163,10 @@ def _shared(
         elif (match := match_name(name, known)) is not None:
             spelled.append(match)
         else:
-            reason = f"{relation} has no column {name} to order it by"
+            reason = f"{relation} has no column {name}, by which the join orders its rows"
             raise at(text, place, reason, "ORDER column in the window")
     if spelled[0] != spelled[1]:
-        reason = f"the sides spell {name} differently: {spelled[0]} and {spelled[1]}"
+        reason = f"both sides must spell {name} in the same way; got {spelled[0]} and {spelled[1]}"
         raise at(text, place, reason)
     return spelled[0]
 
@@ -173,11 +181,11 @@ def _brackets(sides: Sides, join: Similarity, text: str) -> list[RowsOptions | D
             brackets.append(given)
         elif given is not None:
             word = "WATTR" if given.kind else given.words[0].word
-            hint = f"write the other bracket in a subquery, (SELECT * FROM stream [{word} ...])"
-            reason = f"a SIMILARITY JOIN compares windows of ROWS, SPAN or DELTA; {hint}"
+            hint = f"write this bracket in a subquery, (SELECT * FROM stream [{word} ...])"
+            reason = f"a SIMILARITY JOIN needs windows of ROWS, SPAN or DELTA; {hint}"
             raise at(text, given.node, reason)
     if not brackets:
-        reason = "the join has no window after a table's name"
+        reason = "the join needs a window after a table name"
         raise at(
             text, join.keyword, reason, "[ROWS number]", "[SPAN duration]", "[DELTA number ON x]"
         )
@@ -192,7 +200,7 @@ def _refuse_name(options: Sequence[Option], text: str) -> None:
     """Raise SqlError for NAMED on one side: there is only one operator."""
     for option in options:
         if option.word == NAMED.word:
-            reason = "NAMED is for the join, not for a side: write it after PROBABILITY"
+            reason = "NAMED applies to the join, not to a side: write it after PROBABILITY"
             raise at(text, option, reason)
 
 
@@ -212,7 +220,7 @@ def _keys(join: Similarity, sides: Sides, names: Sequence[str], text: str) -> li
         for name in pair:
             if len(name.parts) != 2 or name.parts[0].lower() not in aliases:
                 wanted = [f"{alias}.{name.parts[-1]}" for alias in names]
-                raise at(text, name, f"{name} must name the table of its column", *wanted)
+                raise at(text, name, f"{name} needs the name of its table", *wanted)
             side = aliases.index(name.parts[0].lower())
             known = sides[side][1].df.columns
             columns[side] = column(name, known, names[side], text, qualified=True)
@@ -221,7 +229,7 @@ def _keys(join: Similarity, sides: Sides, names: Sequence[str], text: str) -> li
                 text, pair[1], "a key must equate a column of one side with a column of the other"
             )
         if columns[0] != columns[1]:
-            reason = "a key has one name on both sides: rename one column in a subquery"
+            reason = "a key must have the same name on both sides: rename one column in a subquery"
             raise at(text, pair[1], reason)
         keys.append(columns[0])
     return keys
@@ -268,7 +276,7 @@ def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None
         if len(pairs) < len(split(right.rest[1:], lambda item: is_word(item, "AND"))) or (
             len(key) < len(pairs)
         ):
-            reason = f"{kept.upper()} JOIN of windows pairs rows of equal keys, and nothing else"
+            reason = f"{kept.upper()} JOIN of windows accepts only equal keys as its condition"
             raise at(text, right.rest[0], reason, "ON a.key = b.key", "a JOIN and a WHERE")
         condition = ""
     how: dict[str, Any] = {"key": key or None, "forget_after": after, "name": name, "how": kept}
@@ -295,7 +303,10 @@ def _kept_sides(left: Relation, text: str) -> str:
         [],
         ["OUTER"],
     ):
-        reason = f"{str(first).upper()} JOIN of windows: a join of windows is inner or outer"
+        reason = (
+            f"{str(first).upper()} JOIN of windows is not supported: a join of windows must be "
+            "inner or outer"
+        )
         raise at(text, first, reason, "JOIN", *(f"{word} JOIN" for word in OUTER_SIDES))
     return str(first).lower()
 
@@ -395,7 +406,7 @@ def _joined_source(
     copies = [name for name, side in sides.items() if name.lower() != side]
     for name in copies:
         if match_name(name, df.columns) is not None:
-            reason = f"{name} is a column of the join as well: give the table another alias"
+            reason = f"{name} is also a column of the join: give the table a different alias"
             raise at(text, node, reason)
         df = df.withColumn(name, F.col(sides[name]))
     frame, where = PlannedFrame(df, joined.step), (span.start, span.end)
@@ -427,10 +438,13 @@ def _join_lines(
     for side, window in zip(SIDES, windows, strict=True):
         ages = f"the tuples of the last {span(window.span_us)}" if window.span_us else ""
         rows = newest(window) if window.rows is not None else ""
-        rows += ", once all tuples of a time are in" if window.lockstep else ""
+        rows += ", once all tuples with the same time have arrived" if window.lockstep else ""
         if window.delta is not None:
-            rows = f"the newest tuples, until one is more than {window.delta:g} from the oldest in "
-            rows += f"{given['on'][window.on]}, with probability {percent(window.threshold)}"
+            rows = "the newest tuples for which "
+            rows += (
+                f"{given['on'][window.on]} of the oldest and of any other differ by more than "
+                f"{window.delta:g} with probability below {percent(window.threshold)}"
+            )
         if windows[0] != windows[1] or side == SIDES[0]:
             heading = "window" if windows[0] == windows[1] else f"{side} window"
             lines.append((heading, ", of ".join(filter(None, (rows, ages))) or "all tuples"))
@@ -440,7 +454,7 @@ def _join_lines(
     lines += [(heading, said) for said, heading in tuples.items()]
     if imputed is not None:
         promise = (
-            "the pairs are those of imputing every row first; only rows within reach are imputed"
+            "the same pairs as if every row were imputed first; only rows within reach are imputed"
         )
         return [*lines, ("state", "the rows of both windows"), ("guarantee", promise)]
     exact = "exact: a pair is emitted if and only if it reaches its probability"
@@ -448,8 +462,11 @@ def _join_lines(
     if any(window.rows is not None for window in windows):
         exact += "; a tuple outside its window cannot reach it"
         if least + probability < 1:
-            exact = f"{exact.partition(';')[0]} among the tuples held; one that has left counts "
-            exact += f"with at most {percent(1 - least)}"
+            exact = (
+                f"{exact.partition(';')[0]} among the held tuples; a tuple that has left "
+                "contributes "
+            )
+            exact += f"at most {percent(1 - least)}"
     return [*lines, ("guarantee", exact)]
 
 
@@ -458,7 +475,11 @@ def _held(window: JoinWindow, probability: float, each: int) -> str:
     assert window.rows is not None
     level = join_confidence(window.confidence, probability)
     tuples, total = typical_bytes(window.rows, level, each)
-    bound = "" if window.max_tuples is None else f"; at most {window.max_tuples}, the rest counted"
+    bound = (
+        ""
+        if window.max_tuples is None
+        else f"; at most {window.max_tuples} tuples, the evicted ones are counted"
+    )
     return (
         f"w' = least n with Pr(the n newest hold ≥ {window.rows}) ≥ {level:g} = "
         f"min({window.confidence:g}, 1 - {probability:g}); {held(window.rows, level)}; with 10 "
@@ -476,8 +497,8 @@ def _tasks(
         return f"{asked} tasks that share the work" if asked and asked > 1 else "one task"
     tasks, alone, others, shared = sharing
     return (
-        f"{'one task' if tasks == 1 else f'{tasks} tasks'} (an arrival is estimated at {alone:.3g} "
-        f"us in one, {shared:.3g} us each in {others}; TASKS overrides this)"
+        f"{'one task' if tasks == 1 else f'{tasks} tasks'} (estimated time per arrival: "
+        f"{alone:.3g} us in one task, {shared:.3g} us in each of {others}; TASKS overrides this)"
     )
 
 
@@ -489,6 +510,7 @@ def _pace(frames: Sequence[PlannedFrame], given: dict[str, Any]) -> str:
     if all(SparkFrame(frame.df).controller(order, key) is not None for frame in frames):
         return "any: rows wait until both sides are complete up to their event time"
     return (
-        "if the sides are two sources, the answers depend on how fast each is read, and the rows "
-        "are counted as unaligned; reorder both sides (WATTR in a subquery) and ORDER by event time"
+        "if the sides are two sources, the answers depend on how fast each source is read, and "
+        "the rows are counted as unaligned; reorder both sides (WATTR in a subquery) and ORDER by "
+        "event time"
     )

@@ -110,7 +110,7 @@ def fragment(vocabulary: Vocabulary) -> str:
             if shapes.setdefault(word.word, word.shape) != word.shape:
                 raise ValueError(
                     f"{word.word} is followed by {shapes[word.word]!r} in one construct and by "
-                    f"{word.shape!r} in another: choose another word"
+                    f"{word.shape!r} in another: choose a different word"
                 )
         if place in ("join", "rank"):
             shapes = {word: OWN_TERMINALS.sub(r"join_\1", shape) for word, shape in shapes.items()}
@@ -164,7 +164,9 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
     if refused is not None:
         raise refused
     if not statements:
-        raise SqlError("there is no query here", text=text, start=0, end=0, expected=("SELECT",))
+        raise SqlError(
+            "the text contains no query", text=text, start=0, end=0, expected=("SELECT",)
+        )
     return syntax.Script(text, tuple(statements), tuple(found), read)
 
 
@@ -328,7 +330,7 @@ def _explained(
     if isinstance(error, UnexpectedCharacters):  # usually an unclosed quote
         start = error.pos_in_stream or 0
         opens = text[start] in "'\"`"
-        reason = f"this {text[start]} is never closed" if opens else "unexpected character "
+        reason = f"this {text[start]} is not closed" if opens else "unexpected character "
         reason += "" if opens else repr(text[start])
         return SqlError(reason, text=text, start=start, end=start + 1)
     assert isinstance(error, UnexpectedToken)
@@ -352,7 +354,7 @@ def _explained(
         others = [word for word in others if word == "]"]
     reason = f"{token} is not expected {PLACES[place][1] if fitting else 'here'}"
     if fitting and place == "bracket" and not at_end and token.upper().split()[0] in CLAUSE_WORDS:
-        reason = f"{token} inside a window: its ] is missing"
+        reason = f"{token} is not allowed inside a window: the ] of the window is missing"
     return SqlError(
         "the query ends too early" if at_end else reason,
         text=text,

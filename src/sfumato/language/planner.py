@@ -92,8 +92,9 @@ VOCABULARY = {
 }
 """The words of all constructs, by position."""
 REFUSED = (
-    "over a declared frame SELECT takes a list, FROM one of them or one construct, and WHERE; "
-    "write the other clauses as a separate table of the pipeline, in Spark's SQL"
+    "over a declared frame, a query may have only SELECT with a list of columns, FROM with one "
+    "declared frame or one construct, and WHERE; write other clauses as a separate table of the "
+    "pipeline, in Spark's SQL"
 )
 
 
@@ -178,8 +179,8 @@ class Planner:
     def _rewrite(self, body: Body, scope: Scope, edits: Rewriting) -> PlainSelect | None:
         """Add the edits of a query and its nested queries; return it if it is a plain SELECT."""
         if body.with_ is not None and body.recursive:
-            reason = "WITH RECURSIVE next to windows or uncertain tables is not supported"
-            raise at(self.text, body.with_, f"{reason}: make it a temporary view first")
+            reason = "WITH RECURSIVE is not supported together with windows or uncertain tables"
+            raise at(self.text, body.with_, f"{reason}: create a temporary view first")
         common = dict(scope)
         for cte in body.ctes:
             if cte.query.query is None:
@@ -318,7 +319,7 @@ def folds_case(spark: SparkSession) -> bool:
 
 def _select(text: str, inputs: Sequence[Step] = ()) -> Step:
     """Return the step of a text handed to Spark; `{d0}`, `{d1}`, ... in it are the inputs."""
-    title = f"Spark SQL{'' if inputs else ', as it stands'}: {one_line(text)}"
+    title = f"Spark SQL{'' if inputs else ', unchanged'}: {one_line(text)}"
     return Step(title, inputs={f"{{d{i}}}": step for i, step in enumerate(inputs)})
 
 
@@ -377,7 +378,9 @@ def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
         node = clause if reference is None else reference.word
         what = "before a window's aggregates"
         what = f"on the uncertain {reference.parts[-1]}" if reference is not None else what
-        reason = f"a filter {what} next to {obstacle} is not supported: filter in a subquery, "
+        reason = (
+            f"a filter {what} is not supported together with {obstacle}: filter in a subquery, "
+        )
         raise at(block.text, node, reason + "FROM (SELECT ... WHERE ...)")
     local = block.unqualified(clause.items, source)
     measures = Measures(block.text, block.sources, local)

@@ -162,7 +162,7 @@ def parse_ranking(clauses: Sequence[Clause], text: str) -> RankingClause | None:
     if not is_type(number, "NUMBER"):
         raise at(text, top, "TOP needs a number of rows", "SELECT TOP 3")
     if not number.isdigit() or not 1 <= int(number) < 2**31:
-        raise at(text, number, "the k of TOP must be a whole number of at least 1")
+        raise at(text, number, "TOP k needs a whole number k of at least 1")
     if rest and is_type(rest[0], "COMMA"):
         raise at(text, rest[0], "a column is missing after TOP k", "*", "a column")
     every = None
@@ -185,13 +185,15 @@ def _check_score(rank: Clause, text: str) -> None:
         raise at(text, rank.place, "RANK BY needs a score", "RANK BY column")
     for one, other in pairwise((None, *rank.items)):
         if is_type(other, "COMMA"):
-            raise at(text, other, "RANK BY takes one score: combine several in one expression")
+            raise at(
+                text, other, "RANK BY accepts one score: combine several scores in one expression"
+            )
         likely = near(other, RANK_OPTIONS) if is_type(other, "NAME") else None
         ends = is_name(one) or isinstance(one, Group) or is_type(one, "NUMBER", "STRING")
         if likely is None or not ends or is_word(one, *OPENING, *BEFORE_OPERAND):
             continue
         if likely == str(other).upper():
-            raise at(text, other or rank, f"{other} has no column", f"{likely} column")
+            raise at(text, other or rank, f"{other} needs a column", f"{likely} column")
         reason = f"{other} is not expected in RANK BY"
         raise at(text, other or rank, reason, *RANK_OPTIONS, suggestion=likely)
 
@@ -328,11 +330,11 @@ class Ranking(WindowedBlock):
         relations = block.relations
         if len(block.sources) != 1 or len(relations) != 1 or relations[0].rest:
             joins = (r.join.keyword for r in relations if r.join is not None)
-            reason = "TOP ranks the tuples of one table: join in a subquery"
+            reason = "TOP accepts only one table: join in a subquery"
             raise at(block.text, next(joins, wish.top[0]), reason)
         source = block.sources[0]
         if source.window is None:
-            reason = "TOP ranks the tuples of a window, and the table has none"
+            reason = "TOP needs a window, but the table has none"
             raise at(block.text, source.node, reason, "[RANGE 20 MINUTES]", "[ROWS 100]")
         return cls(block, source, wish)
 
@@ -340,7 +342,7 @@ class Ranking(WindowedBlock):
         """Check the clauses. Raises SqlError for clauses that a ranking does not support."""
         grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
         if having is not None:
-            reason = "HAVING has no meaning with TOP: filter with WHERE, or in a query around it"
+            reason = "HAVING is not allowed with TOP: filter with WHERE, or in an outer query"
             raise at(self.text, having.place, reason)
         self.handled += [grouping] if grouping is not None else []
         self.key = self.keys()
@@ -355,14 +357,17 @@ class Ranking(WindowedBlock):
         columns, name = self.source.frame.df.columns, reference.parts[-1]
         aggregate = reference.call is not None and name.lower() in AGGREGATES
         if aggregate and not is_word(reference.after, "OVER"):
-            reason = f"{name.upper()} next to TOP: aggregate in a query around it"
+            reason = f"{name.upper()} is not allowed with TOP: aggregate in an outer query"
             raise at(self.text, reference.word, reason)
         if (
             self.source.meant(reference.parts)
             and match_name(name, [*columns, *RANKING_COLUMNS]) is None
         ):
-            reason = f"{name} is uncertain, and answers have certain columns only: score is that "
-            reason += "of the likeliest alternative"
+            reason = (
+                f"{name} is uncertain, but answers have only certain columns: the column score "
+                "has the value "
+            )
+            reason += "for the likeliest alternative"
             known = [name for name in columns if name != "alternatives"]
             raise at(self.text, reference.word, reason, "score", *known)
 
@@ -372,17 +377,20 @@ class Ranking(WindowedBlock):
         assert bracket is not None
         assert window is not None
         if isinstance(window, Delta):
-            raise at(self.text, bracket, "TOP ranks a RANGE or a ROWS window")
+            raise at(self.text, bracket, "TOP needs a RANGE or a ROWS window")
         slide = next((option for option in bracket.options if option.word == "SLIDE"), None)
         if slide is not None and every is not None:
-            reason = "SLIDE and FREQUENCY both say how often TOP is answered: keep one"
+            reason = (
+                "SLIDE and FREQUENCY exclude each other, because both set how often TOP is "
+                "answered: keep one"
+            )
             raise at(self.text, slide, reason)
         if isinstance(window, Rows) and every is None:
-            reason = "over a ROWS window TOP needs a FREQUENCY"
+            reason = "over a ROWS window, TOP needs a FREQUENCY"
             raise at(self.text, self.wish.top[0], reason, "FREQUENCY 2 MINUTES")
         by_clock = self.wish.given.get("PROCESSING_TIME")
         if by_clock is not None and (isinstance(window, Rows) or window.idle_timeout is None):
-            reason = "PROCESSING TIME begins after a silence, which IDLE of a RANGE gives"
+            reason = "PROCESSING TIME needs a RANGE with IDLE, the silence after which it begins"
             raise at(self.text, by_clock, reason, "IDLE 30 SECONDS")
         return window
 
@@ -391,13 +399,16 @@ class Ranking(WindowedBlock):
         if not by:
             score = match_name(SCORE, [*frame.attributes, *frame.df.columns])
             if score is None:
-                reason = f"TOP has no RANK BY, and the table has no column `{SCORE}`"
+                reason = f"TOP needs RANK BY, because the table has no column `{SCORE}`"
                 raise at(self.text, self.wish.top[0], reason, "RANK BY column")
             return quoted(score)
         for reference in references(by):
             if reference.is_measure:
-                reason = f"RANK BY {reference.parts[0].upper()}: each alternative is ranked by "
-                reason += "its own score; compute other numbers in a subquery"
+                reason = (
+                    f"RANK BY cannot use {reference.parts[0].upper()}, because each alternative "
+                    "is ranked by "
+                )
+                reason += "its own score: compute other numbers in a subquery"
                 raise at(self.text, reference.word, reason)
         return self.block.unqualified(by, self.source).render(span_of(by))
 
@@ -477,11 +488,14 @@ class Ranking(WindowedBlock):
             ("existence", existence_said(self.source.frame, given.get("existence"))),
             ("window", held),
             ("timetable", f"a cycle of {span(shared.cycle)}: {_runs(shared, timetable)}"),
-            ("cost", f"{cost:.6g} (sum of k) an hour; {most:.6g} without sharing (NS)"),
+            ("cost", f"{cost:.6g} (sum of k) per hour; {most:.6g} without sharing (NS)"),
             ("saving", f"{most / cost:.3g} times"),
             ("parallel", per_key(self.key)),
             ("state", "the tuples of one window, with their rows"),
-            ("guarantee", "no query waits longer than its FREQUENCY; probabilities to 1e-12"),
+            (
+                "guarantee",
+                "no query waits longer than its FREQUENCY; probabilities are exact to 1e-12",
+            ),
         ]
 
 

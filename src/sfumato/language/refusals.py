@@ -65,10 +65,10 @@ OF_TWO_TABLES = {
 }
 """Public functions that return two tables, and what a query writes instead."""
 OVER = (
-    "OVER (...) takes the rows of the whole stream, not the rows of an extent: leave OVER out and "
-    "GROUP BY what it partitions by"
+    "OVER (...) reads the rows of the whole stream, not the rows of an extent: leave OVER out and "
+    "write GROUP BY with the columns of PARTITION BY"
 )
-PER_EXTENT = "over a RANGE window means each extent by itself, which is not supported"
+PER_EXTENT = "over a RANGE window would apply to each extent separately, which is not supported"
 STREAM_WORDS = ("ISTREAM", "RSTREAM", "DSTREAM")  # from windows to streams, in CQL
 ABOUT_ALTERNATIVES = ("WHERE", "RANK_BY", "FREQUENCY")
 
@@ -83,13 +83,13 @@ def check_query(script: Script, body: Body) -> None:
     if wrong or not opening:
         word = wrong[0] if wrong else body
         likely = near(word, QUERY_WORDS) if isinstance(word, Token) else None
-        reason = "only queries run here; spark.sql runs other statements"
+        reason = "sfumato runs only queries; run other statements with spark.sql"
         raise at(text, word, reason, *QUERY_WORDS, suggestion=likely)
     for before, token in pairwise(script.words(body)):
         if is_word(before, "INSERT") and is_word(token, "INTO", "OVERWRITE"):
-            raise at(text, token, "INSERT would change a table: only queries run here")
+            raise at(text, token, "INSERT would change a table: sfumato runs only queries")
         if is_word(before, "USING") and token.type == "STRING":
-            raise at(text, token, "a query may not run a script")
+            raise at(text, token, "a query must not run a script")
 
 
 def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
@@ -114,7 +114,7 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
         elif is_word(one, "WINDOW") and is_word(other, *FOREIGN_WINDOWS) and is_type(after, "LPAR"):
             here = FOREIGN_WINDOWS[other.upper()]
         elif is_word(one, "EMIT") and is_word(other, "CHANGES", "FINAL"):
-            here = "without it: changed results are emitted at once"
+            here = "the query without it: changed results are emitted immediately"
         if here is not None and not (last is one and spark.catalog.functionExists(str(one))):
             place = Node(start_of(one), end_of(last))
             written = " ".join(text[place.start : place.end].split())
@@ -177,18 +177,20 @@ def check_words(clauses: Sequence[Clause], relations: Sequence[Relation], text: 
         for clause in sorted(clauses, key=lambda clause: clause.word):
             if clause.word in ("FREQUENCY", "RANK_BY"):
                 name = clause.word.replace("_", " ")
-                reason = f"{name} belongs to SELECT TOP k, and there is no TOP"
+                reason = f"{name} needs SELECT TOP k, but the query has no TOP"
                 raise at(text, clause.place, reason, "SELECT TOP k")
     for relation in relations:
         alias, rest = relation.alias, relation.rest
         if _is_almost_impute(relation):
             shape = "IMPUTE (attribute, ...) FROM repository BY 'a -> b : 0.1 -> 0.2', ..."
-            raise at(text, rest[0], f"IMPUTE is written {shape}", "IMPUTE (")
+            raise at(text, rest[0], f"IMPUTE must be written as {shape}", "IMPUTE (")
         if is_word(alias, *BRACKET_WORDS) and rest and is_type(rest[0], "NUMBER"):
-            raise at(text, alias, "a window is written in brackets", f"[{alias}")
+            raise at(text, alias, "a window must be written in brackets", f"[{alias}")
         for one, other in pairwise(rest):
             if is_word(one, "WITHIN", "PROBABILITY") and is_type(other, "NUMBER"):
-                raise at(text, one, f"{one} is a word of SIMILARITY JOIN only", "SIMILARITY JOIN")
+                raise at(
+                    text, one, f"{one} is allowed only in a SIMILARITY JOIN", "SIMILARITY JOIN"
+                )
 
 
 def without_stream_word(
@@ -210,25 +212,28 @@ def without_stream_word(
     name, rest = str(word).upper(), items[1:]
     if bracket is None:
         if sure:  # else it may be a column, and what follows its alias
-            raise at(text, word, f"{name} belongs to a window in brackets: leave it out")
+            raise at(text, word, f"{name} needs a window in brackets: add one, or leave {name} out")
         return clauses
     if isinstance(after, Group):
-        reason = f"{name} stands before the columns, which have no brackets"
+        reason = f"{name} must be followed by columns without parentheses"
         raise at(text, word, reason, f"SELECT {name} a, b")
     others = tuple(replace(c, items=rest) if c is select else c for c in clauses)
     if parse_ranking(others, text) is not None:
-        raise at(text, word, f"{name} before TOP says nothing: leave it out")
+        raise at(text, word, f"{name} has no effect before TOP: leave {name} out")
     answers = Aggregation.wanted(others)
     extents = any(option.word == "RANGE" for option in bracket.options)
     if name == "DSTREAM":
-        raise at(text, word, "DSTREAM, the rows that leave a window, is not supported")
+        raise at(text, word, "DSTREAM (the rows that leave a window) is not supported")
     if name == "RSTREAM" and not answers:
-        reason = "RSTREAM of rows is all rows of each extent: write ... HAVING COUNT(*) > 0 instead"
+        reason = (
+            "RSTREAM without aggregates is not supported: for all rows of each extent, write ... "
+            "HAVING COUNT(*) > 0"
+        )
         raise at(text, word, reason)
     if name == "ISTREAM" and answers and extents:
         reason = (
-            "ISTREAM of answers per extent, only those that differ from the extent before, is not "
-            "supported: without it each extent is answered"
+            "ISTREAM (only answers that differ from those of the extent before) is not supported: "
+            "without ISTREAM, each extent is answered"
         )
         raise at(text, word, reason, "RSTREAM")
     edits.remove(start_of(word), start_of(items[1]))
@@ -243,7 +248,7 @@ def check_tables(block: Block) -> None:
     for items in block.conditions():
         for reference in _uncertain(items, block) if any(is_word(i, "ON") for i in items) else ():
             name = reference.parts[-1]
-            reason = f"a join on the uncertain {name}: compare EXPECTED({name})"
+            reason = f"a join cannot use the uncertain {name}: compare EXPECTED({name})"
             raise at(block.text, reference.word, reason, "SIMILARITY JOIN")
 
 
@@ -273,7 +278,7 @@ def check_unanswered(block: Block) -> None:
                 reason = OVER if is_word(reference.after, "OVER") else PER_EXTENT
                 raise at(text, reference.word, f"{name} {reason}")
             if attribute is not None:
-                hint = f"{name}(EXPECTED({attribute})) is one of the expected values"
+                hint = f"{name}(EXPECTED({attribute})) aggregates the expected values"
                 reason = f"{name} of the uncertain {attribute} is not supported yet; {hint}"
                 raise at(text, reference.word, reason)
 
@@ -298,13 +303,13 @@ def check_operands(block: Block, done: Callable[[int], bool]) -> None:
         distinct = clause.word == "SELECT" and is_word(next(iter(clause.items), None), "DISTINCT")
         for reference in _uncertain(clause.items, block):
             if distinct and reference.whole:
-                wrong.append((reference, "DISTINCT compares numbers"))
+                wrong.append((reference, "DISTINCT needs numbers"))
             elif reference.operator:
-                wrong.append((reference, f"{reference.operator} takes a number"))
+                wrong.append((reference, f"{reference.operator} needs a number"))
         for reference, what in wrong:
             if not done(reference.start):
                 name = ".".join(reference.parts[:2])
-                reason = f"{name} is a distribution, and {what}: write EXPECTED({name})"
+                reason = f"{name} is a distribution, but {what}: write EXPECTED({name})"
                 raise at(block.text, reference.word, reason, f"EXPECTED({name})")
 
 
@@ -323,9 +328,9 @@ def _ordered(clause: Clause, *, over: bool = False) -> Iterator[tuple[Items, str
     outside_calls = tuple(item for item in clause.items if not isinstance(item, Nested))
     if clause.word in ("GROUP_BY", "ORDER_BY"):
         how = "grouped" if clause.word == "GROUP_BY" else "ordered"
-        yield outside_calls, f"rows are {how} by numbers"
+        yield outside_calls, f"rows must be {how} by numbers"
     elif over:
-        yield clause.items, "rows are partitioned and ordered by numbers"
+        yield clause.items, "rows must be partitioned and ordered by numbers"
     for before, item in pairwise((None, *clause.items)):
         if isinstance(item, Group) and item.body is not None and item.query is None:
             windows = clause.word == "WINDOW" or is_word(before, "OVER")

@@ -142,7 +142,7 @@ def one_line(text: str) -> str:
 
 def newest(window: Rows | JoinWindow) -> str:
     """Describe a window of rows."""
-    held = f"the newest tuples that hold {window.rows} existing ones"
+    held = f"the newest tuples that contain {window.rows} existing ones"
     return f"{held} with confidence {percent(window.confidence)}"
 
 

@@ -117,12 +117,12 @@ class TableFunctions:
         try:
             require_frame(str(name), df)
         except TypeError:
-            reason = f"{name} does not return one table, but {type(df).__name__}"
+            reason = f"{name} must return one table; it returns {type(df).__name__}"
             raise at(text, name, reason) from None
         given = {n: one_line(text[p.start : p.end]) for n, p in places.items() if n not in inputs}
         steps = {n if len(inputs) > 1 else "": frame.step for n, frame in inputs.items()}
         facts = {"controlled": True} if function is PUBLIC.get("reorder") else {}
-        step = Step(f"{name} of rows", [*given.items()], steps, facts, runs=steps_of(df))
+        step = Step(str(name), [*given.items()], steps, facts, runs=steps_of(df))
         return PlannedFrame(df, step)
 
     def _bound(
@@ -143,9 +143,9 @@ class TableFunctions:
                 raise at(text, node, f"an argument of {name} is empty")
             if word is None and (by_name or not argument):
                 expected = [f"{n} => ..." for n in known if n not in values]
-                reason = f"this argument of {name} needs a name"
+                reason = f"this argument of {name} must be given by name"
                 if by_name:
-                    reason = f"an argument of {name} without a name follows a named one"
+                    reason = f"arguments of {name} without a name must come before named ones"
                 raise at(text, node, reason, *([] if by_name else expected))
             takes_any = Parameter.VAR_KEYWORD in kinds.values()
             if word is not None and argument not in known and not takes_any:
@@ -215,7 +215,7 @@ class TableFunctions:
         if value is None:
             node = span_of(items)
             written = one_line(self.tables.text[node.start : node.end])
-            reason = f"{written} is not a value of an argument; an expression is written as text"
+            reason = f"{written} is not a valid argument; write an expression as a string"
             expected = ("a literal", "a column", "array(...)", "map(...)", *CLASSES)
             raise at(self.tables.text, node, reason, *expected)
         return str(value) if isinstance(value, Name) else value
@@ -227,7 +227,7 @@ class TableFunctions:
             return [self._value(part) for part in parts]
         if kind == "map":
             if len(parts) % 2:
-                raise at(text, call, "map takes keys and values alternately", "map('a', 1)")
+                raise at(text, call, "map needs keys and values alternately", "map('a', 1)")
             keys = [self._value(part) for part in parts[::2]]
             return {
                 key: self._frame(part).df if key == REPOSITORY else self._value(part)
@@ -235,7 +235,7 @@ class TableFunctions:
             }
         if kind not in CLASSES:
             known = ("array", "map", *CLASSES)
-            reason, likely = f"{name} is not a value of an argument", near(kind, known)
+            reason, likely = f"{name} is not a valid argument", near(kind, known)
             raise at(text, name, reason, *known, suggestion=likely)
         return self._bound(CLASSES[kind], name, call, {})[0]()
 

@@ -138,10 +138,10 @@ def existence_said(frame: PlannedFrame, given: str | None = None) -> str:
     said = known.independence(column)
     shared = "" if said is None else f"; {said}"
     if frame.attributes:
-        return f"the sum of a row's probabilities{shared}"
+        return f"the sum of the probabilities of a row{shared}"
     if column is not None:
         return f"with the probability in column {column}{shared}"
-    return "every row exists for sure: the table has no column existence"
+    return "every row certainly exists: the table has no column existence"
 
 
 class Tables:
@@ -283,7 +283,7 @@ def _mismatched(parameters: Mapping[str, str], script: Script, node: Node) -> Sq
     place = next((place for place in places if place is not None), None)
     word = "this" if place is None else script.text[place.start : place.end]
     what, wanted = FORMS[form]
-    reason = f"{word} is a distribution, {what}; a number is expected here"
+    reason = f"{word} is a distribution ({what}), but a number is expected here"
     return at(script.text, place or node, reason, wanted.format("NAME" if place is None else word))
 
 

@@ -78,8 +78,8 @@ class TokenMiddleware:
             answer = opened
         elif not (self._fits(bearer) or (has_cookie and request.url.path not in DATA_PATHS)):
             answer = _text(
-                "This address has no token. Open the address that was printed; a program sends its "
-                "token in the header Authorization: Bearer TOKEN.",
+                "This address has no token. Open the address that was printed; a program must "
+                "send the token in the header Authorization: Bearer TOKEN.",
                 403,
             )
         await answer(scope, receive, send)
@@ -106,7 +106,7 @@ def application(
     async def page(request: Request) -> Response:
         name = request.path_params.get("name", "page.html")
         if name not in PAGE:
-            return _text("not here", 404)
+            return _text("not found", 404)
         text = (files("sfumato.live") / "page" / name).read_text(encoding="utf-8")
         value = request.cookies.get(cookie, "")
         if name == "page.html" and value in opened:

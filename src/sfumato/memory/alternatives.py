@@ -88,10 +88,10 @@ def _as_they_are(
     of = find_name(field, list(fields))
     if of is None:
         own = find_name(field.rpartition(".")[2], list(fields))
-        hint = "" if own is None else f': write prob="{own}"'
+        hint = "" if own is None else f'. Write prob="{own}"'
         raise ValueError(
-            f"`values` must be structs with a field `{field}`, or `prob` a separate column; got "
-            f"{given.type}{hint}"
+            f"`values` must be structs with a field `{field}`, or `prob` must be a separate "
+            f"column; got {given.type}{hint}"
         )
     weights = as_doubles(fields[of], f"`{field}`")
     if wanted is not None:
@@ -245,8 +245,8 @@ def fused(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
         kind = columns[0].fields[name].type
         if pa.types.is_nested(kind):
             raise TypeError(
-                f"`measurements`: attribute `{name}` must be of numbers, text or times, which are "
-                f"compared; got {kind}"
+                f"`measurements`: attribute `{name}` must have numbers, text or times, which can "
+                f"be compared; got {kind}"
             )
     rows = columns[0].table.num_rows
     absent = np.ones(rows)
@@ -431,7 +431,7 @@ def array_of(argument: str, given: Any) -> pa.Array:
         try:
             array = as_array(pa.array(given))
         except (pa.ArrowInvalid, TypeError) as error:
-            raise TypeError(f"`{argument}` must be a column; got {given!r:.80}: {error}") from None
+            raise TypeError(f"`{argument}` must be a column; got {given!r:.80} ({error})") from None
     kind = spark_type(array.type)
     return array if array.type == kind else as_array(array.cast(kind))
 
@@ -450,7 +450,7 @@ def lists_of(argument: str, given: Any, wanted: str) -> pa.Array:
         )
     if isinstance(first, Mapping):
         of_dicts = "[list(d) for d in column], [list(d.values()) for d in column]"
-        raise TypeError(f"{wanted}; got dicts: write alternatives({of_dicts})")
+        raise TypeError(f"{wanted}; got dicts. Write alternatives({of_dicts})")
     array = array_of(argument, given)
     if not is_list(array.type):
         raise TypeError(f"{wanted}; got {array.type!s:.80}")
@@ -462,7 +462,7 @@ def field_of(elements: pa.Array, name: str) -> pa.Array:
     of = find_name(name, list(fields))
     if of is None:
         raise ValueError(
-            f"`{name}` is not one of the fields; they are {', '.join(fields) or 'none'}"
+            f"`{name}` is not one of the fields ({', '.join(fields) or 'there are none'})"
         )
     return fields[of]
 

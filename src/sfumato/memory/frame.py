@@ -173,9 +173,9 @@ class ArrowFrame(Frame):
             if seen["min"] is not None and first <= seen["min"] <= seen["max"] < last:
                 factor = 1_000_000 // per_second
                 warnings.warn(
-                    f"`{argument}`: column `{name}` is read as microseconds since 1970, and its "
-                    f"values look like {unit}, from 2000 to 2100: multiply it by {factor:,}, or "
-                    "convert it to timestamps",
+                    f"column `{name}`, given as `{argument}`, is read as microseconds since 1970, "
+                    f"but its values look like {unit} between 2000 and 2100: multiply them by "
+                    f"{factor:,}, or convert the column to timestamps",
                     UserWarning,
                     stacklevel=calls_from_user() + 1,
                 )
@@ -186,7 +186,7 @@ class ArrowFrame(Frame):
         if self.forgotten and self.has_punctuations and self.ordered_by_keys("punctuation") is None:
             raise ValueError(
                 "the rows have the columns `late` and `punctuation` of reorder, but not the "
-                f"metadata that describes them: {self.forgotten} lost it on the way. Pass the "
+                f"metadata that describes them: {self.forgotten} dropped the metadata. Pass the "
                 "result of reorder unchanged (sf.where keeps the metadata), use an Arrow table, "
                 "or drop both columns"
             )
@@ -200,7 +200,7 @@ class ArrowFrame(Frame):
         stamped = pa.types.is_timestamp(kind) and kind.tz is not None
         if not (stamped or pa.types.is_integer(kind)):
             raise TypeError(
-                f"`order` names the attribute `{order}`, an uncertain event time: it must be a "
+                f"`order` names the attribute `{order}`, and an uncertain event time must be a "
                 f"timestamp with a time zone, or whole microseconds; got {kind}"
             )
         at = self.free_name("__extent_time")
@@ -251,9 +251,9 @@ def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
         return pa.table(given), ""
     if isinstance(given, pa.RecordBatch):
         return pa.Table.from_batches([given]), ""
-    hint = ": collect it first" if type(given).__name__ == "LazyFrame" else ""
+    hint = ". Collect it first" if type(given).__name__ == "LazyFrame" else ""
     raise TypeError(
-        f"`{argument}` must be a DataFrame of Spark, or a pandas, Polars or Arrow table (anything "
+        f"`{argument}` must be a Spark DataFrame, or a pandas, Polars or Arrow table (anything "
         f"with `__arrow_c_stream__`); got {type(given).__name__}{hint}"
     )
 
@@ -261,7 +261,7 @@ def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
 def _check_names(names: Iterable[Any], argument: str) -> None:
     counts = Counter(names)
     if wrong := [name for name in counts if not isinstance(name, str)]:
-        raise TypeError(f"`{argument}`: names of columns must be text; got {wrong[0]!r}")
+        raise TypeError(f"column names of `{argument}` must be strings; got {wrong[0]!r}")
     if twice := sorted(name for name, count in counts.items() if count > 1):
         raise ValueError(
             f"`{argument}` has several columns called {', '.join(twice)}: rename or drop some"
@@ -272,7 +272,9 @@ def _spark_type(field: pa.Field) -> pa.DataType:
     try:
         return spark_type(field.type)
     except TypeError as error:
-        raise TypeError(f"column `{field.name}`: {error}: convert or drop it") from None
+        raise TypeError(
+            f"column `{field.name}` cannot be used ({error}): convert or drop the column"
+        ) from None
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
@@ -280,7 +282,7 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedAr
         return pa.chunked_array([relabelled(as_array(column), kind)])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise TypeError(
-            f"column `{name}` is {column.type}, which cannot be {kind}: {error}"
+            f"column `{name}` is {column.type}, which cannot be converted to {kind}: {error}"
         ) from None
 
 

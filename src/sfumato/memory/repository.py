@@ -27,8 +27,8 @@ def read_parquet(path: str | Path) -> ArrowFrame:
 
     if "://" not in str(path) and not Path(path).exists():
         raise ValueError(
-            "`repository` must be a table, or the path of Parquet data; there is no file or "
-            f"folder {str(path)!r}"
+            "`repository` must be a table or the path of Parquet data; no such file or folder: "
+            f"{str(path)!r}"
         )
     return frame_of(dataset.dataset(str(path), format="parquet").to_table(), "repository")
 

@@ -92,7 +92,7 @@ def _field(
 
 def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
     """Warn about rows out of range and extents not emitted, which only the operator can count."""
-    out_of_range = {"its order or its time is missing or out of range": counts.get("invalid", 0)}
+    out_of_range = {"order or time is missing or out of range": counts.get("invalid", 0)}
     warn_of_invalid(job.function, counts["rows"], {k: n for k, n in out_of_range.items() if n})
     above = {"the probabilities of its rule sum to more than 1": counts.get("rejected", 0)}
     warn_of_invalid(job.function, counts["rows"], {k: n for k, n in above.items() if n})
@@ -102,8 +102,8 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
     bounded = not isinstance(getattr(getattr(job.config, "window", None), "empty", True), bool)
     if counts.get("skipped") and not bounded:
         warnings.warn(
-            f"{job.function}: {counts['skipped']} extents without a row are not in the answers: "
-            f"a gap has more than {MOST_EMPTY:,} of them; look for a row with a wrong time",
+            f"{job.function}: {counts['skipped']} extents without rows are not in the answers, "
+            f"because a gap has more than {MOST_EMPTY:,} of them; look for a row with a wrong time",
             UserWarning,
             stacklevel=calls_from_user() + 1,
         )

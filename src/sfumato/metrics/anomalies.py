@@ -14,19 +14,19 @@ MIN_ROWS = 1_000  # minimum number of rows for a share
 USUAL_SHARE = 0.01  # share of rows that may be set aside without a message
 
 OUT_OF_ARRIVAL_ORDER = (
-    "were read after rows that arrived later (likely cause: files that are not read in the order "
-    "in which they were written; Spark reads files by modification time. Cure: give files "
+    "were read after rows that arrived later. Likely cause: files are not read in the order in "
+    "which they were written, because Spark reads files by modification time. Give the files "
     "modification times in order of arrival, or read all of them in one micro-batch (leave out "
-    "maxFilesPerTrigger))"
+    "maxFilesPerTrigger)"
 )
 # Counter -> the meaning of a high count; then exceptions by kind of operator.
 SET_ASIDE = {
     "invalid": "were skipped as invalid",
     "undecodable": "could not be decoded",
     "out_of_order": "arrived after later rows of an earlier micro-batch: reorder them first",
-    "unaligned": "were joined without punctuations, so answers depend on reading speed: reorder "
-    "both streams",
-    "future": "have an implausibly late event time: is a clock wrong?",
+    "unaligned": "were joined without punctuations, so the answers depend on how fast the streams "
+    "are read: reorder both streams",
+    "future": "have an implausibly late event time: check the clocks of the sources",
     "unimputable": "have a missing value that no dependency could complete",
     "overflow": "were evicted by the limit on the tuples of a window",
 }
@@ -85,10 +85,11 @@ class StallDetector:
                 reorder.patience = 2 * silent
                 held = f" and holds {row_count(reorder.held)}" if reorder.held > 0 else ""
                 slowest = reorder.gauges.get("slowest")
-                waits = "" if slowest is None else f"; it waits for {slowest}"
+                waits = "" if slowest is None else f"; the operator waits for {slowest}"
                 yield (
-                    f"{part.operator} has emitted no in-order rows for {silent:.0f} s{held}, the "
-                    f"oldest of {time_text(oldest)}{waits} (an idle timeout releases them)"
+                    f"{part.operator} has emitted no in-order rows for {silent:.0f} s{held}; the "
+                    f"oldest row is of {time_text(oldest)}{waits} (an idle timeout releases the "
+                    "rows)"
                 )
 
     def _take(self, part: OperatorPart, batch: MicroBatch, now: float) -> None:
@@ -117,7 +118,7 @@ class DisorderDetector:
                 found = counts.get("out_of_order", 0)
                 if found and not part.side and part not in self._reported:
                     self._reported.add(part)
-                    cure = "" if reorders else "; reorder the rows first"
+                    cure = "" if reorders else ". Reorder the rows first"
                     yield (
                         f"{part.operator}: {found:,} of {self._rows[part]:,} rows so far "
                         f"{OUT_OF_ARRIVAL_ORDER}{cure}"
@@ -133,7 +134,7 @@ def in_words(part: OperatorPart, held: int, gauges: dict[str, Any]) -> str:
     """Describe the rows held by a reorder. held : number of rows"""
     words = f"{part.operator} holds {held:,}"
     if gauges.get("oldest") is not None:
-        words += f" from {time_text(gauges['oldest'])} on"
+        words += f", the oldest of {time_text(gauges['oldest'])}"
     if gauges.get("punctuation") is not None:
         words += f", punctuation {time_text(gauges['punctuation'])}"
     if gauges.get("lag") is not None:

@@ -227,7 +227,9 @@ def served(
     `metrics`.
     """
     if file is not None and file.suffix not in WRITERS:
-        raise ValueError(f"a file of metrics ends in {' or '.join(WRITERS)}; got {file.name!r}")
+        raise ValueError(
+            f"the name of a metrics file must end in {' or '.join(WRITERS)}; got {file.name!r}"
+        )
     with ExitStack() as stack:
         if port is not None:
             port = stack.enter_context(_http(figures, port))

@@ -34,8 +34,8 @@ QUERY_COUNTERS = {
 }
 QUERY_GAUGES = {
     "batch_seconds": "duration of the newest micro-batch",
-    "batch_part_seconds": "duration of its parts, by Spark's names for them",
-    "batch_end_timestamp_seconds": "when the newest micro-batch was reported",
+    "batch_part_seconds": "durations of the phases of the newest micro-batch, by Spark's names",
+    "batch_end_timestamp_seconds": "time at which the newest micro-batch was reported",
     "active": "1 while the query runs, 0 when it has ended",
     "failed": "1 when it ended with an error",
     "state_memory_bytes": "memory of the state store",
@@ -44,26 +44,26 @@ QUERY_GAUGES = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows is true",
 }
 OPERATOR_GAUGES = {
-    "reorder_held_rows": "rows held now, in the buckets of keys that had rows since the query "
+    "reorder_held_rows": "rows held now, in the buckets whose keys have had rows since the query "
     "started",
-    "reorder_lag_seconds": "how far the punctuation is behind the newest row held, for the key "
+    "reorder_lag_seconds": "how far the punctuation is behind the newest held row, for the key "
     "with the largest lag",
-    "reorder_oldest_timestamp_seconds": "smallest event time that is held",
+    "reorder_oldest_timestamp_seconds": "smallest event time among the held rows",
     "reorder_punctuation_timestamp_seconds": "smallest punctuation of the keys that hold rows or "
-    "just had some",
+    "just had rows",
     "reorder_oldest_wait_seconds": "waiting time of the row that has been held longest",
-    "late_share": "late rows as a share of the rows read since the query started; for "
-    "`reorder`, both without duplicates and invalid rows",
-    "operator_keys": "known keys; after a restart a lower bound, until a micro-batch has rows of "
-    "every bucket",
+    "late_share": "late rows as a share of the rows read since the query started; for `reorder`, "
+    "neither number includes duplicates or invalid rows",
+    "operator_keys": "known keys; after a restart a lower bound, until every bucket has had rows",
     "window_size": "tuples in the largest window of the newest micro-batch with answers: w'",
-    "window_rows": "tuples that must exist in a window by count, with its confidence: w",
-    "ranking_due_timestamp_seconds": "event time of the next run of a ranking, for the key whose "
-    "run is due first",
+    "window_rows": "tuples that must exist in a row window with its confidence: w",
+    "ranking_due_timestamp_seconds": "event time of the next run of a ranking, for the key that "
+    "is due first",
 }
 OPERATOR_HISTOGRAMS = {
     "reorder_wait_seconds_bucket": "rows emitted in order that were held for at most `le` "
-    "seconds, from their arrival to the arrival of the row that released them",
+    "seconds, from the arrival of the row to the arrival of the "
+    "row that released it",
     "reorder_wait_seconds_count": "rows emitted in order, in all buckets",
 }
 # Counters of operators, by name. docs/semantics.md defines some of the terms.
@@ -72,43 +72,43 @@ COUNTER_TEXTS = {
     "late": "in `reorder`, rows emitted with `late = true`; in other operators, rows left out "
     "because they came too late",
     "stale": "late rows with an implausibly long delay, or beyond `max_behind`",
-    "after_idle": "rows late only because of an idle timeout",
+    "after_idle": "rows that are late only because of an idle timeout",
     "invalid": "rows that the operator could not read",
     "future": "rows with an implausibly late event time, or beyond `max_ahead`",
     "duplicates": "late rows with the id of an earlier row",
     "forced": "arrivals at which a full buffer moved the punctuation",
     "out_of_order": "rows that belong before a row of an earlier micro-batch",
     "outside": "rows, on time or late, between two extents",
-    "skipped": "extents without a row that are not in the answers, in gaps of over a million",
+    "skipped": "extents without rows that are missing in the answers, in gaps of over a million",
     "corrections": "rows that a newer version replaced in an open extent",
     "outdated": "rows that were not newer than the known version of their id",
-    "unequal": "rows with other probabilities than earlier rows with the same `shared`",
+    "unequal": "rows whose probabilities differ from those of earlier rows with the same `shared`",
     "revisions": "early answers of windows",
-    "on_arrival": "rows counted in early answers, as they arrived",
+    "on_arrival": "rows counted in early answers when they arrived",
     "overflow": "tuples evicted by the limit on the tuples of a window",
-    "unaligned": "rows of two streams joined without punctuations",
+    "unaligned": "rows of two streams that were joined without punctuations",
     "pairs": "pairs in the answers",
-    "unmatched": "rows of a join of extents without a row of the other side in the same extent and "
-    "key; in an outer join by distance, rows emitted without a partner",
+    "unmatched": "in a join of extents, rows without a row of the other side in the same extent "
+    "and key; in an outer join by distance, rows emitted without a partner",
     "complete": "rows without missing values",
     "imputed": "rows whose values were imputed",
     "unimputable": "rows that no dependency could complete",
     "far_donors": "rows whose donors are too far apart for a dependency to hold",
-    "few_rows": "rows imputed from too few rows to support a range of 90%",
-    "shared": "rows imputed from the rows of all keys, because their own key has too few",
+    "few_rows": "rows imputed from too few rows to support a 90% range",
+    "shared": "rows imputed from the rows of all keys, because their own key has too few rows",
     "tested": "known values that were hidden to test their imputation",
-    "covered": "tested known values within their imputed range of 90%",
+    "covered": "tested known values within their imputed 90% range",
     "widened": "rows whose imputed ranges were widened, because too few tested values were inside",
     "fully_imputed": "rows of a join whose values were all imputed",
     "pairs_compared": "pairs of incomplete rows whose alternatives were compared",
     "rejected": "rows left out because the probabilities of their rule sum to more than 1",
     "executions": "kernel runs of a ranking",
-    "cost": "sum of their k",
+    "cost": "sum of k over all kernel runs of a ranking",
     "answers": "rows of answers of a ranking",
     "answered": "answers of a ranking, one per query, instant and key",
-    "late_answers": "answers whose latency is above their query's `every`",
+    "late_answers": "ranking answers whose latency is above the query's `every`",
     "undecodable": "values that a decoder could not read",
-    "opposite": "pairs of an arrival and a tuple in the other window of a join at that time",
+    "opposite": "pairs of an arriving tuple and a tuple then in the other window of a join",
     "compared": "of these, pairs whose alternatives were compared; the others were pruned",
 }
 OPERATOR_COUNTERS = {

@@ -44,8 +44,8 @@ def scaling_pairs(given: Any) -> dict[str, tuple[float, float]]:
         return {name: (float(shift), float(span)) for name, (shift, span) in pairs.items()}
     except (TypeError, ValueError):
         raise TypeError(
-            "`scaling` must give (shift, span) by the name of a column, like "
-            f'{{"temperature": (-20.0, 60.0)}}; got {given!r:.80}'
+            '`scaling` must give (shift, span) by column name, like {"temperature": (-20.0, '
+            f"60.0)}}; got {given!r:.80}"
         ) from None
 
 

@@ -31,7 +31,7 @@ try:
     from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 except ImportError as error:  # pragma: no cover - only on an older Spark
     raise ImportError(
-        "sf.ops.ReplaySource needs PySpark 4.2 or later, whose Python sources can limit batches"
+        "sf.ops.ReplaySource needs PySpark 4.2 or later, in which Python sources can limit batches"
     ) from error
 
 REPLAY_OPTIONS = ("path", "order", "speed", "rows_per_batch", "format")
@@ -132,8 +132,8 @@ def _checked(given: Mapping[str, str]) -> ReplayFile:
     order, speed = options.get("order"), options.get("speed", "max")
     if order is not None and not all(part.strip() for part in order.split(",")):
         raise ValueError(
-            f"option `order` must be a column name, or several separated by commas; got {order!r}: "
-            "leave it out for file order"
+            "option `order` must be one or several column names, separated by commas; got "
+            f"{order!r}. Leave `order` out for file order"
         )
     pace = None
     if speed.strip().lower() != "max":
@@ -141,12 +141,13 @@ def _checked(given: Mapping[str, str]) -> ReplayFile:
             pace = float(speed)
         if pace is None or not 0 < pace < float("inf"):
             raise ValueError(
-                f"option `speed` must be a positive number (1 is real time) or 'max'; got {speed!r}"
+                "option `speed` must be a positive number (1 for real time) or 'max'; got "
+                f"{speed!r}"
             )
         if order is None:
             raise ValueError(
-                f"option `speed` is {speed!r} but `order` is missing: name the column of times "
-                "that it speeds up, or write speed 'max'"
+                f"option `speed` is {speed!r}, but `order` is missing: name the time column, or "
+                "write speed 'max'"
             )
     rows = options.get("rows_per_batch", "10000")
     if not (rows.isdecimal() and int(rows) >= 1):
@@ -171,8 +172,8 @@ def _existing_file(text: str) -> str:
         raise ValueError(f"option `path` must be one file; {path!r} is a folder")
     if not os.path.isfile(path):
         raise FileNotFoundError(
-            f"option `path`: there is no file {path!r} (looked for in {os.getcwd()!r}); "
-            f"the driver and every worker must see it under this path"
+            f"option `path` names no existing file; got {path!r} (searched in {os.getcwd()!r}). "
+            "The driver and every worker must see the file under this path"
         )
     return os.path.abspath(path)
 
@@ -185,8 +186,8 @@ def _format(given: str | None, path: str) -> str:
             return name
     if given is None:
         raise ValueError(
-            f"option `format` is missing, and the suffix of {path!r} is not known: give one of "
-            f"{', '.join(FORMATS)}"
+            f"option `format` is missing, and the suffix of {path!r} is not a known format: give "
+            f"one of {', '.join(FORMATS)}"
         )
     hint = did_you_mean(given, FORMATS)
     raise ValueError(f"option `format` must be one of {', '.join(FORMATS)}; got {given!r}{hint}")
@@ -207,8 +208,8 @@ class ReplayFile:
         table, _ = self.load(None)
         if not table.column_names:
             raise ValueError(
-                f"{self.path!r} is empty, without even column names: give the columns with "
-                f'.schema("a double, ...")'
+                f"{self.path!r} is empty and has no column names: give the columns with "
+                '.schema("a double, ...")'
             )
         fields = []
         for field in table.schema:
@@ -218,7 +219,7 @@ class ReplayFile:
             except TypeError as error:
                 raise ValueError(
                     f"column `{field.name}` of {self.path!r} is {field.type}, for which Spark has "
-                    "no type: leave it out with .schema(...)"
+                    "no type: leave the column out with .schema(...)"
                 ) from error
         return StructType(fields)
 
@@ -243,7 +244,7 @@ class ReplayFile:
             column = pc.cast(column, pa.timestamp("us", tz=column.type.tz), safe=False)
         elif not (pa.types.is_integer(column.type) or column.null_count == len(column)):
             raise ValueError(
-                f"option `speed` needs an arrival clock: `{self.order_columns()[0]}` must be a "
+                f"option `speed` needs arrival times: `{self.order_columns()[0]}` must be a "
                 f"timestamp or whole microseconds; it is {column.type}"
             )
         known = pc.fill_null_forward(pc.cast(column, pa.int64()))
@@ -269,13 +270,13 @@ def _load(
     except (FileNotFoundError, PermissionError):
         raise
     except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
-        raise ValueError(f"{file.path!r} cannot be read as {file.format}: {error}") from error
+        raise ValueError(f"cannot read {file.path!r} as {file.format}: {error}") from error
     if not table.column_names and target is not None:  # an empty file
         table = target.empty_table()
     names = table.column_names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"{file.path!r} has two columns `{twice[0]}`: rename one of them")
+        raise ValueError(f"{file.path!r} has two columns called `{twice[0]}`: rename one of them")
     asked = [("the given schema", name) for name in schema.names] if schema is not None else []
     orders = file.order_columns(names) if names else []
     for what, name in [*asked, *(("option `order`", name) for name in orders)]:
@@ -291,7 +292,7 @@ def _load(
             column = pc.cast(column, column.type.value_type)
         if pa.types.is_nested(column.type):
             raise ValueError(
-                f"option `order` needs columns that can be compared; `{name}` is {column.type}"
+                f"option `order` must name columns that can be compared; `{name}` is {column.type}"
             )
         keys.append(column)
     if target is not None:
@@ -390,7 +391,7 @@ class SliceReader:
         if partition.rows not in (None, table.num_rows):
             raise RuntimeError(
                 f"{self.file.path!r} had {partition.rows} rows when this query started and has "
-                f"{table.num_rows} in this worker: the file must not change while it is replayed, "
+                f"{table.num_rows} in this worker: the file must not change during the replay, "
                 "and must be the same for every worker"
             )
         rows = (partition.end or table.num_rows) - partition.start
@@ -458,9 +459,9 @@ class StreamReplay(SliceReader, DataSourceStreamReader, SupportsTriggerAvailable
             )
         if row > self.rows:
             raise RuntimeError(
-                f"the checkpoint says that {row} rows were replayed, but {self.file.path!r} "
-                f"has {self.rows}: the file has changed since; restore the old file, or start "
-                f"with a new checkpoint folder"
+                f"the checkpoint records {row} replayed rows, but {self.file.path!r} has "
+                f"{self.rows}: the file has changed since then. Restore the old file, or start "
+                "with a new checkpoint folder"
             )
         return row
 

@@ -112,7 +112,7 @@ def split_rows(
     if exclusive is not None:
         if df.isStreaming:
             raise ValueError(
-                "`exclusive` needs a static frame, as it looks at all rows of a rule; for a "
+                "`exclusive` needs a static frame, because all rows of a rule are needed; for a "
                 "stream, the metric sfumato_top_k_N counts the rows that are left out (`rejected`)"
             )
         require_order(order)

@@ -64,8 +64,8 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     """
     if not callable(start):
         raise TypeError(
-            "`start` must be a function that makes the frame and starts its query; "
-            f"got {type(start).__name__}"
+            "`start` must be a function that creates the frame and starts its query; got "
+            f"{type(start).__name__}"
         )
     for last in (False, True):
         before = THAT_END["made"]
@@ -73,8 +73,8 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
             query = start()
         if not hasattr(query, "awaitTermination"):
             raise TypeError(
-                "`start` must return the streaming query that it started; "
-                f"got {type(query).__name__}"
+                "`start` must return the streaming query that it started; got "
+                f"{type(query).__name__}"
             )
         try:
             query.awaitTermination()
@@ -82,9 +82,9 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
             if OTHER_SOURCES not in str(error):
                 raise
             raise ValueError(
-                "the checkpoint belongs to a query with another number of sources: it was started "
-                "without run_to_end, which adds a source, or its sources were changed. Go on with "
-                "it as before, or begin with a new checkpoint folder"
+                "the checkpoint has a different number of sources: the query was started without "
+                "run_to_end, which adds a source, or its sources were changed. Continue the query "
+                "as before, or use a new checkpoint folder"
             ) from error
         if THAT_END["made"] == before:
             _require_stateless(query)
@@ -97,9 +97,10 @@ def _require_stateless(query: StreamingQuery) -> None:
     for progress in query.recentProgress:
         if any(of.operatorName.startswith(OPERATOR) for of in progress.stateOperators):
             raise ValueError(
-                "`start` must make the frame itself, from `spark.readStream` on: the query has an "
-                "operator of sfumato that was made outside `start`, so the rows that it holds were "
-                "not emitted. Make the frame in `start`, and begin with a new checkpoint folder"
+                "`start` must create the whole frame, including `spark.readStream`: the query has "
+                "a sfumato operator that was created outside `start`, so the rows held by this "
+                "operator were not emitted. Create the frame in `start`, and use a new checkpoint "
+                "folder"
             )
 
 

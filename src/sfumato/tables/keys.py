@@ -77,7 +77,7 @@ class KeyIndex(Stateful):
         codes = self._known(distinct)[local]
         if self.forget_after is None:
             return codes
-        assert order is not None, "the order of the rows says which keys begin again"
+        assert order is not None, "keys that start again are found by the order of the rows"
         return self._renewed(codes, order.astype(np.float64), keys)
 
     def _known(self, distinct: pa.Table) -> Ints:
@@ -188,9 +188,9 @@ class KeyIndex(Stateful):
         rows = [] if self.known is None else _rows(self.known)
         given = np.sort(np.concatenate([self.code, self.free]))
         if not np.array_equal(given, np.arange(len(given))):
-            raise ValueError("the codes of keys must be 0, 1, 2, ..., each given once")
+            raise ValueError("the codes of keys must be 0, 1, 2, ..., each exactly once")
         if len(self.newest) != (0 if self.forget_after is None else len(given)):
-            raise ValueError("there must be an order of the newest row of each key")
+            raise ValueError("it must have the order of the newest row of each key")
         self._codes = dict(zip(rows, self.code.tolist(), strict=True))
         if len(self._codes) != len(rows):
             raise ValueError("the known keys must differ")

@@ -25,11 +25,11 @@ from sfumato.tables.keys import KeyIndex
 ROW, TIE = "row", "__tie"
 SIDES = ("left", "right")  # the inputs of operators with two, and their state
 SEVERAL_CONTROLLERS = (
-    "rows that are not late came after a punctuation later than their own time, so they are from "
-    "several disorder controllers, for example from a union of reordered frames (or they were "
-    "delayed after sf.reorder), and it is unknown which times are complete: reorder the union, "
-    'with a column that names each row\'s source: sf.reorder(a.union(b), ..., source="source"); or '
-    "drop `late` and `punctuation`, and rows are assumed to be in order of event time"
+    "rows that are not late arrived after a punctuation beyond their own time, so it is unknown "
+    "which times are complete. The rows come from several disorder controllers, for example from "
+    "a union of reordered frames, or were delayed after sf.reorder. Reorder the union, with a "
+    'column that names the source of each row, sf.reorder(a.union(b), ..., source="source"); or '
+    "drop `late` and `punctuation`, so that rows are assumed to be in order of event time"
 )
 
 # Gauges of the largest window of a micro-batch: its tuples w', and the w that they represent.
@@ -167,7 +167,9 @@ class TableOperator(Stateful):
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
         """Return the answers to some rows, at least one, in arrival order."""
-        raise NotImplementedError(f"{type(self).__name__} has no `answers`: it overrides `process`")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no `answers`, because it overrides `process`"
+        )
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether rows have an order; the others go to `invalid`."""
@@ -258,7 +260,7 @@ class TableOperator(Stateful):
         if self.counts.keys() != set(self.config.counters) or not all(
             type(count) is int for count in self.counts.values()
         ):
-            raise ValueError(f"it must count {self.config.counters}; got {self.counts}")
+            raise ValueError(f"its counters must be {self.config.counters}; got {self.counts}")
         known = self.latest is None or len(self.latest) == self.config.orders
         if not known or not all(isinstance(number, int | float) for number in self.latest or ()):
             raise ValueError(f"it cannot have seen the order {self.latest}")

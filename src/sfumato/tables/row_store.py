@@ -112,7 +112,7 @@ class RowStore(Stateful):
                 index[found] = base + np.arange(len(found))
             base += parts[-1].num_rows
         if (index < 0).any():
-            raise KeyError("a requested row was forgotten or never stored")
+            raise KeyError("a requested row was deleted or never stored")
         if len(parts) < 2:
             return take_rows(parts[0], index) if parts else self.empty
         return take_rows(pa.concat_tables(parts).combine_chunks(), index)
@@ -167,7 +167,7 @@ class RowStore(Stateful):
     def after_loading(self) -> None:
         numbers = self.numbers
         if (np.diff(numbers) <= 0).any() or (numbers >= self.next).any():
-            raise ValueError("the numbers of stored rows must ascend, up to the next one")
+            raise ValueError("row numbers must ascend and be below the next number")
         self._chunks = [_chunk(chunk.numbers, chunk.rows) for chunk in self._chunks]
 
 

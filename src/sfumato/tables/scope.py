@@ -30,8 +30,8 @@ def scope_of(
     missing = _missing(controlled_by, keys)
     if missing:
         raise ValueError(
-            f"the rows were reordered for each {', '.join(controlled_by)}, so {wrong} for groups "
-            f"across them: add {missing} to `key`, or reorder without key"
+            f"the rows were reordered per {', '.join(controlled_by)}, so {wrong} for groups that "
+            f"span several of these keys: add {missing} to `key`, or reorder without a key"
         )
     return tuple(keys.index(name) for name in controlled_by)
 
@@ -41,8 +41,8 @@ def check_order(keys: Sequence[str], in_order_for: Sequence[str]) -> None:
     missing = _missing(in_order_for, keys)
     if missing:
         raise ValueError(
-            f"the rows come in order for each {missing} only: add {missing} to `key`, or put "
-            "sf.reorder without key upstream of the operator that emits these rows"
+            f"the rows are in order only per {missing}: add {missing} to `key`, or put sf.reorder "
+            "without a key upstream of the operator that emits these rows"
         )
 
 
@@ -56,8 +56,8 @@ def joined_scope(keys: Sequence[str], left: Sequence[str], right: Sequence[str])
         missing = _missing(controlled, keys)
         if missing:
             raise ValueError(
-                f"the extents of the {side} frame are complete for each {', '.join(controlled)}: "
-                f"add {missing} to `key`, or reorder without key before the window"
+                f"the extents of the {side} frame are complete only per {', '.join(controlled)}: "
+                f"add {missing} to `key`, or reorder without a key before the window"
             )
     return tuple(sorted({keys.index(name) for name in [*left, *right]}))
 
@@ -121,6 +121,6 @@ class Scopes(Stateful):
 
     def after_loading(self) -> None:
         if self.keys and len(self.since) != self.index.size:
-            raise ValueError("every scope is known by its keys")
+            raise ValueError("every scope must have keys")
         if (self.since[self.index.free] > BEGINNING).any():
             raise ValueError("a scope that has ended must have no rows")

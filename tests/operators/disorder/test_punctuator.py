@@ -257,7 +257,7 @@ def test_at_most_max_buffer_rows_are_held(control):
         ({}, ValueError, "one of `drop_ratio`"),
         ({"drop_ratio": 0.01, "slack": 10}, ValueError, "DRATIO.*SLACK.*exclude each other"),
         ({"slack": 10, "estimator": "normal"}, ValueError, "needs no estimator"),
-        ({"estimator": "max", "drop_ratio": 0.1}, ValueError, "cannot be steered"),
+        ({"estimator": "max", "drop_ratio": 0.1}, ValueError, "cannot be controlled"),
         ({"estimator": "conformal"}, ValueError, "one of `drop_ratio`"),
         ({"drop_ratio": 0.0}, ValueError, r"\(0, 0.5\]"),
         ({"drop_ratio": -0.1}, ValueError, "got -0.1"),
@@ -270,7 +270,7 @@ def test_at_most_max_buffer_rows_are_held(control):
         ({"slack": 1.5}, TypeError, "whole number"),
         ({"slack": 3, "max_buffer": 0}, ValueError, "BSIZE"),
         ({"drop_ratio": 0.01, "rounding": "up"}, ValueError, "'ceiling' or 'floor'"),
-        ({"drop_ratio": 0.01, "averaged": True}, ValueError, "variant of estimator='max'"),
+        ({"drop_ratio": 0.01, "averaged": True}, ValueError, "`averaged` needs estimator='max'"),
     ],
 )
 def test_errors_name_the_parameter_and_what_to_do(control, error, words):

@@ -82,7 +82,7 @@ def test_a_search_that_finds_nothing_names_what_came_nearest():
         found = discover_dependencies(repository, dependents=["d", "e"], epsilons=[0.05, 0.2])
     assert {dependency.dependent for dependency in found} == {"d"}
     words = str(told[0].message)
-    assert "`e`: the closest is within 0.05 on" in words
+    assert "`e`: the closest candidate is within 0.05 on" in words
     assert "`d`" not in words
     nearest = words.partition("`e`: ")[2]
     names = nearest.partition(" on ")[2].partition(":")[0].split(", ")

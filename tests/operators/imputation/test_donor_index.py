@@ -87,7 +87,7 @@ def test_a_missing_coordinate_is_near_nothing_unless_nothing_is_asked_of_it():
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match=r"`points` must be finite: row 1, attribute 0 is nan"):
+    with pytest.raises(ValueError, match=r"rows of finite numbers; row 1, attribute 0 is nan"):
         DonorIndex([[0.0], [np.nan]])
     with pytest.raises(ValueError, match="`points` must have shape"):
         DonorIndex(np.empty((0, 2)))

@@ -329,7 +329,7 @@ def test_combining_takes_all_determinants_and_the_smaller_epsilons():
         ]
     )
     assert str(combined) == "a, b, d -> c : 0.1, 0.1, 1 -> 0.3"
-    with pytest.raises(ValueError, match="one dependent"):
+    with pytest.raises(ValueError, match="the same dependent"):
         combine([Dependency.parse("a -> b : 1 -> 1"), Dependency.parse("a -> c : 1 -> 1")])
 
 
@@ -387,18 +387,18 @@ def test_expected_donors_are_near_the_true_number_for_uniform_rows():
     ("change", "message"),
     [
         ({"dependencies": ["a -> z : 1 -> 1"]}, "dependent must be one of"),
-        ({"dependencies": ["z -> c : 1 -> 1"]}, "determinants columns"),
-        ({"attributes": ["c", "c"]}, "`attributes` must be different names"),
-        ({"attributes": []}, "`attributes` must be different names"),
+        ({"dependencies": ["z -> c : 1 -> 1"]}, "determinants must be columns"),
+        ({"attributes": ["c", "c"]}, "`attributes` must be one or more different columns"),
+        ({"attributes": []}, "`attributes` must be one or more different columns"),
         ({"joint": 1}, "`joint` must be True or False"),
         ({"max_alternatives": 0}, "`max_alternatives` must be a whole number"),
         ({"fallback": "mean"}, "`fallback` must be one of marginal, reject"),
         ({"scaling": {"a": (0.0, 0.0)}}, "`scaling` of `a`"),
         ({"scaling": {"z": (0.0, 1.0)}}, "`scaling` names"),
         ({"least_donors": 0}, "`least_donors` must be"),
-        ({"repository": {"a": [1.0], "c": [np.nan]}}, "complete rows only"),
+        ({"repository": {"a": [1.0], "c": [np.nan]}}, "only complete rows"),
         ({"repository": {"a": [1.0], "c": [1.0, 2.0]}}, "columns of the same length"),
-        ({"repository": [[1.0, 2.0]]}, "`names` must name"),
+        ({"repository": [[1.0, 2.0]]}, "needs `names` for its columns"),
     ],
 )
 def test_wrong_arguments_are_named(change, message):

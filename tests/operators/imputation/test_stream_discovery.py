@@ -115,7 +115,7 @@ def test_too_short_a_past_is_warned_of():
     [
         ({"within": 0.2}, "`within` and `order` exclude each other"),
         ({"scaling": {"x": (0, 1)}}, "`scaling` and `order` exclude each other"),
-        ({"order": None}, "`key` has a meaning only with `order`"),
+        ({"order": None}, "`key` needs `order`"),
         ({"order": "x"}, "`order` must differ from the attributes"),
         ({"order": "text"}, "`order` must be a timestamp or a number; `text` is"),
         ({"attributes": [f"a{i}" for i in range(13)]}, "`attributes` must be at most 12"),

@@ -128,7 +128,7 @@ def test_the_probability_of_no_row_is_that_no_earlier_one_exists():
         ({"probability": 0.0}, "`probability`"),
         ({"within": "never"}, "`within`"),
         ({"order": "k"}, "`order"),
-        ({"idle_timeout": "1 s"}, "`idle_timeout` is for two sides with punctuations"),
+        ({"idle_timeout": "1 s"}, "`idle_timeout` needs punctuations on both sides"),
     ],
 )
 def test_wrong_arguments_are_refused(options, message):

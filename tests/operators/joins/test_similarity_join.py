@@ -296,7 +296,7 @@ GOOD = {"dimensions": 1, "within": 1.0, "probability": 0.5, "rows": 5, "confiden
         ({"max_tuples": 0}, "`max_tuples` must be None or a whole number"),
         ({"strategy": "hash"}, "`strategy` must be one of auto, nested, index, sort"),
         ({"output": "all"}, "`output` must be one of append, changes"),
-        ({"dimensions": 2, "strategy": "sort"}, 'use "index"'),
+        ({"dimensions": 2, "strategy": "sort"}, 'Use "index"'),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(wrong, message):

@@ -383,14 +383,14 @@ def test_a_removed_query_is_not_answered_and_its_runs_shrink():
 
 def test_errors_of_a_schedule():
     schedule = Schedule({"a": (1, 10)}, start=0)
-    with pytest.raises(ValueError, match="a query named 'a' is running"):
+    with pytest.raises(ValueError, match="a query named 'a' is already running"):
         schedule.add("a", 1, 10, now=0)
     with pytest.raises(KeyError, match="no query is named 'b'"):
         schedule.remove("b", now=0)
-    with pytest.raises(ValueError, match=r"call take\(25\) first"):
+    with pytest.raises(ValueError, match=r"Call take\(25\) first"):
         schedule.add("b", 1, 10, now=25)
     schedule.take(30)
-    with pytest.raises(ValueError, match="`now` must not lie before the clock, 30"):
+    with pytest.raises(ValueError, match="`now` must not be before the clock, 30"):
         schedule.remove("a", now=20)
 
 

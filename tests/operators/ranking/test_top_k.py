@@ -327,7 +327,7 @@ def test_inputs_stay_as_they_are():
         ({"prob": [0.5, 0.0, 0.5]}, r"`prob` .* got 0.0 at index 1"),
         ({"prob": [0.5, 1.1, 0.5]}, r"`prob` .* got 1.1 at index 1"),
         ({"prob": [0.5, float("nan"), 0.5]}, r"`prob` .* got nan at index 1"),
-        ({"prob": [0.5, 0.5]}, "`prob` must be as long as `scores`: 3; got 2"),
+        ({"prob": [0.5, 0.5]}, "`prob` must have 3 entries, one per score; got 2"),
         ({"prob": [[0.5]]}, "`prob` must have one dimension"),
         ({"scores": [1, 2, float("inf")]}, "`scores` must be finite; got inf at index 2"),
         ({"scores": ["a", "b", "c"]}, "`scores` must be an array of numbers"),
@@ -354,7 +354,9 @@ def test_errors_name_the_argument_and_what_came(change, words):
 def test_errors_of_the_other_rankings():
     with pytest.raises(ValueError, match="`probability` must be a number in"):
         engine_free.pt_k([1], [1], k=1, threshold=0)
-    with pytest.raises(ValueError, match="give `probability`, the least Pr_k of PT-k, once"):
+    with pytest.raises(
+        ValueError, match="`probability`, the least Pr_k of PT-k, must be given once"
+    ):
         engine_free.pt_k([1], [1], k=1, threshold=0.5, probability=0.5)
     both = [
         engine_free.pt_k([2, 1], [0.6, 0.6], k=1, **{n: 0.5}) for n in ("probability", "threshold")

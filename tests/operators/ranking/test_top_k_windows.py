@@ -324,7 +324,7 @@ def test_icebergs_agree_with_every_window_from_scratch(data_folder):
         ({"time": [1, 2]}, "`time` must"),
         ({"scores": [float("nan")]}, "`scores` must be finite"),
         ({"prob": [0.0]}, "`prob` must hold probabilities"),
-        ({"prob": [0.5, 0.5]}, "`prob` must be as long"),
+        ({"prob": [0.5, 0.5]}, "`prob` must have"),
         ({"offsets": [0, 2]}, "`offsets` must rise from 0"),
         ({"offsets": [0, 2], "scores": [1, 2], "prob": [0.6, 0.6]}, "alternatives of a tuple"),
         ({"exclusive": [1, 2]}, "`exclusive` must"),
@@ -348,19 +348,19 @@ def test_wrong_settings_are_refused():
         TopKWindows({"a": (0, 1)}, length=1)
     with pytest.raises(ValueError, match='`semantics` must be one of "pk_topk"'):
         TopKWindows(QUERIES, length=1, semantics="best")
-    with pytest.raises(ValueError, match=r"`least` must name some of the queries; got .'typo'"):
+    with pytest.raises(ValueError, match=r"`least` names unknown queries: .'typo'"):
         TopKWindows(QUERIES, length=1, least={"typo": 0.5})
     with pytest.raises(ValueError, match="`least` must be a probability"):
         TopKWindows({"a": (1, 1)}, length=1, least={"a": 1.5})
-    with pytest.raises(ValueError, match='for the semantics "pk_topk" and "pt_k"'):
+    with pytest.raises(ValueError, match='only with the semantics "pk_topk" and "pt_k"'):
         TopKWindows({"a": (1, 1)}, length=1, least={"a": 0.5}, semantics="u_topk")
     with pytest.raises(ValueError, match="`probability` must be a number"):
         TopKWindows(QUERIES, length=1, semantics="pt_k")
     with pytest.raises(ValueError, match="`weights` must be a list of finite numbers"):
         Semantics("prf")
-    with pytest.raises(ValueError, match="`alpha` belongs to"):
+    with pytest.raises(ValueError, match="`alpha` is allowed only with"):
         Semantics("pk_topk", alpha=0.5)
-    with pytest.raises(ValueError, match="streams are ranked by"):
+    with pytest.raises(ValueError, match="streams can be ranked only by"):
         TopKWindows(QUERIES, length=1, semantics="u_topk", streams=True)
     window = TopKWindows(QUERIES, length=1, streams=True)
     with pytest.raises(ValueError, match="`group` must give"):

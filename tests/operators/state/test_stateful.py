@@ -146,9 +146,9 @@ DAMAGES = {
     "more is held": lambda v, a: a.update({"held.numbers": np.arange(6)}),
     "must be Value": lambda v, a: v["state"].update({"held.newest": "1"}),
     "cannot be 'wide'": lambda v, a: v["config"].update({"width": "wide"}),
-    "missing settings of a Config: window": lambda v, a: v["config"].pop("window"),
+    "settings for Config are missing: window": lambda v, a: v["config"].pop("window"),
     "longer than its items": lambda v, a: a.update({"groups/item.numbers": np.arange(5)}),
-    "must be of 3 items": lambda v, a: v["state"]["groups"].update({"items": 3}),
+    "must have 3 items": lambda v, a: v["state"]["groups"].update({"items": 3}),
     "has no state": lambda v, a: v.pop("state"),
 }  # fmt: skip
 
@@ -178,7 +178,7 @@ def test_fingerprints_say_what_differs_and_leave_out_what_may_change():
         '`names` was ["a"] and is ["a", "b"]; `window.Window.rows` was 3 and is 4'
     )
     other = fingerprint("other", Config(2, Window(4)))
-    assert "written by the operator example, and this query has other" in differences(before, other)
+    assert "written by the operator example, but this query has other" in differences(before, other)
 
 
 def test_bytes_are_those_of_all_arrays_and_what_parts_say_of_themselves():

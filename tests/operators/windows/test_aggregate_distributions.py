@@ -91,7 +91,7 @@ def test_many_tuples_of_few_values_have_an_exact_law():
         ({"distribution": 0}, "`distribution` must be None or"),
         ({"samples": 0}, "`samples` must be"),
         ({"seed": 0.5}, "`seed` must be"),
-        ({"seed": 2**63}, "`seed` must be a whole number of 64 bits"),
+        ({"seed": 2**63}, "`seed` must be a whole number with at most 64 bits"),
     ],
 )
 def test_options_out_of_range_are_refused(arguments, message):
@@ -104,7 +104,7 @@ def test_options_out_of_range_are_refused(arguments, message):
     [
         (("median", 0), "`function` must be one of"),
         (("sum",), "`attribute` must be a number for sum"),
-        (("sum", -1), "`attribute` must be None or a number from 0"),
+        (("sum", -1), "`attribute` must be None or a whole number of at least 0"),
         (("quantile", 0), "`argument` of quantile must lie in"),
         (("quantile", 0, 1.5), "`argument` of quantile must lie in"),
         (("avg", 0, 0.5), "`argument` must be None for avg"),

@@ -122,7 +122,7 @@ def test_results_are_those_of_the_possible_worlds_in_any_cut(seed, empty):
 
 
 def test_only_extents_without_gaps_and_moments_are_computed():
-    with pytest.raises(ValueError, match="integral needs extents of time"):
+    with pytest.raises(ValueError, match="integral needs a time window"):
         SessionAggregate(3, None, [Aggregate("integral", 0)])
     with pytest.raises(ValueError, match="`slide` must be at most `length`"):
         ExtentAggregate(3, 4, [Aggregate("integral", 0)])

@@ -93,7 +93,7 @@ def test_event_time_windows_leave_duplicates_out(copies):
 
 def test_a_second_reorder_needs_the_duplicates_left_out():
     ordered = sf.reorder(stream(2), **TIMES, slack=2, unique="id")
-    with pytest.raises(ValueError, match="leave the duplicates out"):
+    with pytest.raises(ValueError, match="filter out the duplicates"):
         sf.reorder(ordered, **TIMES, slack=2)
     left = ordered[~ordered["duplicate"]].drop(columns="duplicate")
     assert len(sf.reorder(left, **TIMES, slack=2)) == len(left)
@@ -150,7 +150,7 @@ def test_a_window_warns_where_ids_may_be_forgotten_while_it_is_open(window, forg
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         sf.window_aggregate(ordered, {"n": "count(*)"}, window=window, order="made", key="k")
-    assert any("counts again while" in str(each.message) for each in found) == warned
+    assert any("is counted again while" in str(each.message) for each in found) == warned
 
 
 def test_points_of_a_grid_are_no_duplicates():

@@ -82,7 +82,7 @@ def test_a_batch_with_too_few_punctuations_is_refused_whole():
     two = np.array([1, 2])
     reorder.process(two * 0, two, two, two, sent=two)
     before = reorder.snapshot()
-    with pytest.raises(ValueError, match="`sent` must hold 2 punctuations"):
+    with pytest.raises(ValueError, match="`sent` must have 2 punctuations"):
         reorder.process(two * 0, two, two, two + 2, sent=two[:1])
     assert reorder.snapshot() == before
 

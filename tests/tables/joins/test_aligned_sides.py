@@ -259,5 +259,5 @@ def test_a_snapshot_that_lacks_rows_of_held_tuples_is_refused(part):
     store = getattr(operator, part)
     store.keep(store.numbers[-1:])
     operator.before_saving = lambda: None
-    with pytest.raises(ValueError, match="rows of held tuples are missing"):
+    with pytest.raises(ValueError, match="every held tuple must have its row"):
         COMPLETE.restore(operator.snapshot())

@@ -202,7 +202,7 @@ def test_equally_probable_pairs_do_not_depend_on_the_order_of_rows():
     "wrong", [{}, {"on": ("x",), "within": 1.0, "probability": 1, "how": "left"}]
 )
 def test_one_to_one_needs_probabilities_of_pairs(wrong):
-    with pytest.raises(ValueError, match="`one_to_one` chooses pairs by their probability"):
+    with pytest.raises(ValueError, match="`one_to_one` needs `on`, `within` and `probability`"):
         ExtentJoinTableConfig(keys=1, one_to_one=True, **wrong)
 
 
@@ -353,7 +353,7 @@ def test_wrong_arguments_say_what_to_do():
         plain, {"n": "count(*)"}, window=sf.Range("1 minute"), order="ts", key="k"
     )
     for arguments, message in [
-        ((plain, windowed), "no column `window`"),
+        ((plain, windowed), "must have a column `window`"),
         ((windowed, windowed), "add k to `key`"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -362,5 +362,5 @@ def test_wrong_arguments_say_what_to_do():
         sf.extent_join(windowed, windowed, forget_after="1 day")
     with pytest.raises(ValueError, match="`forget_after`"):
         sf.extent_join(windowed, windowed, key="k", forget_after="soon")
-    with pytest.raises(ValueError, match="go together"):
+    with pytest.raises(ValueError, match="need each other"):
         sf.extent_join(windowed, windowed, key="k", on="x")

@@ -166,5 +166,5 @@ def test_attributes_are_those_of_the_samples_of_their_own_rows():
     found = attributes_at(SAMPLES, np.array([1, 0, 0], np.int32), np.array([2, 1]))
     assert found["x"].to_pylist() == [2.0, 1.0, 3.0]
     for sample in ([2, 0], [-1, 0], [0, 1], [0, 7]):
-        with pytest.raises(ValueError, match="an alternative that its row does not have"):
+        with pytest.raises(ValueError, match="pairs must refer to alternatives of their rows"):
             attributes_at(SAMPLES, np.array(sample, np.int32), np.array([1, 1]))

@@ -47,28 +47,28 @@ def check_paths(pipeline: Pipeline) -> None:
         if not Path(path).exists():
             key = REPLAY if source.format == REPLAY else "path"
             place = f"sources.{source.name}.{key}"
-            raise PipelineError.at(place, f": there is no file or folder {path}")
+            raise PipelineError.at(place, f": no such file or folder: {path}")
     for jar in pipeline.spark.jars:
         if not WITH_SCHEME.match(jar) and not Path(jar).is_file():
-            raise PipelineError.at("spark.jars", f": there is no file {jar}")
+            raise PipelineError.at("spark.jars", f": no such file: {jar}")
 
 
 def check_folders(pipeline: Pipeline) -> None:
     """Raise PipelineError if the folder of a file sink is also used elsewhere in the pipeline."""
     taken: list[tuple[str, str]] = []
     if pipeline.checkpoint is not None:
-        taken.append((pipeline.checkpoint, "the checkpoint of the file"))
+        taken.append((pipeline.checkpoint, "the checkpoint of the pipeline"))
     for source in pipeline.sources:
         if source.path is not None and source.format != REPLAY:
-            taken.append((source.path, f"what `sources.{source.name}` reads"))
+            taken.append((source.path, f"the folder of `sources.{source.name}`"))
     for sink in pipeline.sinks:
         if sink.path is None or sink.format.lower() not in OF_FILES:
             continue
         for path, what in taken:
             if _same_folder(path, sink.path):
-                why = f": the folder is {what}; give this sink a separate folder"
+                why = f"is also {what}: give this sink a separate folder"
                 raise PipelineError.at(f"sinks.{sink.name}.path", why)
-        taken.append((sink.path, f"where `sinks.{sink.name}` writes"))
+        taken.append((sink.path, f"the folder of `sinks.{sink.name}`"))
 
 
 def _same_folder(path: str, other: str) -> bool:
@@ -85,20 +85,22 @@ def _check_endpoint(place: str, part: PipelineSource | Sink) -> None:
         why = 'is missing: a stream of files needs its columns, schema = "id string, t timestamp"'
         raise PipelineError.at(f"{place}.schema", f"{why}; or set `static = true`")
     if form in WRITTEN and part.path is None and part.table is None:
-        raise PipelineError.at(f"{place}.path", f'is missing: the folder of {form}, path = "data"')
+        raise PipelineError.at(
+            f"{place}.path", f'is missing: name the folder of the {form} files, path = "data"'
+        )
     if form in WRITTEN and isinstance(part, Sink) and part.mode != "append":
-        why = f'must be "append": files of {form} cannot be changed later; got {part.mode!r}'
+        why = f'must be "append": {form} files cannot be changed later; got {part.mode!r}'
         raise PipelineError.at(f"{place}.mode", why)
     if form != "kafka":
         return
     if KAFKA not in options:
-        why = f'is missing: the brokers\' addresses, "{KAFKA}" = "host:9092"'
+        why = f'is missing the brokers\' addresses: add "{KAFKA}" = "host:9092"'
         raise PipelineError.at(f"{place}.options", why)
     if source and len(options.intersection(TOPIC_OPTIONS)) != 1:
-        why = 'must name the topics, by one of subscribe = "topic", subscribePattern, assign'
+        why = 'must name the topics with one of subscribe = "topic", subscribePattern and assign'
         raise PipelineError.at(f"{place}.options", why)
     if source and source.schema is not None and source.value is None:
-        why = f': Kafka has its own columns; to decode its values add {place}.value = "json"'
+        why = f': Kafka has fixed columns; to decode its values, add {place}.value = "json"'
         raise PipelineError.at(f"{place}.schema", why)
 
 
@@ -115,7 +117,7 @@ def _check_query(query: Query, known: list[str] | None, later: list[str], truste
         if name.lower() == query.name.lower():
             why = f"{name} cannot read itself"
         elif name.lower() in map(str.lower, later):
-            why = f"{name} is a query further below: move it above this one"
+            why = f"{name} is a query further down: move it above this one"
         else:
             why = f"{name} is not a source or query above this one; there are {', '.join(known)}"
             why += did_you_mean(name, known)
@@ -125,5 +127,7 @@ def _check_query(query: Query, known: list[str] | None, later: list[str], truste
 def check_statements(name: str, statements: Sequence[Any]) -> None:
     """Raise PipelineError if the text of a query is not exactly one statement."""
     if len(statements) != 1:
-        why = f"must be one statement; got {len(statements)}: write a [queries.NAME] for each"
+        why = (
+            f"must be one statement; got {len(statements)}. Write one [queries.NAME] per statement"
+        )
         raise PipelineError.at(f"queries.{name}.sql", why)

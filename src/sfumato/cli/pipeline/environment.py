@@ -164,14 +164,14 @@ class Environment:
                 return "$"
             name = place["name"]
             if not place[0].endswith("}") or not VARIABLE_NAME.fullmatch(name):
-                why = f"has {place[0]!r}; a variable is written ${{NAME}}, and $${{ means ${{"
+                why = f"has {place[0]!r}: write a variable as ${{NAME}}, and a plain ${{ as $${{"
                 raise ValueError(why)
             if name not in self.variables:
                 raise ValueError(f"needs the environment variable {name}, which is not set")
             value = self.variables[name]
             if normal_length(value) < MIN_SECRET:
                 why = f"cannot use the environment variable {name}: its value has fewer than "
-                why += f"{MIN_SECRET} characters, too few to hide it wherever it is printed; "
+                why += f"{MIN_SECRET} characters, too few to hide it in printed text; "
                 raise ValueError(why + "if it is not a secret, write it into the file itself")
             self.used[name] = value
             return value

@@ -50,7 +50,10 @@ def decode(frame: DataFrame, source: PipelineSource, options: dict[str, str]) ->
     )
     kept = list(source.metadata or DEFAULT_METADATA) if source.format.lower() == "kafka" else []
     if double := [name for name in kept if name.lower() in map(str.lower, schema.names)]:
-        why = f"has {double[0]!r}, and so does the schema: choose other columns, or rename it"
+        why = (
+            f"has {double[0]!r}, which is also a column of the schema: choose different columns, "
+            "or rename one"
+        )
         raise PipelineError.at(f"sources.{source.name}.metadata", why)
     metrics = MetricsName("decode", source.name)
     counted = seen.observe(
@@ -106,7 +109,7 @@ def _read_avro(frame: DataFrame, source: PipelineSource) -> tuple[DataFrame, Str
         begins = F.expr(
             f"hex(substring(`{RAW}`, 1, 1)) = '00' AND length(`{RAW}`) > {SCHEMA_ID_BYTES}"
         )
-        why = why.when(~begins, F.lit("it does not start with the number of a schema"))
+        why = why.when(~begins, F.lit("it does not start with a schema number"))
     why = why.when(read.isNull() | empty, F.lit("it is not an Avro value of this schema"))
     return seen.withColumn(SPOILED, why), schema, F.base64(RAW)
 
@@ -147,5 +150,7 @@ def encode(frame: DataFrame, sink: Sink) -> DataFrame:
         return frame.select(value)
     if sink.key not in frame.columns:
         known = ", ".join(frame.columns)
-        raise ValueError(f"`key` must be a column of {sink.query}, {known}; got {sink.key!r}")
+        raise ValueError(
+            f"`key` must be a column of {sink.query}, one of {known}; got {sink.key!r}"
+        )
     return frame.select(F.col(sink.key).cast("string").alias("key"), value)

@@ -37,13 +37,13 @@ def _kind(expected: str, **limits: Any) -> Meta:
 
 
 SCALAR = {"type": ["string", "number", "boolean"]}
-NonEmptyText = Annotated[str, _kind("a non-empty text", pattern=r"\S")]
+NonEmptyText = Annotated[str, _kind("a non-empty string", pattern=r"\S")]
 IS_NAME = "a name of letters, digits and _ that does not begin with a digit"
 Identifier = Annotated[str, _kind(IS_NAME, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
 Flag = Annotated[bool, _kind("true or false")]
 RowCount = Annotated[int, _kind("a whole number of rows, at least 1", ge=1)]
 ConsoleRows = Annotated[int, _kind("a whole number from 1 to 1000", ge=1, le=1000)]
-Speed = Annotated[float, _kind("a number above 0 (60: a minute per second)", gt=0, le=1e9)]
+Speed = Annotated[float, _kind("a number above 0 (60 replays a minute per second)", gt=0, le=1e9)]
 OptionValue = Annotated[str, _kind("a string, a number, true or false", extra_json_schema=SCALAR)]
 OptionTable = Annotated[dict[str, OptionValue], _kind("a table of options")]
 Texts = Annotated[tuple[NonEmptyText, ...], _kind("a list of strings")]

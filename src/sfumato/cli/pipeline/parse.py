@@ -46,7 +46,7 @@ def read_pipeline(file: Path) -> Pipeline:
         return parse_pipeline(_text(file), file)
     files = sorted(file.glob("*.toml"))
     if not files:
-        raise PipelineError(f"there is no file *.toml in the folder {file}")
+        raise PipelineError(f"the folder {file} has no *.toml file")
     return _pipeline(_merge([(each, _content(_text(each), each)) for each in files]), file, file)
 
 
@@ -59,12 +59,14 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise PipelineError(f"there is no file {file}") from None
+        raise PipelineError(f"no such file: {file}") from None
     except UnicodeDecodeError as error:
         where = f"byte {error.start + 1} is not valid"
-        raise PipelineError(f"{file} is not UTF-8 text: {where}; save the file as UTF-8") from error
+        raise PipelineError(
+            f"{file} is not UTF-8 text ({where}): save the file as UTF-8"
+        ) from error
     except OSError as error:
-        raise PipelineError(f"{file} cannot be read: {error}") from error
+        raise PipelineError(f"cannot read {file}: {error}") from error
 
 
 def _content(text: str, file: Path) -> dict[str, Any]:
@@ -84,7 +86,10 @@ def _merge(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
             for name, one in value.items() if has_names else [("", value)]:
                 place = f"{key}.{name}" if has_names else key
                 if place in defined:
-                    why = f"is in {defined[place].name} and in {file.name}: remove one of them"
+                    why = (
+                        f"is defined in {defined[place].name} and in {file.name}: remove one of "
+                        "the two"
+                    )
                     raise PipelineError.at(place, why)
                 defined[place] = file
                 if has_names:
@@ -155,12 +160,14 @@ def _check_names(pipeline: Pipeline) -> None:
     for place, name in named:
         other = places.setdefault(name.lower(), place)
         if other != place:
-            why = f"has the name of `{other}` (SQL does not distinguish upper and lower case): "
+            why = (
+                f"has the same name as `{other}` (SQL does not distinguish upper and lower case): "
+            )
             raise PipelineError.at(place, f"{why}rename one")
     views = [name for _, name in named]
     for sink in pipeline.sinks:
         if sink.query not in views:
-            why = f"is {sink.query!r}, which is not a query or source of this file; it has "
+            why = f"is {sink.query!r}, which is not a query or source of this file; the file has "
             why += f"{', '.join(views)}{did_you_mean(sink.query, views)}"
             raise PipelineError.at(f"sinks.{sink.name}.query", why)
 
@@ -188,7 +195,9 @@ def _problem(value: Any, kind: Any, place: str) -> PipelineError:
         for key in (key for key in value if key not in fields):
             whose = f"the table [{place}]" if place else "a pipeline"
             known = f"{', '.join(fields)}{did_you_mean(key, fields)}"
-            return PipelineError.at(_join(place, key), f"is not known; {whose} may have {known}")
+            return PipelineError.at(
+                _join(place, key), f"is not a known key; {whose} accepts {known}"
+            )
         for key in (key for key, each in fields.items() if each.required and key not in value):
             (example,) = next(
                 each.examples for each in _unwrap(fields[key].type)[1] if each.examples
@@ -248,7 +257,9 @@ def build_spark(table: SparkPart, folder: Path, hidden: tuple[str, ...]) -> Spar
     """Build the session settings. hidden : options whose values Spark must redact"""
     for name, key in (("spark.master", "master"), ("spark.jars.packages", "packages")):
         if name in table.settings:
-            raise PipelineError.at(f"spark.settings.{name}", f": give it as `spark.{key}`")
+            raise PipelineError.at(
+                f"spark.settings.{name}", f": write this setting as `spark.{key}`"
+            )
     jars = tuple(absolute(jar, folder) for jar in table.jars)
     return replace(table, jars=jars, hidden=hidden)
 
@@ -265,23 +276,23 @@ def build_source(name: str, table: PipelineSource, folder: Path) -> PipelineSour
         raise PipelineError.at(place, why + 'format = "json" or replay = "file.parquet"')
     for key in REPLAY_KEYS:
         if getattr(table, key) is not None:
-            why = f': only a replayed file has it; add {place}.replay = "file.parquet"'
+            why = f' needs a file to replay: add {place}.replay = "file.parquet"'
             raise PipelineError.at(f"{place}.{key}", why)
     decodes, schema = table.value is not None, table.avro_schema
     if table.is_avro:
         schema = _avro_schema(place, table, folder)
     elif table.avro_schema is not None:
-        why = f': the values are not decoded from Avro; add {place}.value = "avro"'
+        why = f' needs values decoded from Avro: add {place}.value = "avro"'
         raise PipelineError.at(f"{place}.avro_schema", why)
     if table.dead_letters is not None and not decodes and table.format != "json":
-        why = f': nothing is decoded here; add {place}.value = "json"'
+        why = f' needs decoded values: add {place}.value = "json"'
         raise PipelineError.at(f"{place}.dead_letters", why)
     for key in ("value", "dead_letters"):
         if getattr(table, key) and not table.is_avro and table.schema is None:
             why = f'needs the names of the columns: add {place}.schema = "id string"'
             raise PipelineError.at(f"{place}.{key}", why)
     if table.metadata and (table.format != "kafka" or not decodes):
-        why = f': these are columns of Kafka next to a decoded value; add {place}.value = "json" '
+        why = f' needs a decoded Kafka value: add {place}.value = "json" '
         raise PipelineError.at(f"{place}.metadata", f'{why}to a source of format "kafka"')
     return replace(table, path=absolute(table.path, folder), avro_schema=schema)
 
@@ -290,14 +301,17 @@ def _replayed(place: str, table: PipelineSource, folder: Path) -> PipelineSource
     """Build a source that replays a file; the replay keys become options."""
     for key in READ_KEYS:
         if getattr(table, key):
-            why = f"and `{place}.replay` are two ways to read a source: remove one of them"
+            why = f"and `{place}.replay` exclude each other: remove one of the two"
             raise PipelineError.at(f"{place}.{key}", why)
     if table.speed is not None and table.order is None:
-        why = f"needs `{place}.order`: the column that says when a row arrives"
+        why = f"needs `{place}.order`, the column of arrival times"
         raise PipelineError.at(f"{place}.speed", why)
     for key in ("speed", "rows_per_batch"):
         if table.static and getattr(table, key) is not None:
-            why = "says how to replay a file, and a static source is read at once: remove one of "
+            why = (
+                "and `static` exclude each other, because a static source is not replayed: remove "
+                "one of "
+            )
             raise PipelineError.at(f"{place}.{key}", f"{why}them")
     chosen = {key: getattr(table, key) for key in REPLAY_KEYS}
     how = {key: str(value) for key, value in chosen.items() if value is not None}
@@ -309,7 +323,10 @@ def _replayed(place: str, table: PipelineSource, folder: Path) -> PipelineSource
 def _avro_schema(place: str, table: PipelineSource, folder: Path) -> str:
     """Return an Avro record schema as JSON, given as JSON or as the path of a file."""
     if table.schema is not None:
-        why = "and `avro_schema` both name the columns: remove it for values in Avro"
+        why = (
+            "and `avro_schema` exclude each other: remove `schema`, because the Avro schema names "
+            "the columns"
+        )
         raise PipelineError.at(f"{place}.schema", why)
     place, given = f"{place}.avro_schema", table.avro_schema
     if given is None:
@@ -317,12 +334,12 @@ def _avro_schema(place: str, table: PipelineSource, folder: Path) -> str:
     if not given.lstrip().startswith("{"):
         path = absolute(given, folder)
         if WITH_SCHEME.match(path):
-            why = f"must be a file of this machine, or the schema itself; got {given!r}"
+            why = f"must be a file on this machine or the schema itself; got {given!r}"
             raise PipelineError.at(place, why)
         try:
             given = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            raise PipelineError.at(place, f": there is no text file {path}") from None
+            raise PipelineError.at(place, f": no such text file: {path}") from None
     try:
         kind = json.loads(given)
         if not (isinstance(kind, dict) and kind.get("type") == "record" and kind.get("fields")):
@@ -331,7 +348,7 @@ def _avro_schema(place: str, table: PipelineSource, folder: Path) -> str:
             if not (isinstance(field, dict) and field.get("name") and "type" in field):
                 raise ValueError(f"a field has no name or type: {field!r}")
     except ValueError as error:
-        raise PipelineError.at(place, f"is not the schema of an Avro record: {error}") from None
+        raise PipelineError.at(place, f"is not an Avro record schema: {error}") from None
     return given
 
 
@@ -345,12 +362,18 @@ def build_sinks(
             continue
         sink, place = found[name], f"sinks.{name}.late"
         if sink.late_rows is not None:
-            why = ": this sink gets the late rows of another sink: remove it"
+            why = (
+                " is not allowed, because this sink receives the late rows of another sink: "
+                "remove `late`"
+            )
             raise PipelineError.at(place, why)
         if "/" in table.late:
             late = Sink(name=f"{name}_late", query=sink.query, format="parquet")
             if late.name in found:
-                why = f": the folder would be the sink {late.name}, which exists: give that, "
+                why = (
+                    f" names a folder, whose sink would be called {late.name}, but this sink "
+                    "already exists: write "
+                )
                 raise PipelineError.at(place, f'{why}late = "{late.name}"')
             late = replace(late, path=absolute(table.late, folder), trigger=sink.trigger)
         else:
@@ -365,13 +388,18 @@ def _late_sink(place: str, sink: Sink, name: str, sinks: Mapping[str, Sink]) -> 
     other = sinks.get(name)
     if other is None or other is sink:
         others = [known for known in sinks if known != sink.name]
-        why = f"is {name!r}, which is not another sink of this file{did_you_mean(name, others)}; "
-        raise PipelineError.at(place, f'{why}a folder is written with a /: "./{name}"')
+        why = (
+            f"is {name!r}, which is not a different sink in this file{did_you_mean(name, others)}; "
+        )
+        raise PipelineError.at(place, f'{why}for a folder, write a /, as in "./{name}"')
     if other.query != sink.query:
-        why = f"names a sink of {other.query!r}: it must have the same query, {sink.query!r}"
+        why = (
+            f"must name a sink with the same query, {sink.query!r}; this sink has the query "
+            f"{other.query!r}"
+        )
         raise PipelineError.at(place, why)
     if other.late_rows is not None:
-        why = f"names {name!r}, which already has, or is, a sink of late rows"
+        why = f"names {name!r}, which already has or is a sink for late rows"
         raise PipelineError.at(place, why)
     return other
 
@@ -382,13 +410,13 @@ def _sink(name: str, table: Sink, given: Mapping[str, Any], folder: Path) -> Sin
     form = "" if "table" in given and "format" not in given else table.format
     for key in ("path", "table"):
         if form == CONSOLE and getattr(table, key) is not None:
-            why = f': a console has no {key}; add a format, for example format = "parquet"'
+            why = ' is not allowed for a console: add a format, for example format = "parquet"'
             raise PipelineError.at(f"{place}.{key}", why)
     if table.key is not None and table.value is None:
-        why = f': rows are not encoded; add {place}.value = "json"'
+        why = f' needs encoded rows: add {place}.value = "json"'
         raise PipelineError.at(f"{place}.key", why)
     if "rows" in given and form != CONSOLE:
-        why = f"is the number of rows that a console shows; this sink writes {form}: remove it"
+        why = f"applies only to console sinks; this sink writes {form}: remove `rows`"
         raise PipelineError.at(f"{place}.rows", why)
     if table.trigger is not None:
         try:
@@ -403,12 +431,15 @@ def _check_place(place: str, table: PipelineSource | Sink) -> None:
     """Check that exactly one location is given to read or write, and no option names another."""
     for key in table.options:
         if key.lower() == "checkpointlocation":
-            why = ": each sink keeps its progress in a subfolder of the pipeline's folder: give "
-            why += 'that, checkpoint = "..." at the top of the file'
+            why = (
+                " is not allowed, because each sink keeps its progress in a subfolder of the "
+                "pipeline's folder: "
+            )
+            why += 'write checkpoint = "..." at the top of the file'
             raise PipelineError.at(f"{place}.options.{key}", why)
         if key.lower() == "path":
-            why = f': give the path as `{place}.path` = "..."'
+            why = f' is not allowed: write `{place}.path` = "..."'
             raise PipelineError.at(f"{place}.options.path", why)
     if table.table is not None and table.path is not None:
-        why = f"and `{place}.table` are two places: remove one of them"
+        why = f"and `{place}.table` exclude each other: remove one of the two"
         raise PipelineError.at(f"{place}.path", why)

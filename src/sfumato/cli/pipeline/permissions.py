@@ -57,15 +57,15 @@ def advice(form: str) -> str:
     packages = CONNECTORS.get(form.lower())
     if packages is None:
         hint = did_you_mean(form, (*BUNDLED_FORMATS, *CONNECTORS))
-        why = f"is {form!r}, which is not a Spark format{hint}"
+        why = f"is {form!r}, which is not a known format{hint}"
         add = "; add its connector, [spark] packages = [...], and run with --allow-packages"
         return why + ("" if hint else add)
     wanted, here, other = RUNS_WITH.get(form.lower()), pyspark.__version__, ""
     if wanted is not None and not here.startswith(f"{wanted}."):
-        other = f"; it runs with PySpark {wanted}, and this is {here}"
+        other = f"; the connector runs with PySpark {wanted}, and this is {here}"
     return (
-        f"is {form!r}, whose connector does not come with Spark: add [spark] and "
-        f'packages = ["{packages}"] to the file, and run with --allow-packages{other}'
+        f"is {form!r}, whose connector is not part of Spark: add [spark] and packages = "
+        f'["{packages}"] to the file, and run with --allow-packages{other}'
     )
 
 
@@ -190,7 +190,8 @@ def check_settings(spark: SparkPart, allowed: Permissions) -> None:
         plain = "".join(name.lower().split())
         if (plain.startswith("sfumato.") and name != BOUND) or "trusttext" in plain:
             why = (
-                f": a file cannot trust itself; if you trust it, remove this and write {TRUST_FLAG}"
+                ": a file must not grant trust to itself; if you trust the file, remove this "
+                f"setting and write {TRUST_FLAG}"
             )
             raise PipelineError.at(place, why)
         own = name.removeprefix("spark.hadoop.")
@@ -198,13 +199,16 @@ def check_settings(spark: SparkPart, allowed: Permissions) -> None:
         if allowed.settings or _fits(value, values):
             continue
         if not OF_CONNECTORS.fullmatch(name):
-            what = "with this value is" if values else "is"
-            why = f"{what} not among the settings that a file may set"
+            what = "has a value that is" if values else "is"
+            why = f"{what} not allowed in a pipeline file"
             raise _refusal(place, why, ALLOW_SETTINGS)
         if not allowed.packages:
-            raise _refusal(place, ": it configures code", ALLOW_PACKAGES)
+            raise _refusal(place, ": this setting can load code", ALLOW_PACKAGES)
     if spark.master is not None and not spark.master.startswith("local") and not allowed.settings:
-        why = ": a file runs on this machine; code of a cluster that it names would run here"
+        why = (
+            ": a pipeline file runs on this machine, and code from a cluster that it names would "
+            "run here"
+        )
         raise _refusal("spark.master", why, ALLOW_SETTINGS)
 
 
@@ -213,14 +217,14 @@ def check_code(pipeline: Pipeline, allowed: Permissions) -> None:
     spark = pipeline.spark
     for key, names in (("packages", spark.packages), ("jars", spark.jars)):
         if names and not allowed.packages:
-            why = f": a file cannot load code, such as {names[0]}"
+            why = f": a pipeline file cannot load code, such as {names[0]}"
             raise _refusal(f"spark.{key}", why, ALLOW_PACKAGES)
     for place, part in pipeline.endpoints():
         form = part.format.lower()
         if not allowed.packages and form not in KNOWN_FORMATS:
-            why = f"is {part.format!r}, which is not a Spark format: it may be a class"
+            why = f"is {part.format!r}, which is not a known format and may name a class"
             if form == "jdbc":
-                why = "is jdbc, whose driver executes what its URL and options say"
+                why = "is jdbc, whose driver can execute code named in its URL and options"
             raise _refusal(f"{place}.format", why, ALLOW_PACKAGES)
         for name, value in part.options.items():
             plain = name.lower()
@@ -228,10 +232,10 @@ def check_code(pipeline: Pipeline, allowed: Permissions) -> None:
                 continue
             if not plain.startswith("spark.") and _fits(value, _values(plain)):
                 continue
-            why = "is not among the options that a file may set"
+            why = "or its value is not allowed in a pipeline file"
             if plain == JAAS:
-                why = "must be one login module of Kafka: PlainLoginModule, ScramLoginModule or "
-                why += "OAuthBearerLoginModule, with its options"
+                why = "must be one Kafka login module (PlainLoginModule, ScramLoginModule or "
+                why += "OAuthBearerLoginModule) with its options"
             raise _refusal(f"{place}.options.{name}", why, ALLOW_SETTINGS)
 
 

@@ -50,7 +50,7 @@ function tiles(query, now) {
       query.target === null ? `${number(query.late)} rows` : `target ${percent(query.target)}`],
     ["held", query.held === null ? "–" : number(query.held), query.held === null ? "" : "rows"],
     ["rows wait", median === null ? "–" : seconds(median), median === null ? "" : `99%: ${seconds(most)}`],
-    ["oldest held", query.waited === null ? "–" : seconds(query.waited), query.waited === null ? "" : "since it came"],
+    ["oldest held", query.waited === null ? "–" : seconds(query.waited), query.waited === null ? "" : "since its arrival"],
     ["punctuation behind", query.lag === null ? "–" : seconds(query.lag),
       query.punctuation === null ? "" : behind(query.punctuation, now)],
     ["micro-batch", query.seconds === null ? "–" : seconds(query.seconds), `${number(query.batches)} so far`],
@@ -110,7 +110,7 @@ function operators(query) {
 
 // The rankings of a query: each with its answers so far, and when it is due next.
 function rankings(query) {
-  const columns = [["ranking", false], ["answers", true], ["due next", false], ["and then", false]];
+  const columns = [["ranking", false], ["answers", true], ["due next", false], ["after that", false]];
   const rows = query.operators.filter((one) => one.side !== "answers" && one.due.length).flatMap((one) => {
     const given = query.operators.find((other) => other.side === "answers" && other.name === one.name);
     const names = [...new Set([...Object.keys(given ? given.counts : {}), ...one.due.flatMap((run) => run.queries)])];
@@ -201,7 +201,7 @@ const charts = {
   lag: {
     spec: () => spec(lines("~r", false)),
     data: (query) => query.points.filter((p) => p.lag !== null).map((p) => ({ at: p.at, value: p.lag / unit(query, lag)[0] })),
-    title: (query) => `Punctuation behind the newest row held, ${unit(query, lag)[1]}`,
+    title: (query) => `Punctuation behind the newest held row, ${unit(query, lag)[1]}`,
   },
   wait: {
     spec: () => spec(lines("~r", true)),
@@ -276,7 +276,7 @@ function fill(query, now) {
   const of = (selector) => section.element.querySelector(selector);
   section.query = query;
   of(".name").textContent = query.name;
-  of(".status").textContent = query.error ? "failed" : query.active ? "runs" : "has ended";
+  of(".status").textContent = query.error ? "failed" : query.active ? "running" : "ended";
   of(".dot").className = `dot ${query.error ? "failed" : query.active ? "active" : ""}`;
   of(".said").replaceChildren(...query.said.map((one) => element("li", one.text)));
   of(".tiles").replaceChildren(...tiles(query, now));
@@ -331,10 +331,10 @@ async function listen() {
 async function listenAgainAndAgain() {
   for (;;) {
     await listen().catch(() => {});
-    state.textContent = "the run has ended, or cannot be reached";
+    state.textContent = "the run has ended or cannot be reached";
     await new Promise((resolve) => { setTimeout(resolve, AGAIN); });
   }
 }
 
 if (token) listenAgainAndAgain();
-else state.textContent = "open the address that was printed: its token is missing in this tab";
+else state.textContent = "this tab has no token: open the address that was printed";

@@ -43,7 +43,7 @@ class DisorderControl:
         self._check_drop_ratio()
         if self.averaged and self.estimator != "max":
             raise ValueError(
-                "`averaged` is a variant of estimator='max'; set that, or leave it out"
+                "`averaged` needs estimator='max': write both, or leave `averaged` out"
             )
         for name, value, least in (
             ("slack (SLACK)", self.slack, 0),
@@ -58,7 +58,7 @@ class DisorderControl:
         if len(given) > 1:
             raise ValueError(
                 f"{' and '.join(f'`{n}` ({WAIT_OPTIONS[n]})' for n in given)} exclude each other; "
-                f"got {' and '.join(f'{n}={getattr(self, n)}' for n in given)}: give one of them"
+                f"got {' and '.join(f'{n}={getattr(self, n)}' for n in given)}. Give one of them"
             )
         full = self.bounded and self.estimator is None
         if not given and self.estimator not in ("max", SENT) and not full:
@@ -71,13 +71,14 @@ class DisorderControl:
             if name in fixed and self.estimator is not None:
                 raise ValueError(
                     f"`{name}` ({WAIT_OPTIONS[name]}) is a fixed {fixed[name]} and needs no "
-                    f"estimator; got estimator={self.estimator!r}: leave one of them out"
+                    f"estimator; got estimator={self.estimator!r}. Leave one of them out"
                 )
         for name in ("max_delay", "max_ahead", "max_behind"):
             delay = getattr(self, name)
             if delay is not None and not (type(delay) is int and 0 <= delay < 2**58):
                 raise ValueError(
-                    f"`{name}` must be whole microseconds from 0 to below 2**58; got {delay!r}"
+                    f"`{name}` must be a whole number of microseconds from 0 to below 2**58; "
+                    f"got {delay!r}"
                 )
 
     def _check_drop_ratio(self) -> None:
@@ -86,14 +87,15 @@ class DisorderControl:
             return
         if self.estimator in ("max", SENT):
             raise ValueError(
-                f"estimator={self.estimator!r} cannot be steered by a drop ratio; got "
-                f"drop_ratio={ratio}: leave it out, or take estimator='normal' or 'conformal'"
+                f"estimator={self.estimator!r} cannot be controlled by a drop ratio; got "
+                f"drop_ratio={ratio}. Leave `drop_ratio` out, or use estimator='normal' or "
+                "'conformal'"
             )
         if isinstance(ratio, bool) or not isinstance(ratio, (int, float)):
             raise TypeError(f"`drop_ratio` (DRATIO) must be a number; got {type(ratio).__name__}")
         if not 0.0 < ratio <= 0.5:
             raise ValueError(
-                f"`drop_ratio` (DRATIO) must be a share in (0, 0.5], 0.01 for 1%; got {ratio}"
+                f"`drop_ratio` (DRATIO) must be a share in (0, 0.5], like 0.01 for 1%; got {ratio}"
             )
 
     @property
@@ -157,10 +159,13 @@ class ReorderConfig:
     def __post_init__(self) -> None:
         if self.by_source and self.control.max_buffer_total is not None:
             raise ValueError(
-                "`max_buffer_total` limits the rows of all keys together, and cannot be combined "
-                "with `source`: rows that wait for a slower source are not limited; leave one out"
+                "`max_buffer_total` and `source` exclude each other, because a bound on the rows "
+                "of all keys cannot limit rows that wait for a slower source. Leave one of the "
+                "two out"
             )
         if self.expected_sources is not None:
             if not self.by_source:
-                raise ValueError("`expected_sources` needs `source`, the column that names them")
+                raise ValueError(
+                    "`expected_sources` needs `source`, the column that names the sources"
+                )
             check_count("expected_sources", self.expected_sources, 1)

@@ -158,8 +158,8 @@ class Controllers(Stateful):
         array = np.ascontiguousarray(sent, np.int64)
         if array.shape != (wanted,):
             raise ValueError(
-                f"`sent` must hold {wanted} punctuations, one per row with estimator='sent' and "
-                f"none without it; got an array of shape {array.shape}"
+                f"`sent` must have {wanted} punctuations (one per row with estimator='sent', "
+                f"otherwise none); got an array of shape {array.shape}"
             )
         return array
 

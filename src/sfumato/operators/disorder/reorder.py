@@ -98,7 +98,7 @@ class Reorder(Operator):
         codes = [keys] if sources is None else [keys, sources]
         event_time, arrival, *codes = checked(event_time, arrival, codes)
         if (len(codes) == 2) != self.config.by_source:
-            raise ValueError("`sources` must be given with by_source=True, and only then")
+            raise ValueError("`sources` must be given if and only if by_source=True")
         sent = self.controllers.checked_sent(sent, len(event_time))
         order, starts, present = by_key = grouped(codes[0])
         by_source, counting = by_key, NO_CODES
@@ -247,7 +247,9 @@ class Reorder(Operator):
         Raises ValueError with `by_source`.
         """
         if self.config.by_source:
-            raise ValueError("a key with sources cannot be forgotten: it waits for them")
+            raise ValueError(
+                "a key with sources cannot be forgotten, because it waits for its sources"
+            )
         rows, places = self._held.of(np.unique(keys))
         self._held.remove(places)
         out = self._drained(rows, NO_CODES)
@@ -338,9 +340,9 @@ class Reorder(Operator):
             or waiting.source.max() >= len(self.controllers)
             or waiting.key.max() >= self._keys
         ):
-            raise ValueError("its buffered rows have not arrived")
+            raise ValueError("its buffered rows must have arrived")
         if len(self.sources.key_of) != (len(self.controllers) if config.by_source else 0):
-            raise ValueError("the numbers of its sources and controllers differ")
+            raise ValueError("it must have as many sources as controllers")
 
 
 def _with_events(

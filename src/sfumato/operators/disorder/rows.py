@@ -171,12 +171,12 @@ def _microseconds(name: str, values: np.ndarray) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype.kind == "M":
         if np.isnat(array).any():
-            raise ValueError(f"`{name}` must have a time in each row; got NaT: leave such rows out")
+            raise ValueError(f"`{name}` must have a time in each row; got NaT. Leave such rows out")
         array = array.astype("datetime64[us]").astype(np.int64)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(
-            f"`{name}` must be int64 microseconds (or datetime64); got {array.dtype}: "
-            "convert seconds by (seconds * 1e6).astype('int64')"
+            f"`{name}` must be int64 microseconds (or datetime64); got {array.dtype}. Convert "
+            "seconds with (seconds * 1e6).astype('int64')"
         )
     if array.ndim != 1:
         raise ValueError(f"`{name}` must be one-dimensional; got shape {array.shape}")

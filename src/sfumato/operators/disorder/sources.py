@@ -144,7 +144,7 @@ class Sources(Stateful):
     def after_loading(self) -> None:
         ahead, sources = self._ahead.rows, np.flatnonzero(self.counts)
         if len(ahead.key) and not 0 <= ahead.key.min() <= ahead.key.max() < len(self.key_of):
-            raise ValueError("it has punctuations of unknown sources")
+            raise ValueError("its punctuations must belong to known sources")
         self._members.rows = SourceValues(self.key_of[sources], sources)
 
 

@@ -48,7 +48,9 @@ class Aggregate:
             if self.function != "count":
                 raise ValueError(f"`attribute` must be a number for {self.function}; got None")
         elif isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise TypeError(f"`attribute` must be None or a number from 0; got {number!r}")
+            raise TypeError(
+                f"`attribute` must be None or a whole number of at least 0; got {number!r}"
+            )
         share = self.argument
         if self.function == "quantile":
             if (

@@ -107,13 +107,15 @@ class DistributionOptions:
         object.__setattr__(self, "quantiles", tuple(_share(q) for q in self.quantiles))
         if self.distribution is not None and _whole(self.distribution) < 1:
             raise ValueError(
-                f"`distribution` must be None or a number of values of at least 1; "
-                f"got {self.distribution!r}"
+                "`distribution` must be None or a number of values, at least 1; got "
+                f"{self.distribution!r}"
             )
         if _whole(self.samples) < 1:
             raise ValueError(f"`samples` must be a number of at least 1; got {self.samples!r}")
         if not -(2**63) <= _whole(self.seed, -(2**64)) < 2**63:
-            raise ValueError(f"`seed` must be a whole number of 64 bits; got {self.seed!r}")
+            raise ValueError(
+                f"`seed` must be a whole number with at most 64 bits; got {self.seed!r}"
+            )
 
     @property
     def distributions(self) -> bool:

@@ -31,8 +31,8 @@ def standard_points(n: int, dimensions: int, distribution: str) -> np.ndarray:
         raise ValueError(f"`distribution` must be one of {DISTRIBUTIONS}; got {distribution!r}")
     if 1 < n <= dimensions:
         warnings.warn(
-            f"{n} samples of {dimensions} attributes have correlated errors: uncorrelated ones "
-            f"need `n` of at least {dimensions + 1}",
+            f"{n} samples of {dimensions} attributes have correlated errors: for uncorrelated "
+            f"errors, `n` must be at least {dimensions + 1}",
             stacklevel=3,  # the caller of `samples`
         )
     return _points(n, dimensions, distribution).copy()

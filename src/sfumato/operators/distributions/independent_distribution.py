@@ -212,13 +212,15 @@ def checked_aggregates(
         if not isinstance(aggregate, Aggregate):
             raise TypeError(f"`aggregates` must hold Aggregate(...); got {aggregate!r}")
         if aggregate.function in OVER_TIME and not over_time:
-            raise ValueError(f"{aggregate.function} needs extents of time; got another window")
+            raise ValueError(
+                f"{aggregate.function} needs a time window with extents; got a different window"
+            )
     needed = max(-1 if a.attribute is None else a.attribute for a in aggregates) + 1
     if attributes is None:
         return needed
     if attributes < needed:
         raise ValueError(
-            f"`attributes` must be at least {needed}, the number that `aggregates` use; "
+            f"`attributes` must be at least {needed}, the number of attributes in `aggregates`; "
             f"got {attributes}"
         )
     return attributes

@@ -83,7 +83,7 @@ class Dependency:
         names = [name for name, _ in pairs] + [_name(self.dependent)]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
-            raise ValueError(f"an attribute must appear once in a dependency; {repeated} repeat")
+            raise ValueError(f"a dependency must not name an attribute twice; got {repeated} twice")
         object.__setattr__(self, "determinants", pairs)
         object.__setattr__(self, "epsilon", _bound(self.dependent, self.epsilon))
 
@@ -121,8 +121,8 @@ def as_dependencies(given: Dependency | Iterable[Dependency | str]) -> list[Depe
         given = [given]
     if not isinstance(given, Iterable):
         raise TypeError(
-            "`dependencies` must be texts like 'humidity -> temperature : 0.05 -> 0.1', or a list "
-            f"of them; got {given!r:.80}"
+            "`dependencies` must be a string like 'humidity -> temperature : 0.05 -> 0.1', or a "
+            f"list of such strings; got {given!r:.80}"
         )
     return [item if isinstance(item, Dependency) else Dependency.parse(item) for item in given]
 
@@ -135,9 +135,9 @@ def check_dependencies(
         unknown = [name for name in dependency.names if name not in names]
         if unknown or dependency.dependent not in attributes:
             raise ValueError(
-                f"`dependencies`: in `{dependency}` the dependent must be one of the "
-                f"attributes {list(attributes)}, the determinants columns of the "
-                f"repository {list(names)}"
+                f"in the dependency `{dependency}`, the dependent must be one of the attributes "
+                f"{list(attributes)}, and the determinants must be columns of the repository "
+                f"{list(names)}"
             )
 
 
@@ -157,7 +157,7 @@ class _DependencyReader:
         bounds = self._list(self._number_here)
         if len(bounds) != len(names):
             raise self._error(
-                f"expected {len(names)} epsilons, one for each determinant; got {len(bounds)}",
+                f"expected {len(names)} epsilons, one per determinant; got {len(bounds)}",
                 place,
             )
         self._mark("->", "`,` or `->` after an epsilon")

@@ -153,7 +153,7 @@ class Miss(NamedTuple):
 
     def __str__(self) -> str:
         near = ", ".join(self.determinants)
-        return f"within {self.epsilon:g} on {near}: {self.share:.1%} of {self.pairs} pairs"
+        return f"within {self.epsilon:g} on {near}, {self.share:.1%} of {self.pairs} pairs"
 
 
 def _candidates(
@@ -188,7 +188,8 @@ def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
     if not missed:
         return
     lines = [
-        f"`{name}`: " + (f"the closest is {miss}" if miss else "too few pairs are near each other")
+        f"`{name}`: "
+        + (f"the closest candidate is {miss}" if miss else "too few pairs are near each other")
         for name, miss in list(missed.items())[:MOST_TOLD]
     ]
     if len(missed) > MOST_TOLD:

@@ -83,8 +83,8 @@ class EarlierValues(Operator):
         n = keys.size
         if keys.shape != (n,) or times.shape != (n,) or rows.shape != (n, self.attributes):
             raise ValueError(
-                f"`key` and `time` must have shape (n,), `values` (n, {self.attributes}); "
-                f"got {keys.shape}, {times.shape} and {rows.shape}"
+                "`key` and `time` must have shape (n,), and `values` must have shape (n, "
+                f"{self.attributes}); got {keys.shape}, {times.shape} and {rows.shape}"
             )
         if n and keys.min() < 0:
             raise ValueError(f"`key` must be at least 0; got {keys.min()}")

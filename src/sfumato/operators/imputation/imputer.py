@@ -274,7 +274,7 @@ class Imputer:
             zip(self.attributes, imputed.rules_used[i].tolist(), strict=True)
         ):
             if chosen == dependency_choice.MARGINAL:
-                parts.append(f"{name} by its distribution in the repository")
+                parts.append(f"{name} from its distribution in the repository")
             elif chosen > 0:
                 parts.append(str(combine(self.chosen_dependencies(t, chosen))))
         return "; ".join(parts)
@@ -371,8 +371,8 @@ class Imputer:
         imputed = [name for name in self.attributes if name in self.settings.categories]
         if imputed and (self.joint or self.method == "plain"):
             raise ValueError(
-                f'`attributes`: `{imputed[0]}` is of text, which needs method="calibrated" and '
-                f"joint=False; got method={self.method!r} and joint={self.joint}"
+                f'`attributes` names `{imputed[0]}`, which is text and needs method="calibrated" '
+                f"and joint=False; got method={self.method!r} and joint={self.joint}"
             )
         together = len(self.attributes)
         most = min(self.most, MOST_NEAREST_PRODUCTS if together > 1 else MOST_UNASKED)
@@ -381,15 +381,15 @@ class Imputer:
             found = len(np.unique(rows[:, self.names.index(name)]))
             if found > 1 and 2 * found >= donors:
                 raise ValueError(
-                    f"`attributes`: `{name}` has {found} different strings in the repository, and "
-                    f"with {donors} donors at most {(donors - 1) // 2} can be imputed: raise "
-                    "`least_donors`, or replace rare strings by one"
+                    f"`attributes` names `{name}`, which has {found} different strings in the "
+                    f"repository, but with {donors} donors at most {(donors - 1) // 2} can be "
+                    "imputed: raise `least_donors`, or replace rare strings with one common string"
                 )
             if max(found, CLOSE_DONORS) ** together > most:
                 raise ValueError(
-                    f"`attributes`: `{name}` of {found} strings and {together - 1} more attributes "
-                    f"may have more than the {most} alternatives of a row: impute it in a "
-                    "separate call, or raise `max_alternatives`"
+                    f"`attributes` names `{name}` with {found} strings and {together - 1} more "
+                    f"attributes, which may need more than the {most} alternatives allowed per "
+                    f"row: impute `{name}` in a separate call, or raise `max_alternatives`"
                 )
 
     def _sets(self) -> DependencySets:

@@ -45,8 +45,8 @@ def combine(dependencies: Sequence[Dependency]) -> Dependency:
     for dependency in dependencies:
         if dependency.dependent != dependencies[0].dependent:
             raise ValueError(
-                "dependencies combine only for one dependent; "
-                f"got {dependencies[0].dependent!r} and {dependency.dependent!r}"
+                "combined dependencies must have the same dependent; got "
+                f"{dependencies[0].dependent!r} and {dependency.dependent!r}"
             )
         for name, epsilon in dependency.determinants:
             bounds[name] = min(epsilon, bounds.get(name, math.inf))

@@ -15,14 +15,14 @@ def finite(name: str, values: npt.ArrayLike) -> Floats:
     matrix = np.require(values, np.float64, ["C", "W"])
     if matrix.ndim != 2 or not len(matrix):
         raise ValueError(
-            f"`{name}` must have shape (rows, attributes), with rows; got {matrix.shape}"
+            f"`{name}` must have shape (rows, attributes) with at least one row; got {matrix.shape}"
         )
     bad = np.argwhere(~np.isfinite(matrix))
     if len(bad):
         row, column = bad[0].tolist()
         raise ValueError(
-            f"`{name}` must be finite: row {row}, attribute {column} is {matrix[row, column]}; "
-            "a repository has complete rows only"
+            f"`{name}` must have only complete rows of finite numbers; row {row}, attribute "
+            f"{column} is {matrix[row, column]}"
         )
     return matrix
 
@@ -45,7 +45,7 @@ def columns_of(
             raise ValueError(f"`repository` must have columns of the same length; got {shapes}")
         repository = np.column_stack(columns)
     elif names is None:
-        raise ValueError("`names` must name the columns of a `repository` given as a matrix")
+        raise ValueError("a `repository` given as a matrix needs `names` for its columns")
     rows = finite("repository", repository)
     if len(names) != rows.shape[1] or len(set(names)) < len(names):
         raise ValueError(
@@ -66,7 +66,7 @@ def matrix_of(values: Mapping[str, npt.ArrayLike] | npt.ArrayLike, names: Sequen
     matrix = np.require(values, np.float64, ["C", "W"])
     if matrix.ndim != 2 or matrix.shape[1] != len(names):
         raise ValueError(
-            f"`values` must have shape (n, {len(names)}), a column for each of "
+            f"`values` must have shape (n, {len(names)}), one column for each of "
             f"{', '.join(names)}; got {matrix.shape}"
         )
     return matrix
@@ -81,7 +81,7 @@ def checked_attributes(chosen: Sequence[str] | str | None, names: Sequence[str])
     unknown = [name for name in chosen if name not in names]
     if unknown or not len(chosen) or len(set(chosen)) < len(chosen):
         raise ValueError(
-            f"`attributes` must be different names of the repository's columns "
+            "`attributes` must be one or more different columns of the repository, "
             f"{list(names)}; got {list(chosen)}"
         )
     return tuple(chosen)
@@ -93,7 +93,7 @@ def scaling_of(
     """Return (shift, span), float64[D] each: as given by name, else minimum and extent."""
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise ValueError(f"`scaling` names {unknown}, which the repository does not have")
+        raise ValueError(f"`scaling` names {unknown}, which are not in the repository")
     shift, span = rows.min(axis=0), rows.max(axis=0) * 0.5 - rows.min(axis=0) * 0.5
     span = 2.0 * np.minimum(span, np.finfo(np.float64).max / 4)
     span[span == 0.0] = 1.0
@@ -102,7 +102,7 @@ def scaling_of(
             shift[a], span[a] = given[name]
         if not (np.isfinite(shift[a]) and np.isfinite(span[a]) and span[a] > 0.0):
             raise ValueError(
-                f"`scaling` of `{name}` must be a finite shift and a finite span above 0; "
-                f"got ({shift[a]}, {span[a]})"
+                f"`scaling` of `{name}` must have a finite shift and a finite span above 0; got "
+                f"({shift[a]}, {span[a]})"
             )
     return shift, span

@@ -73,7 +73,7 @@ def pair_of(
     windows = windows_of(window, on=on)
     if len(windows) != 2:
         raise TypeError(
-            "`window` of a join of two sides must be one for both, or a pair for left and right; "
+            "`window` must be one window for both sides, or a pair of windows for left and right; "
             f"got {len(windows)} windows"
         )
     return windows[0], windows[1]
@@ -83,8 +83,9 @@ def require_one(window: Any) -> None:
     """Raise TypeError unless `window` is a single window, for a stream joined with itself."""
     if isinstance(window, list | tuple) or not isinstance(window_of(window), StreamWindow):
         raise TypeError(
-            '`window` of a stream with itself is one window: sf.Rows(500), sf.Rows(500, within="10 '
-            f'minutes"), sf.Range("10 minutes") or sf.Delta(5, on="x"); got {window!r}'
+            "`window` must be one window in a join of a stream with itself, like sf.Rows(500), "
+            'sf.Rows(500, within="10 minutes"), sf.Range("10 minutes") or sf.Delta(5, on="x"); '
+            f"got {window!r}"
         )
 
 
@@ -106,8 +107,8 @@ def _one(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
     if isinstance(window, Rows):
         if window.slide is not None:
             raise ValueError(
-                "`slide` of sf.Rows is for aggregates; the window of a join moves with every row; "
-                f"got {window!r}: leave `slide` out"
+                "`slide` of sf.Rows is allowed only for aggregates, because the window of a join "
+                f"moves with every row; got {window!r}. Leave `slide` out"
             )
         return JoinWindow(
             window.rows, window.confidence, window.max_tuples, window.within,
@@ -115,8 +116,8 @@ def _one(window: StreamWindow, on: Sequence[str]) -> JoinWindow:
         )  # fmt: skip
     if window.slide is not None or window.idle_timeout is not None or window.empty:
         raise ValueError(
-            "`window` of a join takes a sf.Range by its length alone: it moves with every tuple "
-            f"and has no extents; got {window!r}"
+            "`window` of a join must be a sf.Range with only a length, because it moves with "
+            f"every tuple and has no extents; got {window!r}"
         )
     return JoinWindow(span=timedelta(microseconds=window.length_us))
 

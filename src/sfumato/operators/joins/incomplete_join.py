@@ -47,10 +47,13 @@ class IncompleteJoinConfig:
         for unit in self.units:
             distance("units", unit)
         if self.units and self.scaled:
-            raise ValueError("`units` and `scaled` both set the unit of the distances: give one")
+            raise ValueError(
+                "`units` and `scaled` exclude each other, because both set the unit of the "
+                "distances: give one of them"
+            )
         if not 2 <= len(self.windows) <= MOST_STREAMS:
             raise ValueError(
-                f"there must be 2 to {MOST_STREAMS} streams, with one window per stream; got "
+                f"`windows` must have 2 to {MOST_STREAMS} windows, one per stream; got "
                 f"{len(self.windows)}"
             )
 
@@ -118,7 +121,7 @@ class IncompleteJoin(PairJoin):
             tuple(units),
         )  # fmt: skip
         if units and len(units) != d:
-            raise ValueError(f"`units` must have one for each of {d} attributes; got {len(units)}")
+            raise ValueError(f"`units` must have {d} units, one per attribute; got {len(units)}")
         super().__init__(
             criterion(d, within, probability), windows, output, alternatives, INCOMPLETE_COUNTS,
             rows=2 * d + len(imputer.names),
@@ -134,8 +137,8 @@ class IncompleteJoin(PairJoin):
         """Create the join of a config; `imputer` must match it. Raises SnapshotError otherwise."""
         if config.imputer != resources["imputer"].fingerprint:
             raise SnapshotError(
-                "the snapshot was made with another repository or other dependencies: restore it "
-                "with those"
+                "the snapshot was written with a different repository or different dependencies: "
+                "restore it with the original ones"
             )
         return super().of(config, **resources)
 
@@ -193,7 +196,7 @@ class IncompleteJoin(PairJoin):
     def objects(self, held: HeldObjects) -> None:
         samples, reason = self._imputed(held.raw)
         if (reason > IMPUTED).any():
-            raise ValueError("it holds an object that cannot be imputed")
+            raise ValueError("every held object must have values that can be imputed")
         radii = self._radii(held.number.size, None)
         self._load(self._batch(held.code, held.number, held.time, samples, radii), held.raw)
 

@@ -151,6 +151,6 @@ class NewestEarlier(Stateful):
     def after_loading(self) -> None:
         held = self.held
         if (np.diff(held.number) <= 0).any() or (held.number >= self.next).any():
-            raise ValueError("the numbers of rows must ascend, up to the next one")
+            raise ValueError("row numbers must ascend and be below the next number")
         if not (held.existence <= 1.0).all():
             raise ValueError("existences must be at most 1")

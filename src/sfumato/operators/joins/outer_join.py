@@ -93,7 +93,7 @@ class LoneSide(Stateful):
     def after_loading(self) -> None:
         number = self.tuples.number
         if (np.diff(number) <= 0).any() or (self.tuples.alone > 1.0).any():
-            raise ValueError("numbers of tuples ascend, and probabilities are at most 1")
+            raise ValueError("tuple numbers must ascend, and probabilities must be at most 1")
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class OuterJoinConfig(SimilarityJoinConfig):
         one_of("how", self.how, HOWS)
         if any(window.rows is not None or window.span is None for window in self.windows):
             raise ValueError(
-                f'`how`="{self.how}" needs windows by time, sf.Range("10 minutes"), as a tuple may '
-                "leave a window by count in some worlds and not in others; got "
+                f'`how`="{self.how}" needs time windows, like sf.Range("10 minutes"), because a '
+                "tuple may leave a row window in some worlds and not in others; got "
                 f"{list(self.windows)}"
             )
         if self.output != "append" or self.task.tasks != 1:
@@ -186,10 +186,10 @@ class OuterJoin(SimilarityJoin):
             mine, (held, _) = lone.tuples, lone.places(tuples.number[of])
             places = np.searchsorted(mine.number, tuples.number[of[held]])
             if not np.array_equal(np.diff(mine.offsets)[places], tuples.samples[of[held]]):
-                raise ValueError("the numbers of samples of a tuple differ")
+                raise ValueError("a tuple must have the same number of samples everywhere")
             known = (mine.number < self.given[side]).all() and (mine.key < self.clock.size).all()
             if not known or (mine.number.size and side not in self.kept):
-                raise ValueError("tuples without a partner must be known ones of a kept side")
+                raise ValueError("tuples without a partner must be known tuples of a kept side")
 
     def _answers(self, batch: Batch, found: Records) -> Answers:
         tuples = self.store.tuples

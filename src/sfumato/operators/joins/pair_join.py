@@ -166,7 +166,9 @@ class PairJoin(Operator):
         Raises ValueError under output="changes", where the answers of a key stay current.
         """
         if self.output == "changes":
-            raise ValueError('keys with current answers, output="changes", are not forgotten')
+            raise ValueError(
+                'keys cannot be forgotten with output="changes", because their answers are current'
+            )
         codes = self._codes(np.unique(keys))
         for w in codes.tolist() if self._uncertain else ():
             self._uncertain.pop(w, None)
@@ -178,10 +180,7 @@ class PairJoin(Operator):
     def answers(self) -> Answers:
         """Return the current answers by arrival. Raises ValueError unless output="changes"."""
         if self.output != "changes":
-            raise ValueError(
-                'the current answers are kept only with output="changes"; got '
-                f'output="{self.output}"'
-            )
+            raise ValueError(f'current answers need output="changes"; got output="{self.output}"')
         return self.current
 
     @property
@@ -286,12 +285,14 @@ class PairJoin(Operator):
         if (np.diff(batch.code) < 0).any():
             raise ValueError("held tuples must be sorted by window")
         if (np.diff(batch.number)[same] <= 0).any() or (np.diff(batch.time)[same] < 0).any():
-            raise ValueError("numbers and times of a window's tuples must ascend")
+            raise ValueError("the numbers and times of a window's tuples must ascend")
         if not self.timed and np.any(batch.time):
-            raise ValueError("tuples have times only where windows go by time")
+            raise ValueError("tuples must not have times without time windows")
         most = self.streams * (int(self.given.sum()) + SPARE_KEYS)
         if batch.code.max(initial=-1) >= most:  # windows need memory for every code up to theirs
-            raise ValueError("its keys must be 0, 1, 2, ...; one is far above the number of tuples")
+            raise ValueError(
+                "its keys must be 0, 1, 2, ...; a key is far above the number of tuples"
+            )
         self._admit(batch, raw)
         self.store.windows.tail[:] += np.bincount(
             batch.code, minlength=self.store.windows.tail.size
@@ -303,7 +304,7 @@ class PairJoin(Operator):
     def _radii(self, n: int, radius: Floats | None) -> Floats:
         """Return the radii of n tuples. Raises ValueError unless they are given where needed."""
         if self.criterion.radii != (radius is not None):
-            raise ValueError("tuples have a `radius` if and only if `within` is None")
+            raise ValueError("tuples must have a `radius` if and only if `within` is None")
         return np.zeros(n) if radius is None else radius
 
     def _batch(
@@ -399,7 +400,7 @@ class PairJoin(Operator):
         if not self.timed:
             return np.zeros(key.size, np.int64)
         if time is None:
-            raise ValueError("`time` is needed for windows by time")
+            raise ValueError("time windows need `time`")
         if not key.size:
             return time
         self.clock = pad(self.clock, int(key.max()) + 1, NO_CLOCK)

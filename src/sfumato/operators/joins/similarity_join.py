@@ -84,8 +84,7 @@ class SimilarityJoinConfig:
             raise ValueError(f"`windows` must have one window per side; got {len(self.windows)}")
         if self.strategy == "sort" and self.dimensions > 1:
             raise ValueError(
-                f'`strategy`="sort" orders numbers, it needs one dimension; got {self.dimensions}: '
-                'use "index"'
+                f'`strategy`="sort" needs one dimension; got {self.dimensions}. Use "index"'
             )
 
 
@@ -228,13 +227,13 @@ class SimilarityJoin(PairJoin):
     def tuples(self, held: HeldSamples) -> None:
         n, samples = held.number.size, SampledTuples(held.offsets, held.prob, held.points)
         if held.radius.size != (n if self.criterion.radii else 0):
-            raise ValueError("held tuples have a radius if and only if `within` is None")
+            raise ValueError("held tuples must have a radius if and only if `within` is None")
         check_radii(held.radius)
         radii = self._radii(n, held.radius if self.criterion.radii else None)
         batch = self._batch(held.code, held.number, held.time, samples, radii)
         owned, lengths = self._local_rows(held.number), np.diff(held.offsets)
         if lengths[~owned].any() or (batch.existence[owned] != held.existence[owned]).any():
-            raise ValueError("only tuples that are owned may have samples")
+            raise ValueError("tuples that are not owned must not have samples")
         if (lengths[owned] == 0).any() or (held.prob > 1.0).any():
             raise ValueError("held tuples must have samples with probabilities in (0, 1]")
         if not ((held.existence > 0.0) & (held.existence <= 1.0)).all():

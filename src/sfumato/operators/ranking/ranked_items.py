@@ -46,8 +46,8 @@ def checked_items(
     count = int(owner.max(initial=-1)) + 1
     if owner.min(initial=0) < 0 or count > n or not np.bincount(owner).all():
         raise ValueError(
-            "`tuples` must number the tuples 0, 1, 2, ... without gaps; "
-            f"got numbers from {owner.min()} to {owner.max()} for {n} items"
+            "`tuples` must be tuple numbers 0, 1, 2, ... without gaps; got numbers from "
+            f"{owner.min()} to {owner.max()} for {n} items"
         )
     if not single:
         _check_masses(chance, owner, np.arange(count), "tuple")
@@ -76,18 +76,18 @@ def checked_scores(scores: npt.ArrayLike, prob: npt.ArrayLike) -> tuple[Floats, 
     """Return scores and probabilities (clipped to 1) as float64 of one length, or ValueError."""
     score, chance = as_floats("scores", scores), as_floats("prob", prob)
     if chance.size != score.size:
-        raise ValueError(f"`prob` must be as long as `scores`: {score.size}; got {chance.size}")
+        raise ValueError(f"`prob` must have {score.size} entries, one per score; got {chance.size}")
     if not np.isfinite(score).all():
         bad = int(np.flatnonzero(~np.isfinite(score))[0])
         raise ValueError(
-            f"`scores` must be finite; got {score[bad]} at index {bad}: leave such items out"
+            f"`scores` must be finite; got {score[bad]} at index {bad}. Leave such items out"
         )
     bad, above, _, possible = survey(chance, 1.0 + SUM_TOLERANCE)
     if bad >= 0 or possible < chance.size:
         bad = bad if bad >= 0 else int(np.flatnonzero(chance <= 0.0)[0])
         raise ValueError(
-            f"`prob` must hold probabilities in (0, 1]; got {chance[bad]} at index {bad}: "
-            "reject or repair such items first"
+            f"`prob` must hold probabilities in (0, 1]; got {chance[bad]} at index {bad}. Reject "
+            "or repair such items first"
         )
     return score, np.minimum(chance, 1.0) if above else chance
 
@@ -121,6 +121,7 @@ def _check_masses(prob: Floats, rule: Ints, names: Ints, kind: str) -> None:
     if masses.max(initial=0.0) > 1.0 + SUM_TOLERANCE:
         worst = int(masses.argmax())
         raise RuleMassError(
-            f"the members of {kind} {names[worst]} exclude each other, so their probabilities must "
-            f"sum to at most 1; got {masses[worst]:.12g}: scale or split them"
+            f"the members of {kind} {names[worst]} exclude each other, so their probabilities "
+            f"must sum to at most 1; got {masses[worst]:.12g}. Scale the probabilities, or split "
+            "the members"
         )

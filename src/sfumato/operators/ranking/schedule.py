@@ -122,7 +122,7 @@ class Schedule(Stateful):
         query = checked_query((k, every))
         if name in self.queries or name in self.waiting:
             raise ValueError(
-                f"a query named {name!r} is running: remove it, or choose another name"
+                f"a query named {name!r} is already running: remove it, or choose a different name"
             )
         self._check_taken(now)
         if not self.queries and not self.waiting:
@@ -186,7 +186,7 @@ class Schedule(Stateful):
         possible = self.clock >= self.origin and self.queries.keys() <= self._planned.keys()
         times = self.origin, self.clock, 0 if self._switch is None else operator.index(self._switch)
         if not possible or any(abs(time) > MAX_TIME for time in times):
-            raise ValueError(f"a schedule cannot have reached {course}")
+            raise ValueError(f"a schedule cannot have reached the state {course}")
 
     def _runs(self, end: int | None) -> Iterator[DueRun]:
         """Yield runs of this timetable after the clock and before `end` that answer any query."""
@@ -235,8 +235,9 @@ class Schedule(Stateful):
         first = self.next()
         if now < self.clock or (first is not None and first <= now):
             raise ValueError(
-                f"`now` must not lie before the clock, {self.clock}, and runs up to it must have "
-                f"been taken; got {now}, and the next run is at {first}: call take({now}) first"
+                f"`now` must not be before the clock, {self.clock}, and all runs up to `now` must "
+                f"have been taken; got {now}, and the next run is at {first}. Call take({now}) "
+                "first"
             )
 
 

@@ -26,7 +26,7 @@ def checked_weights(weights: npt.ArrayLike) -> Floats:
         omega = np.empty(0)
     if omega.ndim != 1 or not omega.size or not np.isfinite(omega).all():
         raise ValueError(
-            f"`weights` must be a list of finite numbers, of ranks 1, 2, ...; got {weights!r:.80}"
+            f"`weights` must be a list of finite numbers, for ranks 1, 2, ...; got {weights!r:.80}"
         )
     return omega
 
@@ -72,7 +72,8 @@ class Semantics:
                 object.__setattr__(self, option, check(option, value))
             elif value is not None:
                 raise ValueError(
-                    f'`{option}` belongs to the semantics "{owner}"; got {value!r} for "{name}"'
+                    f'`{option}` is allowed only with the semantics "{owner}"; got {value!r} '
+                    f'for "{name}"'
                 )
 
     @property
@@ -101,8 +102,8 @@ def semantics_of(
     """Return the semantics for the arguments of `top_k`. Raises ValueError as `Semantics`."""
     if probability is not None and name != "pt_k":
         raise ValueError(
-            f'`probability` is the least Pr_k of "pt_k"; got {probability!r} for {name!r}: '
-            "the column of probabilities is `existence`"
+            f'`probability` is allowed only with "pt_k", as its least Pr_k; got {probability!r} '
+            f"for {name!r}. To name the probability column, write `existence`"
         )
     if probability is None and name == "pt_k":
         raise ValueError('"pt_k" needs `probability`, the least Pr_k, in (0, 1]; got None')

@@ -103,7 +103,7 @@ class Timetable:
             return tuple(zip(self.times.tolist(), self.numbers.tolist(), strict=True))
         if sum(self.cycle // bound for bound in self.bounds) > MOST_RUNS:
             raise ValueError(
-                f"the timetable repeats only after {self.cycle} units, which are too many runs to "
+                f"the timetable repeats only after {self.cycle} units and has too many runs to "
                 'list: iterate over `after`, or use plan="dp"'
             )
         return tuple(self.until(0, self.cycle))
@@ -216,7 +216,7 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
 def _planned(queries: tuple[KAndFrequency, ...], plan: str) -> Timetable:
     """Plan a timetable of checked queries; cached, as all keys of a stream share it."""
     if not queries:
-        raise ValueError("`queries` must hold at least one (k, every)")
+        raise ValueError("`queries` must contain at least one pair (k, every)")
     unit = math.gcd(*(every for _, every in queries))
     if plan in SHARING_PLANS:
         unit = _unit(unit, queries)
@@ -275,8 +275,8 @@ def checked_query(query: Sequence[Any]) -> KAndFrequency:
         k, every = 0, 0
     if not (1 <= k < 2**31 and 1 <= every < 2**53):
         raise ValueError(
-            "`queries` must be pairs (k, every) of whole numbers of at least 1, every being the "
-            f"longest time between two answers; got {query!r}"
+            "`queries` must be pairs (k, every) of whole numbers of at least 1, where every is "
+            f"the longest time between two answers; got {query!r}"
         )
     return k, every
 

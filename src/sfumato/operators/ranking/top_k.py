@@ -192,8 +192,8 @@ def pt_k(
     """
     if (probability is None) == (threshold is None):
         raise ValueError(
-            "give `probability`, the least Pr_k of PT-k, once (`threshold` is another name of it); "
-            f"got probability={probability!r} and threshold={threshold!r}"
+            "`probability`, the least Pr_k of PT-k, must be given once (`threshold` is a "
+            f"synonym); got probability={probability!r} and threshold={threshold!r}"
         )
     least = share("probability", threshold if probability is None else probability, "a number")
     items = checked_items(scores, prob, exclusive, tuples, ascending=ascending)
@@ -543,8 +543,8 @@ def top_k_streams(
     ids = np.array(group)
     if ids.shape != (items.tuples,) or (ids.size and ids.dtype.kind not in "iu"):
         raise ValueError(
-            f"`group` must be {items.tuples} whole numbers, as long as `scores`; "
-            f"got shape {ids.shape} of {ids.dtype}"
+            f"`group` must be {items.tuples} whole numbers, one per score; got shape {ids.shape} "
+            f"of {ids.dtype}"
         )
     found = rank_streams(items, ids.astype(np.int64), np.array([checked_k(k)]))
     return Likeliest(found.stream, found.value)

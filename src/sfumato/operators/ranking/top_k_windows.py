@@ -386,15 +386,17 @@ class TopKWindows(Operator):
 
     def after_loading(self) -> None:
         if not len(self.held) == len(self.schedules) == len(self.counts) == self.latest.size:
-            raise ValueError("every window has tuples, a schedule and a count")
+            raise ValueError("every window must have tuples, a schedule and a count")
         uncertain = self.config.confidence is not None
         if any((count is not None) != uncertain for count in self.counts):
-            raise ValueError("only windows with a confidence must have an uncertain window")
+            raise ValueError(
+                "windows must have an uncertain window if and only if they have a confidence"
+            )
         for held, schedule, arrived in zip(self.held, self.schedules, self.arrived, strict=True):
             held.check_restored(int(arrived))
             known = self.queries if schedule is None else {**schedule.queries, **schedule.waiting}
             if known != self.queries or (schedule is None and arrived):
-                raise ValueError("every window has a schedule of the queries that are registered")
+                raise ValueError("every window must have a schedule of the registered queries")
             if np.abs(held.time).max(initial=0) >= MAX_TIME:
                 raise ValueError(f"times must lie within {MAX_TIME} microseconds of 1970")
         self.size = sum(held.size for held in self.held)

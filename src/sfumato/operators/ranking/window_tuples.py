@@ -48,26 +48,26 @@ class TopKWindowConfig:
         if self.start is not None:
             object.__setattr__(self, "start", operator.index(self.start))
         if (self.length is None) == (self.rows is None):
-            raise ValueError("give either `length` in microseconds or `rows`, and not both")
+            raise ValueError("give either `length` in microseconds or `rows`, not both")
         for name in ("length", "rows"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name))
         if self.confidence is None and self.max_tuples is not None:
-            raise ValueError("`max_tuples` bounds a window of `rows` with a `confidence`")
+            raise ValueError("`max_tuples` needs a `confidence`, and a window of `rows`")
         if self.confidence is not None and self.rows is None:
-            raise ValueError("`confidence` is for a window of `rows`: leave `length` out")
+            raise ValueError("`confidence` needs a window of `rows`: leave `length` out")
         unknown = {name for name, _ in self.least} - {name for name, *_ in self.queries}
         if unknown:
-            raise ValueError(f"`least` must name some of the queries; got {sorted(unknown)}")
+            raise ValueError(f"`least` names unknown queries: {sorted(unknown)}")
         for _, least in self.least:
             share("least", least)
         if self.streams and (self.least or self.semantics.name != "pk_topk"):
-            asked = "a probability per query" if self.least else f'"{self.semantics.name}"'
-            raise ValueError(f'streams are ranked by "pk_topk"; got {asked}')
+            asked = "one `probability` per query" if self.least else f'"{self.semantics.name}"'
+            raise ValueError(f'streams can be ranked only by "pk_topk"; got {asked}')
         if self.least and self.semantics.name not in ("pk_topk", "pt_k"):
             raise ValueError(
-                'the `probability` of a query is a least Pr_k, for the semantics "pk_topk" and '
-                f'"pt_k"; got "{self.semantics.name}"'
+                'the `probability` of a query is allowed only with the semantics "pk_topk" and '
+                f'"pt_k", as a least Pr_k; got "{self.semantics.name}"'
             )
 
 
@@ -156,17 +156,17 @@ class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
         ):
             raise ValueError("the tuples of a window must be numbered in order of arrival")
         if (np.diff(self.begin) < 1).any() or (self.rule < -1).any():
-            raise ValueError("tuples must have alternatives, and rules be numbered from 0")
+            raise ValueError("tuples must have alternatives, and rules must be numbered from 0")
         if not (np.isfinite(self.score).all() and (prob > 0.0).all() and (prob <= 1.0).all()):
-            raise ValueError("scores must be finite and probabilities in (0, 1]")
+            raise ValueError("scores must be finite, and probabilities must be in (0, 1]")
 
 
 def _checked_offsets(offsets: Ints, score: Floats) -> Ints:
     fits = offsets.size and offsets[0] == 0 and offsets[-1] == score.size
     if not fits or (np.diff(offsets) < 1).any():
         raise ValueError(
-            "`offsets` must rise from 0 to the number of scores, by at least 1 for each tuple; "
-            f"got {offsets.tolist()!r:.80} for {score.size} scores"
+            "`offsets` must rise from 0 to the number of scores, by at least 1 per tuple; got "
+            f"{offsets.tolist()!r:.80} for {score.size} scores"
         )
     return offsets
 

@@ -30,11 +30,11 @@ def from_json(kind: type, values: Any) -> Any:
     hints = get_type_hints(kind)
     known = [f for f in fields(kind) if f.init]
     if not isinstance(values, dict) or not values.keys() <= {f.name for f in known}:
-        raise SnapshotError(f"expected the settings of a {kind.__name__}; got {values!r:.200}")
+        raise SnapshotError(f"expected settings for {kind.__name__}; got {values!r:.200}")
     needed = [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]
     missing = [name for name in needed if name not in values]
     if missing:
-        raise SnapshotError(f"missing settings of a {kind.__name__}: {', '.join(missing)}")
+        raise SnapshotError(f"settings for {kind.__name__} are missing: {', '.join(missing)}")
     return kind(**{name: _read(name, hints[name], value) for name, value in values.items()})
 
 
@@ -51,19 +51,19 @@ def differences(before: str, now: str) -> str:
     then, new = _flat(json.loads(before)), _flat(json.loads(now))
     if then.get("operator") != new.get("operator"):
         return (
-            f"the checkpoint was written by the operator {then.get('operator')}, "
-            f"and this query has {new.get('operator')} in its place"
+            f"the checkpoint was written by the operator {then.get('operator')}, but this query "
+            f"has {new.get('operator')} in its place"
         )
     parts = [
         f"`{name}` was {_text_of(then, name)} and is {_text_of(new, name)}"
         for name in dict.fromkeys([*then, *new])
         if then.get(name, ()) != new.get(name, ())
     ]
-    return "; ".join(parts) if parts else "nothing differs"
+    return "; ".join(parts) if parts else "no setting differs"
 
 
 def _text_of(values: Mapping[str, Any], name: str) -> str:
-    return json.dumps(values[name]) if name in values else "not there"
+    return json.dumps(values[name]) if name in values else "missing"
 
 
 def _flat(values: Any, prefix: str = "") -> dict[str, Any]:

@@ -123,8 +123,8 @@ class Array:
         array = np.asarray(value)
         if array.dtype != self.dtype or array.ndim != len(self.sizes):
             raise TypeError(
-                f"`{name}` is declared as {self.dtype}[{len(self.sizes)} dimensions]; "
-                f"it is {array.dtype} of shape {array.shape}"
+                f"`{name}` is declared as {self.dtype} with {len(self.sizes)} dimensions; it is "
+                f"{array.dtype} of shape {array.shape}"
             )
         saved.arrays[name] = array
 
@@ -132,8 +132,8 @@ class Array:
         array = saved.array(name)
         if array.dtype != self.dtype or array.ndim != len(self.sizes):
             raise SnapshotError(
-                f"`{name}` must be {self.dtype} of {len(self.sizes)} dimensions; "
-                f"got {array.dtype} of shape {array.shape}"
+                f"`{name}` must be {self.dtype} with {len(self.sizes)} dimensions; got "
+                f"{array.dtype} of shape {array.shape}"
             )
         for size, length in zip(self.sizes, array.shape, strict=True):
             check_size(name, size, length, sizes)
@@ -287,12 +287,12 @@ class List:
             raise SnapshotError(f"the number of items of `{name}` is missing")
         columns = [column for column in values.values() if isinstance(column, list)]
         if len(columns) != len(values) or any(len(column) != count for column in columns):
-            raise SnapshotError(f"the values of `{name}` must be of {count} items")
+            raise SnapshotError(f"each value of `{name}` must have {count} items")
         mark = f"{name}/"
         parts = [p for p in saved.arrays if p.startswith(mark) and not p.endswith(":shapes")]
         cut = {part[len(mark) :]: _cut(saved, part, count) for part in parts}
         if count and not cut and not values:
-            raise SnapshotError(f"`{name}` has {count} items without any part")
+            raise SnapshotError(f"`{name}` has {count} items but no parts")
         out = []
         for i in range(count):
             one = Saved(

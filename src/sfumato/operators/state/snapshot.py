@@ -79,15 +79,14 @@ def unpack(data: bytes, kind: str, version: int) -> Snapshot:
         header = json.loads(bytes(view[:header_length]))
         found = header["kind"], header["version"]
         if header.keys() != {"kind", "version", "values", "parts"} or type(found[1]) is not int:
-            raise ValueError("its header has other fields")
+            raise ValueError("its header has the wrong fields")
         if found == (kind, version):
             return _read(header["values"], header["parts"], view[header_length:])
     except Exception as error:  # any effect of forged bytes
         raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error
     raise SnapshotError(
-        f"expected a snapshot of `{kind}` version {version}; "
-        f"got `{found[0]!s:.80}` version {found[1]}: "
-        "start from an empty checkpoint, or use the release that wrote it"
+        f"expected a snapshot of `{kind}` version {version}; got `{found[0]!s:.80}` version "
+        f"{found[1]}. Start from an empty checkpoint, or use the release that wrote the snapshot"
     )
 
 
@@ -124,7 +123,7 @@ def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memor
     for name, place in places.items():
         dtype, shape = np.dtype(place["dtype"]), place["shape"]
         if dtype.kind not in ALLOWED_KINDS or dtype.itemsize == 0:
-            raise ValueError(f"the array `{name}` is of {place['dtype']!r}")
+            raise ValueError(f"the array `{name}` has the unknown type {place['dtype']!r}")
         whole = all(type(length) is int and length >= 0 for length in shape)
         size = math.prod(shape) * dtype.itemsize if whole else -1
         about = {"offset": offset, "length": size, "dtype": dtype.str, "shape": shape}
@@ -132,7 +131,7 @@ def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memor
             raise ValueError(f"the array `{name}` has a wrong type, shape or position")
         part = np.frombuffer(body[offset : offset + size], np.uint8)
         if dtype.kind == "b" and (part > 1).any():
-            raise ValueError(f"the array `{name}` holds bytes that are not bools")
+            raise ValueError(f"the array `{name}` has bytes that are not bools")
         arrays[name] = part.view(dtype).reshape(shape).astype(dtype.newbyteorder("="))
         offset += size + -size % 8
     if offset != len(body):

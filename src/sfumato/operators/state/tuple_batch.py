@@ -80,12 +80,12 @@ def checked_alternatives(
         )
     if table.ndim != 2 or table.shape[0] != prob.size or table.shape[1] < attributes:
         raise ValueError(
-            f"`values` must be [{prob.size}, {attributes} attributes or more], one row per "
-            f"alternative; got {table.shape}"
+            f"`values` must have one row per alternative ({prob.size}) and at least {attributes} "
+            f"columns, one per attribute; got {table.shape}"
         )
     if prob.size and not (prob.min() > 0.0 and prob.max() <= 1.0 + SUM_TOLERANCE):
         raise ValueError(
-            "`prob` must hold probabilities in (0, 1]: reject or repair other tuples first"
+            "`prob` must have probabilities in (0, 1]: reject or repair other tuples first"
         )
     if (np.abs(table) > MAX_ABS_VALUE).any():
         raise ValueError(f"`values` must be within +-{MAX_ABS_VALUE:g}, or NaN for no value")
@@ -101,12 +101,14 @@ def check_certain(n: int, prob: Floats) -> None:
 def check_held(offsets: Ints, prob: Floats, values: Floats) -> None:
     """Raise ValueError for restored tuples that no operator would have accepted."""
     if (np.diff(offsets) < 1).any():
-        raise ValueError("every tuple held must have alternatives")
+        raise ValueError("every held tuple must have alternatives")
     sums = np.add.reduceat(prob, offsets[:-1]) if prob.size else prob
     if not ((prob > 0.0).all() and (sums <= 1.0 + 2 * SUM_TOLERANCE).all()):
-        raise ValueError("alternatives held must be probable, all of a tuple at most certain")
+        raise ValueError(
+            "alternatives must have positive probabilities that sum to at most 1 per tuple"
+        )
     if (np.abs(values) > MAX_ABS_VALUE).any():
-        raise ValueError(f"values held must be within +-{MAX_ABS_VALUE:g}, or NaN for no value")
+        raise ValueError(f"held values must be within +-{MAX_ABS_VALUE:g}, or NaN for no value")
 
 
 def codes(name: str, values: npt.ArrayLike, n: int) -> Ints:

@@ -355,22 +355,22 @@ class EarlyAnswers(Operator):
         shapes = [of.shape[1] for of in (self.cells, self.predicted, self.usual, self.sums)]
         wanted = [self._attributes * CELLS, PREDICTED * many, self._per_group, sums.shape[1]]
         if shapes != wanted or self.tracks.shape[1] != self._per_scope:
-            raise ValueError("its sums are not those of its aggregates")
+            raise ValueError("its sums must match its aggregates")
         sums[:] = self.sums
         if self._wanted.has_uncertain:
             if self.nodes.shape[1] != nodes.shape[1]:
-                raise ValueError("its nodes are not those of its averages")
+                raise ValueError("its nodes must match its averages")
             nodes[:] = self.nodes
         if (groups[:, 0] >= len(self.scopes)).any() or (groups[:, :2] < [NONE, 0]).any():
-            raise ValueError("groups must be of known scopes, and count from 0")
+            raise ValueError("groups must belong to known scopes, and must count from 0")
         known = not n or 0 <= group.min() <= group.max() < len(groups)
         if not known or (groups[group, 0] < 0).any() or (revision < 0).any() or (held < 1).any():
-            raise ValueError("open extents must be of known groups, and hold a row")
+            raise ValueError("open extents must belong to known groups, and must hold a row")
         twice = len(np.unique(np.stack([group, extent], axis=1), axis=0)) < n
         if twice or not np.isin(changed, (0, 1)).all():
             raise ValueError("each open extent must appear once")
         if (owner >= n).any() or (stage >= self._grid.stages).any() or (before < 1).any():
-            raise ValueError("predictions must be of open extents and known stages")
+            raise ValueError("predictions must belong to open extents and known stages")
         extremes = self._loaded_extremes(n)
         scopes, all_groups = np.full(len(self.scopes), NEW_SCOPE), np.full(len(groups), NEW_GROUP)
         as_numbers(scopes)[:, :SAVED_SCOPE] = self.scopes
@@ -397,7 +397,7 @@ class EarlyAnswers(Operator):
         extremes, (entry, number) = self._extremes(entries), self.step_owner.T
         many, (value, mass, reached) = extremes.sign.size, self.steps.T
         if (entry >= entries).any() or (number >= many).any():
-            raise ValueError("steps must be of open extents and known extremes")
+            raise ValueError("steps must belong to open extents and known extremes")
         owner = entry * many + number
         n, inner = len(owner), owner[1:] == owner[:-1]  # inner : not the first of its list
         begins, ends = np.append(True, ~inner)[:n], np.append(~inner, True)[:n]

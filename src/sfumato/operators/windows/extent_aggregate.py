@@ -129,12 +129,12 @@ class ExtentConfig:
         if any(of.function in OVER_TIME for of in self.aggregates):
             if self.slide > self.length:
                 raise ValueError(
-                    "`slide` must be at most `length` for values that hold until the next one; got "
-                    f"{self.slide} and {self.length}"
+                    "`slide` must be at most `length` for time_avg and integral, whose values "
+                    f"hold until the next value; got {self.slide} and {self.length}"
                 )
             if self.options.distributions:
                 raise ValueError(
-                    "time_avg and integral have a mean and a standard deviation only: leave out "
+                    "time_avg and integral have only a mean and a standard deviation: leave out "
                     "`quantiles` and `distribution`"
                 )
 
@@ -420,18 +420,18 @@ class ExtentAggregate(Operator):
         _check_codes(held.group, held.number, held.time)
         check_held(held.offsets, held.prob, held.values)
         if (groups["scope"] >= len(self._scopes)).any() or (groups["arrived"] < 0).any():
-            raise ValueError("groups must be of known scopes, and count from 0")
+            raise ValueError("groups must belong to known scopes, and must count from 0")
         if held.size if self._plain else len(self.panes):
-            raise ValueError("there must be either tuples or totals, as its configuration says")
+            raise ValueError("it must have either tuples or totals, according to its configuration")
         held_group = self.panes[:, 0] if self._plain else held.group
         used = np.append(held_group, late_rows["group"])
         known = not used.size or 0 <= used.min() <= used.max() < len(groups)
         if not known or (groups["scope"][used] < 0).any():
-            raise ValueError("tuples and late rows must be of known groups and scopes")
+            raise ValueError("tuples and late rows must belong to known groups and scopes")
         joined = late_rows[late_rows["tuple"] != NONE]
         first, last, of = (joined[name] for name in ("first", "last", "tuple"))
         if of.size != np.unique(of).size or (of < 0).any() or (of >= held_group.size).any():
-            raise ValueError("each late tuple must be stored, once")
+            raise ValueError("each late tuple must be stored exactly once")
         if (
             (held_group[of] != joined["group"]).any()
             or (first > last).any()
@@ -462,7 +462,7 @@ class ExtentAggregate(Operator):
         if not fine or (np.diff(apart.astype(int)) > 0).any() or (
             (number[1:] <= number[:-1]) & follows
         ).any():  # fmt: skip
-            raise ValueError("panes must be in order, each with totals of a row")
+            raise ValueError("panes must be in order, each with the totals of at least one row")
         previous = np.where(np.append(False, follows), np.arange(n) - 1, NONE)
         self._panes = np.zeros(n, PANE)
         for name, values in {"number": number, "previous": previous, "last": group}.items():
@@ -722,11 +722,11 @@ def _fields_of(aggregates: Sequence[Aggregate], attributes: int) -> list[tuple[f
 
 def _check_codes(group: Ints, scope: Ints, time: Ints) -> None:
     if group.size and min(int(group.min()), int(scope.min())) < 0:
-        raise ValueError("`group` and `scope` must be codes 0, 1, 2, ...; got a negative one")
+        raise ValueError("`group` and `scope` must be codes 0, 1, 2, ...; got a negative code")
     if time.size and max(int(time.max()), -int(time.min())) > MAX_TIME_US:
         raise ValueError(
             f"`event_time` must lie within 2**60 microseconds of 1970; got {int(time.min())} to "
-            f"{int(time.max())}: reject such rows first"
+            f"{int(time.max())}. Reject such rows first"
         )
 
 

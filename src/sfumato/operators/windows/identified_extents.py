@@ -98,4 +98,4 @@ class IdentifiedExtentAggregate(ExtentAggregate):
         known = (group >= NONE) & (group < len(self._groups)) & (number < self.next)
         bounded = (self.ids[:, 2:] >= NO_EXTENT) & (self.ids[:, 2:] < TIME_BOUNDS["high"])
         if not (known & bounded.all(axis=1)).all():
-            raise ValueError("ids must be of known groups, rows and extents")
+            raise ValueError("ids must belong to known groups, rows and extents")

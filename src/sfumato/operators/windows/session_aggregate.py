@@ -209,14 +209,14 @@ class SessionAggregate(Operator):
         check_held(held.offsets, held.prob, held.values)
         codes = [(self.groups, len(self._scopes)), (of["group"], len(self.groups))]
         if any(code.size and code.max() >= known for code, known in codes):
-            raise ValueError("groups must be of known scopes, and sessions of known groups")
+            raise ValueError("groups must belong to known scopes, and sessions to known groups")
         if of.size and (of["group"].min() < 0 or (self.groups[of["group"]] != of["scope"]).any()):
-            raise ValueError("sessions must be of known groups")
+            raise ValueError("sessions must belong to known groups")
         if (np.unique(held.group) != np.arange(len(of))).any() or len(of) > held.size:
-            raise ValueError("every session must have tuples, and every tuple a session")
+            raise ValueError("every session must have tuples, and every tuple must have a session")
         early, late = of["start"][held.group], of["last"][held.group]
         if ((held.time < early) | (held.time > late)).any() or (np.diff(held.number) <= 0).any():
-            raise ValueError("tuples must be in their sessions, in order of arrival")
+            raise ValueError("tuples must lie in their sessions, in order of arrival")
 
     def _ends(self, places: Ints) -> Ints:
         gap, most = self._bounds

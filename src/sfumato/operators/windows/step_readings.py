@@ -121,7 +121,9 @@ class StepReadings(Stateful):
             (abs(values[READING_MEAN]) <= MAX_ABS_VALUE) & (values[READING_VARIANCE] >= 0.0)
         ).all()
         if not fine:
-            raise ValueError("readings over time must be of known groups, with possible values")
+            raise ValueError(
+                "readings over time must belong to known groups and have possible values"
+            )
         self._new, self._folded = [(self.marks, self.values)], series.size
         self.marks, self.values = self.marks[:, :0], self.values[:, :0]
 

@@ -223,7 +223,10 @@ class UncertainWindow(Operator):
 
     def _why_not_held(self, j: int) -> str:
         if not 0 <= j < self.arrived:
-            return f"`j` must be an index of a held tuple; got {j}, and {self.arrived} arrived"
+            return (
+                f"`j` must be the index of an arrived tuple; got {j}, but only {self.arrived} "
+                "tuples have arrived"
+            )
         if j < self.start:
-            return f"tuple {j} is not held: the window begins at {self.start}"
+            return f"tuple {j} is no longer held: the window begins at {self.start}"
         return f"tuple {j} never entered the window: its existence was 0"

@@ -62,9 +62,9 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
         of = self._ids[self._is_needed & (self._ids["number"] != NONE)]
         closed = self._scopes["closed"][self._groups["scope"][of["group"]]]
         if not np.isin(of["number"][of["last"] > closed], self.held.number).all():
-            raise ValueError("the newest rows of ids in open extents must be held")
+            raise ValueError("for each id in an open extent, the newest row must be held")
         if np.count_nonzero(self._late_rows["tuple"] != NONE) != self.held.size:
-            raise ValueError("every tuple must have its extents")
+            raise ValueError("every held tuple must be in an extent")
 
     def _store(
         self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,

@@ -276,7 +276,7 @@ def _number(alternative: Column, attribute: str) -> Column:
     """Return an attribute of an alternative; raises an error for text, which Spark would cast."""
     value = alternative[attribute]
     refused = F.raise_error(
-        f"the attribute `{attribute}` must be numeric; it is string: its expected value, "
+        f"the attribute `{attribute}` must be numeric; it is string, for which an expected value, "
         "deviation and quantiles are not defined"
     )
     return F.when(F.typeof(value).startswith("string"), refused).otherwise(value)
@@ -289,8 +289,8 @@ def column_of(column: str | Column) -> Column:
     if hasattr(column, "isNull"):  # a Column, classic or Connect
         return column
     raise TypeError(
-        f"a column is needed, by its name or as F.col(...); got {column!r:.80}: make it a column "
-        "of the frame, as with withColumn or F.lit"
+        f"a column must be given by name or as F.col(...); got {column!r:.80}. Add it to the "
+        "frame as a column, for example with withColumn, or write F.lit(...)"
     )
 
 

@@ -85,7 +85,7 @@ class DeclaredFrame:
     def drop(self, *cols: Any) -> DeclaredFrame:
         """Return the frame without the named columns; Spark's `drop` would analyse the frame."""
         if not all(isinstance(col, str) for col in cols):
-            raise TypeError(f"`drop` of a declared frame takes names of columns; got {cols!r}")
+            raise TypeError(f"`drop` of a declared frame accepts only column names; got {cols!r}")
         gone = {col.lower() for col in cols}
         left = (column(name) for name in self.columns if name.lower() not in gone)
         frame: DeclaredFrame = self.select(*left)
@@ -119,10 +119,10 @@ def require_known(frame: Any) -> None:
         if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
             raise
         raise ValueError(
-            "`df` is the stream of a table that does not exist yet, and Spark accepts no "
-            "operator with state over it. For a materialized view, read the table as it is, "
+            "`df` is the stream of a table that does not exist yet, and Spark accepts no operator "
+            "with state over such a stream. For a materialized view, read the table itself, "
             "spark.read.table(...). For a stream, read the files of the table, "
-            "spark.readStream.schema(...).parquet(folder), and end with a union with no rows of "
+            "spark.readStream.schema(...).parquet(folder), and end with a union with zero rows of "
             "the table's stream, as docs/running.md shows under Declarative pipelines"
         ) from error
 

@@ -86,7 +86,7 @@ class SparkFrame(Frame):
         if not isinstance(element, StructType) or "prob" not in element.names:
             raise TypeError(
                 f"column `{ALTERNATIVES}` must be array<struct<prob: double, ATTR: double, ...>>; "
-                f"got {kind.simpleString()}: make it with sf.alternatives or sf.samples"
+                f"got {kind.simpleString()}. Create it with sf.alternatives or sf.samples"
             )
         return [name for name in element.names if name != "prob"]
 
@@ -160,13 +160,13 @@ class SparkFrame(Frame):
         kind, most = self.attribute_type(order), self.max_alternatives
         if self.kind_of(kind) not in ("timestamp", "whole"):
             raise TypeError(
-                f"`order` names the attribute `{order}`, an uncertain event time: it must be a "
+                f"`order` names the attribute `{order}`, and an uncertain event time must be a "
                 f"timestamp or whole microseconds; got {kind.simpleString()}"
             )
         if self.streams and not self.has_punctuations:
             raise ValueError(
-                f"`order` names the attribute `{order}`, an uncertain event time: on a stream put "
-                "sf.reorder upstream, by the earliest time that a tuple may have"
+                f"`order` names the attribute `{order}`, an uncertain event time: on a stream, "
+                "write sf.reorder upstream, by the earliest possible time of each tuple"
             )
         at, each = self.free_name("__extent_time"), self.free_name("__extent")
         time = kind if isinstance(kind, TimestampType) else LongType()

@@ -57,7 +57,7 @@ def check_expression(argument: str, text: str, spark: SparkSession) -> None:
     try:
         tokens = _known(text, spark)
         if ends := [token for token in tokens if token.is_sign(";")]:
-            raise TokenError("a ; ends it", ends[0].start, ends[0].end)
+            raise TokenError("the text must not contain ;", ends[0].start, ends[0].end)
         check_tokens(tokens, spark)
     except TokenError as error:
         raise ValueError(
@@ -134,21 +134,24 @@ def check_tokens(
             if exists or not constructs:
                 raise _not_allowed(token, exists)
         elif _is_hidden(name, spark):
-            reason = f"{token.value} is a function of the session that hides Spark's own"
+            reason = (
+                f"{token.value} is a function of the session that hides Spark's function with "
+                "this name"
+            )
             raise TokenError(refusal(reason), token.start, token.end)
     for parts in walk.tables:
         start, end, names = parts[0].start, parts[-1].end, [part.value for part in parts]
         if is_path(names):
-            raise TokenError(refusal(f"{'.'.join(names)} reads files by their path"), start, end)
+            raise TokenError(refusal(f"{'.'.join(names)} reads files by path"), start, end)
         if len(parts) > 1 and not is_known(spark, names):
-            reason = f"there is no table or view {'.'.join(names)}, and it would be read as a file"
+            reason = f"there is no table or view {'.'.join(names)}, so it would be read as a file"
             raise TokenError(refusal(reason), start, end)
 
 
 def _not_allowed(token: SqlToken, exists: bool) -> TokenError:
     reason = f"there is no function {token.value}"
     if exists:
-        reason = f"{token.value} is a function of the session, or one that reaches beyond the data"
+        reason = f"{token.value} is a function of the session or can access more than the data"
         reason = refusal(reason)
     error = TokenError(reason, token.start, token.end)
     error.function = None if exists else token.value
@@ -288,7 +291,7 @@ class _Walk:
         elif token.value == "|>":
             level.tables, level.no_list = False, ""
         elif token.value == "," and level.no_list:
-            reason = f"a comma does not belong to {level.no_list.upper()}"
+            reason = f"{level.no_list.upper()} must not be followed by a comma"
             raise TokenError(reason, token.start, token.end)
 
     def _opened(self, place: int, level: _Level) -> _Level:

@@ -57,8 +57,8 @@ def require_frame(argument: str, given: Any) -> None:
     if of_connect or isinstance(given, DataFrame | DeclaredFrame):
         return
     raise TypeError(
-        f"`{argument}` must be a DataFrame of Spark, as others of this call are; got "
-        f"{kind.__module__.split('.')[0]}.{kind.__name__}: make one with spark.createDataFrame, "
+        f"`{argument}` must be a Spark DataFrame, like other arguments of this call; got "
+        f"{kind.__module__.split('.')[0]}.{kind.__name__}. Create one with spark.createDataFrame, "
         "spark.read or spark.readStream"
     )
 
@@ -70,11 +70,11 @@ def translated(error: AnalysisException, given: Mapping[str, Any]) -> str | None
     condition = error.getCondition() or ""
     if condition == "PATH_NOT_FOUND":
         path = parameters.get("path", "")
-        return f"there is no file or folder {path}: name one, or give a DataFrame"
+        return f"no such file or folder: {path}. Name an existing one, or give a DataFrame"
     if condition == DUPLICATED_NAME:
         return (
-            f"two operators of the same kind are called {given.get('name')!r} in metrics: "
-            "give each a different `name`"
+            f"two operators of the same kind are called {given.get('name')!r} in metrics: give "
+            "each of them a different `name`"
         )
     if condition.startswith("UNRESOLVED_COLUMN"):
         name = (QUOTED_NAME.findall(parameters.get("objectName", "")) or [""])[-1]
@@ -83,14 +83,17 @@ def translated(error: AnalysisException, given: Mapping[str, Any]) -> str | None
             return None
         known = list(_known(given))
         near = did_you_mean(name, known)
-        return f"`{argument}` names `{name}`, but there are {', '.join(known)}{near}"
+        return (
+            f"`{argument}` names `{name}`, which is not a known column; there are "
+            f"{', '.join(known)}{near}"
+        )
     if len(texts) != 1:
         return None
     ((argument, text),) = texts.items()
     reason = SQLSTATE_TAIL.sub("", CONDITION_PREFIX.sub("", str(error))).strip()
     if isinstance(error, ParseException):
-        return f"`{argument}` must be one SQL expression; got {text!r}: Spark says: {reason}"
-    return f"`{argument}`: Spark cannot compute {text!r} of these columns: {reason}"
+        return f"`{argument}` must be one SQL expression; got {text!r}. Spark reports: {reason}"
+    return f"Spark cannot compute `{argument}` = {text!r} from these columns: {reason}"
 
 
 def _texts(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -125,8 +128,8 @@ class ColumnObjects:
         """Return the name of a column; an expression is added to every frame as a column."""
         if not hasattr(column, "isNull"):
             raise TypeError(
-                f"`{argument}` must be text or a Column of Spark, as the frame is one of Spark; "
-                f"got {type(column).__module__.split('.')[0]}.{type(column).__name__}"
+                f"`{argument}` must be a string or a Spark Column, because the frame is a Spark "
+                f"DataFrame; got {type(column).__module__.split('.')[0]}.{type(column).__name__}"
             )
         for frame in self.frames:
             referred = _referred(_analysed(self.given[frame]), column)
@@ -145,8 +148,8 @@ class ColumnObjects:
                 return plain  # the function raises for an unknown name, with a suggestion
             said = str(error).partition("\n")[0]
             if error.getCondition() == OF_ANOTHER_FRAME:
-                said += f": write F.col({parameters.get('name')}) instead of the column of a frame"
-            raise ValueError(f"`{argument}`: Spark cannot compute {text:.200}: {said}") from error
+                said += f". Write F.col({parameters.get('name')}) instead of the column of a frame"
+            raise ValueError(f"Spark cannot compute `{argument}` = {text:.200}: {said}") from error
 
     def result(self, found: Any) -> Any:
         """Return a frame, or each of several frames, without the temporary columns."""
@@ -168,23 +171,25 @@ class ColumnObjects:
     def _add(self, argument: str, column: Column, text: str) -> str:
         """Add an expression to every frame as a column, and return its name."""
         if SORTED.search(text):
-            raise TypeError(f"`{argument}` takes a column without a direction; got {text}")
+            raise TypeError(f"`{argument}` must be a column without a direction; got {text}")
         frames = [SparkFrame(self.given[frame]) for frame in self.frames]
         for frame in frames:
             names = _analysed(frame.df).select(column).columns
             if len(names) != 1:
-                raise TypeError(f"`{argument}`: {text} must be one column; it is {len(names)}")
+                raise TypeError(
+                    f"`{argument}` must be one column; got {text}, which is {len(names)} columns"
+                )
         if text.endswith((f" AS {names[0]}", f" AS {quoted(names[0])}")):
             name = names[0]
             same = next(filter(None, (frame.same_as(name) for frame in frames)), None)
             if same is not None:
                 raise ValueError(
-                    f"`{argument}`: the frame has a column `{same}` already: give the expression "
-                    "another alias"
+                    f"`{argument}` has the alias `{same}`, but the frame already has a column "
+                    "with this name: give the expression a different alias"
                 )
         elif argument in NAME_RESULTS:
             raise TypeError(
-                f"`{argument}`: columns of the result are named after it: give {text:.80} a name, "
+                f"`{argument}` names columns of the result, but {text:.80} has no name: add one, "
                 'as with .alias("x")'
             )
         else:

@@ -123,7 +123,7 @@ def steps_of(frame: DataFrame) -> str:
         return ""
     others = [name for name in how.fused_with if name != how.metrics]
     texts = [f"in one step with {' and '.join(others)}"] if others else []
-    return "; ".join([*texts, *(f"apart from {reason}" for reason in how.not_fused_because)])
+    return "; ".join([*texts, *(f"separate because {reason}" for reason in how.not_fused_because)])
 
 
 @dataclass(frozen=True)
@@ -492,7 +492,7 @@ def _build_steps(
 def _why_sides_not_fused(below: Sequence[PlannedStep], sides: int) -> str:
     """Return the reason why an operator's inputs are read as frames; "" if they need not be."""
     if len(below) < sides:  # the rows of both sides would not arrive in one order
-        return "the other side is read as it is"
+        return "the other side is read directly"
     steps = {step for one in below for step in one.all()}
     frames = sum(side.below is None for step in steps for side in step.sides)
     if frames > 1 and any(step.how.idle_timeout is not None for step in steps):
@@ -508,19 +508,19 @@ def _why_not_fused(
     if not _fuses(df.sparkSession):
         return f"`{FUSE_SETTING}` is false"
     if how.config.tasks > 1:
-        return "several tasks share the later one"
+        return "several tasks share the later operator"
     if not df.isStreaming and _is_cached(df):
-        return "the frame between is cached"
+        return "the frame between them is cached"
     if how.idle_timeout is not None:
-        return "the later one has a separate time to wait for rows"
+        return "the later operator has a separate idle timeout"
     if set(key) != set(bucket_key(before.inputs[0])):
-        return "rows are joined by another key"
+        return "the operators have different keys"
     if reading.tie is not None:
         order = [before.origin(name) for name in reading.order]
         if order != [*(before.order or ())] or (before.late and LATE not in dict(reading.values)):
-            return "rows arrive in another order"
+            return "the operators read their rows in different orders"
     if one.computed:
-        return "the later one reads an expression of its answers that only Spark computes"
+        return "the later operator reads an expression that only Spark can compute"
     return ""
 
 
@@ -528,7 +528,7 @@ def _fuses(spark: SparkSession) -> bool:
     given = (spark.conf.get(FUSE_SETTING, "true") or "").lower()
     if given not in ("true", "false"):
         raise ValueError(
-            f"`{FUSE_SETTING}` must be true or false; got {given!r}: leave it out for true"
+            f"`{FUSE_SETTING}` must be true or false; got {given!r}. Leave it out for true"
         )
     return given == "true"
 

@@ -269,8 +269,8 @@ def same_numbers_again(again: bool) -> Iterator[None]:
 WARN_INVALID_SETTING = "spark.sfumato.warnInvalid"
 INPUTS = ("input", "left", "right")  # the sides of an operator that are its inputs
 FIND = (
-    "sf.split_invalid(df) finds the rows with invalid alternatives or existence; with the "
-    "operator's value columns, key= and order= those with a missing value, key or order too"
+    "sf.split_invalid(df) finds rows with invalid alternatives or existence; given the operator's "
+    "value columns, key= and order=, it also finds rows with a missing value, key or order"
 )
 _LISTENING = "_sfumato_listener"  # attribute of a session with a listener
 
@@ -316,8 +316,8 @@ def above_one(metric: str, rejected: int) -> str:
         f"{metric.removeprefix(METRIC_PREFIX)}: {rejected} rows were skipped, because the "
         "probabilities of their rule sum to more than 1 in a window; further rows are only "
         f"counted, by the metric {metric} (`rejected`). Give rescale=True (SQL: RULES column "
-        "RESCALE) to scale "
-        "them instead; sf.split_invalid(df, exclusive=..., order=...) finds them in a static frame"
+        "RESCALE) to scale the probabilities instead; sf.split_invalid(df, exclusive=..., "
+        "order=...) finds such rows in a static frame"
     )
 
 

@@ -124,8 +124,8 @@ def run_buckets(
 
 def _refused(why: str) -> ValueError:
     return ValueError(
-        f"the checkpoint belongs to another query: {why}: use a new checkpoint folder, or the "
-        "query as it was"
+        f"the checkpoint belongs to a different query: {why}. Use a new checkpoint folder, or "
+        "restore the query"
     )
 
 

@@ -26,7 +26,7 @@ try:
     )
 except ImportError as error:  # pragma: no cover - only on an older Spark
     raise ImportError(
-        "sf.ops.run_to_end needs PySpark 4.2 or later, whose Python sources know availableNow"
+        "sf.ops.run_to_end needs PySpark 4.2 or later, in which Python sources support availableNow"
     ) from error
 
 

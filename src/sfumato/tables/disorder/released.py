@@ -99,7 +99,7 @@ class LateRowBuffer(Stateful):
 
     def after_loading(self) -> None:
         if len(self.reached) != (len(self.scopes) if self.names else min(len(self.reached), 1)):
-            raise ValueError("every scope of late rows has a punctuation")
+            raise ValueError("every scope of late rows must have a punctuation")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,16 +53,17 @@ def reorder_job(
     keys, sources = frame.keys("key", key), frame.groupable("source", source)
     for name in (name for name in sources if frame.type_name(name).startswith(("list", "array"))):
         raise TypeError(
-            f"`source`: rows cannot be sorted by column `{name}`, which is "
-            f"{frame.type_name(name)}: convert it to text"
+            f"`source` names column `{name}`, but rows cannot be sorted by "
+            f"{frame.type_name(name)}: "
+            "convert the column to text"
         )
     ids = frame.groupable("unique", unique)
     event, arrived = frame.one("event_time", event_time), frame.one("arrival", arrival)
     again = frame.ordered_by_keys("punctuation") is not None
     if frame.duplicates is not None:
         raise ValueError(
-            f"the {frame.noun} has a column `{frame.duplicates}` of an earlier reorder with "
-            f"`unique`: leave the duplicates out and drop the column, before {frame.prefix}reorder"
+            f"the {frame.noun} has a column `{frame.duplicates}` from an earlier reorder with "
+            f"`unique`: filter out the duplicates and drop the column before {frame.prefix}reorder"
         )
     if not isinstance(early, bool):
         raise TypeError(f"`early` must be True or False; got {early!r}")
@@ -75,9 +76,9 @@ def reorder_job(
     ):
         found = frame.same_as(added)
         if found is not None and not (again and found == added):
-            as_added = "" if found == added else f", the same name as `{added}`"
+            as_added = "" if found == added else f", which has the same name as `{added}`"
             raise ValueError(
-                f"the {frame.noun} has a column `{found}` already{as_added}: rename it before "
+                f"the {frame.noun} already has a column `{found}`{as_added}: rename it before "
                 f"{frame.prefix}reorder"
             )
     frame.require_time("event_time", event)
@@ -88,7 +89,9 @@ def reorder_job(
         frame.require_time("punctuation", promised)
         waits = _sent(waits)
     elif waits["estimator"] == SENT:
-        raise ValueError("estimator='sent' needs `punctuation`: name the column that has it")
+        raise ValueError(
+            "estimator='sent' needs `punctuation`: name the column of the sent punctuations"
+        )
     durations = {
         name: microseconds(name, waits[name])
         for name in ("max_delay", "max_ahead", "max_behind")
@@ -148,8 +151,8 @@ def _sent(waits: Mapping[str, Any]) -> dict[str, Any]:
     for name in (*WAIT_OPTIONS, "estimator"):
         if waits[name] is not None:
             raise ValueError(
-                f"`punctuation` and `{name}` exclude each other: the punctuation is either sent or "
-                "estimated; leave one of them out"
+                f"`punctuation` and `{name}` exclude each other: the punctuation is either sent "
+                "or estimated. Leave one of the two out"
             )
     return {**waits, "estimator": SENT}
 
@@ -158,6 +161,6 @@ def require_marked(frame: Frame) -> None:
     """Raise ValueError if late rows of a frame are not flagged."""
     if "late" not in frame.columns or frame.kind("late") != "truth":
         raise ValueError(
-            f"{frame.prefix}split_late takes a {frame.noun} with a column `late` of booleans: "
-            f"reorder it first; it has {', '.join(frame.columns)}"
+            f"{frame.prefix}split_late needs a {frame.noun} with a boolean column `late`; it has "
+            f"{', '.join(frame.columns)}. Reorder the rows first"
         )

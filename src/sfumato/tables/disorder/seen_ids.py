@@ -111,7 +111,7 @@ class SeenIds(Stateful):
 
     def after_loading(self) -> None:
         if not np.array_equal(self.values.numbers, self.seen.number):
-            raise ValueError("its ids are not those of the remembered rows")
+            raise ValueError("its ids must match the remembered rows")
 
 
 def _are_remembered(rows: SeenRows, controllers: Controllers) -> Bools:

@@ -69,14 +69,14 @@ class ReorderTableConfig(TableConfig):
         if self.forget_after is not None and self.control.max_buffer_total is not None:
             raise ValueError(
                 "`max_buffer_total` cannot be combined with `forget_after`: keys are forgotten at "
-                "the end of a micro-batch, so its size would decide which rows of other keys fit "
-                "into the buffer; leave one of them out"
+                "the end of a micro-batch, so the size of the micro-batch would decide which rows "
+                "of other keys fit into the buffer. Leave one of the two out"
             )
         if self.forget_after is not None and self.sources:
             raise ValueError(
                 "`forget_after` cannot be combined with `source`: whether a key has ended would "
-                "depend on how fast its sources are read; leave it out, or reorder each source by "
-                "`key`"
+                "depend on how fast its sources are read. Leave `forget_after` out, or reorder "
+                "each source by `key`"
             )
 
     def arrival(self, side: int = 0) -> Arrival:
@@ -271,14 +271,14 @@ class TableReorder(TableOperator):
         super().after_loading()
         sources = len(self.operator.controllers)
         if len(self.seen) != sources or len(self.source_index) not in (0, sources):
-            raise ValueError("the numbers of its sources and controllers differ")
+            raise ValueError("it must have as many sources as controllers")
         if self.ids.seen.source.max(initial=-1) >= sources:
-            raise ValueError("it has ids of unknown sources")
+            raise ValueError("its ids must belong to known sources")
         if len(self.since) > (self.index.size or 1):
-            raise ValueError("it has start times of unknown keys")
+            raise ValueError("its start times must belong to known keys")
         held = np.array_equal(self.rows.numbers, self.operator.waiting.number)
         if not held or self.rows.next != self.operator.arrived:
-            raise ValueError("its rows are not the buffered rows")
+            raise ValueError("its rows must be the buffered rows")
 
 
 def _marked(

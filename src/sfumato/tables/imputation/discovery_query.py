@@ -31,7 +31,7 @@ def discovered_of(
         wanted = [name for name in frame.columns if frame.kind(name) in NUMBER_KINDS]
         wanted = [name for name in wanted if name not in besides]
     if len(wanted) < 2:
-        raise ValueError(f"`attributes` must be at least two columns of numbers; got {wanted}")
+        raise ValueError(f"`attributes` must be at least two numeric columns; got {wanted}")
     frame.require_numbers("attributes", wanted)
     return wanted
 
@@ -43,7 +43,7 @@ def require_defaults(given: Mapping[str, Any]) -> None:
         if value != getattr(Search(), name, None):
             raise ValueError(
                 f"`{name}` and `order` exclude each other, because with `order` dependencies are "
-                f"compared by the values that they impute; got {value!r}: leave out one of the two"
+                f"compared by the values that they impute; got {value!r}. Leave out one of the two"
             )
 
 
@@ -51,8 +51,8 @@ def require_few(attributes: Sequence[str]) -> None:
     """Raise ValueError for more attributes than a search with an order compares."""
     if len(attributes) > MOST_CHOSEN:
         raise ValueError(
-            f"`attributes` must be at most {MOST_CHOSEN} with `order`; got {len(attributes)}: "
-            "search for them in several calls"
+            f"`attributes` must be at most {MOST_CHOSEN} with `order`; got {len(attributes)}. "
+            "Search for them in several calls"
         )
 
 
@@ -64,7 +64,7 @@ def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
     empty = [name for name in wanted if not known[name]]
     if empty:
         listed = ", ".join(f"`{name}`" for name in empty)
-        _warn(f"{listed} left out: no row has a finite number there")
+        _warn(f"{listed} left out, because no row has a finite number there")
     return [name for name in wanted if known[name]]
 
 
@@ -76,7 +76,7 @@ def warn_of_gaps(
     known : as for `with_values`    complete : the number of rows with all columns
     """
     if len(wanted) < 2:
-        _warn("no dependency found: fewer than two columns have values")
+        _warn("no dependency found, because fewer than two columns have values")
         return
     if 2 * complete >= rows and complete >= fewest:
         return
@@ -86,7 +86,7 @@ def warn_of_gaps(
         for name in emptiest
         if known[name] < rows
     )
-    hint = f": {gaps}. Name `attributes` without them to look at more rows" if gaps else ""
+    hint = f": {gaps}. To use more rows, pass `attributes` without these columns" if gaps else ""
     have = f"{complete:,} of {rows:,} rows have a finite number in every column{hint}"
     _warn(f"no dependency found: {have}" if complete < fewest else f"only {have}")
 

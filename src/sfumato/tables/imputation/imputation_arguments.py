@@ -47,8 +47,8 @@ class ImputationArguments(ABC):
             raise ValueError("`attributes` must name at least one attribute; got none")
         if "prob" in attributes:
             raise ValueError(
-                "`attributes` names `prob`, the name of an alternative's probability: "
-                "rename the column"
+                "`attributes` must not name `prob`, which is reserved for the probabilities of "
+                "alternatives: rename the column"
             )
         one_of("fallback", self.fallback, FALLBACKS)
         one_of("method", self.method, IMPUTATION_METHODS)
@@ -60,10 +60,10 @@ class ImputationArguments(ABC):
         dependencies = tuple(as_dependencies(self.dependencies or ()))
         if not dependencies and self.order is None:
             raise ValueError(
-                "`dependencies` must hold at least one, like 'humidity -> temperature : 0.05 -> "
-                "0.1'; got none: every value would be drawn from all of the repository. "
-                "sf.discover_dependencies finds dependencies, or names the closest one. With an "
-                "`order`, the changes of the past determine the values"
+                "`dependencies` must contain at least one dependency, like 'humidity -> "
+                "temperature : 0.05 -> 0.1'; got none, so every value would be drawn from the "
+                "whole repository. sf.discover_dependencies finds dependencies, or names the "
+                "closest candidate. With an `order`, the changes of the past determine the values"
             )
         # Dependencies found by `discover_dependencies` for other attributes are ignored.
         asked = tuple(d for d in dependencies if d.dependent in attributes)
@@ -72,8 +72,8 @@ class ImputationArguments(ABC):
         for dependency in dependencies:
             if dependency.dependent not in attributes:
                 raise ValueError(
-                    f"`dependencies`: `{dependency}` infers `{dependency.dependent}`, which is "
-                    f"not one of the `attributes` {list(attributes)}"
+                    f"`dependencies` must infer only `attributes`, {list(attributes)}; "
+                    f"`{dependency}` infers `{dependency.dependent}`"
                 )
         object.__setattr__(self, "attributes", attributes)
         object.__setattr__(self, "dependencies", dependencies)
@@ -91,15 +91,16 @@ class ImputationArguments(ABC):
         given = {"scaling": bool(self.scaling), "method": self.method != "calibrated"}
         for name in (name for name, is_given in given.items() if is_given):
             raise ValueError(
-                f"`{name}` and `order` exclude each other, because with `order` the changes of the "
-                f"past determine the values; got {getattr(self, name)!r}: leave out one of the two"
+                f"`{name}` and `order` exclude each other, because with `order` the changes of "
+                f"the past determine the values; got {getattr(self, name)!r}. Leave out one of "
+                "the two"
             )
         most = MOST_CHOSEN if dependencies else MOST_CHANGING
         if len(self.attributes) > most:
             raise ValueError(
-                f"`attributes` must be at most {most} with `order`"
-                f"{' and `dependencies`' * bool(dependencies)}; got {len(self.attributes)}: impute "
-                "them in several calls"
+                f"`attributes` must be at most {most} with "
+                f"`order`{' and `dependencies`' * bool(dependencies)}; got "
+                f"{len(self.attributes)}. Impute them in several calls"
             )
         known = change_names(self.attributes)[len(self.attributes) :]
         for dependency in dependencies:
@@ -107,11 +108,11 @@ class ImputationArguments(ABC):
             unknown = [name for name in dependency.names if name not in known or name in own]
             if unknown:
                 raise ValueError(
-                    "`dependencies`: with `order`, the determinants must be columns age_ and "
-                    f"earlier_ of the `attributes` {list(self.attributes)}, or change_ and "
-                    f"value_ of another attribute, like `age_{dependency.dependent}`; got "
-                    f"`{unknown[0]}` in `{dependency}`. "
-                    "sf.discover_dependencies finds dependencies, given an `order`"
+                    "with `order`, the determinants of `dependencies` must be columns age_ and "
+                    f"earlier_ of the `attributes` {list(self.attributes)}, or change_ and value_ "
+                    f"of a different attribute, like `age_{dependency.dependent}`; got "
+                    f"`{unknown[0]}` in `{dependency}`. sf.discover_dependencies with an `order` "
+                    "finds such dependencies"
                 )
 
     @classmethod
@@ -181,8 +182,10 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
             past.kind(known) == "text"
         ):
             raise TypeError(
-                f"`repository`: `{name}` is {past.type_name(known)}, and in the {frame.noun} it is "
-                f"{frame.type_name(given)}: cast one of the two"
+                f"column `{name}` must have the same type in `repository` and in the "
+                f"{frame.noun}; it is {past.type_name(known)} in the first and "
+                f"{frame.type_name(given)} "
+                "in the second: cast one of the two"
             )
 
 
@@ -191,6 +194,8 @@ def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
     for name in frame.groupable(argument, key):
         if frame.kind(name) not in KEY_KINDS and frame.type_name(name) not in UNTYPED:
             raise TypeError(
-                f"`{argument}`: a key of a repository must be text, a whole number, a date or a "
-                f"boolean; `{name}` is {frame.type_name(name)}: cast it first"
+                f"`{argument}` must name columns of text, whole numbers, dates or booleans, "
+                f"because it is the key of a repository; `{name}` is {frame.type_name(name)}: "
+                "cast it "
+                "first"
             )

@@ -98,7 +98,7 @@ class ImputationSettings:
                 place = repository.column_names.index(name)
                 repository = repository.set_column(place, name, codes)
         for name in (name for name, *_ in self.scaling if name in categories):
-            raise ValueError(f"`scaling` names `{name}`, which is text: leave it out")
+            raise ValueError(f"`scaling` names `{name}`, which is text: remove it from `scaling`")
         shared = self._imputer(
             repository, {name: pair for name, *pair in self.scaling}, tuple(categories)
         )
@@ -122,8 +122,8 @@ class ImputationSettings:
         columns = complete_columns(rows, self.names)
         if not columns[self.names[0]].size:
             raise ValueError(
-                f"`repository` must have at least one row with finite numbers in all of "
-                f"{', '.join(self.names)}; it has no such row among {rows.num_rows}"
+                "`repository` must have at least one row with finite numbers in all of "
+                f"{', '.join(self.names)}; none of its {rows.num_rows} rows does"
             )
         known = columns[self.names[0]].size
         if self.most_rows is not None and known > self.most_rows:
@@ -259,9 +259,9 @@ class StreamRepository:
         settings = replace(settings, order="", most_rows=MOST_OF_PAST)
         if not len(rows):
             raise ValueError(
-                f"`repository` must have a row with finite numbers in all of {', '.join(names)}, "
-                "and with earlier values of them of the same key; it has no such row among "
-                f"{past.num_rows}"
+                f"`repository` must have a row with finite numbers in all of {', '.join(names)} "
+                f"whose key has earlier values of all of them; none of its {past.num_rows} rows "
+                "does"
             )
         columns = change_names(names)
         scaling = change_scaling(rows, columns)
@@ -331,13 +331,15 @@ def warn_of_few_rows(imputer: Imputer) -> None:
     if not has_few_rows(imputer):
         return
     if imputer.rows == 1:
-        meaning = "its only row does not show how values vary, and is the only alternative"
+        meaning = "one row does not show how values vary, and is the only alternative"
     else:
         shown = (imputer.rows - 1) / (imputer.rows + 1)
-        meaning = f"these show ranges of at most {shown:.0%}, and wider ones are extrapolated"
+        meaning = (
+            f"these rows support ranges of at most {shown:.0%}, and wider ranges are extrapolated"
+        )
     warnings.warn(
-        f"`repository` has {imputer.rows} complete row{'s' * (imputer.rows > 1)}, and a calibrated "
-        f"range of probability 90% needs at least {FEWEST_ROWS}: {meaning}",
+        f"`repository` has {imputer.rows} complete row{'s' * (imputer.rows > 1)}, but a "
+        f"calibrated 90% range needs at least {FEWEST_ROWS}: {meaning}",
         FewRowsWarning,
         stacklevel=calls_from_user() + 1,
     )

@@ -121,7 +121,7 @@ def earlier_values_job(
     """Return the job of `earlier_values`. Raises ValueError or TypeError for invalid arguments."""
     wanted = frame.resolved("attributes", attributes)
     if not wanted:
-        raise ValueError("`attributes` must name at least one column of numbers; got none")
+        raise ValueError("`attributes` must name at least one numeric column; got none")
     frame.require_numbers("attributes", wanted)
     if EXISTENCE in frame.columns:
         raise ValueError(
@@ -193,7 +193,7 @@ def _arrival(frame: Frame) -> str:
     if found:
         return found[0]
     raise ValueError(
-        f"the rows were reordered, but the {frame.noun} no longer has the column of their arrival, "
-        "which gives the order in which late rows become known. Keep this column, or "
-        "remove the late rows and drop `late` and `punctuation`"
+        f"the rows were reordered, but the {frame.noun} no longer has their arrival column, which "
+        "gives the order in which late rows become known. Keep this column, or remove the late "
+        "rows and drop `late` and `punctuation`"
     )

@@ -80,7 +80,7 @@ class AlignedSide(Stateful):
 
     def after_loading(self) -> None:
         if len(self.scopes) != len(self.passed):
-            raise ValueError("every scope has a punctuation")
+            raise ValueError("every scope must have a punctuation")
 
 
 class AlignedSides(Stateful):

@@ -93,7 +93,9 @@ def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float 
         return finite("within", within), JoinMetric(metric)
     one_of("metric", metric, JOIN_METRICS)
     if metric != "euclidean":
-        raise ValueError(f"`within` of `metric`={metric!r} is one number of metres; got {within!r}")
+        raise ValueError(
+            f"`within` must be one number of metres for `metric`={metric!r}; got {within!r}"
+        )
     if not within or not set(within) <= set(attributes):
         raise_unscaled(within, attributes)
     scales = tuple(finite("within", within.get(name, 1.0)) for name in attributes)
@@ -103,7 +105,7 @@ def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float 
 def raise_unscaled(within: Mapping[str, float], attributes: list[str]) -> NoReturn:
     """Raise ValueError for distances of other attributes than the numbers among `on`."""
     raise ValueError(
-        f"`within` must have a distance for each of `on`, {attributes}, that is a number; got "
+        f"`within` must have a distance for each numeric attribute of `on`, {attributes}; got "
         f"{list(within)}"
     )
 

@@ -98,8 +98,8 @@ class JoinSide:
         missing = [a for a in self.on if a not in self.attributes]
         if missing:
             raise ValueError(
-                f"`on` names {missing}, which are not in the alternatives{of}; "
-                f"they have {self.attributes}"
+                f"`on` names {missing}, which are not in the alternatives{of}; the alternatives "
+                f"have {self.attributes}"
             )
         self.points = self.on if frame.uncertain else frame.resolved(f"on{of}", self.on)
         self.texts = self._texts(query, of)
@@ -110,14 +110,14 @@ class JoinSide:
             if not (len(self.orders) == 1 and frame.is_time(self.orders[0])):
                 kinds = ", ".join(map(frame.type_name, self.orders))
                 raise TypeError(
-                    "`order` must be one timestamp, or whole microseconds, where `window` goes by "
-                    f"time; {'got' if alone else f'{called} has'} {kinds}"
+                    "`order` must be one column with a timestamp or whole microseconds, because "
+                    f"`window` is a time window; {'got' if alone else f'{called} has'} {kinds}"
                 )
             frame.look_at_time("order", self.orders[0])
         self.imputed = None
         if query.imputed is not None:
-            frame.require_numbers(f"impute, for {called}", query.imputed)
-            self.imputed = frame.resolved(f"impute, for {called}", list(query.imputed))
+            frame.require_numbers(f"impute of {called}", query.imputed)
+            self.imputed = frame.resolved(f"impute of {called}", list(query.imputed))
         self.passed = [column for column in frame.columns if column != ALTERNATIVES]
         # Rows flagged late by a controller are dropped.
         self.marks_late = frame.marks_late(self.orders)
@@ -141,7 +141,9 @@ class JoinSide:
         kinds = [kind_of(name) for name in self.points]
         texts = tuple(place for place, kind in enumerate(kinds) if kind == "text")
         if texts and (why := query.numbers_only):
-            raise TypeError(f"`on`: `{self.on[texts[0]]}`{of} is text, and {why} numbers only")
+            raise TypeError(
+                f"`on` names `{self.on[texts[0]]}`{of}, which is text, but {why} only numbers"
+            )
         if isinstance(query.within, Mapping):
             scaled = [query.attributes.index(name) for name in query.within]
             if len({*texts, *scaled}) < len(self.on):
@@ -157,7 +159,7 @@ class JoinSide:
                 if self.frame.kind(name) not in NUMBER_KINDS:
                     shown = self.frame.type_name(name)
                     raise TypeError(
-                        f"`{argument}`: column `{name}` must be a number or a string; it is {shown}"
+                        f"`{argument}` must name columns of numbers or strings; `{name}` is {shown}"
                     )
             self.frame.require_numbers(argument, numbers)
             return
@@ -168,7 +170,7 @@ class JoinSide:
                 "timestamp",
             ):
                 raise TypeError(
-                    f"`{argument}`: attribute `{name}` must be a number or a string; it is "
+                    f"`{argument}` must name attributes that are numbers or strings; `{name}` is "
                     f"{self.frame.attribute_shown(name)}: cast it first"
                 )
 
@@ -176,9 +178,8 @@ class JoinSide:
         for taken in (ALTERNATIVES, "existence"):
             if taken in self.frame.columns:
                 raise ValueError(
-                    f"`impute`: {called} has a column `{taken}`, but joins of incomplete "
-                    f"rows take rows that exist, with plain values: drop it, or use "
-                    f"{self.frame.prefix}impute before the join"
+                    f"`impute` needs certain rows with plain values, but {called} has a column "
+                    f"`{taken}`: drop the column, or use {self.frame.prefix}impute before the join"
                 )
 
     @property
@@ -248,7 +249,9 @@ class JoinQuery:
         if not self.attributes:
             raise ValueError("`on` must name at least one attribute; got none")
         if not names("order", self.order):
-            raise ValueError("`order` must name the column(s) of the arrival order; got none")
+            raise ValueError(
+                "`order` must name the column(s) that give the order of arrival; got none"
+            )
         self.windows = pair_of(self.window, self.attributes)
         self.lockstep = self.windows[0].lockstep
         self.timed = self.lockstep or any(window.span is not None for window in self.windows)
@@ -269,30 +272,30 @@ class JoinQuery:
     def numbers_only(self) -> str:
         """Return the argument that excludes text among the attributes, and a verb; "": none."""
         if self.distance.name != "euclidean":
-            return f'`metric`="{self.distance.name}" takes'
+            return f'`metric`="{self.distance.name}" accepts'
         if self.limit is None:
-            return "`within` as a column of radii takes"
+            return "`within` as a radius column accepts"
         if any(window.delta is not None for window in self.windows):
-            return "a window of sf.Delta takes"
-        return "`impute` of a join takes" if self.imputation is not None else ""
+            return "a window of sf.Delta accepts"
+        return "`impute` of a join accepts" if self.imputation is not None else ""
 
     def _check_deltas(self) -> None:
         """Raise ValueError for arguments that are incompatible with windows of sf.Delta."""
         if self.distance.name != "euclidean" or self.distance.scales:
             raise ValueError(
-                "`within` of a join with windows of sf.Delta must be one distance, as the window "
-                f"compares the same coordinates; got within={self.within!r} and "
-                f'metric="{self.metric}": use sf.Rows or sf.Range'
+                "`within` must be one distance in a join with windows of sf.Delta, because the "
+                f"window compares the same coordinates; got within={self.within!r} and "
+                f'metric="{self.metric}". Use sf.Rows or sf.Range'
             )
         if self.imputation is not None:
             raise ValueError(
                 "`window` must be sf.Rows or sf.Range in a join with `impute`; got "
-                f"{self.window!r}: use {self.imputation.function} before the join"
+                f"{self.window!r}. Use {self.imputation.function} before the join"
             )
         if self.tasks not in (None, 1):
             raise ValueError(
-                f"`tasks` must be 1 for windows of sf.Delta; got {self.tasks!r}: give a `key`, "
-                "whose values share the work"
+                f"`tasks` must be 1 for windows of sf.Delta; got {self.tasks!r}. To share the "
+                "work, give a `key`"
             )
 
     def _check_imputation(self, imputation: ImputationArguments) -> None:
@@ -301,39 +304,39 @@ class JoinQuery:
         if set(self.attributes) != set(attributes):
             raise ValueError(
                 f"`impute` must have the same `attributes` as `on`, {self.attributes}; got "
-                f"{attributes}: to impute others, use {called} before the join"
+                f"{attributes}. To impute other attributes, use {called} before the join"
             )
         settings = imputation.settings
         for name, value in (("key", list(settings.key)), ("order", settings.order)):
             if value:
                 raise ValueError(
-                    f"`impute` of a join has no `{name}`; got {value!r}: use {called} before the "
-                    "join"
+                    f"`impute` of a join must not have a `{name}`; got {value!r}. Use {called} "
+                    "before the join"
                 )
         if self.strategy != "auto":
             raise ValueError(
-                "`strategy` has no meaning with `impute`, which has a separate join; got "
-                f"{self.strategy!r}"
+                "`strategy` and `impute` exclude each other, because `impute` uses a separate "
+                f"join; got {self.strategy!r}"
             )
         if self.distance.name != "euclidean":
             raise ValueError(
-                f"`metric` of a join with `impute` must be euclidean; got {self.metric!r}: use "
+                f'`metric` must be "euclidean" in a join with `impute`; got {self.metric!r}. Use '
                 f"{called} before the join"
             )
         if self.limit is None:
             raise ValueError(
-                f"`within` of a join with `impute` must be a number, or one per attribute; got the "
-                f"column {self.within!r}: use {called} before the join"
+                "`within` must be a number, or one per attribute, in a join with `impute`; got "
+                f"the column {self.within!r}. Use {called} before the join"
             )
         if self.how != INNER:
             raise ValueError(
-                f"`how` of a join with `impute` must be inner; got {self.how!r}: use {called} "
+                f'`how` must be "inner" in a join with `impute`; got {self.how!r}. Use {called} '
                 "before the join"
             )
         if self.tasks not in (None, 1):
             raise ValueError(
-                f"`tasks` and `impute` exclude each other, because each task would impute the "
-                f"same rows; got {self.tasks!r}: use {called} before the join"
+                "`tasks` and `impute` exclude each other, because each task would impute the same "
+                f"rows; got {self.tasks!r}. Use {called} before the join"
             )
 
     def sides(self, *frames: Frame) -> list[JoinSide]:
@@ -347,7 +350,8 @@ class JoinQuery:
             frame.require_independent(called)
         if self.lockstep and called != "similarity_join":
             raise ValueError(
-                f"`lockstep` of sf.Rows is for similarity_join, and this is {called}: leave it out"
+                "`lockstep` of sf.Rows is allowed only in similarity_join, and this is "
+                f"{called}: leave `lockstep` out"
             )
         sides = [
             JoinSide(self, frame, name, alone)
@@ -357,8 +361,8 @@ class JoinQuery:
         for name in left ^ right:
             where = SIDES if name in left else SIDES[::-1]
             raise TypeError(
-                f"`on`: `{name}` is text on the {where[0]} and numeric on the {where[1]}: cast one "
-                "of them"
+                f"`on` names `{name}`, which is text on the {where[0]} and numeric on the "
+                f"{where[1]}: cast one of the two"
             )
         texts, scales = sides[0].texts, enumerate(self.distance.scales)
         units = tuple(1.0 if place in texts else scale for place, scale in scales)
@@ -366,9 +370,10 @@ class JoinQuery:
         if self.limit is None and sides[0].radius is None and sides[1].radius is None:
             known = [*dict.fromkeys(column for frame in frames for column in frame.columns)]
             raise ValueError(
-                f"`within` names a column of radii `{self.within}` that is not in "
-                f"{'the frame' if alone else 'either frame'}; there are {', '.join(known)}"
-                f"{did_you_mean(str(self.within), known)}: write one of these, or a number"
+                f"`within` names a radius column `{self.within}` that is not in "
+                f"{'the frame' if alone else 'either frame'}; there are "
+                f"{', '.join(known)}{did_you_mean(str(self.within), known)}. Write one of these "
+                "columns or a number"
             )
         return sides
 
@@ -486,7 +491,8 @@ def alignment_of(
     """
     scopes = [frame.controller(*of) for frame, *of in zip(frames, orders, keys, strict=True)]
     upstream = (
-        f"{frames[0].prefix}reorder before both sides, with no key or one that is part of `key`"
+        f"{frames[0].prefix}reorder before both sides, without a key or with a key that is "
+        "part of `key`"
     )
     if None not in scopes:
         return {
@@ -501,10 +507,10 @@ def alignment_of(
             ),
         }
     if idle_timeout is not None:
-        raise ValueError(f"`idle_timeout` is for two sides with punctuations: put {upstream}")
+        raise ValueError(f"`idle_timeout` needs punctuations on both sides: put {upstream}")
     if needed is not None and any(frame.streams for frame in frames):
         raise ValueError(
-            f"{needed} on streams needs punctuations, which show that no row can come any more: "
+            f"{needed} on streams needs punctuations, which show that no more rows can arrive: "
             f"put {upstream}"
         )
     return {"pace_matters": all(frame.streams for frame in frames)}
@@ -535,7 +541,9 @@ def check_streams(streams: object, kind: str) -> None:
     """Raise TypeError unless `streams` maps at least two names to values of a `kind`."""
     if isinstance(streams, Mapping) and len(streams) >= 2:
         return
-    shape = f"a {type(streams).__name__}: give each a name"  # the value's type, without its rows
+    shape = (
+        f"a {type(streams).__name__}. Give each stream a name"  # the value's type, without its rows
+    )
     if isinstance(streams, Mapping):
         shape = f"{len(streams)}: {', '.join(map(repr, streams))}"
     raise TypeError(
@@ -582,5 +590,7 @@ def tasks_for(windows: Sequence[JoinWindow], keys: int) -> int:
 def tasks_of(tasks: Any) -> int:
     """Return the argument `tasks`. Raises TypeError or ValueError if it is invalid."""
     if not whole("tasks", tasks) <= MAX_TASKS:
-        raise ValueError(f"`tasks` must be at most {MAX_TASKS}: each gets all rows; got {tasks}")
+        raise ValueError(
+            f"`tasks` must be at most {MAX_TASKS}, because each task reads all rows; got {tasks}"
+        )
     return int(tasks)

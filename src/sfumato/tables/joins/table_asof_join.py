@@ -137,7 +137,7 @@ class TableAsofJoin(TwoSides):
         super().after_loading()
         held = self.operator.held.number
         if not np.isin(held, self.right.numbers).all() or self.right.next != self.operator.next:
-            raise ValueError("rows are missing that may be the newest of their key")
+            raise ValueError("it must have every row that may be the newest of its key")
 
 
 def _existence(table: pa.Table) -> Floats:

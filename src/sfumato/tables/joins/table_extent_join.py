@@ -92,8 +92,8 @@ class ExtentJoinTableConfig(TableConfig):
         one_of("how", self.how, (INNER, *HOWS))
         if self.one_to_one and (not self.on or self.how != INNER):
             raise ValueError(
-                "`one_to_one` chooses pairs by their probability: give `on`, `within` and "
-                f'`probability`, and `how`="inner"; got on={list(self.on)}, how="{self.how}"'
+                "`one_to_one` needs `on`, `within` and `probability`, by which it chooses pairs, "
+                f'and `how`="inner"; got on={list(self.on)}, how="{self.how}"'
             )
         require_together(self.on or None, self.within, self.probability)
         if self.on:
@@ -114,7 +114,7 @@ WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
 def require_together(*given: object) -> None:
     """Raise ValueError if some arguments are given and others are None."""
     if len({value is None for value in given}) > 1:
-        raise ValueError("`on`, `within` and `probability` go together: give all three or none")
+        raise ValueError("`on`, `within` and `probability` need each other: give all three or none")
 
 
 @dataclass
@@ -347,7 +347,7 @@ class TableExtentJoin(TableOperator):
     def after_loading(self) -> None:
         super().after_loading()
         if not self.left.newest.size == self.right.newest.size == len(self.scopes):
-            raise ValueError("both sides have the same scopes")
+            raise ValueError("both sides must have the same scopes")
 
 
 def greedy_pairs(at: Sequence[Ints], found: Answers, hashes: Sequence[Ints]) -> Ints:
@@ -397,7 +397,7 @@ def extent_join_job(
         called = f"the {side} {frame.noun}"
         if not frame.is_extents:
             raise ValueError(
-                f"{called} has no column `window` of extents: make it with "
+                f"{called} must have a column `window` of extents: create it with "
                 f"{frame.prefix}window_aggregate(..., window=sf.Range(...))"
             )
         if {"final", "revision"} <= {*frame.columns}:
@@ -410,8 +410,8 @@ def extent_join_job(
         missing = [a for a in attributes if a not in frame.attributes]
         if missing:
             raise ValueError(
-                f"`on` names {missing}, which are not in the alternatives of {called}; they "
-                f"have {frame.attributes}"
+                f"`on` names {missing}, which are not in the alternatives of {called}; the "
+                f"alternatives have {frame.attributes}"
             )
     values: list[tuple[str, ColumnReader]] = [("window", Column("window"))]
     values += [(ALTERNATIVES, Alternatives())] if attributes else []

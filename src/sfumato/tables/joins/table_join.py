@@ -57,7 +57,7 @@ class JoinTableConfig(TwoSidesConfig):
         if self.forget_after is not None and self.output == "changes":
             raise ValueError(
                 '`forget_after` and output="changes" exclude each other, because the answers of a '
-                'silent key stay current: leave it out, or write output="append"'
+                'silent key stay current: leave `forget_after` out, or write output="append"'
             )
 
 
@@ -175,9 +175,9 @@ class TableJoin(TwoSides):
         super().after_loading()
         for number, store in enumerate(self.stores):
             if not np.isin(self.operator.live(number), store.numbers).all():
-                raise ValueError("rows of held tuples are missing")
+                raise ValueError("every held tuple must have its row")
             if store.next != self.operator.given[number]:
-                raise ValueError("rows and tuples are numbered differently")
+                raise ValueError("rows and tuples must have the same numbers")
         if len(self.operator.current):
             self._table(self.operator.current)  # raises if its pairs are invalid
 
@@ -267,7 +267,7 @@ def attributes_at(
     offsets = alternatives.offsets.to_numpy()
     place = np.repeat(offsets[:-1], lengths) + sample
     if (sample < 0).any() or (place >= np.repeat(offsets[1:], lengths)).any():
-        raise ValueError("a pair refers to an alternative that its row does not have")
+        raise ValueError("pairs must refer to alternatives of their rows")
     wanted = alternatives.values.take(pa.array(place))
     return {f.name: wanted.field(f.name) for f in wanted.type if f.name != "prob"}
 

@@ -143,7 +143,7 @@ class TableSimilarityJoin(TableJoin):
                 continue
             rows = store.take(held.number[of]).column(ALTERNATIVES)
             if not np.array_equal(pc.list_value_length(rows).to_numpy(), samples[of]):
-                raise ValueError("rows have other alternatives than the tuples that are held")
+                raise ValueError("rows and held tuples must have the same number of alternatives")
 
     def counters(self) -> dict[str, int]:
         found = super().counters() | {"overflow": self.operator.overflow}

@@ -90,9 +90,9 @@ class TopKTableConfig(ReleasedTableConfig):
                 check_extents(span or 0, every, "every")
         if self.processing_time and getattr(self.window, "idle_timeout", None) is None:
             raise ValueError(
-                "`processing_time` needs a window by time with `idle_timeout`, the silence after "
-                'which time goes on by itself: window=sf.Range("5 minutes", idle_timeout="30 '
-                f'seconds"); got {self.window}'
+                "`processing_time` needs a time window with `idle_timeout`, the silence after "
+                'which time advances by the system clock: window=sf.Range("5 minutes", '
+                f'idle_timeout="30 seconds"); got {self.window}'
             )
         if (
             self.forget_after is not None
@@ -101,10 +101,11 @@ class TopKTableConfig(ReleasedTableConfig):
         ):
             raise ValueError(
                 "`forget_after` of a ranking whose keys share a controller must be at least the "
-                f"length of its sf.Range, {span} microseconds: make it longer"
+                f"length of its sf.Range, {span} microseconds"
                 if span is not None
                 else "`forget_after` of a ranking by sf.Rows whose keys share a controller would "
-                "depend on the rows of the other keys: reorder by the same `key`, or leave it out"
+                "depend on the rows of the other keys: reorder by the same `key`, or leave "
+                "`forget_after` out"
             )
 
     def make(self) -> TableTopK:
@@ -200,7 +201,7 @@ class StreamIds(Stateful):
             or not np.array_equal(free, np.sort(self.index.free))
             or not np.array_equal(known, self.values.numbers)
         ):
-            raise ValueError("every stream has a number, and belongs to a key")
+            raise ValueError("every stream must have a number and belong to a key")
 
 
 class TableTopK(TableOperator):
@@ -493,11 +494,11 @@ class TableTopK(TableOperator):
         if (abs(times[times != NO_INSTANT]) > MAX_TIME_US).any():
             raise ValueError("times of windows must lie within their range")
         if not self.config.streams and not np.isin(ids, self.rows.numbers).all():
-            raise ValueError("a row of a window is missing")
+            raise ValueError("every window must have all of its rows")
         if self.config.streams:
             held = [window.stream for window in windows.held]
             if not np.isin(np.concatenate([[], *held]), self.streams.values.numbers).all():
-                raise ValueError("every window must hold known streams only")
+                raise ValueError("every window must have only known streams")
         windows.register(self.config.named)
 
 

@@ -72,13 +72,14 @@ class RankingQuery(WindowQuery):
             raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
         if isinstance(window, Range) and window.empty:
             raise ValueError(
-                "`empty` of sf.Range is for aggregates; a ranking answers at the times of its "
-                f"queries, with or without tuples; got {window!r}: leave `empty` out"
+                "`empty` of sf.Range is allowed only for aggregates, because a ranking is "
+                f"answered at the times of its queries even without tuples; got {window!r}. Leave "
+                "`empty` out"
             )
         if isinstance(window, Rows) and window.slide is not None:
             raise ValueError(
-                "`slide` of sf.Rows is for aggregates; a ranking has the `every` of its "
-                f"queries; got {window!r}: leave `slide` out"
+                "`slide` of sf.Rows is allowed only for aggregates; a ranking needs the `every` "
+                f"of its queries instead; got {window!r}. Leave `slide` out"
             )
         by, ascending = direction(by, ascending)
         named = registered(queries, window.slide_us if isinstance(window, Range) else None)
@@ -90,15 +91,16 @@ class RankingQuery(WindowQuery):
         super().__post_init__()
         if len(self.orders) != 1 or not self.frame.is_time(self.orders[0]):
             raise TypeError(
-                "`order` must be the one column of the event time, a timestamp or whole "
-                f"microseconds; got {self.orders} ({self.frame.type_name(self.orders[0])})"
+                "`order` must be one event-time column, a timestamp or whole microseconds; got "
+                f"{self.orders} ({self.frame.type_name(self.orders[0])})"
             )
         self.frame.look_at_time("order", self.orders[0])
         assert self.others is not None  # guaranteed by the check above
         taken = [name for name in self.keys if name in TOP_K_COLUMNS]
         if taken:
             raise ValueError(
-                f"`key` names a column `{taken[0]}`, but the answer has one of that name: rename it"
+                f"`key` names a column `{taken[0]}`, but the answer already has a column with "
+                "this name: rename the key"
             )
 
     def config(
@@ -112,8 +114,8 @@ class RankingQuery(WindowQuery):
         """Return the operator's configuration. Raises ValueError or TypeError if it is invalid."""
         if flag("rescale", rescale) and self.exclusive is None:
             raise ValueError(
-                "`rescale` scales the probabilities of rows that exclude each other: name the "
-                "column that identifies them, exclusive=..."
+                "`rescale` needs `exclusive`, the column that identifies rows that exclude each "
+                "other"
             )
         assert isinstance(self.window, Range | Rows)
         config = TopKTableConfig(

@@ -201,8 +201,8 @@ class ChainConfig:
         values, saved = load_bytes(data, self.kind, self.version)
         if values.get("layouts") != self.layouts():
             raise SnapshotError(
-                f"expected a snapshot of {self.layouts()}; got {values.get('layouts')!r:.200}: "
-                "start from an empty checkpoint, or use the release that wrote it"
+                f"expected a snapshot of {self.layouts()}; got {values.get('layouts')!r:.200}. "
+                "Start from an empty checkpoint, or use the release that wrote the snapshot"
             )
         saved.convert = None if change is None else change.saved
         with snapshot_errors(self.kind):

@@ -113,8 +113,8 @@ class ExactNumber:
             kind, other = f"decimal({self.precision}, {self.scale})", ""
             shown += f"e-{self.scale}"
         raise ValueError(
-            f"`aggregates`: a sum must fit in {kind}; got {shown}: "
-            f"cast the column to double{other} first"
+            f"a sum in `aggregates` must fit in {kind}; got {shown}. Cast the column to "
+            f"double{other} first"
         )
 
 

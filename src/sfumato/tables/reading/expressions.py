@@ -94,10 +94,9 @@ def parse_expression(argument: str, text: str) -> Expression:
     except (LarkError, TokenError):
         shown = text if len(text) <= 200 else f"{text[:200]}..."
         raise ValueError(
-            f"`{argument}`: without Spark an expression is made of columns, attributes, their "
-            "fields (m.mean), numbers, 'strings', + - * /, comparisons, AND, OR, NOT, BETWEEN, "
-            f"IS NULL and parentheses; got {shown!r}: compute anything else in a separate "
-            "column first"
+            f"without Spark, `{argument}` can use only columns, attributes, their fields "
+            "(m.mean), numbers, 'strings', + - * /, comparisons, AND, OR, NOT, BETWEEN, IS NULL "
+            f"and parentheses; got {shown!r}. Compute anything else in a separate column first"
         ) from None
 
 
@@ -199,7 +198,7 @@ def find_name(name: str, known: list[str]) -> str | None:
     if len(meant) > 1:
         raise ValueError(
             f"`{name}` is the name of {len(meant)} columns ({', '.join(meant)}): rename or drop "
-            "the others"
+            "all but one"
         )
     return meant[0] if meant else None
 
@@ -212,8 +211,8 @@ def field_at(column: pa.Array, name: ColumnRef, start: int) -> pa.Array:
         if field is None:
             has = f"it has {', '.join(fields)}" if fields else f"it is {column.type}"
             raise ValueError(
-                f"`{name}`: there is no `{part}` in `{name.parts[0]}`; {has}"
-                f"{did_you_mean(part, fields)}"
+                f"`{name}` names no field: there is no `{part}` in `{name.parts[0]}`; "
+                f"{has}{did_you_mean(part, fields)}"
             )
         column = fields[field]
     return column
@@ -270,7 +269,7 @@ def _truth(value: Operand, expression: Expression) -> Operand:
     if pa.types.is_null(value.type):
         return value.cast(pa.bool_())
     if not pa.types.is_boolean(value.type):
-        raise TypeError(f"`{expression}` must be a condition; it is, or is of, {value.type}")
+        raise TypeError(f"`{expression}` must be a condition over booleans; got {value.type}")
     return value
 
 
@@ -298,8 +297,8 @@ def _literal(text: str) -> pa.Scalar:
 def _number(value: Operand, expression: Expression) -> Operand:
     if not is_number(value.type) or pa.types.is_decimal(value.type):
         raise TypeError(
-            f"`{expression}` must be of whole numbers or floating-point numbers; got {value.type}: "
-            "compute it in a separate column first"
+            f"`{expression}` must use whole numbers or floating-point numbers; got {value.type}. "
+            "Compute it in a separate column first"
         )
     return value
 
@@ -311,8 +310,9 @@ def _alike(left: Operand, right: Operand, expression: Operation) -> list[Operand
     for side, other in ((expression.left, whole[1]), (expression.right, whole[0])):
         if other and isinstance(side, Number) and re.fullmatch(r"[\d.]*\.[\d.]*", side.text):
             raise TypeError(
-                f"`{expression}`: a whole number and one with a point make a decimal number in "
-                "Spark: cast the column to double first, or write the number without a point"
+                f"`{expression}` combines a whole number with a number that has a point, which is "
+                "a decimal number in Spark: cast the column to double first, or write the number "
+                "without a point"
             )
     if expression.sign != "/" and (all(whole) or all(kind == pa.float32() for kind in kinds)):
         return [left, right]

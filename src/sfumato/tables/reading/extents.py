@@ -21,8 +21,8 @@ def tumbling(window: Range) -> Range:
     """
     if window.slide_us > window.length_us:
         raise ValueError(
-            f"`window` over an uncertain event time must have a `slide` of at most its `length`: "
-            f"a tuple between two extents would be in none; got {window!r}"
+            "`window` over an uncertain event time must have a `slide` of at most its `length`: a "
+            f"tuple between two extents would be in no extent; got {window!r}"
         )
     return replace(window, length=window.slide or window.length, slide=None)
 

@@ -96,10 +96,13 @@ def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
     if not all(isinstance(name, str) for name in listed):
         wrong = next((one for one in listed if type(one).__name__ == "Column"), None)
         plain = re.fullmatch(r"Column<'`?([^`()<>=,]+?)`?'>", str(wrong))
-        hint = "" if wrong is None else ": give it a name first, as with withColumn"
+        hint = "" if wrong is None else ". Give it a name first, as with withColumn"
         raise TypeError(
-            f"`{argument}` must be a column name, as text, or a list of them; got {given!r:.80}"
-            + (hint if plain is None else f': write "{plain.group(1)}"')
+            (
+                f"`{argument}` must be a column name (a string) or a list of column names; got "
+                f"{given!r:.80}"
+            )
+            + (hint if plain is None else f'. Write "{plain.group(1)}"')
         )
     if len(set(listed)) != len(listed):
         raise ValueError(f"`{argument}` names a column twice: {listed}")
@@ -373,8 +376,8 @@ class Frame(ABC):
             return alike[0]
         if alike:
             raise ValueError(
-                f"`{argument}` names a column `{name}`, of which the frame has {len(alike)} "
-                f"({', '.join(alike)}): rename or drop the others"
+                f"`{argument}` names column `{name}`, but the frame has {len(alike)} "
+                f"({', '.join(alike)}): rename or drop all but one"
             )
         argument, _, place = argument.partition(" of ")  # "key of the left frame"
         raise ValueError(
@@ -397,8 +400,8 @@ class Frame(ABC):
         if self.worlds is not None and self.worlds[0] not in found:
             world = self.worlds[0]
             raise ValueError(
-                f"`{argument}` must contain `{world}`: the rows are those of {self.worlds[1]} "
-                "possible worlds, and rows of different worlds never occur together: write "
+                f"`{argument}` must contain `{world}`, because the rows are from {self.worlds[1]} "
+                "possible worlds, and rows from different worlds never occur together: write "
                 f"key={[*found, world]}"
             )
         return found
@@ -410,13 +413,14 @@ class Frame(ABC):
             collated = self.collation(name)
             if collated is not None:
                 raise TypeError(
-                    f"`{argument}`: column `{name}` has the collation {collated}, which may "
-                    "treat different strings as equal: use a column in which they are the same, "
-                    f"like collate(lower({name}), 'UTF8_BINARY') if case does not count"
+                    f"`{argument}` names column `{name}` with the collation {collated}, which may "
+                    "treat different strings as equal: use a column in which equal strings are "
+                    f"identical, like collate(lower({name}), 'UTF8_BINARY') if case does not "
+                    "matter"
                 )
             if not self.is_groupable(name):
                 wrong = self.ungroupable.format(f"`{name}`, which is {self.type_name(name)}")
-                raise TypeError(f"`{argument}`: {wrong}")
+                raise TypeError(f"`{argument}` must name columns that can be grouped; {wrong}")
         return found
 
     def same_as(self, name: str) -> str | None:
@@ -466,7 +470,7 @@ class Frame(ABC):
         for name in self.resolved(argument, list(names)):
             if self.kind(name) not in NUMBER_KINDS:
                 raise TypeError(
-                    f"`{argument}`: column `{name}` must be numeric; it is {self.type_name(name)}"
+                    f"`{argument}` must name numeric columns; `{name}` is {self.type_name(name)}"
                 )
             if self.has_more_digits(name):
                 warn_of_digits(f"`{argument}`", name, self.type_name(name))
@@ -478,7 +482,7 @@ class Frame(ABC):
             if found is not None:
                 case = "" if found == name else f" (as `{name}`: names are not case-sensitive)"
                 raise ValueError(
-                    f"the {self.noun} has a column `{found}` already{case}: rename or drop it first"
+                    f"the {self.noun} already has a column `{found}`{case}: rename or drop it first"
                 )
 
     def require_tuples(self, existence: str | None = None) -> None:
@@ -487,8 +491,8 @@ class Frame(ABC):
             found = self.same_as(name)
             if found is not None and found not in (name, existence):
                 raise ValueError(
-                    f"the {self.noun} has a column `{found}`, and `{name}` is the name of "
-                    f"{MEANINGS[name]}: rename it, to `{name}` if that is what it has"
+                    f"the {self.noun} has a column `{found}`, but `{name}` is reserved for "
+                    f"{MEANINGS[name]}: rename the column (to `{name}` if that is its content)"
                 )
         if self.uncertain:
             _ = self.attributes  # raises for another type
@@ -496,9 +500,10 @@ class Frame(ABC):
         plain = existence is None and EXISTENCE in self.columns
         if plain and self.kind(EXISTENCE) not in NUMBER_KINDS:
             raise TypeError(
-                f"the {self.noun} has a column `{EXISTENCE}` of {self.type_name(EXISTENCE)}, and "
-                f"that is the name of {MEANINGS[EXISTENCE]}: rename it if it is something else, or "
-                "convert it to numbers in (0, 1]"
+                f"the {self.noun} has a column `{EXISTENCE}` of {self.type_name(EXISTENCE)}, but "
+                "this "
+                f"name is reserved for {MEANINGS[EXISTENCE]}: rename the column if it is "
+                "something else, or convert it to numbers in (0, 1]"
             )
 
     # ---- the order of the rows
@@ -585,19 +590,19 @@ class Frame(ABC):
         """
         if self.has_punctuations and not self.is_controlled:
             raise ValueError(
-                "the rows have the columns `late` and `punctuation` of "
-                f"{self.prefix}reorder, but the {self.noun} lost the metadata that describes them, "
-                "as CSV and JSON files do: keep the rows in Parquet, or give the "
-                "schema of the reordered rows to the reader, or drop both columns"
+                f"the rows have the columns `late` and `punctuation` of {self.prefix}reorder, but "
+                f"the {self.noun} has lost the metadata that describes them, as happens in CSV "
+                "and JSON files: keep the rows in Parquet, or give the schema of the reordered "
+                "rows to the reader, or drop both columns"
             )
 
     def require_late(self) -> None:
         """Raise ValueError for punctuations without the flags of late rows."""
         if self.ordered_by_keys("punctuation") is not None and not self.has_punctuations:
             raise ValueError(
-                "the rows were reordered, but their column `late` is gone, which marks the rows "
-                f"that came too late: keep it ({self.filtered} leaves them out), or drop "
-                "`punctuation` too, and rows are assumed to be in order of event time"
+                "the rows were reordered, but the column `late`, which marks late rows, is "
+                f"missing: keep it ({self.filtered} removes the late rows), or also drop "
+                "`punctuation`, so that rows are assumed to be in order of event time"
             )
 
     def require_event_time(self, argument: str, orders: Sequence[str]) -> None:
@@ -618,30 +623,30 @@ class Frame(ABC):
             raise ValueError(
                 f"`{argument}` must begin with `{known[0]}`, the event time of "
                 f"{self.prefix}reorder; got `{orders[0]}`. The rows are not in order of this "
-                "column, and their windows would lose rows. Write "
-                f'order="{known[0]}" (for local days, give the window a `zone`), {without}'
+                f'column, and windows over it would lose rows. Write order="{known[0]}" (for '
+                f"local days, give the window a `zone`), {without}"
             )
         name = self._metadata("punctuation").get(EVENT_TIME)
         raise ValueError(
-            f"`{argument}` must be the event time of {self.prefix}reorder, its column `{name}`; "
-            f"this column was removed or changed since: "
-            f"rename or convert it before {self.prefix}reorder, {without}"
+            f"`{argument}` must be `{name}`, the event time of {self.prefix}reorder; this column "
+            "has since been removed or changed. Rename or convert it before "
+            f"{self.prefix}reorder, {without}"
         )
 
 
 def _names_an_attribute(argument: str, name: str) -> str:
     """Return the error for an attribute given instead of a column."""
     found = (
-        f"`{argument}` names `{name}`, an attribute of the alternatives; it must be a column, the "
-        "same in every alternative of a row: "
+        f"`{argument}` must name a column with one value per row; `{name}` is an attribute of the "
+        "alternatives: "
     )
     if argument.startswith("order"):
         return found + (
-            "which rows are the newest would differ between possible worlds. An uncertain event "
-            "time is for window_aggregate over sf.Range; otherwise, order by a column computed "
-            "from it, such as its earliest or its expected value"
+            "the newest rows would differ between possible worlds. Only window_aggregate over "
+            "sf.Range accepts an uncertain event time; otherwise, order by a column computed from "
+            f"`{name}`, such as its earliest or its expected value"
         )
-    return found + f"compute one from it, as with expected({name!r})"
+    return found + f"compute a column from it, as with expected({name!r})"
 
 
 def milliseconds_of(idle_timeout: str | timedelta | None) -> int | None:
@@ -674,7 +679,7 @@ def forget_after_of(
     if kind == "date":
         return microseconds("forget_after", given) / MICROSECONDS_PER_DAY  # type: ignore[arg-type]
     raise TypeError(
-        f"`forget_after` must be a number, in the unit of `{order}`, which is "
+        f"`forget_after` must be a number in the unit of `{order}`, which is "
         f"{frame.type_name(order)}; got {given!r}"
     )
 
@@ -687,9 +692,10 @@ def require_same_keys(frames: Sequence[Frame], keys: Sequence[Sequence[str]]) ->
         exact = kinds[0] in NUMBER_KINDS and left.type_name(one) != right.type_name(other)
         if kinds[0] != kinds[1] or exact:
             raise TypeError(
-                f"`key`: the sides have keys of different types, `{one}` as "
-                f"{left.type_name(one)} and `{other}` as {right.type_name(other)}: "
-                "convert one of them"
+                f"`key` must have the same type on both sides; `{one}` is {left.type_name(one)} on "
+                f"the left and `{other}` is {right.type_name(other)} on the right: convert one of "
+                "the "
+                "two"
             )
 
 
@@ -702,10 +708,10 @@ def require_same_worlds(frames: Sequence[Frame], how: str = "inner") -> None:
     if len(set(numbers)) > 1:
         raise ValueError(
             f"both sides must be drawn in the same worlds; got {numbers[0]} and {numbers[-1]} "
-            "worlds: write sf.draw_worlds with the same n for both, even for certain rows"
+            "worlds. Write sf.draw_worlds with the same n for both, even for certain rows"
         )
     if numbers[0] and how not in ("inner", "left"):
         raise ValueError(
-            f'`how` must be "inner" or "left" for drawn worlds, which are numbered by the left '
-            f"side; got {how!r}: swap the sides"
+            '`how` must be "inner" or "left" for drawn worlds, which are numbered by the left '
+            f"side; got {how!r}. Swap the sides"
         )

@@ -55,7 +55,7 @@ class AddedColumns:
         then, columns = dict(before["columns"]), dict(now.columns)
         added = columns.keys() - then.keys()
         wrong = [
-            f"column `{name}` was {kind} and is {columns[name]}"
+            f"column `{name}` was {kind} and is now {columns[name]}"
             if name in columns
             else f"column `{name}` is missing (keep it: CAST(NULL AS {kind}) AS `{name}`)"
             for name, kind in then.items()
@@ -69,13 +69,13 @@ class AddedColumns:
         order = [name for name in columns if name in then]
         if not wrong and order != [*then]:
             wrong.append(
-                f"the columns were {', '.join(then)} and are {', '.join(order)} (select the "
-                "columns in the order that they had)"
+                f"the columns were {', '.join(then)} and are now {', '.join(order)} (select the "
+                "columns in their earlier order)"
             )
         # Columns of the plan, as ties, are not in the frame.
         places = ((before["row"], now.row), (before["chunk"], now.chunk))
         if not wrong and any({*new} - {*old} - added or {*old} - {*new} for old, new in places):
-            wrong.append("the operators pass on other columns than before")
+            wrong.append("the operators no longer pass on the same columns")
         if not wrong and any(not added.isdisjoint(old) for old, _ in places):
             wrong.append(f"{', '.join(sorted(added))}: rename the new columns")
         if wrong:
@@ -147,5 +147,5 @@ class LayoutChange:
         inputs = self.steps[int(step.removeprefix("step"))]
         sides = [SIDES.index(part) for part in path if part in SIDES] if len(inputs) > 1 else [0]
         if len(sides) != 1:
-            raise SnapshotError(f"`{name}` does not say of which side its rows are")
+            raise SnapshotError(f"`{name}` does not name the side of its rows")
         return inputs[sides[0]].rows(table)

@@ -26,8 +26,8 @@ from sfumato.tables.reading.types import as_doubles, floats_of, is_list, lengths
 
 ALTERNATIVES = "alternatives"
 PRUNED, CONFLICT = "pruned", "conflict"  # columns that `prune` and `fuse` add
-WANTED_PROB = "`prob` must be a column of lists of numbers; for a map write F.map_values(m)"
-_OF_A_MAP = "for a map alternatives(F.map_keys(m), F.map_values(m))"
+WANTED_PROB = "`prob` must be a column of lists of numbers; for a map, write F.map_values(m)"
+_OF_A_MAP = "for a map, write alternatives(F.map_keys(m), F.map_values(m))"
 
 
 def wanted_values(field: str | None, names: Sequence[str] | None, points: bool) -> str:
@@ -35,24 +35,24 @@ def wanted_values(field: str | None, names: Sequence[str] | None, points: bool) 
     if field is not None:
         return (
             f"`values` must be a column of lists of structs with a field `{field}`, their "
-            "probability; for numbers, write alternatives(values, prob) with a column of lists "
-            f"of their probabilities, {_OF_A_MAP}"
+            "probability; for numbers, write alternatives(values, prob) with a column of lists of "
+            f"their probabilities; {_OF_A_MAP}"
         )
     if points:
         return (
             "`values` must be a column of lists of lists of coordinates, because of points=True; "
-            "leave it out for structs or numbers"
+            "leave `points` out for structs or numbers"
         )
     if names is not None:
         return (
             f"`values` must be a column of lists of structs with the fields {', '.join(names)}, "
-            'because `attributes` is a list; for numbers write one name as text, "speed", for '
-            "lists of coordinates add points=True"
+            'because `attributes` is a list; for numbers, write one name as a string, "speed"; '
+            "for lists of coordinates, add points=True"
         )
     return (
-        "`values` must be a column of lists of numbers; for structs write the fields to take, "
-        'alternatives(values, prob, ["speed"]), or leave `prob` out if they have a field '
-        f"`prob`; {_OF_A_MAP}; for lists of coordinates write a list of names and points=True"
+        "`values` must be a column of lists of numbers; for structs, name the fields to use, "
+        'alternatives(values, prob, ["speed"]), or leave `prob` out if the structs have a field '
+        f"`prob`; {_OF_A_MAP}; for lists of coordinates, write a list of names and points=True"
     )
 
 
@@ -66,7 +66,7 @@ def attributes_in(schema: pa.Schema) -> list[str]:
     if not is_list(kind) or "prob" not in names:
         raise TypeError(
             f"column `{ALTERNATIVES}` must be list<struct<prob: double, ATTR: double, ...>>; got "
-            f"{kind}: make it with sf.alternatives"
+            f"{kind}. Create it with sf.alternatives"
         )
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(
@@ -86,8 +86,9 @@ def common_attributes(kinds: Mapping[str, Mapping[str, str] | None]) -> list[str
     for column, fields in kinds.items():
         if fields is None or "prob" not in fields or len(fields) < 2:
             raise TypeError(
-                f"`measurements`: column `{column}` must be of alternatives, list<struct<prob: "
-                "double, ATTR, ...>>: make it with sf.alternatives or sf.samples"
+                "`measurements` must name columns of alternatives, list<struct<prob: double, "
+                f"ATTR, ...>>; `{column}` has a different type: create it with sf.alternatives or "
+                "sf.samples"
             )
         if {**fields, "prob": ""} != {**(kinds[first] or {}), "prob": ""}:
             one, other = (
@@ -95,8 +96,8 @@ def common_attributes(kinds: Mapping[str, Mapping[str, str] | None]) -> list[str
                 for each in (kinds[first] or {}, fields)
             )
             raise TypeError(
-                f"`measurements` must have the same attributes of the same types; `{first}` has "
-                f"{one} and `{column}` has {other}: rename or cast them"
+                f"`measurements` must have the same attributes with the same types; `{first}` has "
+                f"{one} and `{column}` has {other}: rename or cast the attributes"
             )
     return [name for name in kinds[first] or () if name != "prob"]
 

@@ -12,8 +12,8 @@ PACKAGE = "sfumato."  # prefix of the module names of the package
 # in both windows. Operators need independent rows, and refuse these.
 SHARED_KEY = "sfumato.shared"
 SAME_REVISION = (
-    "two rows have the same key, window and revision: write `key` as in sf.window_aggregate, and "
-    "give each answer once"
+    "two rows have the same key, window and revision: write the same `key` as in "
+    "sf.window_aggregate, and give each answer once"
 )
 ASSUMED_KEY = "sfumato.assumed"  # the user takes such rows as independent
 PAIRS = "pairs of a join"
@@ -44,9 +44,9 @@ def refuse_shared(function: str, rows: str | None) -> None:
     """Raise ValueError for rows that may share tuples; rows : None if they share none."""
     if rows:
         raise ValueError(
-            f"{function}: {rows} may share tuples, and probabilities computed as if they were "
-            "independent would be wrong: draw possible worlds of the readings before the first "
-            "operator, sf.draw_worlds(df, 1000, source=..., id=...), which is right for every "
+            f"{function} needs independent rows, but {rows} may share tuples, so the "
+            "probabilities would be wrong: draw possible worlds of the readings before the first "
+            "operator, sf.draw_worlds(df, 1000, source=..., id=...), which is correct for every "
             "chain; or accept the error with sf.assume_independent(df)"
         )
 
@@ -54,8 +54,8 @@ def refuse_shared(function: str, rows: str | None) -> None:
 def warn_of_copies(operator: str, window: object) -> None:
     """Warn that a window may be open for longer than ids are remembered."""
     warnings.warn(
-        f"{operator}: a copy of a row that comes after sf.reorder has forgotten its id is a late "
-        f"row, and counts again while {window!r} is open: give sf.reorder a `key` and a "
+        f"{operator}: a duplicate that arrives after sf.reorder has forgotten its id is a late "
+        f"row, and is counted again while {window!r} is open. Give sf.reorder a `key`, and a "
         "`forget_after` longer than the window and its delay",
         UserWarning,
         stacklevel=calls_from_user() + 1,
@@ -77,9 +77,9 @@ def warn_of_skipped(reasons: Iterable[str]) -> None:
 def warn_of_digits(argument: str, name: str, kind: str) -> None:
     """Warn that values of a column or expression are rounded to doubles."""
     warnings.warn(
-        f"{argument}: `{name}` is {kind}, and values are computed as doubles, which keep "
-        f"{EXACT_DIGITS} digits and whole numbers up to 2^53: larger ones are rounded, and so are "
-        "sums of them. Subtract a common offset first",
+        f"{argument} has {kind} values in `{name}`, which are computed as doubles with "
+        f"{EXACT_DIGITS} digits and whole numbers up to 2^53: larger numbers and their sums are "
+        "rounded. Subtract a common offset first",
         UserWarning,
         stacklevel=calls_from_user() + 1,
     )

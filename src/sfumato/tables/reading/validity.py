@@ -24,7 +24,7 @@ NO_ALTERNATIVES = "no alternatives"
 NULL_ALTERNATIVE = "an alternative is NULL"
 NO_PROBABILITY = "an alternative's prob is missing or not in (0, 1]"
 ABOVE_ONE = "the probabilities sum to "  # followed by the sum
-RULE_ABOVE_ONE = "with it the probabilities of its rule sum to "  # followed by the sum
+RULE_ABOVE_ONE = "with this row, the probabilities of its rule sum to "  # followed by the sum
 
 
 def no_attribute(name: str) -> str:
@@ -152,8 +152,8 @@ def checked_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> 
     for name in wanted:
         if name not in frame.attributes:
             raise ValueError(
-                f"`attributes` names `{name}`, which is not in the alternatives; they have "
-                f"{frame.attributes}{did_you_mean(name, frame.attributes)}"
+                f"`attributes` names `{name}`, which is not in the alternatives; the alternatives "
+                f"have {frame.attributes}{did_you_mean(name, frame.attributes)}"
             )
     return None if attributes is None else wanted
 
@@ -161,7 +161,7 @@ def checked_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> 
 def require_order(order: object) -> None:
     """Raise ValueError for `rules` without a row order."""
     if not order:
-        raise ValueError("`exclusive` needs `order`: the later rows of a rule are left out")
+        raise ValueError("`exclusive` needs `order`, because the later rows of a rule are left out")
 
 
 def add_of_rules(

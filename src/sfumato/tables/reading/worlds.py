@@ -52,8 +52,8 @@ class Draw:
             raise ValueError(f"`n` must be at most {MAX_WORLDS:,} worlds; got {worlds}")
         if not isinstance(source, str) or not source:
             raise TypeError(
-                "`source` must name where the tuples come from, as text: tuples with the same "
-                f"source and id get the same draw; got {source!r}"
+                "`source` must be a string that names the source of the tuples, because tuples "
+                f"with the same source and id get the same draw; got {source!r}"
             )
         ids = frame.groupable("id", id_)
         if not ids:
@@ -61,19 +61,19 @@ class Draw:
         frame.require_tuples()
         frame.require_independent("draw_worlds")
         if frame.worlds is not None:
-            raise ValueError(f"the {frame.noun} has the rows of drawn worlds already")
+            raise ValueError(f"the {frame.noun} already has the rows of drawn worlds")
         if frame.has_filtered_alternatives:
             raise ValueError(
                 "draw_worlds must come before sf.where and sf.prune, which remove alternatives: "
-                "filter the drawn rows instead, by the same condition"
+                "filter the drawn rows instead, with the same condition"
             )
         kept = [name for name in frame.columns if name not in (ALTERNATIVES, EXISTENCE)]
         for name in (*frame.attributes, WORLD):
             same = frame.same_as(name)
             if same is not None and same in kept:
                 raise ValueError(
-                    f"the {frame.noun} has a column `{same}`, and `{name}` becomes a column of "
-                    "the drawn rows: rename or drop it"
+                    f"the {frame.noun} already has a column `{same}`, but `{name}` must be free "
+                    "for the drawn rows: rename or drop the column"
                 )
         return cls(
             source, tuple(ids), worlds, tuple(kept), tuple(frame.attributes), frame.max_alternatives
@@ -141,14 +141,14 @@ class Merge:
         """Return the arguments, checked. Raises ValueError or TypeError for wrong ones."""
         if frame.streams:
             raise ValueError(
-                "merge_worlds needs a static frame, because an answer is complete once all "
-                "worlds have emitted it: write the answers of the stream to a table, and merge that"
+                "merge_worlds needs a static frame, because an answer is complete once all worlds "
+                "have emitted it: write the answers of the stream to a table, and merge the table"
             )
         known = frame.worlds
         if worlds is None and known is None:
             raise ValueError(
-                "merge_worlds does not know the number of worlds: write it, for example n=1000, as "
-                "in sf.draw_worlds (files, and some functions of pandas and Polars, drop it)"
+                "merge_worlds needs the number of worlds: write it as in sf.draw_worlds, for "
+                "example n=1000 (files and some functions of pandas and Polars drop this number)"
             )
         world = frame.one("world", WORLD) if known is None else known[0]
         number = whole("n", worlds) if known is None else known[1]
@@ -157,19 +157,25 @@ class Merge:
         keys = [name for name in frame.resolved("key", key) if name != world]
         values = frame.resolved("columns", columns)
         if "prob" in values:
-            raise ValueError("`columns` names `prob`, the probability of an alternative: rename it")
+            raise ValueError(
+                "`columns` must not name `prob`, which is reserved for the probabilities of "
+                "alternatives: rename the column"
+            )
         both = [name for name in values if name in (*keys, world)]
         if both:
-            raise ValueError(f"`columns` must name values of answers, not {both[0]}")
+            raise ValueError(f"`columns` must name values of answers; got {both[0]}")
         for name in (*keys, *values):
             if not frame.is_groupable(name):
                 raise TypeError(
-                    f"column `{name}` must have values that can be equal; it is "
-                    f"{frame.type_name(name)}"
+                    f"column `{name}` must have values that can be compared for equality; it "
+                    f"is {frame.type_name(name)}"
                 )
         taken = [name for name in (ALTERNATIVES, EXISTENCE, ERROR) if name in keys]
         if taken:
-            raise ValueError(f"`key` names `{taken[0]}`, a column of the result: rename it")
+            raise ValueError(
+                f"`key` must not name `{taken[0]}`, which is a column of the result: rename the "
+                "column"
+            )
         return cls(tuple(keys), tuple(values), world, number)
 
     def outputs(self, frame: Frame) -> list[Output]:
@@ -222,8 +228,8 @@ class Merge:
     def several(self) -> str:
         """Return the error about a world with several answers with the same `key`."""
         return (
-            f"`key` must identify an answer within a world: a world has several with the same "
-            f"{', '.join(self.key) or 'values of no column'}; add the columns that differ"
+            "`key` must identify one answer per world, but a world has several answers with the "
+            f"same {', '.join(self.key) or 'empty key'}: add the columns that differ"
         )
 
 

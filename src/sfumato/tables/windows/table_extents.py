@@ -213,9 +213,9 @@ class TableExtents(ReleasedOperator):
     def after_loading(self) -> None:
         super().after_loading()
         if self.config.members and not np.isin(self.operator.numbers, self.rows.numbers).all():
-            raise ValueError("rows of its tuples are missing")
+            raise ValueError("every tuple must have its row")
         if self.config.members and self.operator.next != self.rows.next:
-            raise ValueError("the numbers of its rows and tuples differ")
+            raise ValueError("its rows and tuples must have the same next number")
 
     def _scope(self, rows: pa.Table) -> np.ndarray:
         """Return int64[n]: codes of the rows' scopes."""

@@ -56,7 +56,7 @@ class IdentifiedTableExtents(TableExtents):
     def after_loading(self) -> None:
         super().after_loading()
         if self.ids.size > len(self.operator.ids):
-            raise ValueError("it has ids without a row")
+            raise ValueError("every id must have a row")
 
     def _forget_ids(self) -> None:
         self.ids.keep(self.operator.needed_ids())

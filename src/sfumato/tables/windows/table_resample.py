@@ -302,7 +302,8 @@ def resample_job(
         raise ValueError(f'`fill` must be "last", "linear", "mean" or None; got {fill!r}')
     if most is not None and fill is None:
         raise ValueError(
-            '`limit` is the largest gap that is filled, and fill=None fills none: write fill="last"'
+            "`limit` needs a `fill`, because it bounds the gaps that are filled; got "
+            'fill=None. Write fill="last"'
         )
     frame.require_tuples()
     order, keys = frame.one("order", order), frame.keys("key", key)
@@ -311,15 +312,15 @@ def resample_job(
         # An expression without a name; the number of a drawn world is one of the key.
         if ADDED_COLUMN in frame.metadata(column) and WORLDS not in frame.metadata(column):
             raise TypeError(
-                f"`{argument}`: a column of the result is named after it: give the expression a "
-                'name, as with .alias("ts")'
+                f"`{argument}` names a column of the result, but the expression has no name: add "
+                'one, as with .alias("ts")'
             )
     frame.require_late()
     frame.require_described()
     frame.require_event_time("order", [order])
     numeric, wanted = fill in ("linear", "mean"), _columns(frame, columns, order, keys, fill)
     if AGE in map(str.lower, [*keys, order, *wanted]):
-        raise ValueError(f"the {frame.noun} has a column `{AGE}` already: rename or drop it first")
+        raise ValueError(f"the {frame.noun} already has a column `{AGE}`: rename or drop it first")
     scope = None
     if frame.marks_late([order]):
         scope = scope_of(
@@ -375,8 +376,8 @@ def _columns(
     named = frame.resolved("columns", given)
     if wrong := [name for name in named if name in fixed]:
         raise ValueError(
-            f"`columns` must name columns other than `order`, `key` and the columns of a "
-            f"controller; got {', '.join(wrong)}: leave it out"
+            "`columns` must not name `order`, `key` or columns of a disorder controller; got "
+            f"{', '.join(wrong)}. Leave these out"
         )
     found = (
         [*dict.fromkeys([*named, *uncertain])]
@@ -389,7 +390,7 @@ def _columns(
         if uncertain:
             raise ValueError(
                 f'`fill` must be "last" or None for uncertain rows, which have `{uncertain[0]}`; '
-                f'got "{fill}": resample a column of their expected values, without '
+                f'got "{fill}". Resample a column of their expected values, without '
                 f"`{uncertain[0]}`"
             )
         frame.require_numbers("columns", found)

@@ -314,7 +314,7 @@ class TableRowWindow(TableOperator):
     def after_loading(self) -> None:
         super().after_loading()
         if len(self.newest) > (self.index.size or 1):
-            raise ValueError("it has newest rows of unknown keys")
+            raise ValueError("its newest rows must belong to known keys")
 
     def forget(self, codes: np.ndarray) -> None:
         self.operator.forget(codes)

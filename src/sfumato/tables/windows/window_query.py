@@ -66,9 +66,9 @@ TIMED = (Range, Session)  # windows of event time
 CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
 HINTS = {  # names of functions in other libraries
-    "median": ": write quantile(x, 0.5)",
-    "percentile": ": write quantile(x, 0.9)",
-    "nunique": ": write count_distinct(x)",
+    "median": ". Write quantile(x, 0.5)",
+    "percentile": ". Write quantile(x, 0.9)",
+    "nunique": ". Write count_distinct(x)",
 }
 AGGREGATE_ALIASES = {
     "mean": "avg",
@@ -113,7 +113,7 @@ def parse_aggregates(aggregates: Mapping[str, str]) -> list[AggregateSpec]:
 def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     entry = f"`aggregates[{name!r}]`"
     if not isinstance(name, str) or not name or not isinstance(text, str):
-        raise TypeError(f"{entry} must be text like 'sum(temperature)'; got {text!r}")
+        raise TypeError(f"{entry} must be a string like 'sum(temperature)'; got {text!r}")
     call = CALL.fullmatch(text)
     known = ", ".join(FUNCTIONS)
     if call is None:
@@ -127,11 +127,11 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
     if distinct and function == "count":
         function, expression = "count_distinct", distinct[1]
     elif distinct:
-        raise ValueError(f"{entry}: DISTINCT is supported in count(DISTINCT x) only; got {text!r}")
+        raise ValueError(f"{entry} can use DISTINCT only in count(DISTINCT x); got {text!r}")
     if function == "count" and expression in ("*", "1"):
         return AggregateSpec(name, function, None)
     if not expression or expression == "*":
-        raise ValueError(f"{entry}: {function} needs an attribute; got {text!r}")
+        raise ValueError(f"{function} in {entry} needs an attribute; got {text!r}")
     if function != "quantile":
         return AggregateSpec(name, function, expression)
     inner, _, share = expression.rpartition(",")
@@ -193,19 +193,21 @@ class WindowQuery:
             )
         if isinstance(self.window, Rows) and self.window.within is not None:
             raise ValueError(
-                "`within` of sf.Rows is for joins: write window=sf.Rows(500) for the newest rows, "
-                f'window=sf.Range("10 minutes") for extents of time; got {self.window!r}'
+                "`within` of sf.Rows is allowed only in joins: write window=sf.Rows(500) for the "
+                'newest rows, or window=sf.Range("10 minutes") for extents of time; got '
+                f"{self.window!r}"
             )
         if isinstance(self.window, Rows) and self.window.lockstep:
             raise ValueError(
-                f"`lockstep` of sf.Rows is for joins; got {self.window!r}: leave it out"
+                f"`lockstep` of sf.Rows is allowed only in joins; got {self.window!r}. Leave "
+                "`lockstep` out"
             )
         if not self.orders:
-            raise ValueError("`order` must name the column(s) of the order; got none")
+            raise ValueError("`order` must name the column(s) that give the order; got none")
         if self.existence is not None and frame.uncertain:
             raise ValueError(
-                f"`existence` is for {frame.noun}s without alternatives, which carry their own "
-                "probabilities: leave it out"
+                f"`existence` is not allowed, because the {frame.noun} has alternatives with "
+                "their own probabilities: leave `existence` out"
             )
         frame.require_orders("order", self.orders)
         if not self.by_extent:
@@ -221,9 +223,7 @@ class WindowQuery:
         if self.early is not None:
             self._check_early()
         elif self.level is not None:
-            raise ValueError(
-                '`level` is for early answers: add early="10 seconds", or leave it out'
-            )
+            raise ValueError('`level` needs `early`: add early="10 seconds", or leave `level` out')
         self._check_over_time()
         self._check_versions()
         self._check_shared()
@@ -281,7 +281,7 @@ class WindowQuery:
             of_text = w.name and self.frame.expressions.value_type(w.expression)[1] == "text"
             hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
             raise TypeError(
-                f"{argument}: `{w.expression}` must be numeric{of}; it is {kind}: {hint}"
+                f"{argument} needs a numeric expression{of}; `{w.expression}` is {kind}: {hint}"
             )
         digits = self.frame.expressions.more_digits(w.expression)
         if digits is not None and self._exact(w) is None:
@@ -310,15 +310,15 @@ class WindowQuery:
         kind = type(self.window).__name__
         if len(self.orders) != 1:
             raise ValueError(
-                f"`order` must be the one column of the event time for sf.{kind}; got {self.orders}"
+                f"`order` must be one event-time column for sf.{kind}; got {self.orders}"
             )
         self.frame.require_time("order", self.orders[0], f" for sf.{kind}")
         zone = self.window.zone if isinstance(self.window, Range) else None
         if self.time == "timestamp_ntz" and zone not in (None, "UTC"):
             raise ValueError(
-                f"`order` must be a timestamp with a time zone, as `zone` of the window is {zone}; "
-                f"`{self.orders[0]}` has none: say which instants it means, as with "
-                "dt.tz_localize of pandas or CAST(... AS TIMESTAMP) of Spark"
+                "`order` must be a timestamp with a time zone, because the window has "
+                f"zone={zone}; `{self.orders[0]}` has no time zone: convert it to instants, for "
+                "example with dt.tz_localize in pandas or CAST(... AS TIMESTAMP) in Spark"
             )
         if self.controlled:
             assert self.scope is not None  # guaranteed by the check above
@@ -328,11 +328,11 @@ class WindowQuery:
     def _check_missed(self) -> None:
         if not self.timed:
             raise ValueError(
-                "`missed` is for windows of time: write window=sf.Range(...) or sf.Session(...); "
-                f"got {self.window!r}"
+                "`missed` needs a time window: write window=sf.Range(...) or sf.Session(...); got "
+                f"{self.window!r}"
             )
         if self.by_extent:
-            raise ValueError("`missed` needs certain event times, and `order` is uncertain")
+            raise ValueError("`missed` needs certain event times, but `order` is uncertain")
         self.frame.require_free(["reason"])
 
     def _check_early(self) -> None:
@@ -345,11 +345,11 @@ class WindowQuery:
 
         if not isinstance(self.window, Range) or self.window.calendar_unit is not None:
             raise ValueError(
-                '`early` is for windows of a fixed length: write window=sf.Range("1 minute"); got '
+                '`early` needs a window of fixed length: write window=sf.Range("1 minute"); got '
                 f"{self.window!r}"
             )
         if self.by_extent:
-            raise ValueError("`early` needs certain event times, and `order` is uncertain")
+            raise ValueError("`early` needs certain event times, but `order` is uncertain")
         for argument in ("shared", "distribution"):
             if getattr(self, argument) is not None:
                 raise ValueError(
@@ -360,14 +360,14 @@ class WindowQuery:
         for w in self.wanted:
             if w.function not in EARLY_FUNCTIONS:
                 raise ValueError(
-                    f"`early` is for {', '.join(EARLY_FUNCTIONS)}; `aggregates[{w.name!r}]` is "
-                    f"{w.function}: compute it in a second window_aggregate, without `early`"
+                    f"`early` allows only {', '.join(EARLY_FUNCTIONS)}; `aggregates[{w.name!r}]` "
+                    f"is {w.function}: compute it in a second window_aggregate, without `early`"
                 )
         check_early(span_of("early", self.early), self.window.length_us)
         check_level(DEFAULT_LEVEL if self.level is None else self.level)
         if self.controlled and self.frame.shown_early is None:
             raise ValueError(
-                f"`early` needs rows at their arrival, and {self.frame.prefix}reorder buffers "
+                f"`early` needs rows at their arrival, but {self.frame.prefix}reorder buffers "
                 f"them: write {self.frame.prefix}reorder(..., early=True) upstream"
             )
 
@@ -379,10 +379,10 @@ class WindowQuery:
     def _check_over_time(self) -> None:
         """Raise ValueError where values that hold until the next one are not known."""
         for w in self._over_time:
-            entry = f"`aggregates[{w.name!r}]`: {w.function}"
+            entry = f"{w.function} in `aggregates[{w.name!r}]`"
             if not isinstance(self.window, Range):
                 raise ValueError(
-                    f'{entry} is for sf.Range: write window=sf.Range("1 minute"); got '
+                    f'{entry} needs sf.Range: write window=sf.Range("1 minute"); got '
                     f"{self.window!r}"
                 )
             if self.window.has_gaps:
@@ -392,7 +392,7 @@ class WindowQuery:
                 )
             if self.by_extent:
                 raise ValueError(
-                    f"{entry} needs certain event times, and `order` is uncertain: draw possible "
+                    f"{entry} needs certain event times, but `order` is uncertain: draw possible "
                     "worlds with sf.draw_worlds, whose times are certain"
                 )
 
@@ -408,7 +408,7 @@ class WindowQuery:
             return
         if not self.ids:
             raise ValueError(
-                "`version` needs `unique`, the columns that identify a row: name them too, or "
+                "`version` needs `unique`, the columns that identify a row: add unique=..., or "
                 "leave `version` out"
             )
         name = self.frame.one("version", self.version)
@@ -419,17 +419,17 @@ class WindowQuery:
             )
         if not isinstance(self.window, Range):
             raise ValueError(
-                '`version` is for windows of fixed extents: write window=sf.Range("1 minute"); got '
+                '`version` needs a window of fixed length: write window=sf.Range("1 minute"); got '
                 f"{self.window!r}"
             )
         if self.by_extent:
-            raise ValueError("`version` needs certain event times, and `order` is uncertain")
+            raise ValueError("`version` needs certain event times, but `order` is uncertain")
         if self.early is not None:
             raise ValueError("`early` and `version` exclude each other: leave one of them out")
         for w in self._over_time:
             raise ValueError(
-                f"`aggregates[{w.name!r}]`: {w.function} cannot follow corrections, as its values "
-                "hold beyond their extents: leave it or `version` out"
+                f"{w.function} in `aggregates[{w.name!r}]` cannot follow corrections, because its "
+                "values hold beyond their extents: leave this aggregate or `version` out"
             )
 
     def _check_shared(self) -> None:
@@ -439,34 +439,34 @@ class WindowQuery:
         self.frame.one("shared", self.shared)
         if self.certain:
             raise ValueError(
-                f"`shared` is for uncertain rows, and this {self.frame.noun} has neither "
-                "`alternatives` nor an `existence`: leave it out"
+                f"`shared` needs uncertain rows, but this {self.frame.noun} has neither "
+                "`alternatives` nor an `existence`: leave `shared` out"
             )
         if self.frame.has_filtered_alternatives:
             raise ValueError(
-                "`shared` joins alternatives by their number, and sf.where or sf.prune has removed "
-                "some: aggregate the rows upstream of it, or draw possible worlds of these rows "
-                "with sf.draw_worlds"
+                "`shared` matches alternatives by their number, but sf.where or sf.prune has "
+                "removed some of them: aggregate the rows before this filter, or draw possible "
+                "worlds of these rows with sf.draw_worlds"
             )
         if self.version is not None:
             raise ValueError("`shared` and `version` exclude each other: leave one of them out")
         drawn = (
-            f'draw possible worlds with sf.draw_worlds(df, 1000, source="...", id="{self.shared}"),'
-            " in which rows with one id take the same alternative"
+            'draw possible worlds with sf.draw_worlds(df, 1000, source="...", '
+            f'id="{self.shared}"), in which rows with the same id take the same alternative'
         )
         if not isinstance(self.window, Range):
             raise ValueError(
-                '`shared` is for windows of fixed extents: write window=sf.Range("1 minute"), or '
+                '`shared` needs a window of fixed length: write window=sf.Range("1 minute"), or '
                 f"{drawn}; got {self.window!r}"
             )
         if self.by_extent:
             raise ValueError(
-                f"`shared` needs certain event times, and `order` is uncertain: {drawn}"
+                f"`shared` needs certain event times, but `order` is uncertain: {drawn}"
             )
         for w in self._over_time:
             raise ValueError(
-                f"`aggregates[{w.name!r}]`: {w.function} cannot have shared errors: leave it or "
-                f"`shared` out, or {drawn}"
+                f"{w.function} in `aggregates[{w.name!r}]` cannot have shared errors: leave this "
+                f"aggregate or `shared` out, or {drawn}"
             )
 
     def _check_results(self, with_rows: bool) -> None:
@@ -479,13 +479,13 @@ class WindowQuery:
             if name == ALTERNATIVES and not self.certain:
                 raise ValueError(
                     "`aggregates` names a result `alternatives`, the column of a tuple's "
-                    'alternatives: choose another name, such as "total", and hand its distribution '
-                    'on with sf.alternatives("total.distribution")'
+                    'alternatives: choose a different name, such as "total", and pass its '
+                    'distribution on with sf.alternatives("total.distribution")'
                 )
             if name in taken:
                 raise ValueError(
-                    f"`aggregates` names a result `{w.name}`, but the answer has a column of that "
-                    "name already: choose another"
+                    f"`aggregates` names a result `{w.name}`, but the answer already has a column "
+                    "with this name: choose a different name"
                 )
             taken.add(name)
 
@@ -764,15 +764,14 @@ class WindowQuery:
         shared = self.scope is not None and len(self.scope) < len(self.keys)
         if forget_after is not None and shared and self._over_time:
             raise ValueError(
-                "`forget_after` with time_avg or integral needs a controller per key: write the "
-                f"key {self.keys} in {self.frame.prefix}reorder too, or leave `forget_after` out"
+                "`forget_after` with time_avg or integral needs one controller per key: also "
+                f"write key={self.keys} in {self.frame.prefix}reorder, or leave `forget_after` out"
             )
         if not isinstance(with_rows, bool):
             raise TypeError(f"`with_rows` must be True or False; got {with_rows!r}")
         if with_rows and not self.timed:
             raise ValueError(
-                "`with_rows` gives the rows of windows of time: write window=sf.Range(...) or "
-                "sf.Session(...)"
+                "`with_rows` needs a time window: write window=sf.Range(...) or sf.Session(...)"
             )
         if with_rows and self.missed:
             raise ValueError("`missed` and `with_rows` exclude each other: leave one of them out")
@@ -838,9 +837,10 @@ class WindowQuery:
         if of and (quantiles or self.distribution is not None):
             argument = "quantiles" if quantiles else "distribution"
             raise ValueError(
-                f"`{argument}`: {of[0].function} has an exact mean and standard deviation, but "
-                f"no distribution: leave `{argument}` out, or draw possible worlds with "
-                "sf.draw_worlds, compute it in each, and collect them with sf.merge_worlds"
+                f"`{argument}` needs a distribution, but {of[0].function} has only an exact mean "
+                f"and standard deviation: leave `{argument}` out, or draw possible worlds with "
+                f"sf.draw_worlds, compute {of[0].function} in each world, and collect the results "
+                "with sf.merge_worlds"
             )
 
     def _refuse_uncertain(self, quantiles: Sequence[float]) -> None:
@@ -848,9 +848,9 @@ class WindowQuery:
         asked = {"quantiles": bool(quantiles), "distribution": self.distribution is not None}
         for argument in (name for name, given in asked.items() if given):
             raise ValueError(
-                f"`{argument}` is for uncertain rows, and this {self.frame.noun} has neither "
-                f"`alternatives` nor an `existence`: results are plain values. Leave `{argument}` "
-                "out"
+                f"`{argument}` needs uncertain rows, but this {self.frame.noun} has neither "
+                "`alternatives` nor an `existence`, so results are plain values. Leave "
+                f"`{argument}` out"
             )
 
 

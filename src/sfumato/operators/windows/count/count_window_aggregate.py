@@ -380,14 +380,16 @@ class CountWindowAggregate(Operator):
     ) -> tuple[Ints, PackedTuples]:
         code = np.require(code, np.int64, ["C", "W"])
         if code.ndim != 1 or code.min(initial=0) < 0:
-            raise ValueError("`codes` must be an array [n] of group numbers from 0")
+            raise ValueError("`codes` must be a one-dimensional array of group numbers from 0")
         offsets, prob, table = checked_alternatives(
             code.size, offsets, prob, values, self.attributes
         )
         if (np.diff(offsets) < 1).any():
-            raise ValueError("`offsets` must rise: every tuple has alternatives")
+            raise ValueError(
+                "`offsets` must rise by at least 1 per tuple, because every tuple has alternatives"
+            )
         if code.size and (np.add.reduceat(prob, offsets[:-1]) > 1.0 + SUM_TOLERANCE).any():
-            raise ValueError("`prob` of a tuple's alternatives must add up to at most 1")
+            raise ValueError("`prob` must sum to at most 1 over the alternatives of a tuple")
         if self._plain:
             check_certain(code.size, prob)
         return code, PackedTuples(offsets, np.minimum(prob, 1.0), table)

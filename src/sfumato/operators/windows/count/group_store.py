@@ -115,7 +115,7 @@ class GroupStore(Stateful):
         if np.unique(codes).size < codes.size or held.sum() != offsets.size - 1:
             raise ValueError("codes must differ, and every tuple must belong to a group")
         if (held > self.status[:, 0]).any() or (self.memo > self.status[:, 0]).any():
-            raise ValueError("the tuples and ends of a group must not be after its newest tuple")
+            raise ValueError("no tuple or end of a group may be after its newest tuple")
         sizes = self.numbers[..., 1:]
         if np.isnan(self.numbers).any() or not ((sizes >= 0) & (sizes < MOST_OUTCOMES)).all():
             raise ValueError("the numbers of a group must be possible for a window")
