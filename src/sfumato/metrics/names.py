@@ -82,7 +82,7 @@ COUNTER_TEXTS = {
     "skipped": "extents without rows that are missing in the answers, in gaps of over a million",
     "corrections": "rows that a newer version replaced in an open extent",
     "outdated": "rows that were not newer than the known version of their id",
-    "unequal": "rows whose probabilities differ from those of earlier rows with the same `shared`",
+    "unequal": "rows that contradict the probabilities of earlier rows with the same `shared`",
     "revisions": "early answers of windows",
     "on_arrival": "rows counted in early answers when they arrived",
     "overflow": "tuples evicted by the limit on the tuples of a window",
