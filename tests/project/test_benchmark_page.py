@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,25 @@ def test_the_widths_of_early_answers_are_those_measured():
     mobile = [row for row in rows.values() if row["name"] == "mobile network d-2"]
     assert f"windows of {mobile[0]['window seconds']:.1f} seconds" in page
     assert f"up to {max(row['count'] for row in mobile):.1f} times as wide" in page
+
+
+def test_the_figures_of_imputed_streams_are_those_measured():
+    lines = (ROOT / "docs" / "imputation.md").read_text().splitlines()
+    rows = {(row["name"], row["setting"]): row for row in rows_of("imputation_of_streams")}
+    for name in ("airports", "St Bernard"):
+        for way in ("changes", "not corrected", "last + past", "multiple"):
+            error, score, coverage, width = (
+                rows[name, "past"][f"{way} {score}"]
+                for score in ("error", "score", "coverage", "width")
+            )
+            figures = f"| {error:.3f} | {score:.3f} | {coverage:.3f} | {width:.2f} |"
+            assert any(figures in line for line in lines), (name, way, figures)
+    for (name, setting), row in rows.items():
+        if name in ("walks around a level", "random walks"):
+            shares = [row["changes coverage"], row.get("ends coverage")]
+            cells = [setting, *("" if share is None else f"{share:.2f}" for share in shares)]
+            line = re.sub(" +", " ", f"| {name} | {' | '.join(cells)} |")
+            assert line in lines, line
 
 
 def test_early_widths_of_a_real_trace_are_those_kept(data_folder):
