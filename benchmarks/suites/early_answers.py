@@ -35,6 +35,7 @@ from benchmarks.spark_streams import (
 
 ASKED = {"n": "count(*)", "s": "sum(x)", "a": "avg(x)", "lo": "min(x)", "hi": "max(x)"}
 EXTENTS, PARTS = 600, 5
+TIMES = {"event_time": "made", "arrival": "arrival", "drop_ratio": 0.01}
 LEVEL, FEWEST = 0.9, 500  # default level of intervals; windows of a trace whose level is judged
 EVERY = 1  # which of the traces
 COST_ROWS = 200_000
@@ -67,13 +68,18 @@ def table_of(event: np.ndarray, arrival: np.ndarray) -> pa.Table:
     return pa.table({"made": event, "arrival": arrival, "x": x})
 
 
+def length_of(event: np.ndarray) -> int:
+    """Return the length of about 600 windows over a trace, in microseconds."""
+    low, high = np.quantile(event, [0.001, 0.999])
+    return max(int((high - low) / EXTENTS) // PARTS, 1) * PARTS
+
+
 def answers(rows: pa.Table, length: int, early: bool) -> pa.Table:
     """Return the answers of a window of `length` microseconds, with early ones or without."""
-    times = {"event_time": "made", "arrival": "arrival", "drop_ratio": 0.01}
     if not early:
-        ordered = sf.reorder(rows, **times)
+        ordered = sf.reorder(rows, **TIMES)
         return sf.window_aggregate(ordered, ASKED, window=sf.Range(f"{length} us"), order="made")
-    ordered = sf.reorder(rows, **times, early=True)
+    ordered = sf.reorder(rows, **TIMES, early=True)
     every = f"{length // PARTS} us"
     return sf.window_aggregate(
         ordered, ASKED, window=sf.Range(f"{length} us"), order="made", early=every
@@ -82,8 +88,7 @@ def answers(rows: pa.Table, length: int, early: bool) -> pa.Table:
 
 def coverage(name: str, event: np.ndarray, arrival: np.ndarray) -> list[Row]:
     """Measure the intervals of one trace, per aggregate and stage."""
-    low, high = np.quantile(event, [0.001, 0.999])
-    length = max(int((high - low) / EXTENTS) // PARTS, 1) * PARTS
+    length = length_of(event)
     frame = answers(table_of(event, arrival), length, True).to_pandas()
     frame["end"] = [window["end"] for window in frame["window"]]
     finals = frame[frame["final"]].set_index("end")[[*ASKED]].astype(float)

@@ -12,6 +12,12 @@ not corrected  the same, without correction by known values
 last + past    the last value, plus the changes since the last value seen in the past
 multiple       20 draws by scikit-learn's IterativeImputer, from the attributes and last values
                (only where it is installed)
+
+The last rows are about walks with gaps of 1 to 10 values: walks around a level, and random walks,
+some of which leave the levels of their past. They show the coverage of single values, and of the
+average over each gap (`window_aggregate`, one window per gap). The values of a gap have one last
+value in common, but a window treats its rows as independent. `ends coverage` is that of the range
+from the average of the low ends to the average of the high ends of the rows.
 """
 
 from __future__ import annotations
@@ -21,8 +27,10 @@ from collections.abc import Callable
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy.signal import lfilter
 
 import sfumato as sf
 from benchmarks.data.real_sets import CHECK_SETS, MORE_SETS, data_folder
@@ -38,7 +46,17 @@ FITTED = 8_000  # rows that the multiple imputation is fitted to
 DRAWS = 20
 STRETCHES = 40
 KINDS = ("past", "between")
-QUICK = {"KEYS": {"airports": "origin"}, "KINDS": ("past",), "FITTED": 1_000}
+WALKS, WALK_ROWS, WALK_PAST = 4, 12_000, 8_000
+RETURNS = {"walks around a level": 0.001, "random walks": 0.0}  # share of the way, per step
+LONGEST, LONG = 10, 5  # values of the longest gap, and of a gap that counts as long
+LOW, HIGH = 0.05, 0.95
+QUICK = {
+    "KEYS": {"airports": "origin"},
+    "KINDS": ("past",),
+    "FITTED": 1_000,
+    "WALKS": 1,
+    "RETURNS": {"walks around a level": 0.001},
+}
 
 Laws = dict[int, list[tuple[np.ndarray, np.ndarray, float]]]  # by attribute: values, prob, true
 
@@ -166,12 +184,76 @@ def scores(stream: Stream, laws: Laws) -> tuple[float, float, float, float]:
     return error, score, coverage, width
 
 
+def walk_with_gaps(seed: int, returns: float) -> pd.DataFrame:
+    """Return a walk: `true`, and `x` with gaps of 1 to 10 values."""
+    rng = np.random.default_rng(seed)
+    true = 20 + lfilter([1.0], [1.0, returns - 1.0], rng.normal(0, 0.1, WALK_ROWS))
+    missing, at = np.zeros(WALK_ROWS, bool), 1
+    while at < WALK_ROWS:
+        end = at + int(rng.integers(1, LONGEST + 1))
+        missing[at:end] = True
+        at = end + int(rng.integers(1, LONGEST + 2))
+    walk = pd.DataFrame({"minute": np.arange(WALK_ROWS), "x": np.where(missing, np.nan, true)})
+    walk["noise"], walk["true"] = rng.normal(0, 1, WALK_ROWS), true
+    return walk
+
+
+def gaps_of_walk(seed: int, returns: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Impute the gaps of a walk, and return its missing values and their gaps.
+
+    Both have `true`, and the ranges from 5% to 95%: from `low` to `high`, and for gaps also from
+    `low_end` to `high_end`, the averages over the ranges of the values.
+    """
+    walk = walk_with_gaps(seed, returns)
+    given, last = walk.drop(columns="true"), walk.iloc[WALK_PAST:]
+    how = {"attributes": ["x", "noise"], "order": "minute"}
+    rows = sf.impute(given.iloc[WALK_PAST:], repository=given.iloc[:WALK_PAST], **how)
+    missing = last["x"].isna().to_numpy()
+    rows["true"], rows["gap"] = last["true"].to_numpy(), np.cumsum(np.diff(missing, prepend=True))
+    rows = rows[missing].reset_index(drop=True)
+    rows["low"], rows["high"] = (sf.quantile("x", q, rows["alternatives"]) for q in (LOW, HIGH))
+    averages = sf.window_aggregate(
+        rows[["minute", "gap", "alternatives"]],
+        {"x": "avg(x)"},
+        window=sf.Range(f"{WALK_ROWS} us"),
+        order="minute",
+        key="gap",
+        quantiles=[LOW, HIGH],
+    )
+    gaps = rows.groupby("gap").agg(
+        true=("true", "mean"), low_end=("low", "mean"), high_end=("high", "mean")
+    )
+    gaps["size"] = rows.groupby("gap").size()
+    found = pd.DataFrame(list(averages["x"]), index=averages["gap"])
+    return rows, gaps.assign(low=found["q05"], high=found["q95"])
+
+
+def gaps_of_walks(name: str) -> list[Row]:
+    """Measure the coverage of imputed values, and of averages over the gaps that they fill."""
+    found = [gaps_of_walk(seed, RETURNS[name]) for seed in range(WALKS)]
+    rows, gaps = (pd.concat(parts) for parts in zip(*found, strict=True))
+    cells = {
+        "single values": rows,
+        f"averages over gaps of 1 to {LONG - 1}": gaps[gaps["size"] < LONG],
+        f"averages over gaps of {LONG} to {LONGEST}": gaps[gaps["size"] >= LONG],
+    }
+    out: list[Row] = []
+    for setting, part in cells.items():
+        row: Row = {"name": name, "setting": setting, "cells": len(part)}
+        row["changes coverage"] = part["true"].between(part["low"], part["high"]).mean()
+        if "low_end" in part:
+            row["ends coverage"] = part["true"].between(part["low_end"], part["high_end"]).mean()
+        out.append(row)
+    return out
+
+
 def run() -> list[Row]:
     rows: list[Row] = []
+    walks = [row for name in RETURNS for row in gaps_of_walks(name)]
     installed = importlib.util.find_spec("sklearn") is not None
     for name in KEYS:
         if not data_folder().exists():
-            return NO_DATA
+            return [*NO_DATA, *walks]
         for kind in KINDS:
             stream, row = Stream(name, kind), {"name": name, "setting": kind}
             for way, law in WAYS.items():
@@ -183,4 +265,4 @@ def run() -> list[Row]:
             peers = [row[f"{way} score"] for way in WAYS if f"{way} score" in row][2:]
             best, held = row["changes score"] <= min(peers), row["changes coverage"]
             rows.append({**row, "met": best and 0.88 <= held <= 0.92})
-    return rows
+    return [*rows, *walks]

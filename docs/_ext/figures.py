@@ -12,6 +12,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "pictures"
 INK, FAINT, BLUE, ORANGE, GREEN = "#7d8590", "#b0b7bf", "#3b8eea", "#d9822b", "#2a9d6f"
+PURPLE = "#a371f7"
 
 
 class Figure:
@@ -249,13 +250,13 @@ def dependency() -> None:
     f.save("dependency.svg")
 
 
-MEASURED = FOLDER.parent / "benchmarks" / "samples.json"
+MEASURED = FOLDER.parent / "benchmarks"
 
 
 def samples() -> None:
     """The error of a probability against the number of samples, on logarithmic axes."""
     f = Figure(720, 380, "The error of a probability falls as the number of samples grows")
-    rows = json.loads(MEASURED.read_text())
+    rows = json.loads((MEASURED / "samples.json").read_text())
     counts = list(dict.fromkeys(int(row["setting"].split()[0]) for row in rows))
     x = {n: 110 + 85 * i for i, n in enumerate(counts)}
     f.line(90, 330, 540, 330)
@@ -280,6 +281,35 @@ def samples() -> None:
             y = points[-1][1] + 5
             f.text(548, y, f"{name}, {measure}", colour=colour, anchor="start", size=13)
     f.save("samples.svg")
+
+
+def early_answers() -> None:
+    """The width of the intervals of early answers against the time left, for two traces."""
+    f = Figure(720, 420, "The width of the intervals of early answers against the time left")
+    rows = json.loads((MEASURED / "early_widths.json").read_text())
+    colours = {"count": INK, "sum": PURPLE, "avg": BLUE, "min": GREEN, "max": ORANGE}
+    for i, name in enumerate(dict.fromkeys(row["name"] for row in rows)):
+        x, y = (lambda left, i=i: 352 + 350 * i - 250 * left), (lambda width: 330 - 125 * width)
+        f.text(x(0.6), 28, name, bold=True)
+        for width in (0, 0.5, 1, 1.5, 2):
+            faint = {"colour": FAINT, "dashed": True, "width": 0.8} if width else {}
+            f.line(x(1.2), y(width), x(0), y(width), **faint)
+            f.text(x(1.2) - 8, y(width) + 5, f"{width:g}", anchor="end", size=13)
+        for left in (1, 0.8, 0.6, 0.4, 0.2, 0):
+            f.text(x(left), 350, f"{left:.0%}", size=13)
+        own = [row for row in rows if row["name"] == name]
+        for aggregate, colour in colours.items():
+            points = [(round(x(row["share left"]), 1), round(y(row[aggregate]), 1)) for row in own]
+            for (x1, y1), (x2, y2) in pairwise(points):
+                f.line(x1, y1, x2, y2, colour=colour, width=2)
+            for px, py in points:
+                f.dot(px, py, colour=colour, r=3)
+    f.text(44, 60, "width", anchor="end", size=13)
+    f.text(377, 376, "time left until the final answer (100%: at the start of the window)", size=13)
+    for i, (aggregate, colour) in enumerate(colours.items()):
+        f.dot(197 + 80 * i, 401, colour=colour, r=4)
+        f.text(207 + 80 * i, 406, aggregate, colour=colour, anchor="start")
+    f.save("early-answers.svg")
 
 
 def alternatives() -> None:
@@ -617,8 +647,8 @@ def statements() -> None:
 def main() -> None:
     for draw in (
         reorder, punctuation, count_window, possible_worlds, extents, timetable, dependency,
-        samples, alternatives, wait, sources, sessions, delta, average, match, ranking,
-        calibration, cuts, policies, statements,
+        samples, early_answers, alternatives, wait, sources, sessions, delta, average, match,
+        ranking, calibration, cuts, policies, statements,
     ):  # fmt: skip
         draw()
 

@@ -75,6 +75,8 @@ def impute(
     The whole repository is read into memory when this is called. Without `order` the function is
     stateless: no shuffle, any order. With it, there is one shuffle by key, and the state is 4
     numbers per attribute and key. Cost: microseconds per row, more with many donors or an `order`.
+    With `order`, values of one gap share their last value, but windows treat rows as independent:
+    for the range of an average over a gap, average the ends of the rows' ranges (`sf.quantile`).
     More: page reference/functions/impute of the documentation.
 
     References
