@@ -148,7 +148,7 @@ class Plan:
             return
         if dict(frame.dtypes).get(LATE) != "boolean":
             why = (
-                f" needs a boolean column `{LATE}` in {query}, which disorder control adds: select "
+                f"needs a boolean column `{LATE}` in {query}, which disorder control adds: select "
             )
             why += "this column too, from a table with WATTR in brackets"
             raise PipelineError.at(f"sinks.{sink.name}.late", why)

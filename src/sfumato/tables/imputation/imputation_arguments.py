@@ -183,8 +183,8 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
         ):
             raise TypeError(
                 f"column `{name}` must have the same type in `repository` and in the "
-                f"{frame.noun}; it is {past.shown(known)} in the first and {frame.shown(given)} "
-                "in the second: cast one of the two"
+                f"{frame.noun}; it is {past.shown(known)} in the repository and "
+                f"{frame.shown(given)} in the {frame.noun}: cast one of the two"
             )
 
 
