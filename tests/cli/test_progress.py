@@ -125,8 +125,9 @@ def test_a_reorder_that_lets_nothing_out_for_long_says_so_and_for_whom():
     assert said(watch, 0.0, **stuck) == []
     assert said(watch, 59.0, **stuck) == []
     assert said(watch, 61.0) == [
-        "reorder_in has emitted no in-order rows for 61 s and holds 14 rows, the oldest of "
-        "1970-01-01 00:01:00; it waits for berlin (an idle timeout releases them)"
+        "reorder_in has emitted no in-order rows for 61 s and holds 14 rows; the oldest row has "
+        "the event time 1970-01-01 00:01:00; the operator waits for berlin (an idle timeout "
+        "releases the rows)"
     ]
     assert said(watch, 90.0, **stuck) == []  # it is not said again at once
     assert len(said(watch, 125.0)) == 1

@@ -171,5 +171,7 @@ def test_where_texts_cannot_be(change, message):
 def test_text_on_one_side_only_is_refused():
     text = pd.DataFrame({"at": [1], "name": ["a"]})
     given = {"on": "name", "within": 1, "probability": 1, "window": sf.Rows(5), "order": "at"}
-    with pytest.raises(TypeError, match="`name` is text on the left and numeric on the right"):
+    with pytest.raises(
+        TypeError, match="`name`, which is text on the left and numeric on the right"
+    ):
         sf.similarity_join(text, text.assign(name=1.0), **given)

@@ -300,5 +300,5 @@ JOINS = {
 @pytest.mark.parametrize("join", JOINS)
 def test_keys_of_different_types_are_refused(join, kind):
     one, two = (empty(ts=STAMP, k=of, x=pa.float64()) for of in (pa.int64(), kind))
-    with pytest.raises(TypeError, match=f"`k` as int64 and `k` as {kind}: convert one"):
+    with pytest.raises(TypeError, match=f"`k` is int64 on the left and `k` is {kind} on the right"):
         JOINS[join](one, two)

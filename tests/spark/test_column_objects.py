@@ -48,7 +48,7 @@ def test_dependencies_are_discovered_among_column_objects(df):
         (
             lambda df: sf.window_aggregate(df, {"n": "count(*)"}, order=F.col("q") + 1, **ROWS),
             ValueError,
-            r"`order`: Spark cannot compute .*`q`",
+            r"Spark cannot compute `order` = .*`q`",
         ),
         (
             lambda df: sf.window_aggregate(df, {"n": "count(*)"}, order=df.ts.desc(), **ROWS),

@@ -287,13 +287,13 @@ BAD = [
     ({"order": "received", "speed": "-2"}, r"option `speed` must be"),
     ({"order": "received", "speed": "inf"}, r"option `speed` must be"),
     ({"order": "received", "speed": "fast"}, r"option `speed` must be"),
-    ({"speed": "1"}, r"option `speed` is '1' but `order` is missing"),
+    ({"speed": "1"}, r"option `speed` is '1', but `order` is missing"),
     ({"rows_per_batch": "0"}, r"option `rows_per_batch` must be a whole number.*'0'"),
     ({"rows_per_batch": "1.5"}, r"option `rows_per_batch` must be"),
     ({"rowsPerBatch": "5"}, r"no option `rowsPerBatch`.*did you mean `rows_per_batch`"),
     ({"ordr": "received"}, r"no option `ordr`.*did you mean `order`"),
     ({"format": "parqet"}, r"option `format` must be one of.*did you mean `parquet`"),
-    ({"format": "json"}, r"cannot be read as json"),
+    ({"format": "json"}, r"cannot read .* as json"),
 ]
 
 
@@ -336,7 +336,7 @@ def test_a_schema_that_does_not_fit_is_named(spark, tmp_path):
     with pytest.raises(ValueError, match=r"column `received`.*1 NULLs.*NOT NULL"):
         static(path, schema="received timestamp not null")
     twice = pa.table([[1], [2]], names=["a", "a"])
-    with pytest.raises(ValueError, match="two columns `a`"):
+    with pytest.raises(ValueError, match="two columns called `a`"):
         static(written(twice, tmp_path / "t.arrow"))
 
 

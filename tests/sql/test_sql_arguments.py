@@ -42,7 +42,11 @@ BRACKETS = [
     ("WATTR ts BSIZE_TOTAL 5 SOURCE k", "5", "BSIZE_TOTAL and SOURCE exclude each other"),
     ("WATTR ts SLACK 1 IDLE 0 s", "0 s", "IDLE must be positive"),
     ("WATTR ts ESTIMATOR normal", "ESTIMATOR normal", "DRATIO"),
-    ("WATTR ts DRATIO 1% ESTIMATOR conformel", "conformel", "ESTIMATOR conformel is unknown"),
+    (
+        "WATTR ts DRATIO 1% ESTIMATOR conformel",
+        "conformel",
+        "conformel is not a known value of ESTIMATOR",
+    ),
     ("WATTR alternatives SLACK 1", "WATTR alternatives", "WATTR must be a timestamp"),
     ("EARLIER k ORDER ts, k", "ORDER ts, k", "ORDER must be the name of one column"),
 ]
@@ -60,8 +64,8 @@ JOINS = [
     ("WITHIN -1 PROBABILITY 0.5", "-1", "WITHIN must be a positive"),
     ("WITHIN 1 PROBABILITY 0", "0", "PROBABILITY must be a probability in (0, 1]"),
     ("WITHIN 1 PROBABILITY 150%", "150%", "got 150%"),
-    ("WITHIN 1 PROBABILITY 0.5 USING indx", "indx", "USING indx is unknown"),
-    ("WITHIN 1 PROBABILITY 0.5 OUTPUT change", "change", "OUTPUT change is unknown"),
+    ("WITHIN 1 PROBABILITY 0.5 USING indx", "indx", "indx is not a known value of USING"),
+    ("WITHIN 1 PROBABILITY 0.5 OUTPUT change", "change", "change is not a known value of OUTPUT"),
     ("WITHIN 1 PROBABILITY 0.5 USING SORT", "USING SORT", "USING"),
     ("WITHIN far PROBABILITY 0.5", "WITHIN far", "WITHIN names a radius column `far`"),
     (

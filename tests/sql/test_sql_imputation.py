@@ -183,7 +183,11 @@ WRONG = [
     (IMPUTE.replace("light)", "ligth)"), "ligth", "no column"),
     (IMPUTE.replace("repository", "repositry"), "repositry", "no stream, table or view"),
     (IMPUTE.replace("0.1 -> 0.3'", "0.1 > 0.3'", 1), ">", "after an epsilon"),
-    ("IMPUTE (light) FROM repository BY 'humidity -> temperature : 0.1 -> 1'", None, "not one of"),
+    (
+        "IMPUTE (light) FROM repository BY 'humidity -> temperature : 0.1 -> 1'",
+        None,
+        "must infer only",
+    ),
     (
         "IMPUTE (light) FROM repository BY 'damp -> light : 0.1 -> 1'",
         None,
@@ -195,8 +199,8 @@ WRONG = [
         "`room`, which is text",
     ),
     ("IMPUTE () FROM repository BY 'light -> room : 0.1 -> 1'", ")", "not expected"),
-    (f"{IMPUTE} [FALLBACK mean]", "mean", "FALLBACK mean is unknown"),
-    (f"{IMPUTE} [METHOD best]", "best", "METHOD best is unknown"),
+    (f"{IMPUTE} [FALLBACK mean]", "mean", "mean is not a known value of FALLBACK"),
+    (f"{IMPUTE} [METHOD best]", "best", "best is not a known value of METHOD"),
     (f"{IMPUTE} [MAX_ALTERNATIVES 2.5]", "2.5", "whole number"),
     (f"{IMPUTE} [JOINT JOINT]", "JOINT", "given twice"),
     (f"{IMPUTE} [JOINED]", "JOINED", "options of IMPUTE"),
@@ -214,7 +218,7 @@ def test_what_is_wrong_in_it_is_pointed_at(spark, tables, clause, word, reason):
 
 def test_two_imputations_of_one_join_must_agree(spark, tables):
     for other in (IMPUTE.replace("0.3'", "0.4'", 1), f"{IMPUTE} [JOINT]"):
-        with pytest.raises(SqlError, match="must be the same"):
+        with pytest.raises(SqlError, match="must have the same"):
             sql(
                 spark,
                 f"SELECT * FROM s a [ROWS 10] {IMPUTE} SIMILARITY JOIN u b {other} "
@@ -259,7 +263,7 @@ def test_earlier_values_are_determinants_of_what_is_imputed_and_joined(tables):
     ("bracket", "word", "reason"),
     [
         ("EARLIER lihgt", "lihgt", "no column lihgt"),
-        ("EARLIER room", "EARLIER room", "must be numeric"),
+        ("EARLIER room", "EARLIER room", "must name numeric columns"),
         ("EARLIER light ORDER room", "ORDER room", "ORDER must be a timestamp or a number"),
         ("EARLIER light FORGET 1 day", "1 day", "FORGET needs a KEY"),
     ],

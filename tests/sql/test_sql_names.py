@@ -41,7 +41,7 @@ WRONG = {
     ),
     "SELECT * FROM s [WATTR t NAMD one]": ("NAMED", "NAMD"),
     "SELECT * FROM (SELECT id, t FROM s [WATTR t NAMED a] WHERE NOT late) [WATTR t NAMED a]": (
-        "two operators of the same kind are called 'a' in metrics: give each a different NAMED",
+        "are called 'a' in metrics: give each of them a different NAMED",
         "NAMED a]",
     ),
 }  # fmt: skip

@@ -111,7 +111,7 @@ def test_public_functions_give_what_python_gives(tables):
 def test_explain_shows_the_call(tables):
     plan = explain(tables, "SELECT id FROM above(s, least => 2, of => v)", above=above)
     lines = plan.splitlines()
-    assert lines[2].strip() == "above of rows"
+    assert lines[2].strip() == "above"
     assert lines[3].split() == ["least", "2"]
     assert lines[5].strip().startswith("static table s (")
 

@@ -100,7 +100,7 @@ def test_unknown_names_are_pointed_at_with_the_likely_one(tables, text, word, su
         ("SELECT EXISTENCE() FROM s JOIN r ON s.id = r.id", "EXISTENCE()", "must name its table"),
         ("SELECT EXPECTED(x + 1) FROM s", "x + 1", "name of an uncertain attribute"),
         ("SELECT QUANTILE(x, 2) FROM s", "2", "from 0 to 1"),
-        ("SELECT QUANTILE(x) FROM s", "(x)", "takes 2 arguments"),
+        ("SELECT QUANTILE(x) FROM s", "(x)", "needs 2 arguments"),
         (f"SELECT * FROM s SIMILARITY JOIN r {NEAR}", "SIMILARITY JOIN", "needs a window"),
         (
             f"SELECT * FROM s [ROWS 5 ORDER ts] SIMILARITY JOIN r [ROWS 6 ORDER id] {NEAR}",
@@ -233,7 +233,7 @@ def test_explain_says_whether_the_pace_of_two_streams_matters(tables):
         "WITHIN 1 PROBABILITY 1"  # fmt: skip
     raw = sf.explain(tables, query.format("r1", "r2"), r1=rates, r2=rates)
     assert (
-        "pace         if the sides are two sources, the answers depend on how fast each is read"
+        "pace         if the sides are two sources, the answers depend on how fast each source"
         in raw
     )
     ordered = "(SELECT * FROM {} [WATTR timestamp SLACK 5 ARRIVAL timestamp])"

@@ -53,8 +53,8 @@ REFUSED = [
     ("SELECT SUM(DISTINCT x) FROM s [ROWS 2]", "DISTINCT", "DISTINCT in SUM"),
     ("SELECT avg(y) FROM (SELECT x AS y FROM s)", "y", "is a distribution"),
     ("SELECT y + 1 FROM (SELECT x AS y FROM s)", "y", "is a distribution"),
-    ("SELECT avg(m) FROM (SELECT AVG(x) AS m FROM s [ROWS 2])", "m", "distribution, its mean and"),
-    ("SELECT m * 2 FROM (SELECT SUM(x) AS m FROM s [ROWS 2])", "m", "distribution, its mean and"),
+    ("SELECT avg(m) FROM (SELECT AVG(x) AS m FROM s [ROWS 2])", "m", "distribution (its mean and"),
+    ("SELECT m * 2 FROM (SELECT SUM(x) AS m FROM s [ROWS 2])", "m", "distribution (its mean and"),
     ("SELECT AVG(xx) FROM s [ROWS 2]", "xx", "there is no column xx"),
     ("SELECT id AS xx, AVG(xx) FROM s [ROWS 2]", "xx", "there is no column xx"),
     ("SELECT k FROM certain a [RANGE 2 min WATTR ts] CROSS JOIN certain b [RANGE 2 min WATTR ts] "

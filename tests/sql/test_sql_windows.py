@@ -476,7 +476,7 @@ def test_averages_over_time_carry_the_newest_value_into_each_window(tables):
 def test_errors_of_aggregates_name_what_the_user_wrote(tables):
     window = "FROM u [RANGE 1 hour WATTR ts]"
     for call, reason in (
-        ("SUM(*)", "SUM(*): sum needs an attribute"),
+        ("SUM(*)", "sum in SUM(*) needs an attribute"),
         ("PERCENTILE(x, 2)", "PERCENTILE(x, 2) must be quantile(expression, share) with"),
     ):
         caught = error(tables["spark"], f"SELECT {call} {window}")
@@ -635,7 +635,7 @@ def test_unique_with_a_version_corrects_rows_in_windows_as_the_function_does(tab
     assert sorted(map(repr, answers.collect())) == sorted(map(repr, expected.collect()))
     assert {row.n for row in answers.collect()} == {1}
     plan = explain(spark, CORRECTED.format("COUNT(*)", "ts"))
-    assert "the row with the largest ts of each vehID" in plan
+    assert "per vehID, the row with the largest ts" in plan
     assert "unique" not in plan
 
 
@@ -661,7 +661,7 @@ def test_shared_errors_are_those_of_the_function(tables):
         (SHARED.format("nothing"), "has no column nothing"),
         (SHARED.format("sensor").replace("SUM(x)", "TIME_AVG(x)"), "cannot have shared errors"),
         (SHARED.format("vehID").replace("SUM(x)", "SUM(speed)").replace(" u ", " Disordered "),
-         "SHARED is for uncertain rows"),
+         "SHARED needs uncertain rows"),
         ("SELECT x FROM u [WATTR ts ARRIVAL ts SLACK 8 SHARED sensor]",
          "SHARED is allowed only for aggregates over a RANGE"),
     ],

@@ -147,7 +147,7 @@ class Plan:
         if query in self.parted:
             return
         if dict(frame.dtypes).get(LATE_COLUMN) != "boolean":
-            why = f" needs a boolean column `{LATE_COLUMN}` in {query}, which disorder control "
+            why = f"needs a boolean column `{LATE_COLUMN}` in {query}, which disorder control "
             why += "adds: select this column too, from a table with WATTR in brackets"
             raise PipelineError.at(f"sinks.{sink.name}.late", why)
         if self.folder is not None and frame.isStreaming:

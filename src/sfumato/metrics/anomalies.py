@@ -88,8 +88,8 @@ class StallDetector:
                 waits = "" if slowest is None else f"; the operator waits for {slowest}"
                 yield (
                     f"{part.operator} has emitted no in-order rows for {silent:.0f} s{held}; the "
-                    f"oldest row is of {time_text(oldest)}{waits} (an idle timeout releases the "
-                    "rows)"
+                    f"oldest row has the event time {time_text(oldest)}{waits} (an idle timeout "
+                    "releases the rows)"
                 )
 
     def _take(self, part: OperatorPart, batch: MicroBatch, now: float) -> None:

@@ -276,23 +276,23 @@ def build_source(name: str, table: PipelineSource, folder: Path) -> PipelineSour
         raise PipelineError.at(place, why + 'format = "json" or replay = "file.parquet"')
     for key in REPLAY_KEYS:
         if getattr(table, key) is not None:
-            why = f' needs a file to replay: add {place}.replay = "file.parquet"'
+            why = f'needs a file to replay: add {place}.replay = "file.parquet"'
             raise PipelineError.at(f"{place}.{key}", why)
     decodes, schema = table.value is not None, table.avro_schema
     if table.is_avro:
         schema = _avro_schema(place, table, folder)
     elif table.avro_schema is not None:
-        why = f' needs values decoded from Avro: add {place}.value = "avro"'
+        why = f'needs values decoded from Avro: add {place}.value = "avro"'
         raise PipelineError.at(f"{place}.avro_schema", why)
     if table.dead_letters is not None and not decodes and table.format != "json":
-        why = f' needs decoded values: add {place}.value = "json"'
+        why = f'needs decoded values: add {place}.value = "json"'
         raise PipelineError.at(f"{place}.dead_letters", why)
     for key in ("value", "dead_letters"):
         if getattr(table, key) and not table.is_avro and table.schema is None:
             why = f'needs the names of the columns: add {place}.schema = "id string"'
             raise PipelineError.at(f"{place}.{key}", why)
     if table.metadata and (table.format != "kafka" or not decodes):
-        why = f' needs a decoded Kafka value: add {place}.value = "json" '
+        why = f'needs a decoded Kafka value: add {place}.value = "json" '
         raise PipelineError.at(f"{place}.metadata", f'{why}to a source of format "kafka"')
     return replace(table, path=absolute(table.path, folder), avro_schema=schema)
 
@@ -363,7 +363,7 @@ def build_sinks(
         sink, place = found[name], f"sinks.{name}.late"
         if sink.late_rows is not None:
             why = (
-                " is not allowed, because this sink receives the late rows of another sink: "
+                "is not allowed, because this sink receives the late rows of another sink: "
                 "remove `late`"
             )
             raise PipelineError.at(place, why)
@@ -371,7 +371,7 @@ def build_sinks(
             late = Sink(name=f"{name}_late", query=sink.query, format="parquet")
             if late.name in found:
                 why = (
-                    f" names a folder, whose sink would be called {late.name}, but this sink "
+                    f"names a folder, whose sink would be called {late.name}, but this sink "
                     "already exists: write "
                 )
                 raise PipelineError.at(place, f'{why}late = "{late.name}"')
@@ -410,10 +410,10 @@ def _sink(name: str, table: Sink, given: Mapping[str, Any], folder: Path) -> Sin
     form = "" if "table" in given and "format" not in given else table.format
     for key in ("path", "table"):
         if form == CONSOLE and getattr(table, key) is not None:
-            why = ' is not allowed for a console: add a format, for example format = "parquet"'
+            why = 'is not allowed for a console: add a format, for example format = "parquet"'
             raise PipelineError.at(f"{place}.{key}", why)
     if table.key is not None and table.value is None:
-        why = f' needs encoded rows: add {place}.value = "json"'
+        why = f'needs encoded rows: add {place}.value = "json"'
         raise PipelineError.at(f"{place}.key", why)
     if "rows" in given and form != CONSOLE:
         why = f"applies only to console sinks; this sink writes {form}: remove `rows`"
@@ -432,13 +432,13 @@ def _check_place(place: str, table: PipelineSource | Sink) -> None:
     for key in table.options:
         if key.lower() == "checkpointlocation":
             why = (
-                " is not allowed, because each sink keeps its progress in a subfolder of the "
+                "is not allowed, because each sink keeps its progress in a subfolder of the "
                 "pipeline's folder: "
             )
             why += 'write checkpoint = "..." at the top of the file'
             raise PipelineError.at(f"{place}.options.{key}", why)
         if key.lower() == "path":
-            why = f' is not allowed: write `{place}.path` = "..."'
+            why = f'is not allowed: write `{place}.path` = "..."'
             raise PipelineError.at(f"{place}.options.path", why)
     if table.table is not None and table.path is not None:
         why = f"and `{place}.table` exclude each other: remove one of the two"

@@ -183,9 +183,8 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
         ):
             raise TypeError(
                 f"column `{name}` must have the same type in `repository` and in the "
-                f"{frame.noun}; it is {past.type_name(known)} in the first and "
-                f"{frame.type_name(given)} "
-                "in the second: cast one of the two"
+                f"{frame.noun}; it is {past.type_name(known)} in the repository and "
+                f"{frame.type_name(given)} in the {frame.noun}: cast one of the two"
             )
 
 
