@@ -342,7 +342,7 @@ class Reorder(Operator):
         ):
             raise ValueError("its buffered rows must have arrived")
         if len(self.sources.key_of) != (len(self.controllers) if config.by_source else 0):
-            raise ValueError("it must have as many sources as controllers")
+            raise ValueError("the numbers of its sources and controllers must be equal")
 
 
 def _with_events(

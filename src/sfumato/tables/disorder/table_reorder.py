@@ -271,7 +271,7 @@ class TableReorder(TableOperator):
         super().after_loading()
         sources = len(self.operator.controllers)
         if len(self.seen) != sources or len(self.source_index) not in (0, sources):
-            raise ValueError("it must have as many sources as controllers")
+            raise ValueError("the numbers of its sources and controllers must be equal")
         if self.ids.seen.source.max(initial=-1) >= sources:
             raise ValueError("its ids must belong to known sources")
         if len(self.since) > (self.index.size or 1):
