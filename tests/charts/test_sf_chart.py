@@ -193,7 +193,7 @@ def test_a_running_query_is_drawn_with_its_rate_and_its_late_rows():
     assert [(row["what"], row["share"]) for row in shares] == [("late in reorder_1", 0.01)] * 2
     assert chart.to_dict()["title"]["text"] == "Query flights"
     query.recentProgress = []
-    with pytest.raises(ValueError, match="no micro-batch yet"):
+    with pytest.raises(ValueError, match="has not finished a micro-batch yet"):
         sf.chart(query)
 
 

@@ -219,7 +219,7 @@ def test_what_takes_long_is_said_in_words():
     query.look()
     ((_, sentence),) = query.messages
     assert "reorder_1 has emitted no in-order rows" in sentence
-    assert "it waits for b" in sentence
+    assert "the operator waits for b" in sentence
 
 
 # ---- names, docs, dashboard --------------------------------------------------------------------

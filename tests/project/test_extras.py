@@ -101,7 +101,7 @@ import pyarrow as pa, sfumato as sf
 try:
     sf.existence("alternatives")
 except ImportError as error:
-    assert "a column of Spark needs the package `pyspark`" in str(error), error
+    assert "a Spark column needs the package `pyspark`" in str(error), error
 rows = pa.table({"t": pa.array([3, 1, 2], pa.timestamp("us", "UTC")),
                  "a": pa.array([3, 4, 5], pa.timestamp("us", "UTC"))})
 print(sf.reorder(rows, event_time="t", arrival="a", slack=1)["late"].to_pylist())

@@ -36,7 +36,7 @@ def test_durations_are_text_or_timedeltas():
         (lambda: sf.Delta(5), TypeError, "sf.Delta needs `on`. For example"),
         (sf.Rows, TypeError, "sf.Rows needs `rows`"),
         (lambda: sf.Range(lenght="5 s"), TypeError, "no argument `lenght`; did you mean `length`"),
-        (lambda: sf.Top(3, "5 s", "a", 1), TypeError, "sf.Top takes k, every, name by position"),
+        (lambda: sf.Top(3, "5 s", "a", 1), TypeError, "sf.Top accepts k, every, name by position"),
         (lambda: sf.Range("5 lightyears"), ValueError, "`length` must be a duration like"),
         (
             lambda: sf.Range(True),

@@ -137,8 +137,9 @@ class _KernelCache(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         if not _compiled_here and compile_store.mark("compiling"):
             logging.getLogger("sfumato").warning(
-                "sfumato compiles what this query needs, once per machine: this takes seconds to "
-                "minutes. `sfumato warm-up` or sf.ops.warm_up() compiles everything ahead of time."
+                "sfumato is compiling the kernels of this query, once per machine; this takes "
+                "seconds to minutes. `sfumato warm-up` or sf.ops.warm_up() compiles all kernels "
+                "ahead of time."
             )
         _compiled_here.append(self._name)
         if compile_store.folder() is None:
@@ -153,8 +154,8 @@ class _KernelCache(FunctionCache):
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     if "<locals>" in function.__qualname__:
         raise TypeError(
-            f"{function.__qualname__}: a compiled function must be at the top level of a "
-            "module, because the text of its file identifies the compiled function on disk"
+            f"{function.__qualname__} must be at the top level of a module to be compiled, "
+            "because the source of its file identifies the compiled function on disk"
         )
     entry = {"no_cpython_wrapper": function.__name__.startswith("_"), "no_cfunc_wrapper": True}
     dispatcher: Any = njit(nogil=True, **{**_DEFAULTS, **options, **entry})(function)

@@ -140,10 +140,10 @@ def clear(place: Path, unused_seconds: float = 0.0) -> int:
 
 def warn_that_none_is_kept() -> None:
     _warn(
-        "compiled kernels cannot be kept, so every process compiles them again (a minute or more): "
-        f"none of these folders can be written: {', '.join(map(str, cache_folders()))}. Set "
-        f"{VARIABLE} to a folder that you can write, or run `sfumato warm-up` once as a user who "
-        "may write the first"
+        "compiled kernels cannot be stored, because none of these folders is writable: "
+        f"{', '.join(map(str, cache_folders()))}. Every process compiles them again (a minute or more). "
+        f"Set {VARIABLE} to a writable folder, or run `sfumato warm-up` once as a user who may "
+        "write to the first folder"
     )
 
 
@@ -164,10 +164,10 @@ def _is_safe(place: Path, *paths: Path) -> bool:
             continue
         if found.st_mode & OTHERS or os.environ.get(VARIABLE) == str(place):
             _warn(
-                f"compiled kernels are neither read from {place} nor kept there, because not only "
-                f"root and this user can write to {path} (owner {found.st_uid}, mode "
-                f"{stat.S_IMODE(found.st_mode):o}): make it your own and run `chmod -R go-w` on "
-                f"it, or set {VARIABLE} to another folder"
+                f"compiled kernels are neither read from {place} nor stored there, because users "
+                f"other than root and this user can write to {path} (owner {found.st_uid}, mode "
+                f"{stat.S_IMODE(found.st_mode):o}): take ownership of this folder and run `chmod "
+                f"-R go-w` on it, or set {VARIABLE} to a different folder"
             )
         return False
     return True

@@ -123,7 +123,7 @@ class ImputationSettings:
         if not columns[self.names[0]].size:
             raise ValueError(
                 "`repository` must have at least one row with finite numbers in all of "
-                f"{', '.join(self.names)}; 0 of {rows.num_rows} rows do"
+                f"{', '.join(self.names)}; found no such row among {rows.num_rows}"
             )
         known = columns[self.names[0]].size
         if self.most_rows is not None and known > self.most_rows:
@@ -260,7 +260,8 @@ class StreamRepository:
         if not len(rows):
             raise ValueError(
                 f"`repository` must have a row with finite numbers in all of {', '.join(names)} "
-                f"whose key has earlier values of all of them; 0 of {past.num_rows} rows do"
+                "whose key has earlier values of all of them; found no such row among "
+                f"{past.num_rows}"
             )
         columns = change_names(names)
         scaling = change_scaling(rows, columns)
