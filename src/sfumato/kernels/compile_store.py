@@ -141,7 +141,8 @@ def clear(place: Path, unused_seconds: float = 0.0) -> int:
 def warn_that_none_is_kept() -> None:
     _warn(
         "compiled kernels cannot be stored, because none of these folders is writable: "
-        f"{', '.join(map(str, cache_folders()))}. Every process compiles them again (a minute or more). "
+        f"{', '.join(map(str, cache_folders()))}. Every process compiles them again (a minute or "
+        "more). "
         f"Set {VARIABLE} to a writable folder, or run `sfumato warm-up` once as a user who may "
         "write to the first folder"
     )
