@@ -72,7 +72,8 @@ def change_dependencies(rows: Floats, attributes: Sequence[str]) -> list[Depende
     """Return the dependencies of the change of each attribute.
 
     Determinants are its age and its earlier value, alone or with the change of another attribute;
-    and its age with the changes of two or of all nearest others.
+    its age with the changes of two or of all nearest others; and its age alone, for levels that
+    did not occur in the past.
     """
     many, found = len(attributes), []
     ranks = np.argsort(np.argsort(rows[:, :many], axis=0, kind="stable"), axis=0)
@@ -89,6 +90,7 @@ def change_dependencies(rows: Floats, attributes: Sequence[str]) -> list[Depende
         sets += [[(each, ROUGH_EPSILON) for each in pair] for pair in combinations(near, 2)]
         if len(near) > 2:
             sets.append([(each, ROUGH_EPSILON) for each in near])
+        sets.append([])
         for each in sets:
             found.append(Dependency(((f"age_{name}", SAME_AGE), *each), name, 1.0))
     return found
