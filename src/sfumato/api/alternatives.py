@@ -137,7 +137,8 @@ def samples(
 
     Returns
     -------
-    A column of alternatives, called `alternatives` unless an alias says otherwise. It is NULL where
+    A column of alternatives, called `alternatives` unless an alias says otherwise; in memory an
+    Arrow array, which pandas takes as `array.to_pylist()`. It is NULL where
     a reading or its sd is NULL, or the sd is negative ("unknown"); operators count such a row as
     invalid and `sf.split_invalid` shows it.
 

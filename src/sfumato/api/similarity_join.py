@@ -67,8 +67,8 @@ def similarity_join(
     probability
         Minimum probability of a pair, in (0, 1].
     window
-        sf.Rows(500), sf.Range("10 minutes"), sf.Delta(5, on="x") with an attribute of `on`, or a
-        pair of these for left and right.
+        sf.Rows(500), sf.Range("10 minutes") (rows less than ten minutes older), sf.Delta(5, on="x")
+        with an attribute of `on`, or a pair of these for left and right.
     order, key
         Column(s) of both frames: the order of arrival, and what must be equal.
     strategy, tasks

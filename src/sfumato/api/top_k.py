@@ -80,8 +80,8 @@ def top_k(
 
     Returns
     -------
-    A row per answer and rank: the key columns, `query`, `k`, `time` (the instant), `rank` from 1,
-    `score`, `probability`, `row` (a struct of the tuple's certain columns) and `answered`.
+    A row per answer and rank: the key columns, `query`, `k`, `time` (end of the window), `rank`
+    from 1, `score`, `probability`, `row` (struct of the tuple's certain columns) and `answered`.
 
     Raises
     ------

@@ -377,7 +377,8 @@ def chart(
         A `Timetable`: when each query is answered, and the cost.
         A running StreamingQuery: rows per second and the share of late rows, per micro-batch.
     result
-        Of rows: the column of results, which are numbers, structs or distributions.
+        Of rows: the column of results, which are numbers, structs or distributions. Structs show
+        their `quantiles` as a band, or the mean ± stddev without any.
     x
         Of rows: the column of the horizontal axis; None: the end of `window`.
     key
