@@ -115,6 +115,15 @@ def pairs_selected(frame):
     return frame
 
 
+def without_existence(frame):
+    """Rows that all exist."""
+    return (
+        frame.drop_columns(["existence"])
+        if isinstance(frame, pa.Table)
+        else frame.drop("existence")
+    )
+
+
 def certain(frame):
     """A table or frame without its alternatives."""
     if isinstance(frame, pa.Table):
@@ -391,7 +400,9 @@ PLAIN_CASES = {
         p, sf_.Top(2, every="5 s"), by="-x", window=sf_.Rows(4, 0.8), order="at", key="room",
         exclusive="RULE", semantics="pt_k", probability=0.3, existence="existence",
     ),
-    "earlier values": lambda sf, p, q: sf.earlier_values(p, "x", order="at", key="room"),
+    "earlier values": lambda sf, p, q: sf.earlier_values(
+        without_existence(p), "x", order="at", key="room"
+    ),
     "plain rows joined": lambda sf, p, q: sf.similarity_join(
         p, q, on="x", within=0.25, probability=0.4, window=sf_.Rows(9, within="4 seconds"),
         order="at", strategy="sort",

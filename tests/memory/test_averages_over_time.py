@@ -123,9 +123,9 @@ def test_late_rows_count_in_the_windows_that_are_open():
 
 
 REFUSED = [
-    ({"window": sf.Rows(3)}, "time_avg is for sf.Range"),
-    ({"window": sf.Session("1 minute")}, "time_avg is for sf.Range"),
-    ({"window": sf.Delta(1.0, on="x")}, "time_avg is for sf.Range"),
+    ({"window": sf.Rows(3)}, r"time_avg in `aggregates\['m'\]` needs sf.Range"),
+    ({"window": sf.Session("1 minute")}, r"time_avg in `aggregates\['m'\]` needs sf.Range"),
+    ({"window": sf.Delta(1.0, on="x")}, r"time_avg in `aggregates\['m'\]` needs sf.Range"),
     ({"window": sf.Range("1 s", slide="2 s")}, "windows without gaps"),
     ({"early": "1 second"}, "`early` allows only count, sum"),
     (

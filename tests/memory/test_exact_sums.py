@@ -119,7 +119,7 @@ def test_parts_of_a_value_are_the_value_again_and_halves_are_in_its_order(values
         (
             pa.decimal128(38, 2),
             Decimal(6 * 10**37).scaleb(-2, EXACT),
-            r"fit in decimal\(38, 2\); got 12.*e-2: cast the column to double f",
+            r"fit in decimal\(38, 2\); got 12.*e-2. Cast the column to double f",
         ),
     ],
 )

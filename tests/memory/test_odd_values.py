@@ -206,7 +206,7 @@ def test_texts_are_counted_and_no_number_is_made_of_them(rows, counts):
     numbers = [n if rows is NAMES else n["mean"] for n in found.column("n").to_pylist()]
     assert numbers == pytest.approx(counts)
     for function in ("first", "sum", "avg", "min", "max", "boundary_sum"):
-        said = f"`aggregates\\['m'\\]`: `label` must be numeric for {function}; it is string"
+        said = f"needs a numeric expression for {function}; `label` is string"
         with pytest.raises(TypeError, match=said):
             sf.window_aggregate(rows, {"m": f"{function}(label)"}, **window)
     with pytest.raises(TypeError, match="for quantile; it is string"):

@@ -166,7 +166,7 @@ def test_rows_without_a_valid_radius_are_invalid_and_those_of_radius_0_are_not()
     assert valid["id"].to_pylist() == [0, 5]
     assert refused["reason"].to_pylist() == [reason] * 4
     assert sf.split_invalid(table, ["lon", "lat"])[1].num_rows == 0
-    with pytest.raises(TypeError, match="must be numeric"):
+    with pytest.raises(TypeError, match="must name numeric columns"):
         sf.split_invalid(table, within="at")
 
 

@@ -190,5 +190,5 @@ def test_sessions_are_for_certain_times_in_aggregates():
         sf.window_aggregate(rows, {"n": "count(*)"}, window=window, order="t")
     with pytest.raises((ValueError, TypeError), match=r"`window` must be sf.Range or sf.Rows"):
         sf.top_k(rows.assign(x=1.0), 1, by="x", window=window, order="id")
-    with pytest.raises(ValueError, match=r"windows of time: write window=sf.Range"):
+    with pytest.raises(ValueError, match=r"needs a time window: write window=sf.Range"):
         sf.window_aggregate(rows, {"n": "count(*)"}, window=sf.Rows(2), order="id", missed=True)

@@ -92,17 +92,19 @@ def test_an_operator_refuses_rows_that_may_share_tuples(name):
     make, said = SHARING[name]
     rows = make()
     message = (
-        f"window_aggregate: {said} may share tuples, .* sf.draw_worlds.* sf.assume_independent"
+        f"window_aggregate needs independent rows, but {said} may share tuples, .* sf.draw_worlds"
     )
     with pytest.raises(ValueError, match=message):
         sf.window_aggregate(rows, **COUNT)
-    with pytest.raises(ValueError, match=f"draw_worlds: {said} may share"):
+    with pytest.raises(
+        ValueError, match=f"draw_worlds needs independent rows, but {said} may share"
+    ):
         sf.draw_worlds(rows, 2, source="rows", id="at")
     if "alternatives" in rows.column_names and "value" in str(
         rows.schema.field("alternatives").type
     ):
         return
-    with pytest.raises(ValueError, match=f"top_k: {said} may share"):
+    with pytest.raises(ValueError, match=f"top_k needs independent rows, but {said} may share"):
         sf.top_k(rows, 1, by="1", window=sf.Range("2 s"), order="at")
 
 
@@ -110,9 +112,13 @@ def test_a_join_of_pairs_is_refused_and_so_are_pandas_frames():
     frame = sf.similarity_join(READINGS.to_pandas(), READINGS.to_pandas(), **NEAR)
     frame["at"] = pd.to_datetime(range(len(frame)), unit="s")
     on = NEAR | {"on": "left_x"}
-    with pytest.raises(ValueError, match="similarity_join: pairs of a join may share"):
+    with pytest.raises(
+        ValueError, match="similarity_join needs independent rows, but pairs of a join may share"
+    ):
         sf.similarity_join(frame[["at", "alternatives"]], frame[["at", "alternatives"]], **on)
-    with pytest.raises(ValueError, match="self_join: pairs of a join may share"):
+    with pytest.raises(
+        ValueError, match="self_join needs independent rows, but pairs of a join may share"
+    ):
         sf.self_join(frame[["at", "alternatives"]], **on)
 
 
@@ -186,13 +192,14 @@ def test_extent_join_refuses_pairs_and_early_answers():
     first = extents()
     on = {"on": "value", "within": 0.1, "probability": 0.01}
     both = sf.extent_join(first, first, **on)
-    with pytest.raises(ValueError, match="extent_join: pairs of a join may share tuples"):
+    with pytest.raises(ValueError, match="extent_join needs independent rows, but pairs of a"):
         sf.extent_join(
             both.select(["window", "alternatives"]),
             first,
             on="left_value",
             within=1,
             probability=0.1,
+            how="left",
         )
     overlapping = windows(sf.Range("4 s", slide="2 s")).select(["window", "alternatives"])
     assert sf.extent_join(overlapping, overlapping, **on).num_rows  # of equal extents only

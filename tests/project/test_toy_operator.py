@@ -138,7 +138,7 @@ def test_it_is_a_table_function_that_is_explained_and_refused_where_it_is_wrong(
     expected = [(key, at) for key, at in by_definition(ROWS, 3) if at > 1]
     assert sorted(map(tuple, out.collect())) == sorted(expected)
     lines = sf.explain(spark, text, s=s)
-    assert "newest_rows of rows" in lines
+    assert "newest_rows" in lines
     for arguments, word, message in (
         ("order => at, key => k, step => 0", "0", "whole number of at least 1"),
         ("order => at, key => q", "q", "not in the frame|no column"),

@@ -62,7 +62,7 @@ def test_a_checkpoint_of_another_query_is_refused_with_what_differs():
     entries = Entries()
     feed(worker(entries), [1.0])
     other = KeptConfig(keys=2).fingerprint()
-    with pytest.raises(ValueError, match="`keys` was 0 and is 2: use a new checkpoint folder"):
+    with pytest.raises(ValueError, match=r"`keys` was 0 and is 2. Use a new checkpoint folder"):
         feed(worker(entries, other), [2.0])
 
 
@@ -71,7 +71,7 @@ def test_a_checkpoint_of_another_layout_is_refused_with_a_sentence():
     feed(worker(entries, '{"partitioning": 4}'), [1.0])
     (text,) = entries.held[(0,)]
     entries.held[(0,)] = (text.replace(b'"owner"', b'"home"'),)
-    with pytest.raises(ValueError, match="`partitioning` was 4 and is 5: use a new checkpoint"):
+    with pytest.raises(ValueError, match=r"`partitioning` was 4 and is 5. Use a new checkpoint"):
         feed(worker(entries, '{"partitioning": 5}'), [2.0])
 
 

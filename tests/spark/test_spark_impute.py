@@ -153,7 +153,7 @@ def test_a_repository_without_a_complete_row_or_with_a_stream_is_refused(spark, 
         sf.impute(df, repository=stream, **given)
     with pytest.raises(ValueError, match="no such row among 2"):
         sf.impute(df, repository=frame(spark, np.full((2, 3), np.nan)), **given)
-    with pytest.raises(ValueError, match="`alternatives` already"):
+    with pytest.raises(ValueError, match="already has a column `alternatives`"):
         sf.impute(df.withColumn("alternatives", df.a), repository=df, **given)
 
 

@@ -28,7 +28,7 @@ def test_answers_in_order_for_each_key_only_are_refused_where_all_are_ranked(spa
     ordered = sf.reorder(rows, event_time="ts", arrival="ts", slack=2, key="id")
     window = {"window": sf.Range("10 seconds"), "order": "ts", "key": "id"}
     extents = sf.window_aggregate(ordered, {"m": "avg(x)"}, **window)
-    with pytest.raises(ValueError, match="in order for each id only"):
+    with pytest.raises(ValueError, match="in order only per id"):
         sf.top_k(
             extents.selectExpr("*", "window.end AS done"), 2, by="m.mean",
             window=sf.Range("10 seconds"), order="done",

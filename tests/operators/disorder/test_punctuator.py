@@ -313,6 +313,6 @@ def test_extreme_times_do_not_overflow():
 )
 def test_sent_punctuations_are_one_per_row_and_only_where_expected(control, sent):
     times = np.array([1, 2])
-    with pytest.raises(ValueError, match="`sent` must hold"):
+    with pytest.raises(ValueError, match="`sent` must have"):
         Punctuator(**control).extend(times, times, np.array(sent, np.int64))
     assert Punctuator(estimator="sent").extend(times, times, np.array([5, 4])).tolist() == [5, 5]

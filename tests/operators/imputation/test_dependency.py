@@ -49,8 +49,8 @@ def test_determinants_have_no_order_and_knowledge_is_not_compared():
         ("A -> C : 1", 10, "`->` after an epsilon"),
         ("A -> C : 1 ->", 13, "expected an epsilon"),
         ("A -> C : 1 -> 2 rest", 16, "the end"),
-        ("A -> A : 1 -> 2", 0, "must appear once"),
-        ("A,A -> B : 1,1 -> 2", 0, "must appear once"),
+        ("A -> A : 1 -> 2", 0, "must not name an attribute twice"),
+        ("A,A -> B : 1,1 -> 2", 0, "must not name an attribute twice"),
         ("`A -> B : 1 -> 2", 0, "name of an attribute"),
     ],
 )

@@ -85,8 +85,8 @@ def test_a_search_that_finds_nothing_names_what_came_nearest():
     assert "`e`: the closest candidate is within 0.05 on" in words
     assert "`d`" not in words
     nearest = words.partition("`e`: ")[2]
-    names = nearest.partition(" on ")[2].partition(":")[0].split(", ")
-    share, pairs = nearest.partition(": ")[2].partition("% of ")[::2]
+    names = nearest.partition(" on ")[2].partition(" (")[0].split(", ")
+    share, pairs = nearest.partition(" (")[2].partition("% of ")[::2]
     near = Dependency(tuple((name, 0.05) for name in names), "e", 0.1)
     _, differences = pairs_by_definition(repository, near)
     inside = sum(x <= 0.1 for x in differences)

@@ -178,7 +178,7 @@ def test_other_arguments_are_refused():
     with pytest.raises(ValueError, match="at least one aggregate"):
         DeltaWindowAggregate(1.0, 0, [])
     operator = DeltaWindowAggregate(1.0, 0, one)
-    with pytest.raises(ValueError, match="`prob` must hold probabilities"):
+    with pytest.raises(ValueError, match="`prob` must have probabilities"):
         operator.process(np.zeros(1, int), np.array([0, 1]), np.array([0.0]), np.ones((1, 1)))
     with pytest.raises(SnapshotError):
         DeltaWindowAggregate.restore(b"nothing")

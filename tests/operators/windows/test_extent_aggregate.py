@@ -172,8 +172,8 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken():
     bad = [
         ({"group": np.array([-1])}, ValueError, "must be codes 0, 1, 2"),
         ({"group": np.zeros(1)}, TypeError, "`group` must be an array of int64"),
-        ({"prob": np.array([1.5])}, ValueError, "`prob` must hold probabilities"),
-        ({"prob": np.array([np.nan])}, ValueError, "`prob` must hold probabilities"),
+        ({"prob": np.array([1.5])}, ValueError, "`prob` must have probabilities"),
+        ({"prob": np.array([np.nan])}, ValueError, "`prob` must have probabilities"),
         ({"values": np.ones((1, 0))}, ValueError, "`values` must be"),
         ({"values": np.full((1, 1), -np.inf)}, ValueError, "`values` must be within"),
         ({"values": np.full((1, 1), 1e200)}, ValueError, "`values` must be within"),

@@ -249,7 +249,12 @@ def test_in_window_is_the_sum_over_possible_worlds(existence, rows, confidence):
 def test_in_window_says_why_a_tuple_has_no_position():
     window = UncertainWindow(1, 0.5)
     window.extend([1.0, 1.0, 0.0])
-    for j, words in [(0, "begins at 1"), (2, "existence was 0"), (3, "3 arrived"), (-1, "got -1")]:
+    for j, words in [
+        (0, "begins at 1"),
+        (2, "existence was 0"),
+        (3, "only 3 tuples have arrived"),
+        (-1, "got -1"),
+    ]:
         with pytest.raises(ValueError, match=words):
             window.in_window(j)
         with pytest.raises(ValueError, match=words):

@@ -153,7 +153,7 @@ class Miss(NamedTuple):
 
     def __str__(self) -> str:
         near = ", ".join(self.determinants)
-        return f"within {self.epsilon:g} on {near}, {self.share:.1%} of {self.pairs} pairs"
+        return f"within {self.epsilon:g} on {near} ({self.share:.1%} of {self.pairs} pairs)"
 
 
 def _candidates(

@@ -405,7 +405,7 @@ def extent_join_job(
                 f"{called} has early answers: keep the final ones, "
                 '.where("final").drop("final", "revision")'
             )
-        if attributes and frame.shared() not in WITHIN_EXTENTS:
+        if attributes and how != INNER and frame.shared() not in WITHIN_EXTENTS:
             frame.require_independent("extent_join")
         missing = [a for a in attributes if a not in frame.attributes]
         if missing:
