@@ -211,7 +211,7 @@ def test_texts_are_counted_and_no_number_is_made_of_them(rows, counts):
             sf.window_aggregate(rows, {"m": f"{function}(label)"}, **window)
     with pytest.raises(TypeError, match="for quantile; `label` is string"):
         sf.window_aggregate(rows, {"m": "quantile(label, 0.5)"}, **window)
-    with pytest.raises(TypeError, match="`by`: `label` must be numeric; it is string"):
+    with pytest.raises(TypeError, match="`by` needs a numeric expression; `label` is string"):
         sf.top_k(rows, 1, by="label", window=sf.Range("1 minute"), order="at")
 
 

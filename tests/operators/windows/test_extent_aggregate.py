@@ -175,8 +175,8 @@ def test_arrays_that_do_not_fit_are_refused_and_nothing_is_taken():
         ({"prob": np.array([1.5])}, ValueError, "`prob` must have probabilities"),
         ({"prob": np.array([np.nan])}, ValueError, "`prob` must have probabilities"),
         ({"values": np.ones((1, 0))}, ValueError, "`values` must have one row"),
-        ({"values": np.full((1, 1), -np.inf)}, ValueError, "`values` must have one row within"),
-        ({"values": np.full((1, 1), 1e200)}, ValueError, "`values` must have one row within"),
+        ({"values": np.full((1, 1), -np.inf)}, ValueError, "`values` must be within"),
+        ({"values": np.full((1, 1), 1e200)}, ValueError, "`values` must be within"),
         ({"offsets": np.array([0, 2])}, ValueError, "`prob` must have 2 entries"),
         ({"punctuation": np.zeros(2, int)}, ValueError, "`punctuation` must have 1 entries"),
     ]
