@@ -170,7 +170,7 @@ def test_the_first_place_that_can_be_written_is_used(source, tmp_path):
     assert len(list(temporary.iterdir())) == 1
     said = run(source, "import tempfile; tempfile.tempdir = '/proc/none'\n" + PRINT, **none)
     assert said[:5] == "2 0 1"
-    assert said.count(f"Set {compile_store.VARIABLE} to a folder") == 1
+    assert said.count(f"Set {compile_store.VARIABLE} to a writable folder") == 1
 
 
 @pytest.mark.nightly
