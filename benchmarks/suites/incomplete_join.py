@@ -7,7 +7,7 @@ al. (2019).
 
 Goals are set for the paper's defaults, synthetic. On Intel lab the one against nested loops cannot
 be met by any method, and stands without a goal: 7% of all pairs are answers (`answers`), ten times
-as many as on synthetic data, and an object has a dozen alternatives instead of 44, so that nested
+the share on synthetic data, and an object has a dozen alternatives instead of 44, so that nested
 loops cost little. A hundredth of their time is hardly more than imputing the arrival alone takes
 (the row `own imputer alone`), which no method can avoid: its answers come with probabilities.
 """
