@@ -261,8 +261,8 @@ class EarlyAnswers(Operator):
         if not self.config.certain:  # alternatives are read of rows that arrive
             sizes = np.diff(bounds)
             read = np.repeat(arrives, sizes)
-            bounds, table = offsets_of(sizes * arrives), table[:, read]
-            masses = masses[read]
+            bounds, masses = offsets_of(sizes * arrives), masses[read]
+            table = np.ascontiguousarray(table[:, read])  # a mask alone gives another layout
         per_tuple = self._per_tuple(bounds, masses, table)
         steps = self._tuple_steps(bounds, masses, table)
         table = table[: self._attributes]
