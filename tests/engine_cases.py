@@ -266,14 +266,16 @@ CASES = {
         a, on=["x", "y"], within=0.4, window=sf_.Rows(6), fewer_than=2, **AT
     ),
     "neighbours after reorder": lambda sf, a, b: sf.neighbours(
-        sf.reorder(a, **REORDERED, slack=2), on="x", within=0.3, window=sf_.Range("5 seconds"), **AT
+        sf.reorder(a, **REORDERED, slack=2), on="x", within=0.3, window=sf_.Range("5 seconds"),
+        aggregates={"total": "sum(x * y)", "best": "max(x)"}, quantiles=[0.5], **AT,
     ),
     "neighbours in another frame": lambda sf, a, b: sf.neighbours(
         a, other=b, on=["x", "y"], within=0.4, window=sf_.Rows(6), fewer_than=2, **AT
     ),
     "neighbours in another frame after reorder": lambda sf, a, b: sf.neighbours(
         sf.reorder(a, **REORDERED, slack=2), other=sf.reorder(b, **REORDERED, slack=5), on="x",
-        within=0.3, window=sf_.Range("5 seconds"), **AT,
+        within=0.3, window=sf_.Range("5 seconds"), aggregates={"n": "count(*)", "middle": "avg(y)"},
+        distribution=5, **AT,
     ),
     "as of": lambda sf, a, b: sf.asof_join(a, b, within="3 seconds", **AT),
     "as of, after reorder": lambda sf, a, b: sf.asof_join(

@@ -640,6 +640,20 @@ TABLES = {
         OtherNeighboursTableConfig(on=("x",), fewer_than=2, **PAIRS | {"probability": 1e-9}),
         fed("alternatives", sides=True), gaps=LACKS_KEYS,
     ),
+    "neighbours with aggregates": subject(
+        NeighboursTableConfig(
+            on=("x",), aggregated=RowWindowTableConfig(window=Rows(1), distribution=9, **RESULTS),
+            **PAIRS | SPANS | {"probability": 1e-9},
+        ),
+        fed("alternatives", "prob", "value0"), gaps=LACKS_KEYS,
+    ),
+    "neighbours of two sides with aggregates": subject(
+        OtherNeighboursTableConfig(
+            on=("x",), aggregated=RowWindowTableConfig(window=Rows(1), **RESULTS),
+            **PAIRS | SPANS | {"probability": 1e-9},
+        ),
+        fed("alternatives", "prob", "value0", sides=True), gaps=LACKS_KEYS,
+    ),
     "self join, a task of two": subject(
         SelfJoinTableConfig(output="changes", on=("x",), tasks=2, task=1, **PAIRS),
         fed("alternatives"), gaps=LACKS_KEYS,

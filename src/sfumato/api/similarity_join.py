@@ -16,6 +16,7 @@ from sfumato.tables.joins.similarity_query import (
     NEGLIGIBLE_MEMBER,
     STREAMS,
     JoinQuery,
+    JoinSide,
     check_alike,
     check_streams,
     neighbours_outputs,
@@ -23,6 +24,7 @@ from sfumato.tables.joins.similarity_query import (
 )
 from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.job import Input, Job
+from sfumato.tables.reading.results import Output
 
 
 @public(
@@ -124,7 +126,7 @@ def similarity_join(
     sides = query.sides(*frames)
     config = query.config(sides, idle_timeout)
     aligned = config.aligned is not None
-    given = [Input(side.frame, side.reading(aligned or side.marks_late)) for side in sides]
+    given = [_input(side, aligned or side.marks_late) for side in sides]
     idle = None if config.idle_timeout is None else 1000 * config.idle_timeout
     job = Job("similarity_join", "join", name, given, config, query.outputs(sides), idle)
     return run(job)
@@ -219,12 +221,15 @@ def neighbours(
     order: ColumnNames,
     key: ColumnNames | None = None,
     fewer_than: int | None = None,
+    aggregates: Mapping[str, str] | None = None,
+    quantiles: Sequence[float] = (),
+    distribution: int | None = None,
     metric: str = "euclidean",
     idle_timeout: str | timedelta | None = None,
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> Any:
-    """Count the earlier tuples in the window that are close to each tuple, as a distribution.
+    """Count or aggregate the earlier tuples in the window that are close to each tuple.
 
     A tuple with few neighbours is a distance-based outlier: ``fewer_than=3`` gives the probability
     that it has fewer than 3.
@@ -245,12 +250,16 @@ def neighbours(
         has no effect.
     fewer_than
         Number of neighbours, at least 1: adds the column `probability` of fewer neighbours.
+    aggregates, quantiles, distribution
+        As for ``sf.window_aggregate``, over the neighbours: ``{"best": "max(score)"}``. The window
+        is a time window, unless the rows of the last frame are certain.
 
     Returns
     -------
     Each valid row that may exist and is not late, once, with all its columns and `neighbours`:
     mean, stddev and `distribution`, an array of prob and value (the number), for
-    ``sf.quantile("value", 0.9, "neighbours.distribution")``. With `fewer_than` also `probability`.
+    ``sf.quantile("value", 0.9, "neighbours.distribution")``. With `fewer_than` also `probability`,
+    with `aggregates` their results: structs, or plain values if all rows are certain.
 
     Raises
     ------
@@ -294,22 +303,32 @@ def neighbours(
         raise ValueError(
             "`idle_timeout` needs two frames: give `other`, or leave `idle_timeout` out"
         )
-    asked = (on, within, NEGLIGIBLE_MEMBER, window, order, key, "auto", "append", False, metric)
-    query = JoinQuery(*asked, forget_after, 1, function="neighbours")
+    joined = (on, within, NEGLIGIBLE_MEMBER, window, order, key, "auto", "append", False, metric)
+    query = JoinQuery(*joined, forget_after, 1, function="neighbours")
     frames = [frame_of(df)] if other is None else [frame_of(df), frame_of(other, "other")]
     sides = query.sides(*frames)
     left, right = sides
     left.passed, right.passed = list(left.frame.columns), right.orders
-    outputs = neighbours_outputs(sides, fewer_than)
+    aggregated, settings, results = None, None, list[Output]()
+    if aggregates is not None:
+        aggregated = query.aggregates_of(sides, aggregates, distribution)
+        settings = aggregated.settings(quantiles=quantiles)
+        results = aggregated.result_outputs(settings)
+    elif quantiles or distribution is not None:
+        raise ValueError(
+            "`quantiles` and `distribution` are of `aggregates`; the column `neighbours` has the "
+            "distribution of the number without them: add aggregates={...}, or leave them out"
+        )
+    outputs = neighbours_outputs(sides, fewer_than, results)
+    asked = {"fewer_than": fewer_than, "aggregated": settings}
     if other is None:
-        config = query.config_neighbours(left, fewer_than)
-        given = [Input(left.frame, left.reading(config.marks_late))]
+        left.aggregated = aggregated
+        config = query.config_neighbours(left, **asked)
+        given = [_input(left, config.marks_late)]
         return run(Job("neighbours", "neighbours", name, given, config, outputs))
-    of_two = query.config_other_neighbours(sides, idle_timeout, fewer_than)
-    given = [
-        Input(side.frame, side.reading(of_two.aligned is not None or side.marks_late))
-        for side in sides
-    ]
+    right.aggregated = aggregated
+    of_two = query.config_other_neighbours(sides, idle_timeout, **asked)
+    given = [_input(side, of_two.aligned is not None or side.marks_late) for side in sides]
     idle = None if of_two.idle_timeout is None else 1000 * of_two.idle_timeout
     return run(Job("neighbours", "neighbours", name, given, of_two, outputs, idle))
 
@@ -385,3 +404,12 @@ def _tasks(frame: Frame, tasks: int | None) -> int | None:
     if tasks is not None:
         tasks_of(tasks)
     return 1
+
+
+def _input(side: JoinSide, aligned: bool) -> Input:
+    """Return a side as the operator reads it."""
+    reading, aggregated = side.reading(aligned), side.aggregated
+    if aggregated is None:
+        return Input(side.frame, reading)
+    about = {"values": aggregated.expressions}
+    return Input(side.frame, reading, about, aggregated.computed)

@@ -11,6 +11,7 @@ import numpy as np
 from sfumato.operators.disorder.control import ESTIMATORS
 from sfumato.operators.disorder.reorder import Reorder
 from sfumato.operators.distributions.aggregate import FUNCTIONS, OVER_TIME, TOTALLED, Aggregate
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
 from sfumato.operators.distributions.drawn_worlds import draw_tuples
 from sfumato.operators.distributions.poisson_binomial import COUNT_METHODS, PoissonBinomial
 from sfumato.operators.imputation.dependency import Dependency
@@ -26,7 +27,7 @@ from sfumato.operators.imputation.stream_imputer import (
 from sfumato.operators.joins.answers import SampledTuples, pair_matches
 from sfumato.operators.joins.arrivals import ArrivalBatch, IncompleteArrivals
 from sfumato.operators.joins.incomplete_join import IncompleteJoin
-from sfumato.operators.joins.neighbours import NeighbourCount
+from sfumato.operators.joins.neighbours import NeighbourCount, results_of_neighbours
 from sfumato.operators.joins.outer_join import OuterJoin
 from sfumato.operators.joins.similarity_join import SimilarityJoin
 from sfumato.operators.ranking import top_k
@@ -203,7 +204,12 @@ def join_by(strategy: str, dimensions: int) -> None:
     join.process(arrivals)
     SimilarityJoin(1, 0.3, 0.1, JoinWindow(20)).forget(np.zeros(1, np.int64))
     if strategy == "auto":
-        NeighbourCount(dimensions, 0.3, 1e-9, JoinWindow(20)).count(arrivals).moments()
+        counted = NeighbourCount(dimensions, 0.3, 1e-9, JoinWindow(20))
+        counted.count(arrivals.part(0, WARM_UP_ROWS // 2)).moments()
+        for some, _, near in counted.listed(arrivals):
+            ones = np.ones(near.sample.size)
+            given = [Aggregate("sum", 0)], DistributionOptions(distribution=9), some, near
+            results_of_neighbours(*given, ones, ones[np.newaxis])
         timed = replace(arrivals, time=np.arange(WARM_UP_ROWS))
         OuterJoin(dimensions, 0.3, 0.1, JoinWindow(span="9 us"), how="full").process(timed)
 

@@ -1,18 +1,34 @@
-"""The distribution of the number of near tuples in the opposite window, for each arrival."""
+"""The near tuples in the opposite window, for each arrival: their number, and their samples."""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
-from sfumato.kernels.joins.match_probability import widest_reach
-from sfumato.kernels.joins.partners import near_mass
+from sfumato.kernels.joins.match_probability import limit_of, widest_reach
+from sfumato.kernels.joins.partners import is_near, near_mass
 from sfumato.kernels.joins.regions import ball_of
 from sfumato.kernels.joins.similarity_index import filter_regions
-from sfumato.kernels.joins.tuple_store import widest_window
+from sfumato.kernels.joins.tuple_store import padded, widest_window
 from sfumato.kernels.signals import after_signals
 
 NEGLIGIBLE_NEIGHBOURS = 1e-15  # counts of a lower probability are left out
 NEGLIGIBLE_ROW = 1e-20  # numbers of newer existing tuples of a lower probability are left out
+
+
+class NearSamples(NamedTuple):
+    """Samples of t neighbours, each near one sample of an arrival; m near samples.
+
+    of : int64[t], ascending, the sample of the arrival: its place in the batch
+    number : int64[t], the neighbour's number in its stream, ascending per sample
+    begins : int64[t + 1], of its near samples:    sample : int64[m], their places in the neighbour
+    """
+
+    of: np.ndarray
+    number: np.ndarray
+    begins: np.ndarray
+    sample: np.ndarray
 
 
 @lean
@@ -110,14 +126,44 @@ def _append(prob, value, n, distribution, top):
 
 
 @compiled_ieee
-def count_neighbours(store, batch, criterion, rows, counts):
+def _with_room(numbers, n):
+    """Return `numbers` with a place n, copied if it is full."""
+    if n < numbers.size:
+        return numbers
+    more = np.empty(2 * numbers.size, np.int64)
+    for i in range(n):
+        more[i] = numbers[i]
+    return more
+
+
+@compiled_ieee
+def _list_near(tuples, u, k, v, criterion, sample, m):
+    """Write the samples of slot v near sample k of slot u to `sample` from place m on.
+
+    Returns the array, maybe grown, and the end.
+    """
+    blocks, d, limit = tuples.blocks, criterion.d, limit_of(tuples, u, v, criterion)
+    x, x_length = tuples.at[u] + k, padded(tuples.samples[u])
+    y, y_length = tuples.at[v], padded(tuples.samples[v])
+    for j in range(tuples.samples[v]):
+        if is_near(blocks, x, x_length, y + j, y_length, d, limit):
+            sample = _with_room(sample, m)
+            sample[m] = j
+            m += 1
+    return sample, m
+
+
+@compiled_ieee
+def count_neighbours(store, batch, criterion, rows, listed, counts):
     """Return the distribution of the number of near tuples held opposite, for each arrival.
 
     As `join_indexed`, with regions of all samples: `criterion.least` is negligible.
     rows : int64[streams], sizes of windows in existing tuples    counts : JOIN_COUNTS[1], added to
+    listed : whether the near samples are returned, for arrivals of the first stream
     Given that the arrival exists. The near tuples are independent given the sample of the arrival,
     unless it is uncertain which tuples are the newest `rows`; then these are counted as well.
-    Returns (offsets int64[n + 1], prob, value float64[m], counts ascending); the windows are moved.
+    Returns (offsets int64[n + 1], prob, value float64[m], counts ascending) and `NearSamples`; the
+    windows are moved.
     Cost: per sample of an arrival O(candidates * (samples * d + near tuples)); with uncertain
     existences in a full window O(tuples held * rows * near tuples).
     Error: absolute, NEGLIGIBLE_NEIGHBOURS per count, and rounding.
@@ -127,6 +173,10 @@ def count_neighbours(store, batch, criterion, rows, counts):
     prob, value, n, steps = np.empty(64), np.empty(64), 0, np.int64(0)
     near, part, distribution = np.empty(widest), np.empty(widest + 1), np.empty(widest + 1)
     cells, tuples, windows = np.empty((0, 0)), store.tuples, store.windows
+    of, number, sample, t, m = (
+        np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64), 0, 0
+    )  # fmt: skip
+    begins = np.zeros(64, np.int64)
     for i in range(batch.slots.size):
         u, w, o = batch.slots[i], batch.code[i], opposite(store, batch.code[i])
         pass_time(store, o, batch.time[i])
@@ -141,13 +191,24 @@ def count_neighbours(store, batch, criterion, rows, counts):
         crowded = end - begin > newest and left > 0
         if crowded:
             cells = np.empty((newest, left + 1))
-        for m in range(left + 1):
-            distribution[m] = 0.0
+        for c in range(left + 1):
+            distribution[c] = 0.0
         for k in range(tuples.samples[u]):
             weight = tuples.blocks[tuples.at[u] + k] / tuples.existence[u]
             for c in range(left):
                 steps = after_signals(steps + tuples.samples[slots[c]] + left)
                 near[c] = near_mass(tuples, u, k, slots[c], criterion)
+                if listed and near[c] > 0.0 and w % rows.size == 0:
+                    sample, m = _list_near(tuples, u, k, slots[c], criterion, sample, m)
+                    of, number, begins = (
+                        _with_room(of, t), _with_room(number, t), _with_room(begins, t + 1)
+                    )  # fmt: skip
+                    of[t], number[t], begins[t + 1] = (
+                        batch.offsets[i] + k,
+                        tuples.number[slots[c]],
+                        m,
+                    )
+                    t += 1
             if crowded:
                 _count_newest(
                     tuples.existence,
@@ -166,4 +227,5 @@ def count_neighbours(store, batch, criterion, rows, counts):
         prob, value, n = _append(prob, value, n, distribution, left + 1)
         offsets[i + 1] = n
         enter(store, batch, i)
-    return offsets, prob[:n], value[:n]
+    near_samples = NearSamples(of[:t], number[:t], begins[: t + 1], sample[:m])
+    return offsets, prob[:n], value[:n], near_samples

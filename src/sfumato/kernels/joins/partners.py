@@ -2,11 +2,23 @@
 
 import numpy as np
 
-from sfumato.kernels.compile import compiled_ieee, lean
+from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.distributions.tuples import rounded_to_one
 from sfumato.kernels.joins.match_probability import limit_of
 from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.signals import after_signals
+
+
+@lean_inline
+def is_near(blocks, x, x_length, y, y_length, d, limit):
+    """Return whether the samples at places x and y of blocks of these lengths are near."""
+    if d == 1:
+        return abs(blocks[x + x_length] - blocks[y + y_length]) <= limit
+    squared = 0.0
+    for a in range(1, d + 1):
+        difference = blocks[x + a * x_length] - blocks[y + a * y_length]
+        squared += difference * difference
+    return squared <= limit
 
 
 @lean
@@ -16,15 +28,7 @@ def near_mass(tuples, u, k, v, criterion):
     x, x_length = tuples.at[u] + k, padded(tuples.samples[u])
     y, y_length = tuples.at[v], padded(tuples.samples[v])
     for j in range(y, y + tuples.samples[v]):
-        if d == 1:
-            near = abs(blocks[x + x_length] - blocks[j + y_length]) <= limit
-        else:
-            squared = 0.0
-            for a in range(1, d + 1):
-                difference = blocks[x + a * x_length] - blocks[j + a * y_length]
-                squared += difference * difference
-            near = squared <= limit
-        total += blocks[j] if near else 0.0
+        total += blocks[j] if is_near(blocks, x, x_length, j, y_length, d, limit) else 0.0
     return min(total, 1.0)
 
 

@@ -1,19 +1,27 @@
 """The number of near tuples in the window, for each tuple of a stream."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sfumato.kernels.distributions.discrete_distribution import all_moments
-from sfumato.kernels.joins.neighbour_counts import count_neighbours
+from sfumato.kernels.distributions.tuples import existences
+from sfumato.kernels.joins.neighbour_counts import NearSamples, count_neighbours
 from sfumato.kernels.joins.similarity_nested import JOIN_COUNTS
 from sfumato.operators.arrays import Floats, Ints, offsets_of
+from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
+from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
 from sfumato.operators.joins.answers import SampledTuples
 from sfumato.operators.joins.arrivals import ArrivalBatch
 from sfumato.operators.joins.similarity_join import PAIR_CHUNK, SimilarityJoin
 from sfumato.operators.state.columns import Columns
+from sfumato.operators.windows.extent_aggregate import extents_of_groups
+from sfumato.operators.windows.shared_results import with_absent_values
 
+LISTED_CHUNK = 512  # arrivals whose near samples are in memory together
 SMALLEST_MASS = 1e-300  # regions are of all samples with at least this probability
 
 
@@ -78,18 +86,72 @@ class NeighbourCount(SimilarityJoin):
 
         Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
         """
-        arrivals, n = arrivals.checked(self.streams, self.config.dimensions), arrivals.side.size
-        steps = range(0, max(n, 1), PAIR_CHUNK)
-        parts = [arrivals.part(begin, min(begin + PAIR_CHUNK, n)) for begin in steps]
-        return NeighbourCounts.joined(list(map(self._count, parts)))
+        arrivals = arrivals.checked(self.streams, self.config.dimensions)
+        parts = (self._count(part)[0] for part in _parts(arrivals, PAIR_CHUNK))
+        return NeighbourCounts.joined(list(parts))
 
-    def _count(self, arrivals: ArrivalBatch) -> NeighbourCounts:
+    def listed(
+        self, arrivals: ArrivalBatch
+    ) -> Iterator[tuple[ArrivalBatch, NeighbourCounts, NearSamples]]:
+        """Yield consecutive arrivals, and with them the results of `count` and the near samples of
+        left ones. Later arrivals are processed as the iterator proceeds; raises as `count`."""
+        arrivals = arrivals.checked(self.streams, self.config.dimensions)
+        for part in _parts(arrivals, LISTED_CHUNK):
+            yield part, *self._count(part, True)
+
+    def _count(
+        self, arrivals: ArrivalBatch, listed: bool = False
+    ) -> tuple[NeighbourCounts, NearSamples]:
         samples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
         batch, places = self._arrive(arrivals, samples)
         counts = self.counted.view(JOIN_COUNTS)
-        offsets, prob, value = count_neighbours(
-            self.store, batch, self.criterion, self.rows, counts
+        offsets, prob, value, near = count_neighbours(
+            self.store, batch, self.criterion, self.rows, listed, counts
         )
         sizes = np.zeros(arrivals.side.size, np.int64)
         sizes[places] = np.diff(offsets)
-        return NeighbourCounts(offsets_of(sizes), prob, value)
+        return NeighbourCounts(offsets_of(sizes), prob, value), near
+
+
+def _parts(arrivals: ArrivalBatch, step: int) -> Iterator[ArrivalBatch]:
+    n = arrivals.side.size
+    for begin in range(0, max(n, 1), step):
+        yield arrivals.part(begin, min(begin + step, n))
+
+
+def results_of_neighbours(
+    aggregates: Sequence[Aggregate],
+    options: DistributionOptions,
+    arrivals: ArrivalBatch,
+    near: NearSamples,
+    prob: Floats,
+    values: Floats,
+) -> list[AggregateResult]:
+    """Return the results of aggregates over the neighbours of each left arrival, given it exists.
+
+    near : the neighbours, independent given the sample of the arrival, as in a window of time
+    prob : float64[m], values : float64[a, m], NaN: no value, of `near.sample`
+    Exact where the results of independent tuples are, by the law of total probability over the
+    samples of the arrival. Cost: as of an extent of its neighbours, per sample of an arrival.
+    Source: this project.
+    """
+    left = np.flatnonzero(arrivals.side == 0)
+    own = arrivals.take(left)
+    weight = own.prob / np.repeat(existences(own.offsets, own.prob), np.diff(own.offsets))
+    place = np.cumsum(np.repeat(arrivals.side == 0, np.diff(arrivals.offsets))) - 1
+    group = place[near.of]
+    empty = np.setdiff1d(np.arange(weight.size), group)
+    # A tuple without neighbours needs a group too, so count(*) is the number of values 1.
+    ones, asked = len(values), []
+    for of in aggregates:
+        asked.append(Aggregate("count", ones) if of.attribute is None else of)
+    values = np.concatenate([values, np.ones((1, prob.size))])
+    batch = with_absent_values(near.begins, prob, values, empty.size)
+    full = replace(
+        options, quantiles=(), distribution=ALL_VALUES if options.distributions else None
+    )
+    found = extents_of_groups(np.append(group, empty), batch, asked, full).results
+    return [
+        mixtures(of, result, weight, own.offsets, options)
+        for of, result in zip(asked, found, strict=True)
+    ]

@@ -12,18 +12,16 @@ from typing import Self
 
 import numpy as np
 
-from sfumato.kernels.distributions.statistics import SAMPLE_TIE, merged
 from sfumato.kernels.distributions.tuples import existences, tuple_moments
 from sfumato.kernels.windows.extents import NONE
 from sfumato.operators.arrays import Bools, Floats, Ints, ranges_of, renumber
 from sfumato.operators.distributions.aggregate import Aggregate, AggregateResult
 from sfumato.operators.distributions.discrete_distributions import (
     MOST_STATES,
-    OF_VALUES,
-    DiscreteDistributions,
     DistributionOptions,
 )
 from sfumato.operators.distributions.independent_distribution import sampled_distribution
+from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
 from sfumato.operators.state.tuple_batch import TupleBatch
 from sfumato.operators.windows.extent_aggregate import extents_of_groups
 
@@ -31,10 +29,8 @@ TOTALS = {  # functions that the totals of a shared outcome answer, with the fun
     "count": "sum", "sum": "sum", "avg": "avg", "min": "min", "max": "max",
     "boundary_sum": "boundary_sum",
 }  # fmt: skip
-EXACT_VALUES = ("quantile", "count_distinct", *OF_VALUES)  # without rounding errors
 FEWEST_VALUES = {"count_distinct": 0, "stddev": 2, "var": 2}  # that give a result; else 1
 MOST_TUPLES = 1_000_000  # of combinations that are measured together
-ALL_VALUES = 2**31  # a number of values that no distribution has
 
 
 def shared_results(
@@ -176,12 +172,12 @@ def _results_of_totals(
         return []
     empty = np.setdiff1d(np.arange(m), of.extent)
     values = np.stack([of.totals(a, m) for a in aggregates])
-    batch = _with_absent_values(of.whole.offsets, of.whole.prob, values, empty.size)
+    batch = with_absent_values(of.whole.offsets, of.whole.prob, values, empty.size)
     asked = [Aggregate(TOTALS[a.function], i) for i, a in enumerate(aggregates)]
     return extents_of_groups(np.append(of.extents, empty), batch, asked, options).results
 
 
-def _with_absent_values(offsets: Ints, prob: Floats, values: Floats, more: int) -> TupleBatch:
+def with_absent_values(offsets: Ints, prob: Floats, values: Floats, more: int) -> TupleBatch:
     """Return tuples and further ones without values, which no result but the number of tuples
     shows: each group of tuples has one then."""
     none = np.full((len(values), more), np.nan)
@@ -221,7 +217,7 @@ def _results_of_combinations(
     weight = np.concatenate(weights)
     measured = [AggregateResult.joined([part[i] for part in parts]) for i in range(len(aggregates))]
     return [
-        _mixed(a, given, weight, options)
+        mixtures(a, given, weight, np.array([0, weight.size]), options)
         if np.isnan(given.error).all()
         else _sampled(of, a, options)
         for a, given in zip(aggregates, measured, strict=True)
@@ -243,30 +239,9 @@ def _given(
     there = lengths > 0
     offsets, flat = ranges_of(begin[there], lengths[there])
     chance = np.where(np.repeat(shared[there], lengths[there]), 1.0, tuples.prob[flat])
-    batch = _with_absent_values(offsets, chance, tuples.values[:, flat], k)
+    batch = with_absent_values(offsets, chance, tuples.values[:, flat], k)
     group = np.append(np.nonzero(there)[0], np.arange(k))
     return extents_of_groups(group, batch, aggregates, options).results
-
-
-def _mixed(
-    of: Aggregate, given: AggregateResult, weight: Floats, options: DistributionOptions
-) -> AggregateResult:
-    """Return the result that has weight[i] times the i-th distribution."""
-    share = weight * given.existence
-    total, defined = share.sum(), share > 0.0
-    mean, stddev = np.full((2, 1), np.nan)
-    if defined.any():
-        share, means, spreads = share[defined] / total, given.mean[defined], given.stddev[defined]
-        mean[:] = share @ means
-        stddev[:] = np.sqrt(share @ (spreads**2 + (means - mean) ** 2))
-    moments = mean, stddev, np.array([min(total, 1.0)])
-    if given.offsets is None or given.prob is None:
-        return options.measured(moments, None)
-    chance = given.prob * np.repeat(weight, np.diff(given.offsets))
-    near = 0.0 if of.function in EXACT_VALUES else SAMPLE_TIE
-    return options.measured(
-        moments, [DiscreteDistributions.exact([merged(chance, given.value, near)])]
-    )
 
 
 def _sampled(

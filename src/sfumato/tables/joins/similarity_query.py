@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from sfumato.near_misses import did_you_mean
 from sfumato.operators.arguments import flag, one_of, whole
+from sfumato.operators.distributions.aggregate import OVER_TIME
 from sfumato.operators.joins.arrivals import StreamWindow, pair_of
 from sfumato.operators.joins.outer_join import HOWS, INNER
 from sfumato.tables.imputation.imputation_arguments import ImputationArguments
@@ -60,7 +61,8 @@ from sfumato.tables.reading.rows import (
 )
 from sfumato.tables.reading.user_warnings import PAIRS, WINDOWS
 from sfumato.tables.reading.validity import RADIUS
-from sfumato.windows import JoinWindow
+from sfumato.tables.windows.window_query import WindowQuery, parse_aggregates
+from sfumato.windows import JoinWindow, Rows
 
 STREAMS = ("left_stream", "right_stream")  # columns with the names of the two streams
 # Microseconds per arrival, for ten alternatives in three dimensions: half in the operator, half for
@@ -121,6 +123,7 @@ class JoinSide:
         self.passed = [column for column in frame.columns if column != ALTERNATIVES]
         # Rows flagged late by a controller are dropped.
         self.marks_late = frame.marks_late(self.orders)
+        self.aggregated: NeighbourAggregates | None = None  # whose values its rows have
 
     def _radius(self, within: Any, argument: str) -> str | None:
         """Return the column of radii; None: there is none. Raises as `Frame.require_numbers`."""
@@ -207,6 +210,7 @@ class JoinSide:
         if self.imputed is not None:
             values = [(f"value{i}", Doubles(name)) for i, name in enumerate(self.imputed)]
         values += [] if self.radius is None else [(RADIUS, Doubles(self.radius))]
+        values += [] if self.aggregated is None else self.aggregated.cells
         values += marks_of(CONTROLLER_COLUMNS) if aligned else []
         orders = [f"order{i}" for i in range(len(self.orders))]
         rule = Rule(
@@ -215,6 +219,7 @@ class JoinSide:
             complete=(*orders, *(f"key{i}" for i in range(len(self.keys)))),
             timed=self.timed,
             bounds=tuple(self.bounds) if certain else (),
+            bounded=() if self.aggregated is None else self.aggregated.bounded,
             radius=self.radius,
             unless_late=aligned,
             max_alternatives=self.frame.max_alternatives,
@@ -431,23 +436,45 @@ class JoinQuery:
             one_controller=side.frame.is_strictly_ordered(side.orders, []),
         )
 
-    def config_neighbours(self, side: JoinSide, fewer_than: int | None) -> NeighboursTableConfig:
-        """Return the configuration of the numbers of neighbours in a frame."""
+    def config_neighbours(self, side: JoinSide, **asked: Any) -> NeighboursTableConfig:
+        """Return the configuration of the neighbours in a frame; asked : see there."""
         given = vars(self.config_alone(side)) | {"windows": tuple(map(_complete, self.windows))}
-        return NeighboursTableConfig(**given, fewer_than=fewer_than)
+        return NeighboursTableConfig(**given, **asked)
 
     def config_other_neighbours(
         self,
         sides: Sequence[JoinSide],
         idle_timeout: str | timedelta | None,
-        fewer_than: int | None,
+        **asked: Any,
     ) -> OtherNeighboursTableConfig:
-        """Return the configuration of the numbers of neighbours in another frame."""
+        """Return the configuration of the neighbours in another frame; asked : see there."""
         own = JoinWindow(1)  # left tuples are not searched
         given = vars(self.config(sides, idle_timeout)) | {
             "windows": (own, _complete(self.windows[1]))
         }
-        return OtherNeighboursTableConfig(**given, fewer_than=fewer_than)
+        return OtherNeighboursTableConfig(**given, **asked)
+
+    def aggregates_of(
+        self,
+        sides: Sequence[JoinSide],
+        aggregates: Mapping[str, str],
+        distribution: int | None,
+    ) -> NeighbourAggregates:
+        """Return the aggregates over the neighbours in the last side's frame.
+
+        Raises ValueError for a window by count whose tuples depend on which of them exist.
+        """
+        own, frame = sides[0].frame, sides[-1].frame
+        if self.windows[-1].rows is not None and not frame.certain:
+            raise ValueError(
+                "`aggregates` of neighbours needs a window of time over uncertain rows, because "
+                "the newest rows depend on which rows exist: write "
+                f'window=sf.Range("10 minutes"); got {self.window!r}'
+            )
+        return NeighbourAggregates(
+            frame, parse_aggregates(aggregates), Rows(1), sides[-1].orders, sides[-1].keys, None,
+            distribution, own=tuple(own.columns), structs=frame.certain and not own.certain,
+        )  # fmt: skip
 
     def _common(self, side: JoinSide) -> dict[str, Any]:
         """Return the arguments shared by all configurations, from one of the sides."""
@@ -521,8 +548,36 @@ def _complete(window: JoinWindow) -> JoinWindow:
     return replace(window, confidence=1.0 - NEGLIGIBLE_MEMBER)
 
 
-def neighbours_outputs(sides: Sequence[JoinSide], fewer_than: int | None) -> list[Output]:
-    """Return the columns of numbers of neighbours: columns of the first side, and results."""
+@dataclass(frozen=True)
+class NeighbourAggregates(WindowQuery):
+    """The validated aggregates over the neighbours of each row, which are like a window's rows.
+
+    own : the columns of the rows whose neighbours are aggregated
+    """
+
+    called: ClassVar[str] = "neighbours"
+    own: tuple[str, ...] = field(kw_only=True)
+
+    def passed(self, with_rows: bool) -> list[str]:
+        return [*self.own]
+
+    @property
+    def added(self) -> list[str]:
+        return ["neighbours", "probability"]
+
+    def _check_over_time(self) -> None:
+        for w in self.wanted:
+            if w.function in (*OVER_TIME, "boundary_sum"):
+                raise ValueError(
+                    f"{w.function} in `aggregates[{w.name!r}]` is not known for neighbours: use "
+                    "sf.window_aggregate, or choose a different function"
+                )
+
+
+def neighbours_outputs(
+    sides: Sequence[JoinSide], fewer_than: int | None, results: Sequence[Output]
+) -> list[Output]:
+    """Return the columns of neighbours: of the first side, their number, and other results."""
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
     found = passed(frame, frame.columns, ROW, taken=names)
@@ -534,6 +589,7 @@ def neighbours_outputs(sides: Sequence[JoinSide], fewer_than: int | None) -> lis
     )
     for name, kind in zip(names, (Struct(fields), DOUBLE_TYPE), strict=False):
         found.append(Output(name, (name,), kind))
+    found += results
     return marked(found, None if all(side.frame.certain for side in sides) else WINDOWS)
 
 

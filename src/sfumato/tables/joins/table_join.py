@@ -92,6 +92,10 @@ class TableJoin(TwoSides):
     def stores(self) -> tuple[RowStore, ...]:
         return (self.left, self.right)[: self.operator.streams]
 
+    def stored_columns(self, side: int) -> list[str]:
+        """Return the columns of a side's rows that answers need."""
+        return [ROW, *self.kept]
+
     @abstractmethod
     def join(
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
@@ -123,7 +127,8 @@ class TableJoin(TwoSides):
         if self.stores:
             for number, table in zip(present, tables, strict=True):
                 places = found.places_of(number)
-                self.stores[number].append(table.select([ROW, *self.kept]).take(pa.array(places)))
+                rows = table.select(self.stored_columns(number))
+                self.stores[number].append(rows.take(pa.array(places)))
         time = first.astype(np.int64) if self.operator.timed else None
         output = self.found(tables, order, side, code, time)
         self._largest = max(self._largest, self.operator.largest(code))

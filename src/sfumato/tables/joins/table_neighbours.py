@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.operators.arrays import Ints
-from sfumato.operators.joins.neighbours import NeighbourCount, NeighbourCounts
+from sfumato.kernels.joins.neighbour_counts import NearSamples
+from sfumato.operators.arrays import Floats, Ints
+from sfumato.operators.distributions.aggregate import AggregateResult
+from sfumato.operators.distributions.discrete_distributions import DistributionOptions
+from sfumato.operators.joins.arrivals import ArrivalBatch
+from sfumato.operators.joins.neighbours import (
+    NeighbourCount,
+    NeighbourCounts,
+    results_of_neighbours,
+)
 from sfumato.tables.joins.table_similarity_join import (
     SelfJoinTableConfig,
     SimilarityJoinTableConfig,
@@ -17,8 +26,9 @@ from sfumato.tables.joins.table_similarity_join import (
     TableSimilarityJoin,
 )
 from sfumato.tables.joins.two_sides import Numbers
-from sfumato.tables.operator import ROW
+from sfumato.tables.operator import ROW, TIE
 from sfumato.tables.row_store import RowStore
+from sfumato.tables.windows.table_windows import RowWindowTableConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +36,11 @@ class OtherNeighboursTableConfig(SimilarityJoinTableConfig):
     """Settings of `NeighbourCount` over tables of two sides: neighbours of left rows on the right.
 
     fewer_than : answers include the probability of fewer neighbours than this; None: they do not
+    aggregated : the aggregates over the neighbours, as of a window; None: there are none
     """
 
     fewer_than: int | None = None
+    aggregated: RowWindowTableConfig | None = field(default=None, metadata={"fingerprint": "added"})
 
     kind, version = "neighbours of two sides table", 2
     counters: ClassVar[tuple[str, ...]] = tuple(
@@ -46,27 +58,65 @@ class TableOtherNeighbours(TableSimilarityJoin):
     operator: NeighbourCount
     make_operator = NeighbourCount
 
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.kept = ()
+
     @property
     def stores(self) -> tuple[RowStore, ...]:
-        return ()  # a row is not needed after its own answer
+        return () if self.config.aggregated is None else super().stores
+
+    def stored_columns(self, side: int) -> list[str]:
+        if side < self.operator.streams - 1:
+            return [TIE]  # a row is not needed after its own answer
+        assert self.config.aggregated is not None
+        return ["prob", *self.config.aggregated.value_columns]
 
     def found(
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
     ) -> list[pa.Table]:
-        found = self.operator.count(self.arrivals(tables, order, side, code, time))
+        arrivals, aggregated = (
+            self.arrivals(tables, order, side, code, time),
+            self.config.aggregated,
+        )
+        results: dict[str, pa.ChunkedArray] = {}
+        if aggregated is None:
+            counts = self.operator.count(arrivals)
+        else:
+            parts, columns = list[NeighbourCounts](), list[pa.Table]()
+            for part, some, near in self.operator.listed(arrivals):
+                parts.append(some)
+                columns.append(pa.table(aggregated.result_columns(self._aggregated(part, near))))
+            counts, table = NeighbourCounts.joined(parts), pa.concat_tables(columns)
+            results = dict(zip(table.column_names, table.columns, strict=True))
         left = np.flatnonzero(side == 0)
         if not left.size:
             return []
         # Rows of the left side come first in the tables; a stream alone is the left side.
         rows = tables[0].column(ROW).take(pa.array(order[left]))
-        return [_answers(rows, found.take(left), self.config.fewer_than)]
+        return [_answers(rows, counts.take(left), self.config.fewer_than, results)]
+
+    def _aggregated(self, arrivals: ArrivalBatch, near: NearSamples) -> list[AggregateResult]:
+        """Return the results of the left arrivals."""
+        config = self.config.aggregated
+        assert config is not None
+        numbers, row = np.unique(near.number, return_inverse=True)
+        prob: Floats = np.empty(0)
+        values: Floats = np.empty((0, config.all_attributes))
+        if numbers.size:
+            offsets, prob, values = config.tuples(self.stores[-1].take(numbers))
+            place = np.repeat(offsets[row], np.diff(near.begins)) + near.sample
+            prob, values = prob[place], values[place]
+        options = DistributionOptions(**config.options)
+        return results_of_neighbours(config.aggregates, options, arrivals, near, prob, values.T)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeighboursTableConfig(SelfJoinTableConfig):
-    """Settings of `NeighbourCount` over tables of one side; fewer_than : as for two sides."""
+    """Settings of `NeighbourCount` over tables of one side; others : as for two sides."""
 
     fewer_than: int | None = None
+    aggregated: RowWindowTableConfig | None = field(default=None, metadata={"fingerprint": "added"})
 
     kind, version = "neighbours table", 3
     counters = ("rows", "late", "out_of_order", "overflow")
@@ -81,8 +131,13 @@ class TableNeighbours(TableOtherNeighbours, TableSelfJoin):
     config: NeighboursTableConfig  # type: ignore[assignment]
 
 
-def _answers(rows: Any, found: NeighbourCounts, fewer_than: int | None) -> pa.Table:
-    """Return rows with their numbers of neighbours."""
+def _answers(
+    rows: Any,
+    found: NeighbourCounts,
+    fewer_than: int | None,
+    results: Mapping[str, pa.ChunkedArray],
+) -> pa.Table:
+    """Return rows with their numbers of neighbours, and results of aggregates over these."""
     pairs = pa.StructArray.from_arrays(
         [pa.array(found.prob), pa.array(found.value)], ["prob", "value"]
     )
@@ -94,6 +149,7 @@ def _answers(rows: Any, found: NeighbourCounts, fewer_than: int | None) -> pa.Ta
     }
     out = {
         ROW: rows,
+        **results,
         "neighbours": pa.StructArray.from_arrays(list(columns.values()), list(columns)),
     }
     if fewer_than is not None:

@@ -132,18 +132,18 @@ class TableSimilarityJoin(TableJoin):
 
     def after_loading(self) -> None:
         super().after_loading()
-        if not self.kept:
-            return
         held = self.operator.tuples
         samples = np.diff(held.offsets)
         for number, store in enumerate(self.stores):
             # The operator has no samples of tuples owned by another task.
-            of = np.flatnonzero((held.code % 2 == number) & (samples > 0))
-            if not of.size:
-                continue
-            rows = store.take(held.number[of]).column(ALTERNATIVES)
-            if not np.array_equal(pc.list_value_length(rows).to_numpy(), samples[of]):
-                raise ValueError("rows and held tuples must have the same number of alternatives")
+            of = np.flatnonzero((held.code % self.operator.streams == number) & (samples > 0))
+            lists = [name for name in self.stored_columns(number) if name in (ALTERNATIVES, "prob")]
+            for name in lists if of.size else []:
+                rows = store.take(held.number[of]).column(name)
+                if not np.array_equal(pc.list_value_length(rows).to_numpy(), samples[of]):
+                    raise ValueError(
+                        "rows and held tuples must have the same number of alternatives"
+                    )
 
     def counters(self) -> dict[str, int]:
         found = super().counters() | {"overflow": self.operator.overflow}

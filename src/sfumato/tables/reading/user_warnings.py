@@ -43,11 +43,14 @@ def independence(rows: str) -> str:
 def refuse_shared(function: str, rows: str | None) -> None:
     """Raise ValueError for rows that may share tuples; rows : None if they share none."""
     if rows:
+        exact = ""
+        if rows == PAIRS:
+            exact = "aggregate the partners of each row with sf.neighbours(..., aggregates=...); "
         raise ValueError(
             f"{function} needs independent rows, but {rows} may share tuples, so the "
-            "probabilities would be wrong: draw possible worlds of the readings before the first "
-            "operator, sf.draw_worlds(df, 1000, source=..., id=...), which is correct for every "
-            "chain; or accept the error with sf.assume_independent(df)"
+            f"probabilities would be wrong: {exact}draw possible worlds of the readings before the "
+            "first operator, sf.draw_worlds(df, 1000, source=..., id=...), which is correct for "
+            "every chain; or accept the error with sf.assume_independent(df)"
         )
 
 

@@ -115,6 +115,11 @@ class WindowTableConfig(TableConfig, ABC):
             found += [Aggregate(function, number, argument) for number in numbers]
         return found
 
+    @property
+    def value_columns(self) -> list[str]:
+        """Return the fixed names of the columns of values."""
+        return [f"value{i}" for i in range(self.attributes)]
+
     def tuples(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the tuples of rows as `alternatives_of`, with the parts of exact values."""
         used = {attribute for (*_, attribute, _), of in self._results if of is None}

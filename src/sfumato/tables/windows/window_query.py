@@ -616,11 +616,23 @@ class WindowQuery:
         """Return columns that only the frame's engine computes, with their types: see `Input`."""
         return self._computation.columns
 
+    @property
+    def cells(self) -> list[tuple[str, ColumnReader]]:
+        """Return the readers of the probabilities and of the values."""
+        values = enumerate(self._computation.cells)
+        found: list[tuple[str, ColumnReader]] = [("prob", Probabilities(self.existence_column))]
+        return [*found, *((f"value{i}", cells) for i, cells in values)]
+
+    @property
+    def bounded(self) -> tuple[str, ...]:
+        """Return the fixed names of the values that must be within ±MAX_ABS_VALUE."""
+        exact = self._exact_expressions
+        texts = enumerate(self.expressions)
+        return tuple(f"value{i}" for i, text in texts if text not in exact)
+
     def reading(self, with_rows: bool = False, without_order: str = "") -> Reading:
         """Return how the operator reads the frame. without_order : as for `Rule`"""
-        existence = self.existence_column
-        values: list[tuple[str, ColumnReader]] = [("prob", Probabilities(existence))]
-        values += [(f"value{i}", cells) for i, cells in enumerate(self._computation.cells)]
+        existence, values = self.existence_column, self.cells
         values += marks_of(CONTROLLER_COLUMNS if self.controlled or self.marks_late else [])
         if self.early is not None and self.controlled:
             values += [(EARLY_COLUMN, Mark(self.frame.shown_early or EARLY_COLUMN))]
@@ -633,11 +645,7 @@ class WindowQuery:
                 *(f"order{i}" for i in range(len(self.orders))),
                 *([ROW_VERSION] if self.version is not None else []),
             ),
-            bounded=tuple(
-                f"value{i}"
-                for i, text in enumerate(self.expressions)
-                if text not in self._exact_expressions
-            ),
+            bounded=self.bounded,
             scored=self.scored,
             without_order=without_order,
             max_alternatives=self.frame.max_alternatives,
@@ -680,10 +688,7 @@ class WindowQuery:
         for name, kind in kinds.items():
             if name in self.added:
                 found.append(Output(name, (name,), kind, metadata.get(name)))
-        of_results = {ADDED_COLUMN: "true"}
-        for i, w in enumerate(self.wanted):
-            kind, cast = self._plain(i)[1:] if settings.kinds else (self._struct(settings), None)
-            found.append(Output(w.name, (f"result{i}",), kind, of_results, cast=cast))
+        found += self.result_outputs(settings)
         if self.missed:
             row = enumerate(self.row(False))
             parts = [Field(name, self.frame.type(name), f"c{i}") for i, name in row]
@@ -691,6 +696,14 @@ class WindowQuery:
                 Output("missed", ("missed",), Struct((*parts, Field("reason", STRING_TYPE))))
             )
         return marked(found, self._shared, repeated=self.timed)
+
+    def result_outputs(self, settings: RowWindowTableConfig | ExtentTableConfig) -> list[Output]:
+        """Return the columns of the aggregates."""
+        found, metadata = [], {ADDED_COLUMN: "true"}
+        for i, w in enumerate(self.wanted):
+            kind, cast = self._plain(i)[1:] if settings.kinds else (self._struct(settings), None)
+            found.append(Output(w.name, (f"result{i}",), kind, metadata, cast=cast))
+        return found
 
     @property
     def _shared(self) -> str | None:
