@@ -180,7 +180,7 @@ class TableReorder(TableOperator):
         return self._emit(out, fresh_rows, staying, duplicates) + shown  # the order of release
 
     def _sent(self, rows: pa.Table) -> Ints:
-        """Return the sent punctuations, NO_PUNCTUATION where missing; empty if they are estimated."""
+        """Return the sent punctuations (NO_PUNCTUATION if missing); empty if they are estimated."""
         if self.config.control.estimator != SENT:
             return NO_CODES
         promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), NO_PUNCTUATION).to_numpy()

@@ -47,7 +47,6 @@ def require_defaults(given: Mapping[str, Any]) -> None:
 
 
 def require_few(attributes: Sequence[str]) -> None:
-    """Raise ValueError for more attributes than a search with `order` supports."""
     if len(attributes) > MOST_CHOSEN:
         raise ValueError(
             f"`attributes` must be at most {MOST_CHOSEN} with `order`; got {len(attributes)}. "

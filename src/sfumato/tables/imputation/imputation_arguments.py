@@ -23,7 +23,7 @@ LEAST_ROWS = 200  # 199 rows support a 99% probability range
 
 @dataclass(frozen=True, eq=False)
 class ImputationArguments(ABC):
-    """The arguments of `sf.Imputation`. Raises ValueError or TypeError before any repository is read."""
+    """The arguments of `sf.Imputation`. Raises ValueError or TypeError if they are invalid."""
 
     called: ClassVar = "sf.Imputation"
     function: ClassVar = "sf.impute"
@@ -142,7 +142,6 @@ class ImputationArguments(ABC):
         return self
 
     def check(self, frame: Frame) -> None:
-        """Raise ValueError or TypeError if the frame cannot be imputed."""
         frame.require_free([ALTERNATIVES, IMPUTED_BY])
         frame.require_tuples()
         names, wanted = self.settings.names, self.settings.attributes

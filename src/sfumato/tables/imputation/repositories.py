@@ -38,7 +38,7 @@ OF_REPOSITORY, OF_STREAM, REPOSITORIES_VERSION = (
 )
 MAX_CACHED = 4  # prepared repositories cached per process
 FEWEST_ROWS = 19  # with fewer rows, a new value lies outside their range with probability > 10%
-SECOND_US = 1e6  # microseconds per second
+SECOND_US = 1e6
 MOST_OF_PAST = 10_000  # rows of a stream's past per imputer, sampled if there are more
 OF_TABLES = (
     "names",
@@ -204,7 +204,6 @@ class RepositoryImputer:
         return self._imputers[owner]
 
     def to_bytes(self) -> bytes:
-        """Serialise the imputers for other processes."""
         parts = [np.frombuffer(imputer.to_bytes(), np.uint8) for imputer in self._imputers]
         arrays = {str(i): part for i, part in enumerate(parts)}
         values = {"keys": [*self.own], "categories": self.categories}
@@ -244,7 +243,6 @@ class StreamRepository:
 
     @property
     def shared(self) -> Imputer:
-        """Return the imputer for changes over all keys."""
         return self.changes.shared
 
     @classmethod
@@ -282,14 +280,12 @@ class StreamRepository:
         return cls(changes.of_values(found), levels.of_values(past))
 
     def to_bytes(self) -> bytes:
-        """Serialise the imputers for other processes."""
         parts = {"changes": self.changes.to_bytes(), "levels": self.levels.to_bytes()}
         arrays = {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
         return pack(OF_STREAM, REPOSITORIES_VERSION, Snapshot({}, arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamRepository:
-        """Restore the imputers of `to_bytes`. Raises SnapshotError for other bytes."""
         saved = unpack(data, OF_STREAM, REPOSITORIES_VERSION).arrays
         parts = (saved[name].tobytes() for name in ("changes", "levels"))
         return cls(*map(RepositoryImputer.from_bytes, parts))

@@ -36,7 +36,7 @@ from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passed
 from sfumato.tables.reading.rows import Column, ColumnReader, Doubles, Reading, Ties, marks_of
 from sfumato.tables.scope import scope_of
 
-SECOND_US = 1e6  # microseconds per second
+SECOND_US = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +152,7 @@ def released_values(
     key: str | Sequence[str] | None,
     forget_after: str | timedelta | float | None,
 ) -> tuple[Reading, dict[str, Any]]:
-    """Return how the attributes are read in order, and the operator's settings.
-
-    Raises ValueError or TypeError for invalid arguments.
-    """
+    """Return the reading of attributes and the settings. Raises ValueError or TypeError."""
     order, keys = frame.one("order", order), frame.keys("key", key)
     require_ages(frame, order)
     frame.require_late()

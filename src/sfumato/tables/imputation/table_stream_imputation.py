@@ -123,7 +123,6 @@ class TableStreamImputation(TableEarlierValues):
         return self._answer(rows, pa.concat_tables(parts).take(order))
 
     def _answer(self, rows: pa.Table, found: pa.Table) -> pa.Table:
-        """Count the imputed rows, and return the answer."""
         by = found.column(IMPUTED_BY)
         none = found.column(ALTERNATIVES).null_count
         self.counts["complete"] += by.null_count

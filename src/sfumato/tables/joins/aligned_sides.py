@@ -83,7 +83,7 @@ class AlignedSide(Stateful):
 
 
 class AlignedSides(Stateful):
-    """The rows of two sides, each emitted once the punctuations of both sides exceed its event time.
+    """Rows of two sides, each emitted once the punctuations of both exceed its event time.
 
     scopes : per side, the numbers of its controllers' keys
     idle_timeout : milliseconds after which a silent side no longer delays rows, or None
@@ -159,7 +159,7 @@ class AlignedSides(Stateful):
         return sum(piece.time.size for side in self.sides for piece in side.pieces)
 
     def reached(self) -> int | None:
-        """Return a time below which no more rows are emitted; None without rows or with scope keys."""
+        """Return a time below which no more rows are emitted, or None if it is unknown."""
         if self.left.scopes.keys or self.right.scopes.keys or not self.left.passed.size:
             return None
         passed = min(self.left.passed[0], self.right.passed[0])

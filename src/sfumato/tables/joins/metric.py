@@ -12,7 +12,7 @@ from sfumato.operators.arrays import Floats
 from sfumato.tables.reading.frame import names
 
 JOIN_METRICS = ("euclidean", "haversine")
-COORDINATE_BOUNDS = (("longitude", 180.0), ("latitude", 90.0))  # of "haversine", with the maximum magnitude
+COORDINATE_BOUNDS = (("longitude", 180.0), ("latitude", 90.0))  # of "haversine"
 EARTH_RADIUS = 6_371_008.8  # mean radius in metres
 
 
@@ -48,10 +48,7 @@ class JoinMetric:
         return 3 if self.name == "haversine" else attributes
 
     def bounds(self, attributes: Sequence[str]) -> list[tuple[str, float, str]]:
-        """Return (name, maximum magnitude, error for larger values) per attribute with a bound.
-
-        Raises ValueError for a wrong number of attributes.
-        """
+        """Return (name, maximum magnitude, error) per bounded attribute. Raises as `dimensions`."""
         self.dimensions(len(attributes))
         if self.name == "euclidean":
             return []

@@ -131,10 +131,7 @@ class JoinSide:
         return frame.resolved(argument, within)[0]
 
     def _texts(self, query: JoinQuery, of: str) -> tuple[int, ...]:
-        """Return the positions of text in `on`. Raises TypeError or ValueError if text is excluded.
-
-        of : describes the frame in errors
-        """
+        """Return the positions of text in `on`. Raises an error if text is not allowed there."""
         kind_of = self.frame.attribute_kind if self.frame.uncertain else self.frame.kind
         kinds = [kind_of(name) for name in self.points]
         texts = tuple(place for place, kind in enumerate(kinds) if kind == "text")
@@ -149,7 +146,6 @@ class JoinSide:
         return texts
 
     def _check_points(self, argument: str) -> None:
-        """Raise TypeError for attributes that are neither numeric nor text."""
         if not self.frame.uncertain:
             self.frame.groupable(argument, [self.points[i] for i in self.texts])  # raises for collations
             numbers = [name for i, name in enumerate(self.points) if i not in self.texts]
@@ -196,7 +192,7 @@ class JoinSide:
     def reading(self, aligned: bool) -> Reading:
         """Return how the operator reads the frame.
 
-        aligned : whether to read `late` and `punctuation`; late rows are then not validated
+        aligned : whether to read `late` and `punctuation`; late rows then may be invalid
         """
         certain = self.imputed is None
         values: list[tuple[str, ColumnReader]] = [
@@ -268,7 +264,7 @@ class JoinQuery:
 
     @property
     def numbers_only(self) -> str:
-        """Return the argument that excludes text attributes, followed by a verb, or "" if none does."""
+        """Return the argument that excludes text attributes, followed by a verb, or ""."""
         if self.distance.name != "euclidean":
             return f'`metric`="{self.distance.name}" accepts'
         if self.limit is None:
@@ -388,7 +384,7 @@ class JoinQuery:
     def config(
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None
     ) -> JoinTableConfig:
-        """Return the config for a join of two frames; read the repository after all other checks."""
+        """Return the config for a join of two frames; the repository is read after all checks."""
         common = self._common(sides[0])
         require_same_keys([side.frame for side in sides], [side.keys for side in sides])
         needed = self.how != INNER and f'`how`="{self.how}"'
@@ -427,7 +423,6 @@ class JoinQuery:
         )
 
     def config_neighbours(self, side: JoinSide, fewer_than: int | None) -> NeighboursTableConfig:
-        """Return the config for counting neighbours within one frame."""
         given = vars(self.config_alone(side)) | {"windows": tuple(map(_complete, self.windows))}
         return NeighboursTableConfig(**given, fewer_than=fewer_than)
 
@@ -445,7 +440,6 @@ class JoinQuery:
         return OtherNeighboursTableConfig(**given, fewer_than=fewer_than)
 
     def _common(self, side: JoinSide) -> dict[str, Any]:
-        """Return the arguments that all configs share."""
         return {
             "within": self.limit,
             "probability": finite("probability", self.probability),
@@ -517,7 +511,7 @@ def _complete(window: JoinWindow) -> JoinWindow:
 
 
 def neighbours_outputs(sides: Sequence[JoinSide], fewer_than: int | None) -> list[Output]:
-    """Return the output columns of neighbour counts: the first side's columns, and the results."""
+    """Return the output columns of neighbour counts: the first side's columns, and results."""
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
     found = passed(frame, frame.columns, ROW, taken=names)
@@ -533,7 +527,7 @@ def neighbours_outputs(sides: Sequence[JoinSide], fewer_than: int | None) -> lis
 
 
 def check_streams(streams: object, kind: str) -> None:
-    """Raise TypeError unless `streams` maps at least two names. kind : the values, for the error"""
+    """Raise TypeError unless `streams` maps at least two names. kind : names values in errors"""
     if isinstance(streams, Mapping) and len(streams) >= 2:
         return
     shape = (
@@ -547,7 +541,6 @@ def check_streams(streams: object, kind: str) -> None:
 
 
 def check_alike(streams: Mapping[str, Frame]) -> None:
-    """Raise ValueError if the streams have different columns."""
     first, one = next(iter(streams.items()))
     kinds = [(name, one.type(name)) for name in one.columns]
     for stream, other in streams.items():

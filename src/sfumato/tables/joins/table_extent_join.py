@@ -112,7 +112,6 @@ WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
 
 
 def require_together(*given: object) -> None:
-    """Raise ValueError if only some arguments are None."""
     if len({value is None for value in given}) > 1:
         raise ValueError("`on`, `within` and `probability` need each other: give all three or none")
 
@@ -212,7 +211,6 @@ class TableExtentJoin(TableOperator):
         return ExtentRows(rows.select(self.columns), end, code, scope, np.zeros(len(end), bool))
 
     def _pairs(self, fresh: ExtentRows, side: int) -> list[pa.Table]:
-        """Pair one side's fresh rows with the other side's waiting rows."""
         other = self.sides[1 - side].waiting
         mine_at, theirs_at = self._met(fresh, other)
         if other is None or not len(mine_at):
@@ -272,7 +270,6 @@ class TableExtentJoin(TableOperator):
         return [self.types.apply(table.add_column(0, "window", one.column("window")))]
 
     def flush(self) -> list[pa.Table]:
-        """Drop all waiting rows at the end of the frames; return the output of `_drop`."""
         waiting = [side.waiting for side in self.sides]
         return self._drop([np.ones(0 if of is None else len(of.end), np.bool_) for of in waiting])
 
@@ -300,7 +297,7 @@ class TableExtentJoin(TableOperator):
         return outputs
 
     def _drop(self, unwanted: Sequence[Bools]) -> list[pa.Table]:
-        """Drop rows of both sides; return their one-to-one pairs and unmatched rows, as configured."""
+        """Drop rows of both sides; return their one-to-one pairs and unmatched rows, if emitted."""
         dropped = [side.drop(of) for side, of in zip(self.sides, unwanted, strict=True)]
         outputs = []
         left, right = dropped
@@ -355,9 +352,9 @@ def greedy_pairs(at: Sequence[Ints], found: Answers, hashes: Sequence[Ints]) -> 
 
     at : positions of both rows of all pairs    hashes : row hashes per side, which break ties
     found : the likely pairs, with their positions in `at` as `arrival`
-    Returns ascending positions in `found`. The sum of probabilities is at least half of the largest
-    possible sum. In each round, at a cost of O(pairs), the pairs that are first for both of their
-    rows are chosen.
+    Returns ascending positions in `found`. Their sum of probabilities is at least half of the
+    largest possible sum. Each round chooses the pairs that are first for both of their rows.
+    Cost: O(pairs) per round.
     """
     left, right = (of[found.arrival] for of in at)
     order = np.lexsort([hashes[1][right], hashes[0][left], -found.probability])

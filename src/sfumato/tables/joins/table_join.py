@@ -98,8 +98,8 @@ class TableJoin(TwoSides):
     ) -> Answers:
         """Process arrivals with the operator.
 
-        tables : the rows of each present side
-        order : int64[n], positions in the concatenated tables    side, code, time : see `ArrivalBatch`
+        tables : of the present sides    order : int64[n], positions in the concatenated tables
+        side, code, time : see `ArrivalBatch`
         """
 
     @abstractmethod
@@ -218,7 +218,6 @@ class AnswerTypes:
 
     @classmethod
     def of(cls, answers: bytes) -> AnswerTypes:
-        """Return the types of a serialised schema, or of b""."""
         return cls(pa.ipc.read_schema(pa.py_buffer(answers)) if answers else None)
 
     def apply(self, table: pa.Table) -> pa.Table:
@@ -232,7 +231,7 @@ class AnswerTypes:
         return pa.table(columns)
 
     def nulls(self, side: str, rows: int, samples: int, known: pa.Schema | None) -> RowsOfSide:
-        """Return NULLs for the missing side of answers. known : schema of this side's rows, if any"""
+        """Return NULLs for the missing side of answers. known : schema of its rows, if any"""
         row, attributes = pa.null(), dict[str, pa.DataType]()
         if self.schema is not None:
             row = self.schema.field(side).type

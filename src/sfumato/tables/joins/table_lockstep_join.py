@@ -19,10 +19,7 @@ from sfumato.tables.operator import SIDES
 
 
 class NewestTime(Stateful):
-    """The rows with the newest time so far, which wait for more rows with that time.
-
-    Rows must arrive in time order.
-    """
+    """The rows with the newest time so far; rows must arrive in time order."""
 
     state = dict.fromkeys(SIDES, SavedTable())
 

@@ -92,7 +92,6 @@ class TableSimilarityJoin(TableJoin):
 
     @staticmethod
     def options(config: Any) -> dict[str, Any]:
-        """Return additional arguments of the operator."""
         return {}
 
     def join(
@@ -185,7 +184,7 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
 
 
 class TableSelfJoin(TableSimilarityJoin):
-    """`SimilarityJoin` of a stream with itself; an answer's `left` arrived later than its `right`."""
+    """`SimilarityJoin` of a stream with itself; `left` of an answer arrived after `right`."""
 
     config: SelfJoinTableConfig
 

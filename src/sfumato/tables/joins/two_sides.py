@@ -39,7 +39,7 @@ class TwoSidesConfig(TableConfig):
     pace_matters: bool = field(default=False, metadata=CHANGEABLE)
 
     def arrival(self, side: int = 0) -> Arrival:
-        """Return the order of static rows; punctuations must not fall from one batch to the next."""
+        """Return the order of static rows; punctuations must not fall between micro-batches."""
         first, *others = super().arrival(side).columns
         return Arrival((first, *([] if self.aligned is None else ["punctuation"]), *others))
 
