@@ -79,7 +79,7 @@ class ImputationSettings:
     most_rows: int | None = None
 
     def make(self, repository: pa.Table) -> AnyRepository:
-        """Return the imputers over a repository's complete rows. Raises ValueError without any.
+        """Return the imputers over a repository's complete rows. Raises ValueError if it has none.
 
         repository : table with the columns `names`, `key` and `order`
         """
@@ -177,7 +177,7 @@ class RepositoryImputer:
     def values_of(
         self, columns: Sequence[pa.ChunkedArray | pa.Array]
     ) -> tuple[Floats, dict[str, list[str]]]:
-        """Return the columns of objects as float64[n, D], and the strings of its codes.
+        """Return the columns of objects as float64[n, D], and the strings that codes stand for.
 
         NaN is a missing value. Strings of an attribute that are not in the repository get the next
         codes. In a column that is only a determinant, a string with fewer than `least_donors` rows

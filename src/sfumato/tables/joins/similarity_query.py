@@ -65,7 +65,7 @@ from sfumato.windows import JoinWindow
 STREAMS = ("left_stream", "right_stream")  # columns with the names of the two streams
 # Microseconds per arrival, for ten alternatives in three dimensions: half in the operator, half for
 # one more copy of the row through Spark. Microseconds per tuple of the other side: one third of the
-# result of benchmarks/suites/join_tasks.py, where 1 in 300 tuples is near enough.
+# result of benchmarks/suites/join_tasks.py, where 1 in 300 tuples matches.
 COST_PER_TASK = 10.0
 COST_PER_OPPOSITE = 0.002
 TASKS_TO_CHOOSE = (8, 4, 2)
@@ -147,7 +147,7 @@ class JoinSide:
 
     def _check_points(self, argument: str) -> None:
         if not self.frame.uncertain:
-            self.frame.groupable(argument, [self.points[i] for i in self.texts])  # raises for collations
+            self.frame.groupable(argument, [self.points[i] for i in self.texts])  # no collation
             numbers = [name for i, name in enumerate(self.points) if i not in self.texts]
             for name in numbers:
                 if self.frame.kind(name) not in NUMBER_KINDS:
@@ -234,7 +234,7 @@ class JoinQuery:
     forget_after: str | timedelta | float | None
     tasks: int | None
     imputation: ImputationArguments | None = None
-    function: str | None = None  # name in errors; by default the join
+    function: str | None = None  # name in errors; None for the join's name
     how: str = INNER
 
     def __post_init__(self) -> None:
@@ -530,9 +530,7 @@ def check_streams(streams: object, kind: str) -> None:
     """Raise TypeError unless `streams` maps at least two names. kind : names values in errors"""
     if isinstance(streams, Mapping) and len(streams) >= 2:
         return
-    shape = (
-        f"a {type(streams).__name__}. Give each stream a name"  # the type, because the repr could print all rows
-    )
+    shape = f"a {type(streams).__name__}. Give each stream a name"  # without its rows
     if isinstance(streams, Mapping):
         shape = f"{len(streams)}: {', '.join(map(repr, streams))}"
     raise TypeError(

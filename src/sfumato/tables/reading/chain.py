@@ -108,9 +108,9 @@ class ChainStep:
 class ChainConfig:
     """Operators that run as one, with the interface of `TableConfig` except for settings.
 
-    A step follows its input steps, and the last step returns the answers. Counters and gauges of
-    step i are named step{i}_NAME, and those of its side j step{i}_side{j}_NAME. The SQL aggregates
-    of gauges use the names without prefixes.
+    A step follows its input steps, and the last step returns the answers. Counters and gauges are
+    named step{i}_NAME for step i, and step{i}_side{j}_NAME for its side j. The SQL aggregates of
+    gauges use names without prefixes.
 
     counts : whether to count the rows that are read; only the first of several tasks does
     """
@@ -192,7 +192,7 @@ class ChainConfig:
         return Chain(self)
 
     def restore(self, data: bytes, change: LayoutChange | None = None) -> Chain:
-        """Return the chain of a `snapshot`. change : of the columns since the snapshot"""
+        """Return the chain of a `snapshot`. change : the conversion of its layout, if any"""
         values, saved = load_bytes(data, self.kind, self.version)
         if values.get("layouts") != self.layouts():
             raise SnapshotError(
