@@ -1,4 +1,4 @@
-"""Arrival order: one sequence of rows that arrive in several pieces."""
+"""The arrival order of an operator's rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ import numpy as np
 class Arrival:
     """The processing order of an operator's rows: by `columns`, left before right, then by tie.
 
-    columns : names of columns, or of fields as "window.end", most important first; NULL is first
-    of_late : the `columns` that apply only to rows flagged late; for other rows they are NULL
-    needed : rows with NULL or NaN in one of these precede all others, in their given order
-    within : the same for rows with an integer or time (microseconds) in `needed` outside ±`within`
+    columns : names of columns, or of fields like "window.end", most important first; NULL is first
+    of_late : the `columns` that order only late rows; other rows are treated as NULL
+    needed : rows with NULL or NaN in one of these columns come first, in their given order
+    within : bound on the magnitude of `needed` (microseconds for times); rows beyond it come first
     tied : whether ties order simultaneous rows; otherwise they keep their given order
     """
 
@@ -25,11 +25,11 @@ class Arrival:
 
 
 def arrival_order(columns: Sequence[np.ndarray], ties: Sequence[np.ndarray] = ()) -> np.ndarray:
-    """Return int64[n]: the permutation that sorts rows by `columns`, most important first.
+    """Return int64[n]: the stable permutation that sorts rows by `columns`, then by `ties`.
 
-    columns : at least one array of n numbers    ties : order rows with equal `columns`
-    The sort is stable. Cost: O(n), plus sorting runs (with equal first columns) out of order. A
-    first column that is out of order is sorted on its own, in O(n) if it consists of sorted pieces.
+    columns : at least one array of n numbers, most important first
+    Cost: O(n), plus a sort of the out-of-order runs with equal first columns. An unsorted first
+    column is sorted separately, in O(n) if it consists of sorted pieces.
     """
     by, first = [*columns, *ties], columns[0]
     if (first[1:] >= first[:-1]).all():
@@ -39,7 +39,7 @@ def arrival_order(columns: Sequence[np.ndarray], ties: Sequence[np.ndarray] = ()
 
 
 def _order(by: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the permutation that sorts rows, by sorting only runs that are out of order."""
+    """Return the permutation that sorts rows; sort only the runs that are out of order."""
     order, wrong, run = np.arange(len(by[0])), np.zeros(max(len(by[0]) - 1, 0), bool), None
     equal = ~wrong  # equal to the previous row in the columns so far
     for column in by:

@@ -1,7 +1,7 @@
-"""Arrow columns as arrays for operators, and back; Arrow tables as declared state.
+"""Conversions between Arrow columns and arrays, and Arrow tables as declared state.
 
-A table is saved as an Arrow stream with a checksum, because Arrow readers trust the names, types
-and lengths in the stream.
+A table is saved as an Arrow stream with a checksum, because Arrow readers do not verify the names,
+types and lengths in the stream.
 """
 
 import struct
@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from sfumato.operators.state.declared import Array, Saved, Size, Sizes, check_size
 from sfumato.operators.state.snapshot import SnapshotError
 
-NO_PUNCTUATION = np.iinfo(np.int64).min  # a punctuation that is not yet known
+NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation is known yet
 CHECKSUM = struct.Struct("<I")
 
 
 def as_numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """Return int64 or float64 of a column without NULL; times in microseconds, dates in days."""
+    """Return a column without NULL as int64 or float64; times in microseconds, dates in days."""
     array = as_array(column)
     kind = array.type
     if pa.types.is_timestamp(kind):
@@ -39,13 +39,13 @@ def as_numbers(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def numbers_of(table: pa.Table, names: Sequence[str]) -> np.ndarray:
-    """Return float64[n, D] of numeric columns, with NULL as NaN."""
+    """Return numeric columns as float64[n, D], with NULL as NaN."""
     columns = [table.column(name).cast(pa.float64(), safe=False).to_numpy() for name in names]
     return np.ascontiguousarray(np.stack(columns, axis=1)) if columns else np.empty((0, 0))
 
 
 def as_times(times: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Return microseconds as a column of the event time's type; NO_PUNCTUATION becomes NULL."""
+    """Return int64[n] times as a column of type `kind`, with NO_PUNCTUATION as NULL."""
     column = pa.array(times, pa.int64(), mask=times == NO_PUNCTUATION)
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz))
@@ -55,7 +55,7 @@ def as_times(times: np.ndarray, kind: pa.DataType) -> pa.Array:
 
 
 def complete(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
-    """Return bool[n]: whether rows have a value other than NULL and NaN in all `columns`."""
+    """Return bool[n]: whether rows have neither NULL nor NaN in any of `columns`."""
     whole = np.ones(table.num_rows, bool)
     for name in columns:
         column = table.column(name)
@@ -72,7 +72,7 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def take_rows(table: pa.Table, places: np.ndarray) -> pa.Table:
-    """Return the rows at some positions, in that order; the same table if nothing changes."""
+    """Return the rows at `places`, in that order; the table itself if nothing changes."""
     n = len(places)
     if n == table.num_rows and np.array_equal(places, np.arange(n)):
         return table
@@ -102,7 +102,7 @@ def fields_of(column: pa.ChunkedArray | pa.Array) -> dict[str, pa.Array]:
 class SavedTable:
     """A pyarrow.Table, or None, as declared state.
 
-    size : symbolic name of the number of rows (as in `Array`), or None for any; None has 0 rows
+    size : symbolic number of rows, as in `Array`, or None for any; the value None has 0 rows
     """
 
     size: Size = None
@@ -120,7 +120,7 @@ class SavedTable:
 
 
 def as_bytes(table: pa.Table) -> np.ndarray:
-    """Return uint8[]: the table as an Arrow stream, and its CRC-32."""
+    """Return the table as uint8[]: an Arrow stream, followed by its CRC-32."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

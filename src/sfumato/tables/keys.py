@@ -13,20 +13,20 @@ from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import SavedTable
 from sfumato.tables.row_store import RowStore
 
-NAN = float("nan")  # one object, which a dictionary finds by identity
+NAN = float("nan")  # a single object, which dictionaries find by identity
 NO_ORDER = -np.inf
 
 
 class KeyIndex(Stateful):
-    """Dictionary of codes for distinct combinations of key values, until a key is forgotten.
+    """A dictionary of codes for distinct combinations of key values.
 
-    forget_after : float > 0 in the unit of the rows' order, or None. A key whose next row is later
-        than this after its newest row gets a new code. The old code is then in `expired`, and so is
-        the code of a key without rows while the order of all rows advances by this
+    forget_after : float > 0 in the unit of the rows' order, or None. A code expires at a row that
+        is more than this after its key's newest row (which then gets a new code), or once the
+        newest order of all rows has advanced by more than this since its key's newest row arrived
 
-    Values are equal if Spark groups them together: NULL is one value, NaN is one value, and -0.0 is
-    0.0. Forgotten codes are reused, so that codes stay dense. Cost: per call, its rows and the keys
-    in them; memory: about 0.5 KB per key.
+    Values are equal if Spark groups them together: NULL equals NULL, NaN equals NaN, and -0.0
+    equals 0.0. Forgotten codes are reused, so that codes stay dense.
+    Cost per call: O(its rows and keys); memory: about 0.5 KB per key.
     """
 
     state = {
@@ -42,20 +42,20 @@ class KeyIndex(Stateful):
         self.forget_after = forget_after
         self._codes: dict[Hashable, int] = {}
         self._values = RowStore()
-        self.size = 0  # upper bound of all codes; arrays have spare capacity
-        self._number = np.empty(0, np.int64)  # row of each code's values; -1: a free code
+        self.size = 0  # all codes are below this; arrays have spare capacity
+        self._number = np.empty(0, np.int64)  # row of each code's values, -1 for free codes
         self.newest: Floats = np.empty(0)  # order of each code's newest row, if `forget_after`
         self.seen: Floats = np.empty(0)  # newest order of all rows when that row arrived
         self.free: Ints = np.empty(0, np.int64)  # codes to reuse, the next one last
         self.latest = NO_ORDER  # newest order of all rows
-        self._over: list[int] = []  # codes whose key has a new code
+        self._over: list[int] = []  # codes of keys that have a new code
         self._due = NO_ORDER  # no key expires before `latest` reaches this
 
     def __len__(self) -> int:
         return len(self._codes)
 
     def take(self, codes: Ints, key: int) -> pa.ChunkedArray:
-        """Return the values of key column number `key` for `codes` (int64[n])."""
+        """Return the values of key column `key` for `codes` (int64[n])."""
         return self.values(codes).column(key)
 
     def values(self, codes: Ints) -> pa.Table:
@@ -63,10 +63,10 @@ class KeyIndex(Stateful):
         return self._values.take(self._number[codes])
 
     def encode(self, keys: pa.Table, order: np.ndarray | None = None) -> Ints:
-        """Return int64[n]: codes of n rows in arrival order, all 0 without key columns.
+        """Return int64[n]: the codes of n rows in arrival order, all 0 without key columns.
 
         order : int64 or float64[n], required with `forget_after`
-        Cost: one dictionary look-up per distinct combination; vectorised except for nested values.
+        Cost: one dictionary look-up per distinct key; vectorised except for nested values.
         """
         if not keys.num_rows:
             return np.empty(0, np.int64)
@@ -81,7 +81,6 @@ class KeyIndex(Stateful):
         return self._renewed(codes, order.astype(np.float64), keys)
 
     def _known(self, distinct: pa.Table) -> Ints:
-        """Return the codes of distinct rows; unknown rows get new codes."""
         rows = _rows(distinct)
         known = np.array([self._codes.get(row, -1) for row in rows], np.int64)
         new = np.flatnonzero(known < 0)
@@ -95,7 +94,7 @@ class KeyIndex(Stateful):
         return known
 
     def _store(self, values: pa.Table, rows: list[Hashable]) -> Ints:
-        """Store the values of new keys, and return their codes."""
+        """Store the values of new keys; return their codes."""
         again = min(len(rows), len(self.free))
         split = len(self.free) - again
         size = self.size + len(rows) - again
@@ -117,10 +116,10 @@ class KeyIndex(Stateful):
             self.seen = pad(self.seen[:size], size, NO_ORDER)
 
     def _renewed(self, codes: Ints, order: Floats, keys: pa.Table) -> Ints:
-        """Return the codes, with new codes from the rows on at which keys have expired."""
+        """Return the codes, with new codes starting at rows where keys have expired."""
         assert self.forget_after is not None
         last = self.newest[codes]
-        late = order > last + self.forget_after  # at these rows, or later ones, a key may expire
+        late = order > last + self.forget_after  # keys may expire at these rows or later
         if late[last != NO_ORDER].any() or _steps(codes, order, self.forget_after):
             codes = codes.copy()
             self._begin_again(codes, order, keys)
@@ -145,7 +144,7 @@ class KeyIndex(Stateful):
                 codes[places[begin:]] = self._codes[rows[0]]
 
     def expired(self) -> Ints:
-        """Return int64[]: codes that no further row will have, each once; then `forget` them."""
+        """Return the distinct codes, int64[], that no later row has; call `forget` with them."""
         if self.forget_after is None:
             return np.empty(0, np.int64)
         over = np.array(self._over, np.int64)
@@ -157,17 +156,17 @@ class KeyIndex(Stateful):
         alive = self.seen[(self._number >= 0) & ~silent]
         self._due = max(
             float(alive.min(initial=self.latest)) + self.forget_after,
-            self.latest + self.forget_after / 16,  # limits the frequency of checks of all keys
+            self.latest + self.forget_after / 16,  # limits how often all keys are checked
         )
         return np.concatenate([over, np.flatnonzero(silent)])
 
     def forget(self, codes: Ints) -> None:
-        """Release these codes for other keys."""
+        """Make these codes available to other keys."""
         if not len(codes):
             return
         rows = _rows(self._values.take(self._number[codes]))
         for row, code in zip(rows, codes.tolist(), strict=True):
-            if self._codes.get(row) == code:  # else the key has a new code
+            if self._codes.get(row) == code:  # otherwise the key has a new code
                 del self._codes[row]
         self._codes = compact(self._codes)
         self._number[codes] = -1
@@ -176,7 +175,6 @@ class KeyIndex(Stateful):
         self.free = np.concatenate([self.free, codes])
 
     def keep(self, codes: Ints) -> None:
-        """Forget all codes but these."""
         self.forget(np.setdiff1d(np.flatnonzero(self._number >= 0), codes))
 
     def before_saving(self) -> None:
@@ -202,7 +200,7 @@ class KeyIndex(Stateful):
 
 
 def grouped_rows(keys: pa.Table) -> tuple[Ints, Ints]:
-    """Return (group of each row, first row of each group), with groups ordered by first row."""
+    """Return (each row's group, each group's first row); groups are numbered by first row."""
     local, first = np.zeros(keys.num_rows, np.int64), np.zeros(1, np.int64)
     for column in keys.columns:
         codes = _local_codes(column)
@@ -213,7 +211,7 @@ def grouped_rows(keys: pa.Table) -> tuple[Ints, Ints]:
 
 
 def _steps(codes: Ints, order: Floats, most: float) -> bool:
-    """Return whether a row may be later, by more than `most`, than all earlier rows of its code."""
+    """Return whether a row may be more than `most` after all earlier rows with its code."""
     if float(order.max()) - float(order.min()) <= most:
         return False
     by_code = np.argsort(codes, kind="stable")
@@ -233,7 +231,7 @@ def _local_codes(column: pa.ChunkedArray) -> Ints:
 
 
 def _rows(table: pa.Table) -> list[Hashable]:
-    """Return rows as hashable values that are equal for equal keys; tuples for several columns."""
+    """Return rows as hashable values that are equal for equal keys."""
     columns = []
     for column in table.columns:
         values = column.to_pylist()

@@ -1,8 +1,8 @@
 """The base of operators over Arrow tables: config, keys, arrival order, counters, state.
 
-Rows have columns with fixed names: `row` (a struct that is emitted again), `key0`.., `order0`..,
-`__tie` (the order of simultaneous rows), and the operator's inputs. Fields of `row` have fixed
-names too, so that user names cannot clash.
+Input columns have fixed names: `row` (a struct that is passed through), `key0`.., `order0`..,
+`__tie` (which orders simultaneous rows), and the operator's own inputs. The fields of `row` have
+fixed names too, so that user names cannot clash.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sfumato.tables.arrow import as_numbers, complete, joined, take_rows
 from sfumato.tables.keys import KeyIndex
 
 ROW, TIE = "row", "__tie"
-SIDES = ("left", "right")  # the inputs of operators with two, and their state
+SIDES = ("left", "right")  # names of the two inputs, and of their state
 SEVERAL_CONTROLLERS = (
     "rows that are not late arrived after a punctuation beyond their own time, so it is unknown "
     "which times are complete. The rows come from several disorder controllers, for example from "
@@ -32,7 +32,7 @@ SEVERAL_CONTROLLERS = (
     "drop `late` and `punctuation`, so that rows are assumed to be in order of event time"
 )
 
-# Gauges of the largest window of a micro-batch: its tuples w', and the w that they represent.
+# Gauges of the largest window in a micro-batch: its number of tuples, and its `rows`.
 SIZE_GAUGES: Mapping[str, tuple[str, str]] = {
     "window_size": ("long", "max(window_size)"),
     "window_rows": ("long", "max(window_rows)"),
@@ -46,18 +46,16 @@ def window_gauges(largest: int, windows: Iterable[Any]) -> dict[str, int | None]
 
 @dataclass(frozen=True, kw_only=True)
 class TableConfig(ABC):
-    """Settings of an operator for the keys of one bucket: plain values, for workers.
+    """Settings of an operator for the keys of one bucket, as plain values for workers.
 
-    kind : name of the operator's state    version : of the state's layout
-    first_side : the side whose rows precede simultaneous ones of the other
-    counters : names of its counters
+    kind : name of the operator's state    version : version of the state's layout
+    first_side : the side whose rows precede simultaneous rows of the other side
     gauges : values at the end of a micro-batch, which are not saved: name -> (type, SQL aggregate
         over the buckets that had rows)
-    keys, orders : the numbers of columns key0.., order0..
-    forget_after : a key expires at a row that is later than this after its newest row, in the unit
-        of order0; None: keys are never forgotten
+    keys, orders : numbers of columns key0.. and order0..
+    forget_after : see `KeyIndex`, in the unit of order0; None to never forget keys
     one_controller : whether the rows come from one disorder controller whose keys never expire, so
-        that rows out of order are an error, see `require_one_controller`
+        that out-of-order rows are an error, see `require_one_controller`
     """
 
     keys: int = 0
@@ -68,7 +66,7 @@ class TableConfig(ABC):
     kind: ClassVar[str]
     version: ClassVar[int] = 1
     first_side: ClassVar[int] = 0
-    reads_shown_early: ClassVar[bool] = False  # rows that a controller also shows on arrival
+    reads_shown_early: ClassVar[bool] = False  # whether it reads rows that a controller emits early
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "out_of_order")
     gauges: ClassVar[Mapping[str, tuple[str, str]]] = {
         "keys": ("long", "sum(keys)"),
@@ -77,23 +75,21 @@ class TableConfig(ABC):
 
     @property
     def tasks(self) -> int:
-        """Return the number of operators that share a bucket; each gets all its rows."""
+        """Return the number of operators that share a bucket; each gets all of its rows."""
         return 1
 
     def for_task(self, number: int) -> Self:
-        """Return the config of one of the `tasks`."""
         return self
 
     def typed(self, answers: Callable[[], pa.Schema]) -> Self:
-        """Return the config for answers of these types; the names of fields may differ."""
+        """Return the config for answers with this schema, whose field names may differ."""
         return self
 
     def check(self) -> None:
-        """Raise ValueError or TypeError for an invalid config."""
         self.make()
 
     def arrival(self, side: int = 0) -> Arrival:
-        """Return the order of a side's rows, used by `arrange` of the operator."""
+        """Return the order of a side's rows, used by `TableOperator.arrange`."""
         return Arrival(tuple(f"order{i}" for i in range(self.orders)))
 
     @abstractmethod
@@ -110,16 +106,15 @@ class TableConfig(ABC):
         return operator
 
     def fingerprint(self) -> str:
-        """Return text that identifies the config; checkpoints with another text are refused."""
+        """Return text that identifies the config; a checkpoint with different text is rejected."""
         return fingerprint(self.kind, self)
 
 
 class TableOperator(Stateful):
-    """An operator with keys and an order, for the keys of one bucket; times are in ms.
+    """An operator with an order, for the keys of one bucket; processing times are in ms.
 
     A subclass implements `answers` and declares its own attributes in `state`, which defines
-    snapshot and restore. Steps of `process`: `usable` (or `invalid`), `settled`, `arrange`,
-    `answers`.
+    snapshot and restore. `process` calls `usable`, `invalid`, `settled`, `arrange` and `answers`.
     took : whether rows of the micro-batch were processed
     """
 
@@ -135,14 +130,14 @@ class TableOperator(Stateful):
         self._keys_before = 0  # known keys at the start of the micro-batch
 
     def lengths(self) -> dict[str, int]:
-        return {}  # the config counts columns: `keys` is not the number of keys
+        return {}  # `keys` of the config is a number of columns, not of keys
 
     def begin(self) -> None:
-        """Begin a micro-batch, to which `gauges` refer."""
+        """Begin a micro-batch; `gauges` then describe it."""
         self._keys_before = len(self.index)
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        """Return the answers to the rows of a micro-batch: (side, rows) pairs."""
+        """Return the answers to a micro-batch, given as (side, rows) pairs."""
         self.set_clock(now)
         rows = joined([table for _, table in batch]).combine_chunks()
         self.counts["rows"] += rows.num_rows
@@ -154,7 +149,7 @@ class TableOperator(Stateful):
         return outputs + self.arranged(self.settled(rows) if rows.num_rows else rows, now)
 
     def arranged(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        """Return the answers to usable rows, processed in arrival order."""
+        """Return the answers to usable rows in any order."""
         if not rows.num_rows:
             return []
         outputs = self.answers(take_rows(rows, self.arrange(rows)), now)
@@ -162,72 +157,72 @@ class TableOperator(Stateful):
         return outputs
 
     def settled(self, rows: pa.Table) -> pa.Table:
-        """Return the rows whose position in the order is known, including earlier rows."""
+        """Return the rows whose position in the order is now known, including earlier rows."""
         return rows
 
     def answers(self, rows: pa.Table, now: int) -> list[pa.Table]:
-        """Return the answers to some rows, at least one, in arrival order."""
+        """Return the answers to rows (at least one) in arrival order."""
         raise NotImplementedError(
             f"{type(self).__name__} has no `answers`, because it overrides `process`"
         )
 
     def usable(self, rows: pa.Table) -> np.ndarray:
-        """Return bool[n]: whether rows have an order; the others go to `invalid`."""
+        """Return bool[n]: whether rows can be processed; other rows are passed to `invalid`."""
         return complete(rows, [f"order{i}" for i in range(self.config.orders)])
 
     def invalid(self, rows: pa.Table) -> list[pa.Table]:
-        """Count rows that cannot be used, and return the output for them."""
+        """Count rows that are not `usable`; return the output for them."""
         self.counts["invalid"] += rows.num_rows
         return []
 
     def dropped(self, rows: pa.Table) -> list[pa.Table]:
-        """Return the output for rows that the reading dropped: `row`, the keys and `reason`."""
+        """Return the output for rows dropped on reading: tables of `row`, keys and `reason`."""
         raise NotImplementedError(f"{type(self).__name__} does not emit dropped rows")
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
-        """Return int64[n]: positions of the rows in arrival order; records the newest order."""
+        """Return int64[n]: the positions of the rows in arrival order; record the newest order."""
         columns = [as_numbers(rows.column(name)) for name in self.config.arrival().columns]
         order = arrival_order(columns, [as_numbers(rows.column(TIE))])
         self.note_order([column[order] for column in columns])
         return order
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
-        """Count rows, given in order, that precede the newest row of earlier micro-batches."""
+        """Count sorted rows that precede the newest earlier row; record the newest order."""
         self.counts["out_of_order"] += count_out_of_order(columns, self.latest)
         newest = tuple(column[-1].item() for column in columns)
         self.latest = newest if self.latest is None else max(newest, self.latest)
 
     def require_one_controller(self, behind: int) -> None:
-        """Raise ValueError for out-of-order rows of a controller that orders its rows.
+        """Raise ValueError for out-of-order rows that should come from one controller.
 
-        Such rows come from several controllers: a union has the metadata of its first frame.
+        They come from several controllers, because a union has the metadata of its first frame.
         """
         if behind and self.config.one_controller:
             raise ValueError(SEVERAL_CONTROLLERS)
 
     def codes(self, rows: pa.Table) -> np.ndarray:
-        """Return int64[n]: codes of the keys of rows in arrival order."""
+        """Return int64[n]: the key codes of rows in arrival order."""
         forgets = self.config.forget_after is not None
         order = as_numbers(rows.column("order0")) if forgets else None
         return self.index.encode(rows.select([f"key{i}" for i in range(self.config.keys)]), order)
 
     def forget_expired(self) -> None:
-        """Forget expired keys, after processing the rows that made them expire."""
+        """Forget expired keys; call it after processing the rows that made them expire."""
         codes = self.index.expired()
         if len(codes):
             self.forget(codes)
             self.index.forget(codes)
 
     def forget(self, codes: np.ndarray) -> None:
-        """Drop the state of these keys (int64[]): their codes will be reused."""
+        """Drop the state of these keys (int64[]), whose codes will be reused."""
         raise NotImplementedError(f"{type(self).__name__} does not forget keys")
 
     def set_clock(self, now: int) -> None:
         """Set the processing time of a call, with or without rows.
 
-        It may be earlier than in previous calls: a clock may step back, and a restart may move the
-        state to another machine. An operator with an idle timeout then replaces each saved time
-        after `now` by `now`, so that a timeout is delayed by at most its own length.
+        It may be earlier than before, because clocks may step back and a restart may move the state
+        to a different machine. An operator with an idle timeout then replaces saved times after
+        `now` with `now`, so that a timeout is delayed by at most its length.
         """
 
     def idle(self, now: int) -> list[pa.Table]:
@@ -235,8 +230,7 @@ class TableOperator(Stateful):
         return []
 
     def wakes(self) -> int | None:
-        """Return the processing time of the next `idle` that would have output though no rows come;
-        None: only the idle timeout after the next rows."""
+        """Return the processing time at which `idle` next has output without new rows, or None."""
         return None
 
     def flush(self) -> list[pa.Table]:
@@ -244,16 +238,14 @@ class TableOperator(Stateful):
         return []
 
     def counters(self) -> dict[str, int]:
-        """Return the totals of the config's `counters`, by name."""
         return dict(self.counts)
 
     def gauges(self) -> dict[str, Any]:
-        """Return the config's `gauges`, None where unknown."""
+        """Return the config's `gauges`, or None where unknown."""
         keys = len(self.index)
         return {"keys": keys, "new_keys": keys - self._keys_before}
 
     def snapshot(self) -> bytes:
-        """Return the state as versioned bytes."""
         return saved_bytes(self.config.kind, self.config.version, self, {})
 
     def after_loading(self) -> None:

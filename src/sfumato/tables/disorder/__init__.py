@@ -1,4 +1,1 @@
-"""The disorder controller over Arrow tables.
-
-Open: the operator and its configuration, the job of `reorder`, the order of released rows.
-"""
+"""The disorder controller over Arrow tables, the job of `reorder`, and the release order."""

@@ -1,7 +1,7 @@
-"""The rows of a disorder controller in the order of release, even if shuffled afterwards.
+"""The release order of a disorder controller's rows, restored even after a shuffle.
 
-Rows in order have ascending punctuations; rows with equal punctuations are in event-time order. A
-late row follows the rows released by its punctuation, and precedes rows with a higher punctuation.
+On-time rows are ordered by punctuation, then by event time. A late row follows the rows released by
+its punctuation, and precedes rows with a higher punctuation.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from sfumato.tables.keys import KeyIndex
 from sfumato.tables.operator import TIE, TableConfig, TableOperator
 from sfumato.tables.reading.frame import LATE, PUNCTUATION
 
-RELEASED = (PUNCTUATION, LATE, "order0")  # order of a controller's rows
-ARRIVAL = "arrival"  # order of late rows with equal punctuations
+RELEASED = (PUNCTUATION, LATE, "order0")  # the release order
+ARRIVAL = "arrival"  # orders late rows with equal punctuations
 
 
 def punctuations_of(rows: pa.Table) -> np.ndarray:
-    """Return int64[n]: the punctuations of the rows, NO_PUNCTUATION for NULL."""
+    """Return int64[n]: the rows' punctuations, with NO_PUNCTUATION for NULL."""
     return _times(rows, PUNCTUATION)
 
 
@@ -39,7 +39,7 @@ def lateness_of(rows: pa.Table) -> np.ndarray:
 
 
 def release_order(rows: pa.Table) -> np.ndarray:
-    """Return int64[n]: positions of the rows in the order of release.
+    """Return int64[n]: the positions of the rows in release order.
 
     Late rows with equal punctuations are ordered by the column `arrival`, if it exists.
     """
@@ -59,11 +59,11 @@ def _times(rows: pa.Table, name: str) -> np.ndarray:
 
 
 class LateRowBuffer(Stateful):
-    """Late rows of sources that are ahead, buffered until all preceding rows have arrived.
+    """A buffer for late rows until all preceding rows have arrived.
 
-    A late row has the punctuation of its source. If this is ahead of the key's punctuation, the
-    controller still holds rows that precede the late row. So it waits until a row in order of its
-    scope has a higher punctuation.
+    A late row has the punctuation of its source. If that is ahead of the key's punctuation, the
+    controller still holds rows that precede the late row. The late row therefore waits until an
+    on-time row of its scope has a higher punctuation.
 
     scope : numbers of the keys that share a punctuation
     """
@@ -81,7 +81,7 @@ class LateRowBuffer(Stateful):
         self.waiting: pa.Table | None = None
 
     def settled(self, rows: pa.Table) -> pa.Table:
-        """Add rows; return the rows whose position is now known, in any order."""
+        """Add rows; return, in any order, the rows whose position is now known."""
         if self.waiting is not None:
             rows = pa.concat_tables([self.waiting, rows]).combine_chunks()
         late, punctuation = lateness_of(rows), punctuations_of(rows)
@@ -104,10 +104,9 @@ class LateRowBuffer(Stateful):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedTableConfig(TableConfig):
-    """Settings of an operator that processes a controller's rows in the order of release.
+    """Settings of an operator that processes a controller's rows in release order.
 
-    scope : numbers of the keys that share a punctuation; None: without a controller, rows are
-        processed in order
+    scope : numbers of the keys that share a punctuation, or None without a controller
     """
 
     scope: tuple[int, ...] | None = None
@@ -122,10 +121,10 @@ class ReleasedTableConfig(TableConfig):
 
 
 class ReleasedOperator(TableOperator):
-    """An operator that processes a controller's rows in the order of release.
+    """An operator that processes a controller's rows in release order.
 
-    Its config is a `ReleasedTableConfig` with the field `by_source`: whether late rows have the
-    punctuation of a source, see `LateRowBuffer`.
+    Its config is a `ReleasedTableConfig` with an additional field `by_source`: whether late rows
+    have the punctuation of a source, see `LateRowBuffer`.
     """
 
     config: Any

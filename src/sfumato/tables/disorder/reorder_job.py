@@ -1,4 +1,4 @@
-"""The job of `reorder`: its validated arguments over a frame."""
+"""The job of `reorder`, and the checks of its arguments."""
 
 from __future__ import annotations
 
@@ -47,8 +47,7 @@ def reorder_job(
 ) -> Job:
     """Return the job of `reorder`. Raises ValueError or TypeError for invalid arguments.
 
-    waits : the arguments of `DisorderControl`, with durations as `max_delay`, `max_ahead` and
-        `max_behind`
+    waits : arguments of `DisorderControl`; max_delay, max_ahead and max_behind are still durations
     """
     keys, sources = frame.keys("key", key), frame.groupable("source", source)
     for name in (name for name in sources if frame.type_name(name).startswith(("list", "array"))):
@@ -109,7 +108,7 @@ def reorder_job(
     )
     kept = tuple(
         column for column in frame.columns if column not in CONTROLLER_COLUMNS
-    )  # of earlier reorders
+    )  # without the columns of earlier reorders
     values: list[tuple[str, ColumnReader]] = [(EVENT, Column(event))]
     values += [(f"source{i}", Column(column)) for i, column in enumerate(sources)]
     values += [(f"id{i}", Column(column)) for i, column in enumerate(ids)]
@@ -147,7 +146,7 @@ def reorder_job(
 
 
 def _sent(waits: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `DisorderControl` where rows carry their punctuations."""
+    """Return the arguments of `DisorderControl` for rows that carry their punctuations."""
     for name in (*WAIT_OPTIONS, "estimator"):
         if waits[name] is not None:
             raise ValueError(

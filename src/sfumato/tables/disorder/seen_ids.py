@@ -1,4 +1,4 @@
-"""The ids of earlier rows: a later row of the same source with the same id is a duplicate."""
+"""Duplicate detection: rows whose source has already sent a row with the same id."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ SOURCE = "source"  # the column of codes, next to id0..
 
 @dataclass
 class SeenRows(Keyed):
-    """Rows whose ids are remembered. key : hash of id and source    time, until : see `RowIds`"""
+    """Rows with remembered ids. key : hash of id and source    time, until : see `RowIds`"""
 
     key: Ints
     number: Ints
@@ -37,12 +37,12 @@ class SeenRows(Keyed):
 
 
 class SeenIds(Stateful):
-    """Ids of rows, remembered until the punctuation of their source has passed their event times.
+    """Row ids, each remembered until its source's punctuation has passed the row's event time.
 
-    columns : their number, id0..    remember : microseconds that an id is remembered at least
-    A row with a NULL in its id has no id. Forgotten ids are dropped once they may be more than
-    half. Memory: the id and five numbers per remembered row.
-    Cost of a call: its rows, and one binary search per row and run of `KeyedRuns`.
+    columns : number of columns id0..    remember : minimum microseconds to remember an id
+    A row with a NULL in its id has no id. Forgotten ids are dropped once they may exceed half of
+    all. Memory: the id and five numbers per remembered row. Cost of a call: O(its rows), plus one
+    binary search per row and run of `KeyedRuns`.
     """
 
     state: ClassVar[Mapping[str, Any]] = {"values": Part(), "seen": Record(SeenRows)}
@@ -52,10 +52,10 @@ class SeenIds(Stateful):
         self.remember = remember
         self.values = RowStore()  # id and source of each row, by its number
         self._seen = KeyedRuns(SeenRows)
-        self._limit = 1024  # number of ids at which forgotten ones are dropped
+        self._limit = 1024  # above this number of ids, forgotten ids are dropped
 
     def read(self, rows: pa.Table, source: Ints) -> tuple[pa.Table, RowIds]:
-        """Return the ids of rows: as a table for `add`, and for the operator."""
+        """Return the ids of rows as a table, for `add`, and as codes, for the operator."""
         fresh = positive_zeros(rows.select(self.names)).append_column(SOURCE, pa.array(source))
         earlier, _ = self._seen.of(np.unique(as_numbers(ties_of(fresh))))
         earlier = earlier.take(np.argsort(earlier.number))
@@ -70,7 +70,7 @@ class SeenIds(Stateful):
         )
 
     def add(self, fresh: pa.Table, ids: RowIds, first: int, controllers: Controllers) -> None:
-        """Remember the ids of rows that the operator has processed. first : number of the first"""
+        """Remember the ids of processed rows. first : the number of the first row"""
         place, time, until = ids.kept
         slots = np.flatnonzero(place >= 0)
         slots = slots[np.argsort(place[slots])]
@@ -85,12 +85,10 @@ class SeenIds(Stateful):
             self.drop_forgotten(controllers)
 
     def drop_forgotten(self, controllers: Controllers) -> None:
-        """Drop the ids that are not remembered any longer."""
         rows = self._seen.rows
         self._keep(rows.take(_are_remembered(rows, controllers)))
 
     def forget(self, sources: Ints) -> None:
-        """Drop all ids of these sources."""
         rows = self._seen.rows
         self._keep(rows.take(~np.isin(rows.source, sources)))
 
@@ -101,7 +99,7 @@ class SeenIds(Stateful):
 
     @property
     def seen(self) -> SeenRows:
-        """The remembered rows, ascending by number."""
+        """Return the remembered rows, ascending by number."""
         rows = self._seen.rows
         return rows.take(np.argsort(rows.number))
 
@@ -115,6 +113,6 @@ class SeenIds(Stateful):
 
 
 def _are_remembered(rows: SeenRows, controllers: Controllers) -> Bools:
-    """Return bool[n]: whether a further row with the id of each row would be a duplicate."""
+    """Return bool[n]: whether another row with the same id would be a duplicate."""
     known = controllers.punctuation_of(rows.source)
     return (rows.time >= known) | (rows.until >= controllers.clock_of(rows.source))

@@ -1,4 +1,4 @@
-"""The disorder controller over Arrow tables: `Reorder` for the times, and the buffered rows."""
+"""The disorder controller over Arrow tables: `Reorder` with its buffered rows."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from sfumato.tables.row_store import RowStore
 
 EVENT = "event"
 PROMISED = "promised"
-# The sum of each bin, as text, since some Spark clients do not accept a list as a metric; in one
-# aggregate, since Spark plans every aggregate again for each micro-batch.
+# Sums per bin. They are one string because some Spark clients do not accept a list as a metric, and
+# one aggregate because Spark plans every aggregate again for each micro-batch.
 ADD = "(a, b) -> zip_with(a, b, (x, y) -> x + y)"
 WAIT_SUMS = f"aggregate(collect_list(waits), array_repeat(0L, {WAIT_BINS}), {ADD})"
 
@@ -37,9 +37,9 @@ WAIT_SUMS = f"aggregate(collect_list(waits), array_repeat(0L, {WAIT_BINS}), {ADD
 class ReorderTableConfig(TableConfig):
     """Settings of a disorder controller over tables.
 
-    control : of each controller    sources, unique : the numbers of columns source0.., id0..
-    expected_sources : as for `Reorder`    idle_timeout : milliseconds, or None
-    early : whether rows are also emitted on their arrival
+    control : settings of each controller    expected_sources : as for `Reorder`
+    sources, unique : numbers of columns source0.. and id0..    idle_timeout : milliseconds, or None
+    early : whether rows are also emitted on arrival
     """
 
     control: DisorderControl
@@ -93,9 +93,9 @@ class ReorderTableConfig(TableConfig):
 class TableReorder(TableOperator):
     """`Reorder` over Arrow tables, for the keys of one bucket.
 
-    Rows also have the columns `event` (event time), source0.., id0.. and, where rows carry it,
-    `promised` (punctuation); order0 is their arrival.
-    Answers have `row`, `late`, `punctuation` (with the event time's type) and `duplicate`.
+    Rows also have the columns `event` (event time), source0.., id0.. and, if punctuations are sent,
+    `promised` (the sent punctuation); order0 is their arrival.
+    Answers have `row`, `late`, `punctuation` (with the event time's type), `duplicate` and `early`.
 
     seen : int64[sources], processing time of each source's (or key's) newest row, in ms
     since : int64[keys], processing time of each key's first row, in ms
@@ -123,9 +123,9 @@ class TableReorder(TableOperator):
         self.ids = SeenIds(config.unique, int(config.forget_after or 0))
         self.source_index = KeyIndex()
         self.seen = self.since = NO_CODES
-        self._present = self._forgotten = NO_CODES  # keys of the newest rows; expired keys
+        self._present = self._forgotten = NO_CODES  # keys of the last call; expired keys
         self.held = BufferStatistics(self.operator)
-        self.waits = np.zeros(WAIT_BINS, np.int64)  # rows on time, per bin of waiting time
+        self.waits = np.zeros(WAIT_BINS, np.int64)  # on-time rows per bin of waiting time
 
     def begin(self) -> None:
         super().begin()
@@ -168,7 +168,7 @@ class TableReorder(TableOperator):
             self.ids.add(fresh, ids, first, self.operator.controllers)
         staying, duplicates = self.operator.stayed, self.operator.duplicates
         self._forgotten = over = self.index.expired()
-        if len(over):  # rows of an expired key precede rows of the same key's new code
+        if len(over):  # rows of an expired code precede rows of the same key's new code
             out = Released.joined([out, self.operator.forget(over)])
             turn = np.full(self.index.size, len(over))
             turn[over] = np.arange(len(over))
@@ -180,14 +180,14 @@ class TableReorder(TableOperator):
         return self._emit(out, fresh_rows, staying, duplicates) + shown  # the order of release
 
     def _sent(self, rows: pa.Table) -> Ints:
-        """Return the punctuations that rows carry, NO_PUNCTUATION for none; empty if estimated."""
+        """Return the sent punctuations (NO_PUNCTUATION if missing); empty if they are estimated."""
         if self.config.control.estimator != SENT:
             return NO_CODES
         promised = pc.fill_null(rows.column(PROMISED).cast(pa.int64()), NO_PUNCTUATION).to_numpy()
         return np.minimum(promised, MAX_TIME_US)
 
     def _early_rows(self, rows: pa.Table, first: int, duplicates: Ints) -> list[pa.Table]:
-        """Return rows as they are shown on their arrival: flagged late, as they are in no order."""
+        """Return the rows to emit on arrival, flagged late because they are not in order."""
         before = self.operator.before
         if duplicates.size:
             fresh = np.ones(rows.num_rows, bool)
@@ -203,7 +203,7 @@ class TableReorder(TableOperator):
         staying: Ints = NO_CODES,
         duplicates: Ints = NO_CODES,
     ) -> list[pa.Table]:
-        """Return the released rows, and store the `staying` rows of the `fresh` ones."""
+        """Return the released rows, and store those `fresh` rows whose numbers are in `staying`."""
         self.waits += np.bincount(bins(out.wait[~out.late]), minlength=WAIT_BINS)
         rows = self.rows.take(out.number, fresh) if len(out.number) else None
         if fresh is not None:
@@ -217,9 +217,9 @@ class TableReorder(TableOperator):
         return [_marked(rows, out.late, out.punctuation, np.isin(out.number, duplicates))]
 
     def _ranks(self, sources: np.ndarray) -> np.ndarray:
-        """Return int64[n]: the ranks of sources sorted by their values."""
+        """Return int64[n]: the rank of each source by its values."""
         if not len(sources):
-            return NO_CODES  # the values are unknown before the first row
+            return NO_CODES  # no values are known before the first row
         names = [(f"source{i}", "ascending") for i in range(self.config.sources)]
         order = pc.sort_indices(self.source_index.values(sources), names).to_numpy()
         return np.argsort(order)
@@ -254,7 +254,6 @@ class TableReorder(TableOperator):
         return {**super().gauges(), **found._asdict(), "slowest": slowest, "waits": waits}
 
     def _source_name(self, source: int | None) -> str | None:
-        """Format a source for people: its values."""
         if source is None:
             return None
         if source == AWAITED:

@@ -1,4 +1,1 @@
-"""Imputation and earlier values over Arrow tables.
-
-Open: the operators, their configurations, arguments and jobs.
-"""
+"""Imputation and earlier values over Arrow tables: operators, configs, arguments and jobs."""

@@ -1,4 +1,4 @@
-"""The arguments of `discover_dependencies`, and warnings about columns with many gaps."""
+"""The arguments of `discover_dependencies`, and its warnings about columns with many gaps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sfumato.operators.imputation.stream_imputer import MOST_CHOSEN
 from sfumato.tables.reading.frame import NUMBER_KINDS, Frame, names
 from sfumato.tables.reading.user_warnings import calls_from_user
 
-AttributeRanges = dict[str, tuple[float, float]]  # minimum, and maximum minus minimum
+AttributeRanges = dict[str, tuple[float, float]]  # (minimum, maximum - minimum) by attribute
 
 
 def discovered_of(
@@ -20,9 +20,9 @@ def discovered_of(
     max_rows: int,
     besides: Sequence[str] = (),
 ) -> list[str]:
-    """Return the columns to search for dependencies: all of numbers, without `besides`, by default.
+    """Return the columns to search for dependencies, by default all numeric ones except `besides`.
 
-    Raises ValueError or TypeError for fewer than two columns, and for columns not of numbers.
+    Raises ValueError or TypeError for fewer than two columns, and for columns that are not numeric.
     """
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 2:
         raise ValueError(f"`max_rows` must be a whole number of at least 2; got {max_rows!r}")
@@ -37,8 +37,7 @@ def discovered_of(
 
 
 def require_defaults(given: Mapping[str, Any]) -> None:
-    """Raise ValueError for arguments other than their defaults, which have no meaning with
-    `order`."""
+    """Raise ValueError for arguments that differ from their defaults, although `order` is given."""
     for name, value in given.items():
         if value != getattr(Search(), name, None):
             raise ValueError(
@@ -48,7 +47,6 @@ def require_defaults(given: Mapping[str, Any]) -> None:
 
 
 def require_few(attributes: Sequence[str]) -> None:
-    """Raise ValueError for more attributes than a search with an order compares."""
     if len(attributes) > MOST_CHOSEN:
         raise ValueError(
             f"`attributes` must be at most {MOST_CHOSEN} with `order`; got {len(attributes)}. "
@@ -59,7 +57,7 @@ def require_few(attributes: Sequence[str]) -> None:
 def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
     """Return the columns with at least one finite number; warn about the others.
 
-    known : the number of rows with a finite number, per column
+    known : number of rows with a finite number, per column
     """
     empty = [name for name in wanted if not known[name]]
     if empty:
@@ -71,9 +69,9 @@ def with_values(wanted: Sequence[str], known: Mapping[str, int]) -> list[str]:
 def warn_of_gaps(
     wanted: Sequence[str], known: Mapping[str, int], rows: int, complete: int, fewest: int = 2
 ) -> None:
-    """Warn if less than half of the rows, or fewer rows than `fewest`, have all columns.
+    """Warn if `complete`, the number of rows with all columns, is below `rows` / 2 or `fewest`.
 
-    known : as for `with_values`    complete : the number of rows with all columns
+    known : as for `with_values`
     """
     if len(wanted) < 2:
         _warn("no dependency found, because fewer than two columns have values")

@@ -1,4 +1,4 @@
-"""The validated arguments of an imputation; subclasses define the kinds of repositories."""
+"""The validated arguments of an imputation; a subclass defines each kind of repository."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 
 IMPUTED_BY = "imputed_by"
 KEY_KINDS = ("text", "whole", "date", "truth")
-UNTYPED = ("null", "void")  # types of columns that are NULL throughout
-LEAST_ROWS = 200  # 199 rows support a range of probability 99%
+UNTYPED = ("null", "void")  # types of columns without any values
+LEAST_ROWS = 200  # 199 rows support a 99% probability range
 
 
 @dataclass(frozen=True, eq=False)
 class ImputationArguments(ABC):
-    """The arguments of `sf.Imputation`. Raises ValueError or TypeError; reads no repository."""
+    """The arguments of `sf.Imputation`. Raises ValueError or TypeError if they are invalid."""
 
     called: ClassVar = "sf.Imputation"
     function: ClassVar = "sf.impute"
@@ -81,7 +81,6 @@ class ImputationArguments(ABC):
             self._check_order(dependencies)
 
     def _check_order(self, dependencies: Sequence[Dependency]) -> None:
-        """Raise ValueError or TypeError for arguments that have no meaning with `order`."""
         if not isinstance(self.order, str):
             raise TypeError(f"`order` must be the name of one column; got {self.order!r}")
         if self.order in (*self.attributes, *(self.key or ())):
@@ -117,7 +116,7 @@ class ImputationArguments(ABC):
 
     @classmethod
     def of(cls, given: Any) -> Self:
-        """Return the arguments given to `impute`: unchanged, or from a dict."""
+        """Return the arguments given to a join's `impute`, as an instance or a dict."""
         if isinstance(given, cls):
             return given
         if not isinstance(given, Mapping):
@@ -130,7 +129,7 @@ class ImputationArguments(ABC):
 
     @abstractmethod
     def prepared(self, frame: Frame) -> bytes:
-        """Read the repository; return its imputer for the rows of a frame."""
+        """Read the repository; return its serialised imputers for the rows of a frame."""
 
     def bounded(self, bound: int) -> Self:
         """Return these arguments for rows with at most `bound` alternatives.
@@ -143,7 +142,6 @@ class ImputationArguments(ABC):
         return self
 
     def check(self, frame: Frame) -> None:
-        """Raise ValueError or TypeError for a frame that cannot be imputed."""
         frame.require_free([ALTERNATIVES, IMPUTED_BY])
         frame.require_tuples()
         names, wanted = self.settings.names, self.settings.attributes
@@ -168,14 +166,14 @@ class ImputationArguments(ABC):
 
 
 def require_numbers_or_texts(frame: Frame, argument: str, columns: Sequence[str]) -> None:
-    """Raise ValueError for missing columns, TypeError for columns of neither numbers nor text."""
+    """Raise ValueError for missing columns, TypeError for columns that are not numeric or text."""
     texts = [name for name in frame.resolved(argument, list(columns)) if frame.kind(name) == "text"]
-    frame.groupable(argument, texts)  # refuses texts with a collation
+    frame.groupable(argument, texts)  # raises for columns with a collation
     frame.require_numbers(argument, [name for name in columns if name not in texts])
 
 
 def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> None:
-    """Raise TypeError for columns that are text in one of two frames only, unless all NULL."""
+    """Raise TypeError for columns that are text in only one of two frames, unless untyped."""
     for name in columns:
         given, known = (of.resolved("repository", name)[0] for of in (frame, past))
         if frame.type_name(given) not in UNTYPED and (frame.kind(given) == "text") != (
@@ -189,7 +187,7 @@ def require_same_kinds(frame: Frame, past: Frame, columns: Sequence[str]) -> Non
 
 
 def require_keys(frame: Frame, argument: str, key: Sequence[str]) -> None:
-    """Raise TypeError or ValueError for columns that do not name keys of a repository."""
+    """Raise TypeError or ValueError for columns that cannot be the key of a repository."""
     for name in frame.groupable(argument, key):
         if frame.kind(name) not in KEY_KINDS and frame.type_name(name) not in UNTYPED:
             raise TypeError(

@@ -1,4 +1,4 @@
-"""The repository of an imputation over Arrow tables: settings, and the imputers built from it."""
+"""The repository of an imputation over Arrow tables: its settings and its imputers."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ OF_REPOSITORY, OF_STREAM, REPOSITORIES_VERSION = (
     1,
 )
 MAX_CACHED = 4  # prepared repositories cached per process
-FEWEST_ROWS = 19  # with fewer rows, a new value is outside their range with probability > 10%
-SECOND_US = 1e6  # microseconds per second
-MOST_OF_PAST = 10_000  # rows of a stream's past per imputer: a sample of more
+FEWEST_ROWS = 19  # with fewer rows, a new value lies outside their range with probability > 10%
+SECOND_US = 1e6
+MOST_OF_PAST = 10_000  # rows of a stream's past per imputer, sampled if there are more
 OF_TABLES = (
     "names",
     "key",
     "least_rows",
     "order",
     "most_rows",
-)  # settings that an `Imputer` does not have
+)  # settings that are not arguments of `Imputer`
 Owners = Ints  # numbers of keys with a separate imputer, -1 for other keys
 
 
@@ -56,12 +56,12 @@ class FewRowsWarning(UserWarning):
 
 @dataclass(frozen=True)
 class ImputationSettings:
-    """The arguments of an `Imputer` without the repository: plain values, for workers.
+    """The arguments of an `Imputer` without the repository, as plain values for workers.
 
-    names : the columns read from the repository and the objects: attributes and determinants
-    key, least_rows : keys with at least this number of complete rows have a separate imputer
-    order : the order of a stream, which is imputed by changes; without one "", by values
-    most_rows : of an imputer; of more complete rows this number is drawn
+    names : columns read from the repository and the objects: attributes and determinants
+    key : key columns; a key with at least `least_rows` complete rows has a separate imputer
+    order : the order column of a stream, which is imputed by changes; "" to impute by values
+    most_rows : maximum number of rows of an imputer; more complete rows are sampled
     """
 
     names: tuple[str, ...]
@@ -79,16 +79,15 @@ class ImputationSettings:
     most_rows: int | None = None
 
     def make(self, repository: pa.Table) -> AnyRepository:
-        """Return the imputers over a repository's complete rows. Raises ValueError without any.
+        """Return the imputers over a repository's complete rows. Raises ValueError if it has none.
 
-        repository : the columns `names`, `key`, and the order
+        repository : table with the columns `names`, `key` and `order`
         """
         if self.order:
             return StreamRepository.of(self, repository)
         return self.of_values(repository)
 
     def of_values(self, repository: pa.Table) -> RepositoryImputer:
-        """Return the imputers of a repository without an order."""
         categories = {}
         for name in self.names:
             column = repository.column(name)
@@ -127,7 +126,7 @@ class ImputationSettings:
             )
         known = columns[self.names[0]].size
         if self.most_rows is not None and known > self.most_rows:
-            # The columns are sorted, so the draw does not depend on the order of rows.
+            # The columns are sorted, so the sample does not depend on the row order.
             drawn = np.random.default_rng(0).choice(known, self.most_rows, replace=False)
             columns = {name: column[np.sort(drawn)] for name, column in columns.items()}
         given = {name: value for name, value in vars(self).items() if name not in OF_TABLES}
@@ -136,13 +135,13 @@ class ImputationSettings:
 
 
 def codes_of(column: pa.ChunkedArray | pa.Array, texts: Sequence[str]) -> Floats:
-    """Return float64[n]: the place of each text among `texts`; NaN for NULL and other texts."""
+    """Return float64[n]: the position of each string in `texts`; NaN for NULL and other strings."""
     known = pa.array(texts, pa.string())
     return floats_of(pc.index_in(as_array(column).cast(pa.string()), known).cast(pa.float64()))
 
 
 def key_texts(keys: pa.Table) -> list[str | None]:
-    """Return the key of each row as text; None where a part of it is NULL."""
+    """Return the key of each row as text, or None if a part of it is NULL."""
     rows = zip(*(column.to_pylist() for column in keys.columns), strict=True)
     return [None if None in row else json.dumps([str(part) for part in row]) for row in rows]
 
@@ -151,8 +150,8 @@ def key_texts(keys: pa.Table) -> list[str | None]:
 class RepositoryImputer:
     """The imputers of a repository.
 
-    shared : of all its rows    own : of the rows of a key, by the key's text, see `key_texts`
-    categories : the texts of the columns of text, in the order of their codes
+    shared : imputer over all rows    own : imputers over the rows of one key, see `key_texts`
+    categories : the strings of each text column, in code order
     """
 
     shared: Imputer
@@ -168,7 +167,7 @@ class RepositoryImputer:
         return [*self.own.values(), self.shared]
 
     def owners(self, keys: pa.Table) -> Owners:
-        """Return int64[n]: the number of each row's own imputer, -1 for the shared one."""
+        """Return int64[n]: the number of each row's own imputer, or -1 for the shared one."""
         if not self.own or not keys.num_rows:
             return np.full(keys.num_rows, -1)
         code, first = grouped_rows(keys)
@@ -178,11 +177,11 @@ class RepositoryImputer:
     def values_of(
         self, columns: Sequence[pa.ChunkedArray | pa.Array]
     ) -> tuple[Floats, dict[str, list[str]]]:
-        """Return float64[n, D] of the columns of objects, and the texts of the codes in it.
+        """Return the columns of objects as float64[n, D], and the strings that codes stand for.
 
-        NaN is a missing value. The codes of an attribute's texts that the repository does not have
-        follow those that it has. Other columns are only determinants: a text with fewer rows in
-        the repository than donors are needed is missing.
+        NaN is a missing value. Strings of an attribute that are not in the repository get the next
+        codes. In a column that is only a determinant, a string with fewer than `least_donors` rows
+        in the repository is treated as missing.
         """
         found, texts = [], dict(self.categories)
         for name, column in zip(self.shared.names, columns, strict=True):
@@ -201,11 +200,10 @@ class RepositoryImputer:
         return np.ascontiguousarray(np.stack(found, axis=1)), texts
 
     def of(self, owner: int) -> Imputer:
-        """Return the imputer with this number."""
+        """Return the imputer with a number from `owners`."""
         return self._imputers[owner]
 
     def to_bytes(self) -> bytes:
-        """Serialise the imputers for other processes."""
         parts = [np.frombuffer(imputer.to_bytes(), np.uint8) for imputer in self._imputers]
         arrays = {str(i): part for i, part in enumerate(parts)}
         values = {"keys": [*self.own], "categories": self.categories}
@@ -218,7 +216,7 @@ class RepositoryImputer:
         imputers = []
         for part in saved.arrays.values():
             imputers.append(Imputer.from_bytes(part.tobytes()))
-            # As `Imputer.fingerprint` computes it.
+            # The value that `Imputer.fingerprint` would compute.
             imputers[-1].__dict__["fingerprint"] = zlib.crc32(part.tobytes())
         *own, shared = imputers
         by_key = dict(zip(saved.values["keys"], own, strict=True))
@@ -226,33 +224,33 @@ class RepositoryImputer:
 
 
 def complete_columns(table: pa.Table, names: Sequence[str]) -> dict[str, Floats]:
-    """Return the columns as float64, of the rows with finite numbers in all of them.
+    """Return the columns as float64, for the rows with finite numbers in all of them.
 
-    Sorted, so that the imputer is independent of the row order.  O(D N log N).
+    The rows are sorted, so that the imputer is independent of the row order. Cost: O(D N log N).
     """
     matrix = numbers_of(table, names)
     matrix = matrix[np.isfinite(matrix).all(axis=1)]
-    matrix = matrix[np.lexsort(matrix.T[::-1])] + 0.0  # -0.0 becomes 0.0, since they sort equally
+    matrix = matrix[np.lexsort(matrix.T[::-1])] + 0.0  # -0.0, which sorts like 0.0, becomes 0.0
     return {name: np.ascontiguousarray(matrix[:, a]) for a, name in enumerate(names)}
 
 
 @dataclass(frozen=True, eq=False)
 class StreamRepository:
-    """The imputers of a stream's past: of changes since the last value, and of values."""
+    """The imputers of a stream's past: for changes since the last value, and for values."""
 
     changes: RepositoryImputer
     levels: RepositoryImputer
 
     @property
     def shared(self) -> Imputer:
-        """The imputer of changes of all keys."""
         return self.changes.shared
 
     @classmethod
     def of(cls, settings: ImputationSettings, past: pa.Table) -> StreamRepository:
-        """Return the imputers of a past: its attributes, order and key, with gaps, in any order.
+        """Return the imputers of a past, whose rows may have gaps and be in any order.
 
-        Raises ValueError without a row that has all attributes, and earlier values of all.
+        past : table with the attributes, the order and the key
+        Raises ValueError if no row has all attributes and earlier values of all of them.
         """
         names, key = settings.attributes, settings.key
         past, rows, whole = changes_of(settings, past)
@@ -282,22 +280,19 @@ class StreamRepository:
         return cls(changes.of_values(found), levels.of_values(past))
 
     def to_bytes(self) -> bytes:
-        """Serialise the imputers for other processes."""
         parts = {"changes": self.changes.to_bytes(), "levels": self.levels.to_bytes()}
         arrays = {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
         return pack(OF_STREAM, REPOSITORIES_VERSION, Snapshot({}, arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamRepository:
-        """Restore the imputers of `to_bytes`. Raises SnapshotError for other bytes."""
         saved = unpack(data, OF_STREAM, REPOSITORIES_VERSION).arrays
         parts = (saved[name].tobytes() for name in ("changes", "levels"))
         return cls(*map(RepositoryImputer.from_bytes, parts))
 
 
 def changes_of(settings: ImputationSettings, past: pa.Table) -> tuple[pa.Table, Floats, Bools]:
-    """Return the rows of a past that have order and key, sorted by the order, the `past_changes` of
-    the complete ones, and bool[n]: which rows these are."""
+    """Return a past's rows with order and key, sorted by order, and their `past_changes`."""
     key, order = settings.key, settings.order
     past = past.filter(pa.array(complete(past, [order]) & known_keys(past, key)))
     values, time = numbers_of(past, settings.attributes), seconds_of(past.column(order))
@@ -315,7 +310,7 @@ def seconds_of(order: pa.ChunkedArray) -> Floats:
 
 
 def known_keys(rows: pa.Table, names: Sequence[str]) -> np.ndarray:
-    """Return bool[n]: whether rows have all these columns."""
+    """Return bool[n]: whether rows have values in all these columns."""
     known = np.ones(rows.num_rows, np.bool_)
     for name in names:
         known &= rows.column(name).is_valid().to_numpy()
@@ -323,7 +318,7 @@ def known_keys(rows: pa.Table, names: Sequence[str]) -> np.ndarray:
 
 
 def has_few_rows(imputer: Imputer) -> bool:
-    """Return whether calibrated 90% ranges are extrapolated from too few rows."""
+    """Return whether calibrated 90% ranges must be extrapolated, because there are too few rows."""
     return imputer.method == "calibrated" and imputer.rows < FEWEST_ROWS
 
 
@@ -351,7 +346,7 @@ _CACHED: OrderedDict[tuple[int, int], AnyRepository] = OrderedDict()
 
 
 def cached_imputer(data: bytes, kind: type[R]) -> R:
-    """Return the imputers of `to_bytes`, created once per process."""
+    """Return the imputers restored from `to_bytes`, cached per process."""
     name = (zlib.crc32(data), len(data))
     imputer = _CACHED.get(name)
     if imputer is None:

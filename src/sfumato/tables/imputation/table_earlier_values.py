@@ -36,14 +36,14 @@ from sfumato.tables.reading.results import DOUBLE_TYPE, Output, passed
 from sfumato.tables.reading.rows import Column, ColumnReader, Doubles, Reading, Ties, marks_of
 from sfumato.tables.scope import scope_of
 
-SECOND_US = 1e6  # microseconds per second
+SECOND_US = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierValuesTableConfig(ReleasedTableConfig):
     """Settings of earlier values over tables.
 
-    attributes : the number of columns value0..
+    attributes : number of columns value0..
     by_source : whether late rows have the punctuation of a source, see `LateRowBuffer`
     """
 
@@ -66,10 +66,9 @@ class EarlierValuesTableConfig(ReleasedTableConfig):
 class TableEarlierValues(ReleasedOperator):
     """`EarlierValues` over Arrow tables, for the keys of one bucket.
 
-    Answers have `row` and, per attribute, earlier0.. and age0.., in seconds if the order is a
-    timestamp. Rows without order or key are emitted without known values, and are not remembered.
-    With a scope, rows also have a controller's columns late, punctuation and arrival, and are
-    processed in the order of release.
+    Answers have `row` and, per attribute, earlier0.. and age0.. (in seconds if the order is a
+    timestamp). Rows without order or key are emitted without earlier values and are not remembered.
+    With a scope, rows also have a controller's columns late, punctuation and arrival.
     """
 
     config: EarlierValuesTableConfig
@@ -153,10 +152,7 @@ def released_values(
     key: str | Sequence[str] | None,
     forget_after: str | timedelta | float | None,
 ) -> tuple[Reading, dict[str, Any]]:
-    """Return the reading of attributes in an order, and the settings of an operator over them.
-
-    Raises ValueError or TypeError for invalid arguments.
-    """
+    """Return the reading of attributes and the settings. Raises ValueError or TypeError."""
     order, keys = frame.one("order", order), frame.keys("key", key)
     require_ages(frame, order)
     frame.require_late()
@@ -180,7 +176,7 @@ def released_values(
 
 
 def require_ages(frame: Frame, order: str) -> None:
-    """Raise TypeError for an order whose differences are not ages."""
+    """Raise TypeError for an order that is neither a timestamp nor numeric."""
     if not frame.is_time(order) and frame.kind(order) not in NUMBER_KINDS:
         raise TypeError(
             f"`order` must be a timestamp or a number; `{order}` is {frame.type_name(order)}"

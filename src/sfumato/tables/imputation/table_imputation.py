@@ -1,4 +1,4 @@
-"""Imputation over Arrow tables without an order: the alternatives of incomplete rows."""
+"""Imputation of incomplete rows over Arrow tables, without an order."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,7 +10,7 @@ from sfumato.operators.imputation.imputer import IMPUTED, Imputed, Imputer
 from sfumato.tables.imputation.repositories import RepositoryImputer, has_few_rows
 
 UNIMPUTABLE = "unimputable: "  # prefix of `imputed_by` for a row without alternatives
-SLICE = 256  # rows imputed at once; each may have one alternative per repository row
+SLICE = 256  # rows imputed at once; a row may have one alternative per repository row
 FLAGS = ("far_donors", "few_rows", "shared")  # columns of `impute_table`, each with a counter
 
 
@@ -21,15 +21,16 @@ def impute_table(
     keys: pa.Table | None = None,
     texts: Mapping[str, list[str]] | None = None,
 ) -> Iterator[tuple[slice, pa.Table]]:
-    """Yield the alternatives of objects, a few hundred at a time: (their positions, new columns).
+    """Yield (slice of the objects, their new columns), for `SLICE` objects at a time.
 
-    values : float64[n, D], NaN is missing    existence : float64[n] by which an object's
-        probabilities are multiplied, or None    keys : their keys, if the repository has any
-    texts : of the columns of codes, see `RepositoryImputer.values_of`
-    Columns: alternatives (NULL if an object cannot be imputed), imputed_by (text, NULL for a
-    complete object), far_donors (whether donors are farther apart than the dependency allows),
-    few_rows (whether it was imputed and its imputer `has_few_rows`) and shared (whether it was
-    imputed, and its key has too few rows for a separate imputer).
+    values : float64[n, D], NaN is missing    keys : the objects' keys, if the repository has a key
+    existence : float64[n], factors of each object's probabilities, or None
+    texts : the strings of coded columns, see `RepositoryImputer.values_of`
+
+    New columns: alternatives (NULL if the object cannot be imputed), imputed_by (text, NULL if it
+    is complete), far_donors (whether donors are farther apart than the dependency allows), few_rows
+    (whether it was imputed and its imputer `has_few_rows`) and shared (whether it was imputed
+    although its key has too few rows for a separate imputer).
     """
     for begin in range(0, len(values), SLICE):
         part = slice(begin, min(begin + SLICE, len(values)))
@@ -58,10 +59,7 @@ def imputed_columns(
     shared: bool,
     texts: Mapping[str, list[str]],
 ) -> pa.Table:
-    """Return the columns of `impute_table` for the results of one imputer.
-
-    texts : of the columns that are codes, in their order
-    """
+    """Return the columns of `impute_table` for the results of one imputer."""
     inferred = imputed.reason == IMPUTED
     columns = {
         "alternatives": alternatives_of(imputer, imputed, existence, texts),
@@ -76,7 +74,7 @@ def imputed_columns(
 def alternatives_of(
     imputer: Imputer, imputed: Imputed, existence: Floats | None, texts: Mapping[str, list[str]]
 ) -> pa.Array:
-    """Return list<struct<prob, ATTR...>> of imputed objects; NULL without alternatives."""
+    """Return the alternatives of imputed objects, list<struct<prob, ATTR...>>; NULL without any."""
     prob = imputed.prob
     if existence is not None:
         prob = prob * np.repeat(existence, np.diff(imputed.offsets))
@@ -93,7 +91,7 @@ def alternatives_of(
 
 
 def _explanations(imputer: Imputer, imputed: Imputed) -> pa.Array:
-    """Return `imputed_by` of objects: the dependencies or the reason for failure."""
+    """Return `imputed_by`: the dependencies used, or the reason for failure."""
     if not imputed.reason.size:
         return pa.array([], pa.string())
     ways = np.column_stack([imputed.reason.astype(np.int64), imputed.rules_used])

@@ -1,4 +1,4 @@
-"""Imputation of streams over Arrow tables: the repository, the operator, and its job."""
+"""Imputation of streams over Arrow tables: the operator and its job."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 class StreamImputationTableConfig(EarlierValuesTableConfig):
     """Settings of an imputation of streams over tables.
 
-    imputers : `StreamRepository.to_bytes`, of which a checkpoint stores only the checksum
+    imputers : `StreamRepository.to_bytes`; a checkpoint stores only the checksum
     weighted : whether rows have a column `existence`
     """
 
@@ -71,8 +71,8 @@ class StreamImputationTableConfig(EarlierValuesTableConfig):
 class TableStreamImputation(TableEarlierValues):
     """`StreamImputer` over Arrow tables, for the keys of one bucket.
 
-    Answers have `row`, alternatives and imputed_by. Rows without order or key are imputed by their
-    values alone, and are not remembered.
+    Answers have `row`, alternatives and imputed_by. Rows without order or key are imputed by values
+    alone, and are not remembered.
     """
 
     config: StreamImputationTableConfig
@@ -101,7 +101,7 @@ class TableStreamImputation(TableEarlierValues):
         return parts
 
     def _imputed(self, rows: pa.Table, codes: np.ndarray, time: Floats) -> pa.Table:
-        """Return the answers to a few rows, whose keys may have separate imputers."""
+        """Return the answers to at most `SLICE` rows, each imputed by the imputers of its key."""
         keys = rows.select([f"key{i}" for i in range(self.config.keys)])
         changes, levels = self.repository.changes, self.repository.levels
         owners = np.column_stack([changes.owners(keys), levels.owners(keys)])
@@ -123,7 +123,6 @@ class TableStreamImputation(TableEarlierValues):
         return self._answer(rows, pa.concat_tables(parts).take(order))
 
     def _answer(self, rows: pa.Table, found: pa.Table) -> pa.Table:
-        """Count the imputed rows, and return the answer."""
         by = found.column(IMPUTED_BY)
         none = found.column(ALTERNATIVES).null_count
         self.counts["complete"] += by.null_count
@@ -145,7 +144,7 @@ class TableStreamImputation(TableEarlierValues):
 
 
 def imputed_rows_columns(rows: ImputedRows, existence: Floats | None, shared: bool) -> pa.Table:
-    """Return the columns of `impute_table` for rows that were imputed in one or two ways."""
+    """Return the columns of `impute_table` for rows imputed by one or two imputers."""
     found = [imputed_columns(*way, existence, shared, {}) for way in rows.ways]
     if len(found) == 1:
         return found[0]
@@ -166,7 +165,7 @@ def stream_imputation_job(
     forget_after: str | timedelta | float | None,
     name: str | None,
 ) -> Job:
-    """Return the job of `impute` with an order. Raises ValueError or TypeError for arguments."""
+    """Return the job of `impute` with an order. Raises ValueError or TypeError if it is invalid."""
     wanted = frame.resolved("attributes", list(settings.attributes))
     reading, known = released_values(frame, wanted, settings.order, settings.key, forget_after)
     weighted = EXISTENCE in frame.columns

@@ -1,4 +1,1 @@
-"""Joins over Arrow tables: similar rows, incomplete rows, and rows of equal extents.
-
-Open: the operators, their configurations, `similarity_query` and `extent_join_job`.
-"""
+"""Joins over Arrow tables: by similarity, of incomplete rows, by extent, and as-of."""

@@ -1,7 +1,7 @@
-"""Two sides with punctuations, read at any speed: rows wait until both sides have passed them.
+"""Alignment of two reordered sides that are read at any speed.
 
 Each side is the output of a disorder controller, whose punctuations bound its completeness. A row
-waits until both sides are complete up to its event time. So rows are emitted in a single
+waits until both sides are complete up to its event time. Rows are therefore emitted in a single
 event-time order, independent of reading speed, micro-batches and restarts.
 """
 
@@ -27,7 +27,7 @@ ORDER_COLUMN = "order0"
 
 @dataclass
 class TimedRows(BufferedRows):
-    """Waiting rows. time : int64[n], event times in microseconds     scope : int64[2, n], codes"""
+    """Waiting rows. time : int64[n], event times in microseconds    scope : int64[2, n], codes"""
 
     time: Ints
     scope: Ints
@@ -36,9 +36,9 @@ class TimedRows(BufferedRows):
 class AlignedSide(Stateful):
     """One side: the scopes of its controllers, and its waiting rows.
 
-    passed : int64[scopes], punctuations    gone : int64[scopes], up to where a timeout has released
-        rows of this scope    seen : processing time of the newest row, ms
-    pieces : the rows, in pieces of geometrically decreasing sizes    rows : the same as saved
+    passed : int64[scopes], punctuations    seen : processing time of the newest row, ms
+    gone : int64[scopes], event time up to which a timeout has released the scope's rows
+    pieces : the rows, in pieces of geometrically decreasing sizes    rows : the rows, as saved
     """
 
     state = {
@@ -57,14 +57,13 @@ class AlignedSide(Stateful):
         self.loaded: pa.Table | None = None
 
     def codes(self, rows: pa.Table) -> Ints:
-        """Return int64[n]: the scopes of rows of any side."""
+        """Return int64[n]: the codes in this side's scopes of rows from either side."""
         codes = self.scopes.encode(rows)
         self.passed = pad(self.passed, len(self.scopes), BEGINNING)
         self.gone = pad(self.gone, len(self.scopes), BEGINNING)
         return codes
 
     def buffer(self, piece: TimedRows) -> None:
-        """Buffer rows, if there are any."""
         self.pieces += [piece] if piece.time.size else []
         while len(self.pieces) > 1 and self.pieces[-2].time.size < 2 * self.pieces[-1].time.size:
             self.pieces[-2:] = [self.pieces[-2].then(self.pieces[-1])]
@@ -84,18 +83,17 @@ class AlignedSide(Stateful):
 
 
 class AlignedSides(Stateful):
-    """The rows of two sides, each emitted once the punctuations of both exceed its event time.
+    """Rows of two sides, each emitted once the punctuations of both exceed its event time.
 
-    scopes : for each side, the numbers of the keys of its controllers
-    idle_timeout : milliseconds after which a silent side no longer delays rows; None: never
-    forget_after : microseconds after which the punctuations of a scope without rows are dropped,
-        see `Scopes`; an older row of the scope then waits for both sides. None: never
+    scopes : per side, the numbers of its controllers' keys
+    idle_timeout : milliseconds after which a silent side no longer delays rows, or None
+    forget_after : microseconds after which a scope without rows loses its punctuations, see
+        `Scopes`; an older row of the scope then waits for both sides. None for never
 
     Rows have the columns order0 (event time), late, punctuation and key0... Late rows are dropped,
-    and so are rows on time if a timeout has already released later rows. Without a timeout, the
-    emitted rows and their order depend only on each side's own rows.
-
-    Cost: O(1) per row and side, and O(log n) copies of waiting rows; state: these rows.
+    and so are on-time rows if a timeout has already released later rows. Without a timeout, the
+    emitted rows and their order depend only on each side's rows.
+    Cost: O(1) per row and side, and O(log n) copies of waiting rows; state: the waiting rows.
     """
 
     state = {"left": Part(), "right": Part()}
@@ -110,9 +108,9 @@ class AlignedSides(Stateful):
         self.sides = self.left, self.right = [AlignedSide(keys, forget_after) for keys in scopes]
 
     def add(self, side: int, rows: pa.Table, now: int) -> tuple[int, int]:
-        """Add rows of a side; return (late rows, rows below a punctuation but not flagged late).
+        """Add rows of a side; return the numbers of (dropped rows, on-time rows out of order).
 
-        Only rows of several controllers can be below a punctuation without being flagged late.
+        An on-time row can only be below a punctuation if the rows come from several controllers.
         """
         mine = self.sides[side]
         mine.seen = now
@@ -136,24 +134,23 @@ class AlignedSides(Stateful):
         return skipped + int(gone.sum()), behind
 
     def set_clock(self, now: int) -> None:
-        """Set the processing time of a call, see `TableOperator.set_clock`."""
+        """Limit saved times to `now`, see `TableOperator.set_clock`."""
         if self.idle_timeout is not None:
             for side in self.sides:
                 side.seen = None if side.seen is None else min(side.seen, now)
 
     def ready(self, now: int) -> list[tuple[int, pa.Table]]:
-        """Return (side, rows) that are complete."""
+        """Return the complete rows as (side, rows) pairs."""
         if self.idle_timeout is not None:
             self._pass_idle(now, self.idle_timeout)
         out = self._release()
         for number, side in enumerate(self.sides):
-            # Drop the punctuations of expired scopes.
             over = side.scopes.take_over(p.scope[number] for of in self.sides for p in of.pieces)
             side.passed[over] = side.gone[over] = BEGINNING
         return out
 
     def rest(self) -> list[tuple[int, pa.Table]]:
-        """Return (side, rows) of all waiting rows at the end of streams; later rows are late."""
+        """Return all waiting rows as (side, rows) pairs at the end of the streams."""
         self._pass_all()
         return self._release()
 
@@ -162,7 +159,7 @@ class AlignedSides(Stateful):
         return sum(piece.time.size for side in self.sides for piece in side.pieces)
 
     def reached(self) -> int | None:
-        """Return a time before which no more rows are emitted; None: not known for all keys."""
+        """Return a time below which no more rows are emitted, or None if it is unknown."""
         if self.left.scopes.keys or self.right.scopes.keys or not self.left.passed.size:
             return None
         passed = min(self.left.passed[0], self.right.passed[0])
@@ -173,7 +170,7 @@ class AlignedSides(Stateful):
         return gone
 
     def _pass_idle(self, now: int, timeout: int) -> None:
-        """Release rows that are delayed only by silent sides."""
+        """Mark the rows that only silent sides delay as ready."""
         self.set_clock(now)
         first = min((side.seen for side in self.sides if side.seen is not None), default=now)
         idle = [now - (first if side.seen is None else side.seen) >= timeout for side in self.sides]
@@ -195,7 +192,7 @@ class AlignedSides(Stateful):
                 passed = np.minimum(
                     self.left.passed[piece.scope[0]], self.right.passed[piece.scope[1]]
                 )
-                # Rows at exactly the time of a punctuation may still arrive, with a higher one.
+                # Rows at the time of a punctuation may still arrive, with a higher punctuation.
                 go: Bools = piece.time < passed
                 go |= piece.time <= self._gone_for(piece)
                 if go.any():
@@ -218,9 +215,8 @@ class AlignedSides(Stateful):
 def count_behind(time: Ints, punctuation: Ints, scope: Ints, passed: Ints) -> int:
     """Count rows whose time or punctuation is below an earlier punctuation of their scope.
 
-    The rows are given in order; for rows of a single controller the count is 0.
-    time, punctuation, scope : int64[n]    passed : int64[scopes], the punctuations before these
-        rows
+    For rows of a single controller the count is 0.
+    time, punctuation, scope : int64[n]    passed : int64[scopes], punctuations before these rows
     """
     order = np.lexsort((punctuation, scope))
     time, own, scope = time[order], punctuation[order], scope[order]

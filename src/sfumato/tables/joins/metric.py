@@ -1,4 +1,4 @@
-"""The metric of a join: attributes as points whose Euclidean distance decides a match."""
+"""The metric of a join, which maps attributes to points with Euclidean distances."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from sfumato.operators.arrays import Floats
 from sfumato.tables.reading.frame import names
 
 JOIN_METRICS = ("euclidean", "haversine")
-COORDINATE_BOUNDS = (("longitude", 180.0), ("latitude", 90.0))  # of "haversine", with bounds
+COORDINATE_BOUNDS = (("longitude", 180.0), ("latitude", 90.0))  # of "haversine"
 EARTH_RADIUS = 6_371_008.8  # mean radius in metres
 
 
@@ -20,13 +20,13 @@ EARTH_RADIUS = 6_371_008.8  # mean radius in metres
 class JoinMetric:
     """The distance metric of a join.
 
-    name : one of METRICS    scales : for "euclidean" the unit of each attribute; none: 1
-    texts : places of attributes that are text, whose values are near only if they are equal
+    name : one of JOIN_METRICS    scales : units of "euclidean" attributes; empty for units of 1
+    texts : positions of text attributes, which match only if they are equal
 
-    "euclidean": sqrt(sum of ((x_i - y_i) / scale_i)**2). "haversine": longitude and latitude in
-    degrees, distances in metres along the surface of a sphere. Its points are on the sphere, and
-    the limit is the chord of the distance; chords grow with arcs, so bounds for Euclidean distances
-    hold. A longitude or latitude out of range is invalid, see `bounds`.
+    "euclidean": sqrt(sum of ((x_i - y_i) / scale_i)**2). "haversine": the distance in metres along
+    the surface of a sphere, for longitude and latitude in degrees. Its points lie on the sphere,
+    and its limit is the chord of the distance. Chords grow with arcs, so bounds for Euclidean
+    distances hold. A longitude or latitude outside its range is invalid, see `bounds`.
     """
 
     name: str = "euclidean"
@@ -48,10 +48,7 @@ class JoinMetric:
         return 3 if self.name == "haversine" else attributes
 
     def bounds(self, attributes: Sequence[str]) -> list[tuple[str, float, str]]:
-        """Return (attribute, maximum magnitude, reason for larger values) of each attribute.
-
-        Raises ValueError for a wrong number of attributes.
-        """
+        """Return (name, maximum magnitude, error) per bounded attribute. Raises as `dimensions`."""
         self.dimensions(len(attributes))
         if self.name == "euclidean":
             return []
@@ -66,7 +63,7 @@ class JoinMetric:
         return EARTH_RADIUS if self.name == "haversine" else 0.0
 
     def points(self, values: Floats) -> Floats:
-        """Return float64[m, dimensions] of values float64[m, attributes]."""
+        """Return the points, float64[m, dimensions], of values, float64[m, attributes]."""
         if self.name == "euclidean":
             return values / np.array(self.scales) if self.scales else values
         longitude, latitude = np.radians(values[:, 0]), np.radians(values[:, 1])
@@ -80,13 +77,13 @@ EUCLIDEAN = JoinMetric()
 
 
 def bounds_of(metric: str, attributes: str | Sequence[str] | None) -> list[tuple[str, float, str]]:
-    """Return `JoinMetric.bounds` of the attributes given by an argument. Raises ValueError."""
+    """Return `JoinMetric.bounds` of the argument `attributes`. Raises ValueError or TypeError."""
     named = JoinMetric(metric)
     return [] if named == EUCLIDEAN else named.bounds(names("attributes", attributes))
 
 
 def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float | None, JoinMetric]:
-    """Return the maximum distance of a match (None for a column of radii), and its metric."""
+    """Return the maximum distance of a match (None for a radius column) and the metric."""
     if isinstance(within, str):
         return None, JoinMetric(metric)
     if not isinstance(within, Mapping):
@@ -103,7 +100,6 @@ def distance_of(within: Any, attributes: list[str], metric: str) -> tuple[float 
 
 
 def raise_unscaled(within: Mapping[str, float], attributes: list[str]) -> NoReturn:
-    """Raise ValueError for distances of other attributes than the numbers among `on`."""
     raise ValueError(
         f"`within` must have a distance for each numeric attribute of `on`, {attributes}; got "
         f"{list(within)}"
@@ -111,7 +107,7 @@ def raise_unscaled(within: Mapping[str, float], attributes: list[str]) -> NoRetu
 
 
 def finite(argument: str, given: Any) -> float:
-    """Return a finite number given as an argument. Raises TypeError for anything else."""
+    """Return `given` as a float. Raises TypeError unless it is a finite number."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         raise TypeError(f"`{argument}` must be a finite number; got {given!r}")
     return float(given)

@@ -1,4 +1,4 @@
-"""The arguments of the similarity joins, and the configurations derived from them."""
+"""The arguments of the similarity joins, and the configs derived from them."""
 
 from __future__ import annotations
 
@@ -66,21 +66,20 @@ from sfumato.windows import JoinWindow, Rows
 
 STREAMS = ("left_stream", "right_stream")  # columns with the names of the two streams
 # Microseconds per arrival, for ten alternatives in three dimensions: half in the operator, half for
-# another copy of the row through Spark. Per tuple of the other side: a third of the
-# result of benchmarks/suites/join_tasks.py, where 1 in 300 is near enough.
+# one more copy of the row through Spark. Microseconds per tuple of the other side: one third of the
+# result of benchmarks/suites/join_tasks.py, where 1 in 300 tuples matches.
 COST_PER_TASK = 10.0
 COST_PER_OPPOSITE = 0.002
 TASKS_TO_CHOOSE = (8, 4, 2)
 MAX_TASKS = 1024
-NEGLIGIBLE_MEMBER = 1e-9  # of neighbours: probability that a tuple is still in its count window
-LEAST_USE = 0.7  # minimum ratio of a single task's work to the work of all tasks
+NEGLIGIBLE_MEMBER = 1e-9  # probability of being in the count window that neighbours may ignore
+LEAST_USE = 0.7  # minimum ratio of a single task's work to the total work of several tasks
 
 
 class JoinSide:
-    """One of the frames of a join: uncertain tuples, or rows of plain columns as tuples.
+    """A frame of a join, whose rows are uncertain tuples or certain rows of plain columns.
 
-    query : its arguments    alone : whether the frame is joined with itself; then errors do not
-        mention left and right
+    alone : whether the frame is joined with itself; errors then do not mention left and right
     """
 
     def __init__(self, query: JoinQuery, frame: Frame, name: str, alone: bool) -> None:
@@ -121,12 +120,11 @@ class JoinSide:
             frame.require_numbers(f"impute of {called}", query.imputed)
             self.imputed = frame.resolved(f"impute of {called}", list(query.imputed))
         self.passed = [column for column in frame.columns if column != ALTERNATIVES]
-        # Rows flagged late by a controller are dropped.
         self.marks_late = frame.marks_late(self.orders)
-        self.aggregated: NeighbourAggregates | None = None  # whose values its rows have
+        self.aggregated: NeighbourAggregates | None = None  # aggregates over this side's rows
 
     def _radius(self, within: Any, argument: str) -> str | None:
-        """Return the column of radii; None: there is none. Raises as `Frame.require_numbers`."""
+        """Return the radius column, or None. Raises errors like `Frame.require_numbers`."""
         frame = self.frame
         if not isinstance(within, str):
             return None
@@ -136,10 +134,7 @@ class JoinSide:
         return frame.resolved(argument, within)[0]
 
     def _texts(self, query: JoinQuery, of: str) -> tuple[int, ...]:
-        """Return the places of strings in `on`. Raises TypeError where there must be none.
-
-        of : the frame, for errors
-        """
+        """Return the positions of text in `on`. Raises an error if text is not allowed there."""
         kind_of = self.frame.attribute_kind if self.frame.uncertain else self.frame.kind
         kinds = [kind_of(name) for name in self.points]
         texts = tuple(place for place, kind in enumerate(kinds) if kind == "text")
@@ -154,7 +149,6 @@ class JoinSide:
         return texts
 
     def _check_points(self, argument: str) -> None:
-        """Raise TypeError for attributes that are neither numeric nor text."""
         if not self.frame.uncertain:
             self.frame.groupable(argument, [self.points[i] for i in self.texts])  # no collation
             numbers = [name for i, name in enumerate(self.points) if i not in self.texts]
@@ -199,9 +193,9 @@ class JoinSide:
         return found
 
     def reading(self, aligned: bool) -> Reading:
-        """Return how the operator reads the frame. aligned : with late rows and punctuations
+        """Return how the operator reads the frame.
 
-        Late rows are counted as late, and may be invalid.
+        aligned : whether to read `late` and `punctuation`; late rows then may be invalid
         """
         certain = self.imputed is None
         values: list[tuple[str, ColumnReader]] = [
@@ -230,7 +224,7 @@ class JoinSide:
 
 @dataclass(eq=False)
 class JoinQuery:
-    """The validated arguments of the similarity joins that define a pair."""
+    """The validated arguments of the similarity joins."""
 
     on: str | Sequence[str]
     within: float | str | Mapping[str, float]
@@ -245,7 +239,7 @@ class JoinQuery:
     forget_after: str | timedelta | float | None
     tasks: int | None
     imputation: ImputationArguments | None = None
-    function: str | None = None  # in warnings; None: the join
+    function: str | None = None  # name in errors; None for the join's name
     how: str = INNER
 
     def __post_init__(self) -> None:
@@ -275,7 +269,7 @@ class JoinQuery:
 
     @property
     def numbers_only(self) -> str:
-        """Return the argument that excludes text among the attributes, and a verb; "": none."""
+        """Return the argument that excludes text attributes, followed by a verb, or ""."""
         if self.distance.name != "euclidean":
             return f'`metric`="{self.distance.name}" accepts'
         if self.limit is None:
@@ -285,7 +279,6 @@ class JoinQuery:
         return "`impute` of a join accepts" if self.imputation is not None else ""
 
     def _check_deltas(self) -> None:
-        """Raise ValueError for arguments that are incompatible with windows of sf.Delta."""
         if self.distance.name != "euclidean" or self.distance.scales:
             raise ValueError(
                 "`within` must be one distance in a join with windows of sf.Delta, because the "
@@ -304,7 +297,6 @@ class JoinQuery:
             )
 
     def _check_imputation(self, imputation: ImputationArguments) -> None:
-        """Raise ValueError for arguments that are incompatible with `impute`."""
         attributes, called = list(imputation.settings.attributes), imputation.function
         if set(self.attributes) != set(attributes):
             raise ValueError(
@@ -345,7 +337,7 @@ class JoinQuery:
             )
 
     def sides(self, *frames: Frame) -> list[JoinSide]:
-        """Return both sides, from two frames or from one frame joined with itself."""
+        """Return both sides of two frames, or of one frame joined with itself."""
         if self.imputation is not None:
             self.imputation = self.imputation.bounded(frames[0].max_alternatives)
         require_same_worlds(frames, self.how)
@@ -397,7 +389,7 @@ class JoinQuery:
     def config(
         self, sides: Sequence[JoinSide], idle_timeout: str | timedelta | None
     ) -> JoinTableConfig:
-        """Return the configuration of the join of two frames; a repository is read last."""
+        """Return the config for a join of two frames; the repository is read after all checks."""
         common = self._common(sides[0])
         require_same_keys([side.frame for side in sides], [side.keys for side in sides])
         needed = self.how != INNER and f'`how`="{self.how}"'
@@ -428,7 +420,6 @@ class JoinQuery:
         )
 
     def config_alone(self, side: JoinSide) -> SelfJoinTableConfig:
-        """Return the configuration of the join of a frame with itself."""
         return SelfJoinTableConfig(
             **self._common(side),
             **self._comparison(side),
@@ -437,7 +428,6 @@ class JoinQuery:
         )
 
     def config_neighbours(self, side: JoinSide, **asked: Any) -> NeighboursTableConfig:
-        """Return the configuration of the neighbours in a frame; asked : see there."""
         given = vars(self.config_alone(side)) | {"windows": tuple(map(_complete, self.windows))}
         return NeighboursTableConfig(**given, **asked)
 
@@ -447,8 +437,8 @@ class JoinQuery:
         idle_timeout: str | timedelta | None,
         **asked: Any,
     ) -> OtherNeighboursTableConfig:
-        """Return the configuration of the neighbours in another frame; asked : see there."""
-        own = JoinWindow(1)  # left tuples are not searched
+        """Return the config for neighbours in the right frame."""
+        own = JoinWindow(1)  # no neighbours are searched among left tuples
         given = vars(self.config(sides, idle_timeout)) | {
             "windows": (own, _complete(self.windows[1]))
         }
@@ -460,9 +450,9 @@ class JoinQuery:
         aggregates: Mapping[str, str],
         distribution: int | None,
     ) -> NeighbourAggregates:
-        """Return the aggregates over the neighbours in the last side's frame.
+        """Return the aggregates over neighbours in the last side's frame.
 
-        Raises ValueError for a window by count whose tuples depend on which of them exist.
+        Raises ValueError for a count window over uncertain rows.
         """
         own, frame = sides[0].frame, sides[-1].frame
         if self.windows[-1].rows is not None and not frame.certain:
@@ -477,7 +467,6 @@ class JoinQuery:
         )  # fmt: skip
 
     def _common(self, side: JoinSide) -> dict[str, Any]:
-        """Return the arguments shared by all configurations, from one of the sides."""
         return {
             "within": self.limit,
             "probability": finite("probability", self.probability),
@@ -494,7 +483,7 @@ class JoinQuery:
         }
 
     def _comparison(self, side: JoinSide) -> dict[str, Any]:
-        """Return the comparison method for rows without missing values, and the number of tasks."""
+        """Return the additional arguments of joins without `impute`."""
         tasks = 1 if self.tasks is None and self.how != INNER else self.tasks
         return {
             "strategy": self.strategy,
@@ -513,8 +502,8 @@ def alignment_of(
 ) -> dict[str, Any]:
     """Return how two sides are aligned, see `TwoSidesConfig`.
 
-    needed : what needs punctuations on streams; None: nothing does
-    Raises ValueError if it has none.
+    needed : names what needs punctuations on streams, or None if nothing does
+    Raises ValueError for missing punctuations, if `needed` or `idle_timeout` is given.
     """
     scopes = [frame.controller(*of) for frame, *of in zip(frames, orders, keys, strict=True)]
     upstream = (
@@ -544,15 +533,15 @@ def alignment_of(
 
 
 def _complete(window: JoinWindow) -> JoinWindow:
-    """Return the window with all tuples that may be among its newest rows."""
+    """Return the window extended to all tuples that may be among its newest rows."""
     return replace(window, confidence=1.0 - NEGLIGIBLE_MEMBER)
 
 
 @dataclass(frozen=True)
 class NeighbourAggregates(WindowQuery):
-    """The validated aggregates over the neighbours of each row, which are like a window's rows.
+    """The validated aggregates over the neighbours of each row.
 
-    own : the columns of the rows whose neighbours are aggregated
+    own : the columns of the rows that have neighbours
     """
 
     called: ClassVar[str] = "neighbours"
@@ -577,7 +566,7 @@ class NeighbourAggregates(WindowQuery):
 def neighbours_outputs(
     sides: Sequence[JoinSide], fewer_than: int | None, results: Sequence[Output]
 ) -> list[Output]:
-    """Return the columns of neighbours: of the first side, their number, and other results."""
+    """Return the output columns: the first side's columns, the neighbour counts, and results."""
     names = ["neighbours"] if fewer_than is None else ["neighbours", "probability"]
     frame = sides[0].frame
     found = passed(frame, frame.columns, ROW, taken=names)
@@ -594,12 +583,10 @@ def neighbours_outputs(
 
 
 def check_streams(streams: object, kind: str) -> None:
-    """Raise TypeError unless `streams` maps at least two names to values of a `kind`."""
+    """Raise TypeError unless `streams` maps at least two names. kind : names values in errors"""
     if isinstance(streams, Mapping) and len(streams) >= 2:
         return
-    shape = (
-        f"a {type(streams).__name__}. Give each stream a name"  # the value's type, without its rows
-    )
+    shape = f"a {type(streams).__name__}. Give each stream a name"  # without its rows
     if isinstance(streams, Mapping):
         shape = f"{len(streams)}: {', '.join(map(repr, streams))}"
     raise TypeError(
@@ -608,7 +595,6 @@ def check_streams(streams: object, kind: str) -> None:
 
 
 def check_alike(streams: Mapping[str, Frame]) -> None:
-    """Raise ValueError if the columns of the streams differ."""
     first, one = next(iter(streams.items()))
     kinds = [(name, one.type(name)) for name in one.columns]
     for stream, other in streams.items():
@@ -622,20 +608,20 @@ def check_alike(streams: Mapping[str, Frame]) -> None:
 def cost(rows: int, tasks: int) -> float:
     """Estimate the microseconds per arrival in each of `tasks` tasks, for windows of `rows` rows.
 
-    Every task reads every arrival; the tuples of the other side are shared. The model assumes few
-    alternatives and few matches, so that it shares too little rather than too much.
+    Every task reads every arrival; the tuples of the other side are divided among the tasks. The
+    model assumes few alternatives and few matches, so it errs towards too few tasks.
     """
     return COST_PER_TASK + COST_PER_OPPOSITE * rows / tasks
 
 
 def rows_held(windows: Sequence[JoinWindow]) -> int | None:
-    """Return the number of rows in the smaller window; None if a window is not bounded by rows."""
+    """Return the number of rows in the smaller window, or None unless both are count windows."""
     rows = [window.rows for window in windows]
     return None if None in rows else min(number for number in rows if number is not None)
 
 
 def tasks_for(windows: Sequence[JoinWindow], keys: int) -> int:
-    """Return the number of tasks that share a join without key; it is 1 with a key."""
+    """Return the default number of tasks; 1 with a key or without count windows."""
     held = rows_held(windows)
     if keys or held is None:
         return 1
@@ -644,7 +630,7 @@ def tasks_for(windows: Sequence[JoinWindow], keys: int) -> int:
 
 
 def tasks_of(tasks: Any) -> int:
-    """Return the argument `tasks`. Raises TypeError or ValueError if it is invalid."""
+    """Return `tasks` as an int. Raises TypeError or ValueError if it is invalid."""
     if not whole("tasks", tasks) <= MAX_TASKS:
         raise ValueError(
             f"`tasks` must be at most {MAX_TASKS}, because each task reads all rows; got {tasks}"

@@ -1,4 +1,4 @@
-"""As-of joins over Arrow tables: the newest earlier row of the other side, and the job."""
+"""As-of joins over Arrow tables: the operator and its job."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from sfumato.tables.reading.user_warnings import PAIRS
 from sfumato.tables.row_store import RowStore
 from sfumato.windows import span_of
 
-KEEP_LEFT = "left"  # also rows without a match
-LEAST_CANDIDATE = 1e-9  # default of the smallest probability of an answer
+KEEP_LEFT = "left"  # the default of `how`, which keeps rows without a match
+LEAST_CANDIDATE = 1e-9  # default of an answer's minimum probability
 
 
 @dataclass(frozen=True, kw_only=True)
 class AsofTableConfig(TwoSidesConfig):
     """Settings of an as-of join over tables.
 
-    within, least : as for `NewestEarlier`    how : "left", or "inner": without rows without a match
-    uncertain : whether right rows exist with a probability
+    within, least : as for `NewestEarlier`    how : "left", or "inner" to drop unmatched left rows
+    uncertain : whether right rows have existence probabilities
     answers : the schema of the answers, see `AnswerTypes`
     """
 
@@ -75,7 +75,7 @@ class AsofTableConfig(TwoSidesConfig):
 
 
 class TableAsofJoin(TwoSides):
-    """`NewestEarlier` over Arrow tables: left rows ask, simultaneous right rows are earlier."""
+    """`NewestEarlier` over Arrow tables; a right row precedes a left row with the same time."""
 
     config: AsofTableConfig
     state = {"operator": Part(), "right": Part()}
@@ -115,7 +115,7 @@ class TableAsofJoin(TwoSides):
         self.counts["unmatched"] += int((~matched).sum())
         if not len(found.place):
             return []
-        turn = np.cumsum(rows.side == 0) - 1  # the number of each row of the left side
+        turn = np.cumsum(rows.side == 0) - 1  # the position of each row among left rows
         known = None if self.right.empty is None else self.right.empty.schema
         if matched.any():
             given = as_array(self.right.take(found.number[matched]).column(ROW))
@@ -141,7 +141,7 @@ class TableAsofJoin(TwoSides):
 
 
 def _existence(table: pa.Table) -> Floats:
-    """Return the existences of rows with the probabilities of their alternatives."""
+    """Return the existence of each row, from the probabilities of its alternatives."""
     prob = as_array(table.column("prob"))
     return existence_of(offsets_of(lengths_of(prob)), np.asarray(prob.flatten(), np.float64))
 

@@ -1,4 +1,4 @@
-"""Two windowed streams joined extent by extent: the operator, and the job of `extent_join`."""
+"""Joins of windowed streams by extent: the operator, and the job of `extent_join`."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ class ExtentJoinTableConfig(TableConfig):
     """Settings of an extent join over tables.
 
     scope : numbers of the keys within which extents are in order
-    on : the attributes of the distance; none: every pair of rows is a match
+    on : attributes of the distance; if empty, every pair of rows is a match
     within, probability : as for `SimilarityJoin`; None without `on`
-    forget_after : microseconds; rows of an expired scope, see `Scopes`, remain unmatched
+    forget_after : microseconds; waiting rows of an expired scope are dropped, see `Scopes`
     max_alternatives : bound on the pairs of alternatives per answer, see `matching_pairs`
-    how : "inner", or the sides whose rows are also emitted without a partner: "left", "right" or
-        "full"    answers : the schema of the answers, see `AnswerTypes`
+    how : "inner", or "left", "right" or "full" to also emit unmatched rows
     one_to_one : whether a row is in at most one pair, see `greedy_pairs`
+    answers : the schema of the answers, see `AnswerTypes`
     """
 
     scope: tuple[int, ...] = ()
@@ -107,12 +107,11 @@ class ExtentJoinTableConfig(TableConfig):
         return TableExtentJoin(self)
 
 
-# Answers that share tuples with answers of other extents, but not within an extent.
+# Results of `Frame.shared` for rows that may share tuples across extents, but not within one.
 WITHIN_EXTENTS = (None, WINDOWS, UNCERTAIN_TIMES, AVERAGES)
 
 
 def require_together(*given: object) -> None:
-    """Raise ValueError if some arguments are given and others are None."""
     if len({value is None for value in given}) > 1:
         raise ValueError("`on`, `within` and `probability` need each other: give all three or none")
 
@@ -121,8 +120,8 @@ def require_together(*given: object) -> None:
 class ExtentRows(BufferedRows):
     """Rows of one side that may still match rows of the other side.
 
-    end : int64[n], of their extents, microseconds    code, scope : int64[n]
-    matched : bool[n], whether they have been in an answer
+    end : int64[n], extent ends in microseconds    code, scope : int64[n]
+    matched : bool[n], whether the row is already in a pair
     """
 
     end: Ints
@@ -140,7 +139,7 @@ class ExtentRows(BufferedRows):
 
 
 class ExtentSide(Stateful):
-    """One side: the newest extent end of each scope, and the waiting rows."""
+    """One side: the newest extent end per scope, and the waiting rows."""
 
     state = {"newest": Array(int, "scopes"), "waiting": Optional(Record(ExtentRows))}
 
@@ -152,7 +151,7 @@ class ExtentSide(Stateful):
         self.waiting = fresh if self.waiting is None else self.waiting.then(fresh)
 
     def drop(self, unwanted: Bools) -> ExtentRows | None:
-        """Drop rows, and return them; None: there are none."""
+        """Drop rows and return them, or None if there are none."""
         if self.waiting is None or not unwanted.any():
             return None
         dropped = self.waiting.where(unwanted)
@@ -167,7 +166,7 @@ class ExtentSide(Stateful):
 class TableExtentJoin(TableOperator):
     """Pairs of rows with equal keys and equal extent ends, for the keys of one bucket.
 
-    Tables of a side have the columns row (a struct), window (start, end), key0.. and, with `on`,
+    Each side has the columns row (a struct), window (start, end), key0.. and, with `on`,
     alternatives. On each side the extents of a scope are in order, so a row waits until the other
     side has passed its extent.
     """
@@ -212,7 +211,6 @@ class TableExtentJoin(TableOperator):
         return ExtentRows(rows.select(self.columns), end, code, scope, np.zeros(len(end), bool))
 
     def _pairs(self, fresh: ExtentRows, side: int) -> list[pa.Table]:
-        """Return the pairs of one side's fresh rows with the other side's waiting rows."""
         other = self.sides[1 - side].waiting
         mine_at, theirs_at = self._met(fresh, other)
         if other is None or not len(mine_at):
@@ -225,7 +223,7 @@ class TableExtentJoin(TableOperator):
         return self._tables(sides, at)
 
     def _met(self, mine: ExtentRows, others: ExtentRows | None) -> tuple[Ints, Ints]:
-        """Return the places of rows of both sides with equal keys and extent ends, by pair."""
+        """Return the positions of both rows of each pair with equal keys and extent ends."""
         if others is None:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         ends = np.unique(np.concatenate([others.end, mine.end]))
@@ -241,9 +239,9 @@ class TableExtentJoin(TableOperator):
     def _tables(
         self, sides: list[pa.Table], at: list[Ints], chosen: Sequence[ExtentRows] = ()
     ) -> list[pa.Table]:
-        """Return pairs of rows; with `on`, only pairs that are probably within the distance.
+        """Return pairs of rows; with `on`, only pairs that match with at least `probability`.
 
-        chosen : the rows of both sides, of which pairs are chosen and marked as matched; (): all
+        chosen : the rows of both sides, to choose pairs by `greedy_pairs` and mark them as matched
         """
         config, found = self.config, None
         if config.within is not None and config.probability is not None:
@@ -272,15 +270,14 @@ class TableExtentJoin(TableOperator):
         return [self.types.apply(table.add_column(0, "window", one.column("window")))]
 
     def flush(self) -> list[pa.Table]:
-        """Drop the rows that still wait: at the end of the frames they remain unmatched."""
         waiting = [side.waiting for side in self.sides]
         return self._drop([np.ones(0 if of is None else len(of.end), np.bool_) for of in waiting])
 
     def _drop_passed(self) -> list[pa.Table]:
         """Drop rows of passed extents and expired scopes, and keys without waiting rows.
 
-        If rows without a partner are emitted, or pairs are chosen, an extent is dropped once both
-        sides have passed it, so that all of its rows are there.
+        If unmatched rows are emitted or pairs are chosen, an extent is dropped only once both sides
+        have passed it, because all of its rows are needed.
         """
         newest = self.left.newest, self.right.newest
         whole = bool(self.kept) or self.config.one_to_one
@@ -300,7 +297,7 @@ class TableExtentJoin(TableOperator):
         return outputs
 
     def _drop(self, unwanted: Sequence[Bools]) -> list[pa.Table]:
-        """Drop rows of both sides; return the ones of kept sides that have no partner."""
+        """Drop rows of both sides; return their one-to-one pairs and unmatched rows, if emitted."""
         dropped = [side.drop(of) for side, of in zip(self.sides, unwanted, strict=True)]
         outputs = []
         left, right = dropped
@@ -316,7 +313,7 @@ class TableExtentJoin(TableOperator):
         return outputs
 
     def _lone(self, side: int, mine: ExtentRows, others: ExtentRows | None) -> list[pa.Table]:
-        """Return the rows that are likely enough to have no partner among all of their extents."""
+        """Return the rows that have no partner in their extents with at least `probability`."""
         config: ExtentJoinTableConfig = self.config
         found: Unmatched | None = None
         places = np.flatnonzero(~mine.matched)
@@ -351,13 +348,13 @@ class TableExtentJoin(TableOperator):
 
 
 def greedy_pairs(at: Sequence[Ints], found: Answers, hashes: Sequence[Ints]) -> Ints:
-    """Choose pairs so that no row is in two: the most probable one, then the next of other rows.
+    """Choose pairs by descending probability so that no row is in two of them.
 
-    at : places of both rows of all pairs    found : the likely pairs, `arrival` is their number
-    hashes : of the rows of both sides; equally probable pairs are ordered by these
-    Returns places in `found`, ascending. In rounds: a pair is chosen if it is the first of both of
-    its rows. Cost: O(pairs) per round. The sum of probabilities is at least half of the largest
-    possible one.
+    at : positions of both rows of all pairs    hashes : row hashes per side, which break ties
+    found : the likely pairs, with their positions in `at` as `arrival`
+    Returns ascending positions in `found`. Their sum of probabilities is at least half of the
+    largest possible sum. Each round chooses the pairs that are first for both of their rows.
+    Cost: O(pairs) per round.
     """
     left, right = (of[found.arrival] for of in at)
     order = np.lexsort([hashes[1][right], hashes[0][left], -found.probability])

@@ -24,8 +24,8 @@ from sfumato.tables.row_store import RowStore
 class IncompleteJoinTableConfig(JoinTableConfig):
     """Settings of a join of incomplete streams over tables.
 
-    imputer : `RepositoryImputer.to_bytes`, of which a checkpoint stores only the checksum
-    units : for each of its attributes, the divisor of its values; none: 1
+    imputer : `RepositoryImputer.to_bytes`; a checkpoint stores only the checksum
+    units : divisors of the imputer's attributes; empty for no division
     """
 
     imputer: bytes
@@ -43,10 +43,10 @@ class IncompleteJoinTableConfig(JoinTableConfig):
 
 
 class TableIncompleteJoin(TableJoin):
-    """`IncompleteJoin` over Arrow tables: rows have all columns, and value0...
+    """`IncompleteJoin` over Arrow tables, whose rows also have the columns value0...
 
-    These are float64 in the order of the imputer's names; NULL is missing. Snapshots do not contain
-    the repository.
+    These columns are float64 in the order of the imputer's names; NULL is missing. Snapshots do not
+    contain the repository.
     """
 
     config: IncompleteJoinTableConfig
@@ -81,7 +81,7 @@ class TableIncompleteJoin(TableJoin):
         rows = objects.column(ROW).take(pa.array(which))
         if not self.config.alternatives:
             return rows, {}
-        # The operator drops the samples of objects that it forgets; impute them again.
+        # The operator may have dropped the samples of these objects, so impute them again.
         imputer = self.operator.imputer
         imputed = imputer.impute(numbers_of(objects, self.kept))
         places = np.repeat(imputed.offsets[which], lengths) + sample

@@ -1,4 +1,4 @@
-"""The common part of similarity joins over Arrow tables: ordered sides, their rows, and answers."""
+"""The base of similarity joins over Arrow tables, and the tables of their answers."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ RowsOfSide = tuple[pa.ChunkedArray, dict[str, pa.Array]]
 class JoinTableConfig(TwoSidesConfig):
     """Settings of the joins of two sides.
 
-    within, probability, windows, output : as for their operators; within=None: rows have a `radius`
+    within, probability, windows, output : as for the operator; within=None if rows have a `radius`
     alternatives : whether answers include the matching pairs of alternatives
-    on : the attributes of the distance, in the order used in answers
+    on : attributes of the distance, in the order used in answers
     max_alternatives : bound on the pairs of alternatives per answer, see `matching_pairs`
     """
 
@@ -62,10 +62,10 @@ class JoinTableConfig(TwoSidesConfig):
 
 
 class TableJoin(TwoSides):
-    """A join over Arrow tables, for the keys of one bucket; stores the rows of its live tuples.
+    """A join over Arrow tables, for the keys of one bucket, which stores the rows of live tuples.
 
-    Simultaneous rows are ordered left before right. Subclasses create the operator and the columns
-    `kept` for answers, and implement arrivals (`join`) and rows by number (`rows_of_side`).
+    Simultaneous rows are ordered left before right. Subclasses set `operator` and `kept`, the
+    columns needed for answers, and implement `join` and `rows_of_side`.
     """
 
     config: JoinTableConfig
@@ -76,13 +76,13 @@ class TableJoin(TwoSides):
         "left": Part(),
         "right": Part(),
     }
-    compared = "candidates"  # counter of the operator: pairs whose samples were compared
+    compared = "candidates"  # the operator's counter of pairs whose samples were compared
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.left, self.right = RowStore(), RowStore()
-        self._largest = 0  # largest window of the micro-batch
-        self._before: dict[str, int] = {}  # counters of the operator before it
+        self._largest = 0  # largest window in this micro-batch
+        self._before: dict[str, int] = {}  # the operator's counters before this micro-batch
 
     def begin(self) -> None:
         super().begin()
@@ -102,8 +102,7 @@ class TableJoin(TwoSides):
     ) -> Answers:
         """Process arrivals with the operator.
 
-        tables : of the present sides    order : int64[n], positions of the rows in these,
-            concatenated
+        tables : of the present sides    order : int64[n], positions in the concatenated tables
         side, code, time : see `ArrivalBatch`
         """
 
@@ -111,15 +110,14 @@ class TableJoin(TwoSides):
     def rows_of_side(
         self, store: RowStore, numbers: Ints, sample: npt.NDArray[np.int32], lengths: Ints
     ) -> RowsOfSide:
-        """Return (rows, attributes of the alternatives by name) for one side of answers.
+        """Return (rows, attributes of the alternatives by name) for one side of k answers.
 
-        Without `alternatives` in the config, the attributes are empty.
-        numbers : int64[k], of the tuples    lengths : int64[k], pairs of samples per answer
-        sample : int32[sum of lengths], the sample of this side in each pair
+        The attributes are empty if the config has alternatives=False.
+        numbers : int64[k], tuple numbers    lengths : int64[k], sample pairs per answer
+        sample : int32[sum of lengths], this side's sample in each pair
         """
 
     def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
-        """Join ordered rows, and store the parts needed for answers."""
         found = self.ordered(batch)
         if found is None:
             return []
@@ -134,8 +132,7 @@ class TableJoin(TwoSides):
         self._largest = max(self._largest, self.operator.largest(code))
         self.forget_expired()
         for number, store in enumerate(self.stores):
-            # Live rows are looked up only occasionally, since this takes time proportional to the
-            # state.
+            # Looking up live rows takes time proportional to the state, so it is done rarely.
             if store.crowded(self.operator.named_at_most(number)):
                 store.keep(self.operator.live(number))
         return output
@@ -143,7 +140,7 @@ class TableJoin(TwoSides):
     def found(
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
     ) -> list[pa.Table]:
-        """Process arrivals, as `join`; return the output."""
+        """Process arrivals like `join`; return the output."""
         answers = self.join(tables, order, side, code, time)
         self.counts["pairs"] += int((answers.change > 0).sum())
         return [self._table(answers)] if len(answers) else []
@@ -190,9 +187,9 @@ class TableJoin(TwoSides):
 def answers_table(
     left: RowsOfSide, right: RowsOfSide, found: Answers | Unmatched, alternatives: bool = True
 ) -> pa.Table:
-    """Return pairs as a table: left, right, probability and, optionally, alternatives.
+    """Return answers as a table: left, right, probability and, optionally, alternatives.
 
-    left, right : the rows of each pair, and the attributes of each pair of samples by name
+    left, right : each answer's row, and by name the attributes of each sample pair
     """
     columns: dict[str, Any] = {
         "left": left[0],
@@ -207,7 +204,7 @@ def answers_table(
             pa.StructArray.from_arrays(list(pair.values()), names=list(pair)),
             found.offsets,
         )
-        possible = found.prob > 0.0  # a sample may have a partner for sure
+        possible = found.prob > 0.0  # samples that certainly have a partner have probability 0
         if not possible.all():
             flat = flat.filter(pa.array(possible))
             offsets = np.concatenate([[0], np.cumsum(possible)])[offsets]
@@ -217,20 +214,19 @@ def answers_table(
 
 @dataclass(frozen=True)
 class AnswerTypes:
-    """The types of a join's answers, including the types of a side that has had no rows.
+    """The types of a join's answers, even for a side that has had no rows.
 
-    schema : of the columns by name; None: of the rows that there were
+    schema : the answers' schema, or None to take the types from the rows so far
     """
 
     schema: pa.Schema | None
 
     @classmethod
     def of(cls, answers: bytes) -> AnswerTypes:
-        """Return the types of a serialised schema, or of b""."""
         return cls(pa.ipc.read_schema(pa.py_buffer(answers)) if answers else None)
 
     def apply(self, table: pa.Table) -> pa.Table:
-        """Return answers with these types: pairs and single rows have the same ones."""
+        """Return answers with these types, which are the same for pairs and unmatched rows."""
         if self.schema is None:
             return table
         columns = {
@@ -240,7 +236,7 @@ class AnswerTypes:
         return pa.table(columns)
 
     def nulls(self, side: str, rows: int, samples: int, known: pa.Schema | None) -> RowsOfSide:
-        """Return one side of answers that do not have it. known : of rows of this side, if any"""
+        """Return NULLs for the missing side of answers. known : schema of its rows, if any"""
         row, attributes = pa.null(), dict[str, pa.DataType]()
         if self.schema is not None:
             row = self.schema.field(side).type
@@ -263,10 +259,10 @@ class AnswerTypes:
 def attributes_at(
     rows: pa.Table, sample: npt.NDArray[np.int32], lengths: Ints
 ) -> dict[str, pa.Array]:
-    """Return the attributes, by name, of samples of the rows' alternatives.
+    """Return, by name, the attributes of the given samples of each row's alternatives.
 
-    lengths : int64[n], samples per row    sample : their numbers, row after row
-    Raises ValueError for a sample that its row does not have, as in damaged state.
+    lengths : int64[n], samples per row    sample : sample numbers, row by row
+    Raises ValueError for samples that do not exist, which only happens with damaged state.
     """
     alternatives = rows.column(ALTERNATIVES).combine_chunks()
     offsets = alternatives.offsets.to_numpy()
@@ -282,7 +278,7 @@ def samples_of(
 ) -> SampledTuples:
     """Return the alternatives of a table's rows, with the attributes `on`.
 
-    numbers : returns the numbers that stand for texts
+    numbers : encodes string columns as numbers
     """
     column = table.column(ALTERNATIVES).combine_chunks()
     offsets = offsets_of(np.diff(column.offsets.to_numpy()))

@@ -1,4 +1,4 @@
-"""The similarity join whose windows move in lockstep, over Arrow tables."""
+"""The similarity join with windows in lockstep, over Arrow tables."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ from sfumato.tables.operator import SIDES
 
 
 class NewestTime(Stateful):
-    """The rows of the newest time so far, which wait for further ones: a table per side, or None.
-
-    Rows come in the order of their times.
-    """
+    """The rows with the newest time so far; rows must arrive in time order."""
 
     state = dict.fromkeys(SIDES, SavedTable())
 
@@ -31,7 +28,7 @@ class NewestTime(Stateful):
         self.right: pa.Table | None = None
 
     def add(self, batch: Sequence[tuple[int, pa.Table]]) -> list[tuple[int, pa.Table]]:
-        """Return the rows, with those that waited, that are before the newest time."""
+        """Add rows; return all rows before the newest time."""
         given = [*self.rest(), *((side, table) for side, table in batch if table.num_rows)]
         times = [as_numbers(table.column("order0")) for _, table in given]
         newest = max((time.max() for time in times), default=None)
@@ -44,7 +41,7 @@ class NewestTime(Stateful):
         return ready
 
     def rest(self) -> list[tuple[int, pa.Table]]:
-        """Return the rows that wait, and forget them."""
+        """Remove and return the waiting rows."""
         tables = [(side, getattr(self, name)) for side, name in enumerate(SIDES)]
         self.left = self.right = None
         return [(side, table) for side, table in tables if table is not None and table.num_rows]
@@ -61,9 +58,9 @@ class LockstepJoinTableConfig(SimilarityJoinTableConfig):
 
 
 class TableLockstepJoin(TableSimilarityJoin):
-    """`SimilarityJoin` in lockstep: all rows of one time are processed in one call.
+    """`SimilarityJoin` in lockstep, which processes all rows of one time in one call.
 
-    Aligned sides emit them together, and the rows of static frames wait for a later time.
+    Aligned sides emit these rows together; rows of static frames wait for a row with a later time.
     """
 
     config: LockstepJoinTableConfig

@@ -1,4 +1,4 @@
-"""The number of neighbours of each row, in its stream or in another, over Arrow tables."""
+"""Neighbour counts per row, within a stream or in another stream, over Arrow tables."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from sfumato.tables.windows.table_windows import RowWindowTableConfig
 
 @dataclass(frozen=True, kw_only=True)
 class OtherNeighboursTableConfig(SimilarityJoinTableConfig):
-    """Settings of `NeighbourCount` over tables of two sides: neighbours of left rows on the right.
+    """Settings of `NeighbourCount` over two sides, which counts right neighbours of left rows.
 
-    fewer_than : answers include the probability of fewer neighbours than this; None: they do not
-    aggregated : the aggregates over the neighbours, as of a window; None: there are none
+    fewer_than : if given, answers include the probability of fewer neighbours than this
+    aggregated : if given, the aggregates over the neighbours
     """
 
     fewer_than: int | None = None
@@ -52,7 +52,7 @@ class OtherNeighboursTableConfig(SimilarityJoinTableConfig):
 
 
 class TableOtherNeighbours(TableSimilarityJoin):
-    """`NeighbourCount` over Arrow tables: every left row is emitted at once."""
+    """`NeighbourCount` over Arrow tables, which emits each left row on arrival."""
 
     config: OtherNeighboursTableConfig
     operator: NeighbourCount
@@ -92,7 +92,7 @@ class TableOtherNeighbours(TableSimilarityJoin):
         left = np.flatnonzero(side == 0)
         if not left.size:
             return []
-        # Rows of the left side come first in the tables; a stream alone is the left side.
+        # Left rows come first in the tables; a single stream is the left side.
         rows = tables[0].column(ROW).take(pa.array(order[left]))
         return [_answers(rows, counts.take(left), self.config.fewer_than, results)]
 
@@ -126,7 +126,7 @@ class NeighboursTableConfig(SelfJoinTableConfig):
 
 
 class TableNeighbours(TableOtherNeighbours, TableSelfJoin):
-    """`NeighbourCount` over Arrow tables of one side."""
+    """`NeighbourCount` over Arrow tables within one stream."""
 
     config: NeighboursTableConfig  # type: ignore[assignment]
 

@@ -68,7 +68,7 @@ class TableOuterJoin(TableSimilarityJoin):
         return self.types.apply(super()._table(answers))
 
     def _unmatched(self, end: bool = False) -> list[pa.Table]:
-        """Return the rows that can have no more partners."""
+        """Return the rows that can no longer get a partner."""
         reached = None if self.sides is None else self.sides.reached()
         found = self.operator.release(reached, end)
         return [self._lone_table(side, of) for side, of in found if len(of.number)]

@@ -41,8 +41,8 @@ FEW_TEXTS = 1_024
 class SimilarityJoinTableConfig(JoinTableConfig):
     """Settings of a similarity join over tables.
 
-    strategy : as for `SimilarityJoin`    metric : the distance between attributes
-    tasks : number of operators that share the join, see `Shard`    task : the number of this one
+    strategy : as for `SimilarityJoin`
+    tasks : number of operators that share the join, see `Shard`    task : this operator's number
     """
 
     strategy: str = "auto"
@@ -63,7 +63,7 @@ class SimilarityJoinTableConfig(JoinTableConfig):
 
 
 class TableSimilarityJoin(TableJoin):
-    """`SimilarityJoin` over Arrow tables: rows have the certain columns and `alternatives`."""
+    """`SimilarityJoin` over Arrow tables with a column `alternatives`."""
 
     config: SimilarityJoinTableConfig
     operator: SimilarityJoin
@@ -86,13 +86,12 @@ class TableSimilarityJoin(TableJoin):
             **self.options(config),
         )
         self.operator.most_pairs = config.max_alternatives
-        self.texts = KeyIndex()  # of the text attributes of held tuples
+        self.texts = KeyIndex()  # codes of the text values of held tuples
         self._spacing = 2.0 * (config.within or 0.0)
-        self._most_texts = FEW_TEXTS  # above it, texts that no held tuple has are forgotten
+        self._most_texts = FEW_TEXTS  # above this number, texts that no held tuple has are dropped
 
     @staticmethod
     def options(config: Any) -> dict[str, Any]:
-        """Return further arguments of the operator."""
         return {}
 
     def join(
@@ -103,7 +102,7 @@ class TableSimilarityJoin(TableJoin):
     def arrivals(
         self, tables: list[pa.Table], order: Ints, side: Numbers, code: Ints, time: Ints | None
     ) -> ArrivalBatch:
-        """Return arrivals for the operator, see `join`."""
+        """Return the operator's input, from the arguments of `join`."""
         self._forget_texts()
         samples = [samples_of(table, self.config.on, self._numbers) for table in tables]
         of = SampledTuples.joined(samples).take(order)
@@ -113,7 +112,7 @@ class TableSimilarityJoin(TableJoin):
         return ArrivalBatch(side, code, of.offsets, of.prob, points, time, radius)
 
     def _numbers(self, texts: pa.Array) -> Floats:
-        """Return numbers of texts, whose distances are 0, or more than the distance of a match."""
+        """Encode texts as numbers; unequal texts are farther apart than the distance of a match."""
         codes = self.texts.encode(pa.table({"text": texts}))
         return codes.astype(np.float64) * self._spacing
 
@@ -152,12 +151,12 @@ class TableSimilarityJoin(TableJoin):
         return dict.fromkeys(found, 0) | {"pairs": found["pairs"]}  # the first task counts rows
 
     def gauges(self) -> dict[str, Any]:
-        # Every task has all keys, and pairs its own tuples with arrivals.
+        # Every task has all keys, so only the first task counts them.
         return super().gauges() | ({"keys": 0, "new_keys": 0} if self.config.task else {})
 
 
 def radii_of(table: pa.Table) -> Floats:
-    """Return the radii of a side's rows; 0 for a side without radii."""
+    """Return the radius of each row, or 0 if the side has none."""
     if RADIUS not in table.column_names:
         return np.zeros(table.num_rows)
     return np.asarray(table.column(RADIUS), np.float64)
@@ -167,8 +166,8 @@ def radii_of(table: pa.Table) -> Floats:
 class SelfJoinTableConfig(SimilarityJoinTableConfig):
     """Settings of a similarity join of a stream with itself over tables.
 
-    marks_late : rows have a controller's columns `late` and `punctuation`; late rows are dropped,
-        and rows with equal event times are ordered by their punctuations
+    marks_late : whether rows have a controller's columns `late` and `punctuation`; late rows are
+        then dropped, and rows with equal event times are ordered by punctuation
     """
 
     marks_late: bool = False
@@ -185,7 +184,7 @@ class SelfJoinTableConfig(SimilarityJoinTableConfig):
 
 
 class TableSelfJoin(TableSimilarityJoin):
-    """`SimilarityJoin` of a stream with itself: `left` of an answer arrives later than `right`."""
+    """`SimilarityJoin` of a stream with itself; `left` of an answer arrived after `right`."""
 
     config: SelfJoinTableConfig
 
@@ -196,7 +195,7 @@ class TableSelfJoin(TableSimilarityJoin):
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
         if self.config.marks_late and not self.config.one_controller:
-            return  # each key of the controller has a separate order
+            return  # the controller orders rows only per key
         before = self.counts["out_of_order"]
         super().note_order(columns)
         self.require_one_controller(self.counts["out_of_order"] - before)

@@ -1,4 +1,4 @@
-"""The base of operators with two sides: alignment by punctuations, late rows, one order."""
+"""The base of operators with two sides: alignment, late rows, and a single order."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ Numbers = npt.NDArray[Any]
 class TwoSidesConfig(TableConfig):
     """Settings of operators with two sides.
 
-    aligned : for each side, the numbers of the keys of its disorder controller: rows wait for the
-        slower side, see `AlignedSides`; None: rows are processed on arrival
+    aligned : per side, the numbers of its controller's keys; rows then wait for the slower side,
+        see `AlignedSides`. None to process rows on arrival
     idle_timeout : milliseconds, for aligned sides
-    pace_matters : whether there are two streams without punctuations, whose rows are counted as
-        `unaligned`
+    pace_matters : whether both sides are streams, but not aligned; rows are counted as `unaligned`
     """
 
     aligned: tuple[tuple[int, ...], tuple[int, ...]] | None = None
@@ -40,17 +39,17 @@ class TwoSidesConfig(TableConfig):
     pace_matters: bool = field(default=False, metadata=CHANGEABLE)
 
     def arrival(self, side: int = 0) -> Arrival:
-        """Return the order of static rows, whose batches must not separate rising punctuations."""
+        """Return the order of static rows; punctuations must not fall between micro-batches."""
         first, *others = super().arrival(side).columns
         return Arrival((first, *([] if self.aligned is None else ["punctuation"]), *others))
 
 
 class OrderedSides(NamedTuple):
-    """Rows of both sides in one order; n rows.
+    """The n rows of both sides in one order.
 
-    present, tables : the sides that have rows, and the rows of each
-    order : int64[n], positions in the tables, concatenated    side : uint8[n]
-    code : int64[n], of keys    time : [n], the first column of the order
+    present, tables : the sides that have rows, and their rows
+    order : int64[n], positions in the concatenated tables    side : uint8[n]
+    code : int64[n], key codes    time : [n], the first order column
     """
 
     present: list[int]
@@ -61,7 +60,7 @@ class OrderedSides(NamedTuple):
     time: Numbers
 
     def places_of(self, side: int) -> Ints:
-        """Return int64[]: the places of a side's rows in its table, in order."""
+        """Return int64[]: the positions of a side's rows in its table, in order."""
         number = self.present.index(side)
         before = sum(table.num_rows for table in self.tables[:number])
         places: Ints = self.order[self.side == side] - before
@@ -69,11 +68,10 @@ class OrderedSides(NamedTuple):
 
 
 class TwoSides(TableOperator):
-    """An operator with two sides; with `aligned`, a row waits until both sides have passed it.
+    """An operator with two sides, whose subclasses process the rows of both in `_joined`.
 
-    Subclasses process rows of both sides, in order, in `_joined`. Simultaneous rows are ordered by
-    side, then by their tie. With `aligned`, rows also have their controllers' columns `late` and
-    `punctuation`.
+    Simultaneous rows are ordered by side, then by tie. With `aligned`, rows also have their
+    controller's columns `late` and `punctuation`, and wait until both sides have passed them.
     """
 
     config: TwoSidesConfig
@@ -116,7 +114,7 @@ class TwoSides(TableOperator):
         return [] if self.sides is None else self._joined(self.sides.rest())
 
     def without_late(self, table: pa.Table) -> pa.Table:
-        """Return rows without those flagged late, which are counted."""
+        """Count and drop rows flagged late."""
         if LATE not in table.column_names:
             return table
         rows = table.filter(pc.invert(pc.fill_null(table.column(LATE), False)))
@@ -125,14 +123,14 @@ class TwoSides(TableOperator):
 
     @abstractmethod
     def _joined(self, batch: Sequence[tuple[int, pa.Table]]) -> list[pa.Table]:
-        """Return the answers to rows of both sides that are complete."""
+        """Return the answers to complete rows of both sides."""
 
     def released(self, tables: Sequence[pa.Table]) -> list[Numbers]:
-        """Return the columns that order the release of rows with equal event times, if any."""
+        """Return columns that order rows with equal event times, if any."""
         return []
 
     def ordered(self, batch: Sequence[tuple[int, pa.Table]]) -> OrderedSides | None:
-        """Return the rows of a batch in one order; None: there are none."""
+        """Return the rows of a batch in one order, or None if there are none."""
         present = sorted({side for side, table in batch if table.num_rows})
         if not present:
             return None

@@ -1,4 +1,1 @@
-"""Top-k queries over Arrow tables.
-
-Open: the operator, its configuration, and `top_k_query`.
-"""
+"""Top-k queries over Arrow tables: the operator, its config, and the arguments of `top_k`."""

@@ -1,7 +1,7 @@
-"""Multi-top-k over Arrow tables: one top-k window per key.
+"""Multi-top-k over Arrow tables, with one top-k window per key.
 
-A window refers to a tuple by its *row id*, the number of its row in the common `RowStore`; -1: the
-row is not needed. A *stream id* numbers a stream, see `StreamIds`; -1: streams are not ranked.
+A window refers to a tuple by its *row id*, the number of its row in the shared `RowStore`, or -1 if
+the row is not needed. A *stream id*, see `StreamIds`, is -1 if streams are not ranked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sfumato.tables.row_store import RowStore
 from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
 from sfumato.windows import Range, Rows
 
-UPCOMING = 6  # runs of a timetable to show
+UPCOMING = 6  # number of runs in the gauge `timetable`
 OF_ANSWERS = ("answers", "answered", "late_answers", "latency")
 OF_WINDOWS = ("out_of_order", "rejected", "overflow", "executions", "cost")
 _KEY_STARTS = {"scope": 0, "newest": NO_INSTANT, "closed": NO_INSTANT}
@@ -50,15 +50,14 @@ _KEY_STARTS = {"scope": 0, "newest": NO_INSTANT, "closed": NO_INSTANT}
 class TopKTableConfig(ReleasedTableConfig):
     """Settings of a multi-top-k.
 
-    queries : name, k and every (microseconds) of each; may change at a restart
-    least : name and least Pr_k of some of them, see TopKWindows; may change too
+    queries : (name, k, every in microseconds) per query; may change at a restart
+    least : (name, minimum Pr_k) of some queries; may change at a restart
     window : sf.Range (only its length and idle timeout are used) or sf.Rows
-    semantics, plan, ascending : as for TopKWindows
+    semantics, plan, ascending, rescale : as for `TopKWindows`
     rules, streams : whether there are columns `rule` and `stream`
-    rescale : whether rules with probability above 1 are scaled, see TopKWindows
     time : the order's type: "timestamp", "timestamp_ntz" or "long"
-    by : the expression of the scores, only to identify a checkpoint of the same query
-    processing_time : whether time goes on with the processing time after the idle timeout
+    by : the score expression, used only to identify checkpoints of the same query
+    processing_time : whether time advances with processing time after the idle timeout
     """
 
     queries: tuple[tuple[str, int, int], ...] = field(metadata=CHANGEABLE)
@@ -86,7 +85,7 @@ class TopKTableConfig(ReleasedTableConfig):
     def __post_init__(self) -> None:
         span = self.window.length_us if isinstance(self.window, Range) else None
         for *_, every in self.queries if span is not None else ():
-            if every > 0:  # otherwise the window raises an error
+            if every > 0:  # otherwise `windows` raises an error
                 check_extents(span or 0, every, "every")
         if self.processing_time and getattr(self.window, "idle_timeout", None) is None:
             raise ValueError(
@@ -112,7 +111,7 @@ class TopKTableConfig(ReleasedTableConfig):
         return TableTopK(self)
 
     def windows(self) -> TopKWindows:
-        """Return the windows, without keys yet. Raises ValueError for an invalid config."""
+        """Return the windows, without keys. Raises ValueError for an invalid config."""
         window = self.window
         if isinstance(window, Range):
             held: Any = {"length": window.length_us}
@@ -132,12 +131,12 @@ class TopKTableConfig(ReleasedTableConfig):
 
     @property
     def named(self) -> dict[str, tuple[int, int]]:
-        """Return (k, every) of each query by name."""
+        """Return the queries as name -> (k, every)."""
         return {name: (k, every) for name, k, every in self.queries}
 
 
 class ScopeClocks(EventClocks):
-    """The clock of each scope, by code. seen : processing time of its last row, ms"""
+    """The clocks of scopes, by code. seen : processing time of each scope's last row, ms"""
 
     starts: ClassVar[Mapping[str, int]] = {**EventClocks.starts, "seen": 0}
     state = {"index": Part(), "seen": Array(int, "scopes")}
@@ -149,10 +148,10 @@ class ScopeClocks(EventClocks):
 
 
 class StreamIds(Stateful):
-    """Ids of the ranked streams; each stream belongs to one key.
+    """The ids of ranked streams, each of which belongs to one key.
 
-    Ids only grow, in order of first appearance, since they order equal streams; the codes of
-    `index` are reused. key, id : int64[codes], of each stream; -1: a free code
+    Ids only grow, in order of first appearance, because they break ties between streams; the codes
+    of `index` are reused. key, id : int64[codes], of each stream, or -1 for a free code
     """
 
     state = {
@@ -166,7 +165,7 @@ class StreamIds(Stateful):
         self.key = self.id = np.empty(0, np.int64)
 
     def encode(self, key: Ints, stream: pa.ChunkedArray) -> Ints:
-        """Return int64[n]: the ids of streams of these keys (int64[n])."""
+        """Return int64[n]: the ids of streams. key : int64[n], the key of each stream"""
         codes = self.index.encode(pa.table({"key": key, "stream": stream}))
         self.key = pad(self.key, self.index.size, -1)
         self.id = pad(self.id, self.index.size, -1)
@@ -179,11 +178,9 @@ class StreamIds(Stateful):
         return self.id[codes]
 
     def take(self, ids: Ints) -> pa.ChunkedArray:
-        """Return the streams with these ids."""
         return self.values.take(ids).column("stream")
 
     def forget(self, keys: Ints) -> None:
-        """Drop all streams of these keys."""
         codes = np.flatnonzero(np.isin(self.key, keys))
         if len(codes):
             self.index.forget(codes)
@@ -207,13 +204,13 @@ class StreamIds(Stateful):
 class TableTopK(TableOperator):
     """Top-k windows over Arrow tables, for the keys of one bucket.
 
-    Tables have the base's columns, prob and value0 (a tuple's scores; lists of one length per row),
-    with rules `rule`, with streams `stream`, and, with a scope, late and punctuation. Answers have
-    key0.., query, k, time, rank, score, probability, row, answered, and with streams stream.
+    Rows also have prob and value0 (lists of a tuple's probabilities and scores), with rules `rule`,
+    with streams `stream`, and with a scope `late` and `punctuation`. Answers have key0.., query, k,
+    time, rank, score, probability, row, answered, and with streams `stream`.
 
-    With a scope, an instant of a key is past according to `ScopeClocks`; without one, it is past
-    once the key has a row of that time or a later time. Rows that are flagged late, or precede past
-    instants of their scope, are dropped.
+    With a scope, `ScopeClocks` determine which instants of a key are past. Without a scope, an
+    instant is past once the key has a row with that time or a later time. Rows that are flagged
+    late or precede past instants of their scope are dropped.
     """
 
     config: TopKTableConfig
@@ -227,23 +224,20 @@ class TableTopK(TableOperator):
         super().__init__(config)
         self.scopes, self.streams = ScopeClocks(), StreamIds()
         self.rows, self.rules, self.windows = RowStore(), KeyIndex(), config.windows()
-        # Per key: its scope, the time of its newest tuple, the time before which tuples are late.
+        # Per key: its scope, its newest tuple's time, and the time before which tuples are late.
         self.scope = self.newest = self.closed = np.empty(0, np.int64)
         self.every = np.array([every for *_, every in config.queries], np.int64)
-        # The last answer that a tuple triggers is for an instant at most this much later.
+        # A tuple triggers answers only for instants up to this much later.
         span = config.window.length_us if isinstance(config.window, Range) else 0
         self._stays = min(MAX_TIME_US, span + int(self.every.max(initial=0)))
-        self.like: pa.Table | None = None  # an empty table of the rows' type
+        self.like: pa.Table | None = None  # an empty table with the rows' schema
 
     def begin(self) -> None:
         super().begin()
         self.windows.largest = 0
 
     def gauges(self) -> dict[str, Any]:
-        """Return the gauges. `timetable` lists the next runs of the key with the earliest next run.
-
-        It is [[time, [name of a query, ...]], ...] as JSON; timestamps are in microseconds.
-        """
+        """Return the gauges. `timetable` is JSON: [[time, [query name, ...]], ...] of one key."""
         runs = self.windows.upcoming(UPCOMING)
         return {
             **super().gauges(),
@@ -255,8 +249,8 @@ class TableTopK(TableOperator):
     def usable(self, rows: pa.Table) -> np.ndarray:
         """Return bool[n]: whether rows have a valid time, score and probability.
 
-        A time must be within 2**60 microseconds of 1970, scores finite, and probabilities above 0
-        with a sum of at most 1. With timestamps, answers must be for instants of the calendar.
+        Times must be within 2**60 microseconds of 1970, scores finite, and probabilities positive
+        with a sum of at most 1. With timestamps, the instants of answers must be in the calendar.
         """
         fine = super().usable(rows)
         time = np.zeros(rows.num_rows, np.int64)
@@ -273,7 +267,6 @@ class TableTopK(TableOperator):
         return fine
 
     def arrange(self, rows: pa.Table) -> np.ndarray:
-        """Return the rows' positions by time, or in the order of release by a controller."""
         if self.config.scope is not None:
             return release_order(rows)
         return arrival_order([as_numbers(rows.column("order0"))], [as_numbers(rows.column(TIE))])
@@ -313,7 +306,7 @@ class TableTopK(TableOperator):
         return tables
 
     def _coded(self, rows: pa.Table, late: Bools) -> tuple[Ints, Ints]:
-        """Return (keys, scopes) of rows, int64[n] each; late rows in shared scopes get key 0."""
+        """Return (keys, scopes), int64[n] each; late rows in shared scopes get key 0."""
         if not self.config.shared:
             key = scope = self.codes(rows)
         else:
@@ -329,7 +322,7 @@ class TableTopK(TableOperator):
         return key, scope
 
     def _expired(self) -> Ints:
-        """Return int64[]: expired keys; in a shared scope, only keys whose tuples are past."""
+        """Return int64[]: expired keys; in a shared scope, only keys with empty later windows."""
         over = self.index.expired()
         if not self.config.shared or not len(over):
             return over
@@ -338,7 +331,6 @@ class TableTopK(TableOperator):
         return over[clock >= self.newest[over] + self.config.window.length_us]
 
     def _enter(self, rows: pa.Table, key: Ints, time: Ints, taken: Ints) -> list[TopKAnswers]:
-        """Add the rows at `taken` to the windows of their keys."""
         offsets, prob, values = alternatives_of(rows, 1)
         rule = stream = row_id = None
         if self.config.rules:
@@ -360,7 +352,7 @@ class TableTopK(TableOperator):
         return [self._known(found)]
 
     def _known(self, found: TopKAnswers) -> TopKAnswers:
-        """With scopes, return answers with the times at which their scopes' clocks reached them."""
+        """Return answers with the times at which their scopes' clocks reached them, if any."""
         if self.config.scope is None:
             return found
         scope = self.scope[found.window]
@@ -392,7 +384,7 @@ class TableTopK(TableOperator):
         assert isinstance(window, Range)
         assert window.idle_timeout_us is not None
         keys = np.flatnonzero(due != NO_RUN)
-        keys = keys[due[keys] <= self.newest[keys] + window.length_us]  # later answers are empty
+        keys = keys[due[keys] <= self.newest[keys] + window.length_us]  # later windows are empty
         silent = np.maximum(due[keys] - self._last(keys), window.idle_timeout_us)
         wakes = self.scopes.seen[self.scope[keys]] - -silent // 1000
         return int(wakes.min()) if keys.size else None
@@ -401,26 +393,25 @@ class TableTopK(TableOperator):
         return self._tables(self._close(np.arange(self.scope.size)))
 
     def _last(self, keys: Ints) -> Ints:
-        """Return int64[k]: the greatest times known of these keys."""
+        """Return int64[k]: the greatest known time of each key."""
         if self.config.scope is None:
             return self.newest[keys]
         return np.maximum(self.newest[keys], self.scopes.clock[self.scope[keys]])
 
     def _close(self, keys: Ints) -> list[TopKAnswers]:
-        """Emit each query's first answer after the newest row of some keys, once."""
+        """Emit each query's first answer after the newest row of each key, once per newest row."""
         newest = self.newest[keys]
         keys = np.sort(keys[(newest > NO_INSTANT) & (newest >= self.closed[keys])])
         return self._answer(keys, self._last(keys) + int(self.every.max(initial=0)), once=True)
 
     def _answer(self, keys: Ints, limit: Ints, once: bool = False) -> list[TopKAnswers]:
-        """Emit the answers of some keys (ascending) up to a time each, before rows show it to be
-        past. once : only each query's first answer after the newest row"""
+        """Emit the answers of keys (ascending) up to `limit`. once : only the first per query"""
         due, found = np.maximum(self._last(keys), self.closed[keys]), []
         last = due
         waiting = np.ones((keys.size, self.every.size), np.bool_)
         while keys.size:
             answers = self.windows.advance(due, keys)
-            # No clock has reached these answers: they are emitted before they are due.
+            # `answered` is unknown, because no clock has reached these answers.
             wanted = waiting[np.searchsorted(keys, answers.window), answers.query]
             unknown = np.full_like(answers.time, NO_PUNCTUATION)
             found.append(_select(answers._replace(answered=unknown), wanted))
@@ -444,7 +435,7 @@ class TableTopK(TableOperator):
         return tables
 
     def _table(self, found: list[TopKAnswers]) -> pa.Table:
-        """Return answers sorted by time, then key, query and rank."""
+        """Return a table of answers, sorted by time, key, query and rank."""
         columns = map(np.concatenate, list(zip(*found, strict=True))[1:-1])
         of = TopKAnswers._make([found[0].names, *columns, found[0].ranked])
         of = _select(of, np.lexsort((of.rank, of.query, of.window, of.time)))
@@ -469,7 +460,7 @@ class TableTopK(TableOperator):
         return pa.table(table)
 
     def _count(self, of: TopKAnswers) -> None:
-        """Count rows, answers, answers later than their query's `every`, and their latencies."""
+        """Count answer rows, answers, late answers (later than their `every`), and latencies."""
         changes = np.ones(of.id.size, np.bool_)
         changes[1:] = np.diff(np.stack([of.window, of.query, of.time])).any(axis=0)
         known = of.answered[changes] != NO_PUNCTUATION

@@ -1,4 +1,4 @@
-"""The arguments of `top_k`, and the configuration derived from them."""
+"""The arguments of `top_k`, and the config derived from them."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class RankingColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class RankingQuery(WindowQuery):
-    """The queries over a frame, with the arguments of `top_k`.
+    """The validated arguments of `top_k` over a frame.
 
-    queries : name -> k, every (microseconds)    least : name -> `probability`, of those with one
+    queries : name -> (k, every in microseconds)    least : name -> `probability`, where given
     """
 
     called: ClassVar[str] = "top_k"
@@ -66,7 +66,6 @@ class RankingQuery(WindowQuery):
         window: Any,
         columns: RankingColumns,
     ) -> Self:
-        """Return the queries given by the arguments of `top_k`."""
         window = window_of(window)
         if not isinstance(window, Range | Rows):
             raise TypeError(f"`window` must be sf.Range or sf.Rows; got {window!r}")
@@ -111,7 +110,7 @@ class RankingQuery(WindowQuery):
         rescale: bool = False,
         processing_time: bool = False,
     ) -> TopKTableConfig:
-        """Return the operator's configuration. Raises ValueError or TypeError if it is invalid."""
+        """Return the operator's config. Raises ValueError or TypeError if it is invalid."""
         if flag("rescale", rescale) and self.exclusive is None:
             raise ValueError(
                 "`rescale` needs `exclusive`, the column that identifies rows that exclude each "
@@ -136,12 +135,12 @@ class RankingQuery(WindowQuery):
             by=str(self.wanted[0].expression),
             processing_time=flag("processing_time", processing_time),
         )
-        config.windows()  # raises here for an invalid config, before a worker does
+        config.windows()  # raises for an invalid config here, not in a worker
         return config
 
     @cached_property
     def controlled(self) -> bool:
-        """Return whether instants follow the punctuations of a controller (for sf.Rows too)."""
+        """Return whether instants follow a controller's punctuations, even for sf.Rows."""
         if isinstance(self.window, Range):
             return self.frame.has_punctuations
         return self.frame.marks_late(self.orders)
@@ -173,6 +172,6 @@ class RankingQuery(WindowQuery):
         return True
 
     def row(self, with_rows: bool) -> list[str]:
-        """Return the certain columns of a tuple."""
+        """Return the names of a tuple's certain columns."""
         added = CONTROLLER_COLUMNS if self.controlled else ()
         return [name for name in self.frame.columns if name not in {ALTERNATIVES, *added}]

@@ -1,6 +1,6 @@
-"""Operators over tables that run as one: each step reads answers of earlier steps.
+"""Chains of operators over tables that run as one; a single operator is a chain of one step.
 
-Rows remain Arrow tables from the first step to the last. A single operator is a chain of one step.
+Each step reads frames or answers of earlier steps. Rows remain Arrow tables between steps.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from sfumato.tables.reading.results import at_path, relabelled
 from sfumato.tables.reading.rows import Reading, ReadRows
 from sfumato.tables.reading.validity import kind_of
 
-READ_COUNTERS = ("rows", "invalid")  # counters of each side that may have invalid rows
-REASONS_NAME = "reasons"  # gauge of such a side: number of rows per reason, as JSON
+READ_COUNTERS = ("rows", "invalid")  # counters of sides that may have invalid rows
+REASONS_NAME = "reasons"  # gauge of such sides: JSON with the number of rows per reason
 
-Path = tuple[str, ...]  # a column of a table or of its `row`, followed by struct fields
+Path = tuple[str, ...]  # a column, or a field of `row`, followed by nested fields
 
 
 @dataclass(frozen=True)
 class Place:
     """The position of a column in a table.
 
-    cast : the type to cast to; "": none
-    kind : its type under user names, of the same shape; None: its own type
+    cast : the type to cast to, or ""
+    kind : a type of the same shape with the user's field names, or None to keep the column's type
     """
 
     path: Path
@@ -44,7 +44,6 @@ class Place:
     kind: pa.DataType | None = None
 
     def of(self, table: pa.Table) -> pa.Array:
-        """Return the column of a table."""
         cells = _at(table, self.path)
         if self.cast:
             return cells.cast(self.cast, safe=False)
@@ -53,26 +52,24 @@ class Place:
 
 @dataclass(frozen=True)
 class Condition:
-    """A filter of answers that compares a number with a constant; NULL fails."""
+    """A filter that compares a numeric column of answers with a constant; NULL fails."""
 
     path: Path
     sign: str
     number: float
 
     def holds(self, answers: pa.Table) -> pa.Array:
-        """Return bool[n]: whether answers pass."""
         return COMPARED[self.sign](_at(answers, self.path), self.number)
 
 
 @dataclass(frozen=True)
 class Feed:
-    """The rows of one side of a step: from a frame, or the answers of an earlier step.
+    """The input of one side of a step: the rows of a frame, or the answers of an earlier step.
 
     source : the number of the frame, or of the step if `of_step`
-    reading : how rows are read; None: they already have the operator's fixed names
-    columns : the columns read: (name in the frame, position)
-    where : conditions that select the answers
-    layout : the places of the columns in state
+    reading : how rows are read, or None if they already have the operator's fixed names
+    columns : (name in the frame, place) of each column
+    where : conditions that the rows must meet    layout : the columns' places in state
     """
 
     source: int
@@ -99,7 +96,7 @@ class Feed:
 class ChainStep:
     """An operator of a chain.
 
-    feeds : the rows of each side    idles : whether it emits rows after an idle timeout
+    feeds : the input of each side    idles : whether it emits rows after an idle timeout
     """
 
     config: TableConfig
@@ -109,14 +106,13 @@ class ChainStep:
 
 @dataclass(frozen=True)
 class ChainConfig:
-    """Operators that run as one; a step follows its input steps, and the last step answers.
+    """Operators that run as one, with the interface of `TableConfig` except for settings.
 
-    Offers the engines the interface of `TableConfig`, except the operators' settings.
+    A step follows its input steps, and the last step returns the answers. Counters and gauges are
+    named step{i}_NAME for step i, and step{i}_side{j}_NAME for its side j. The SQL aggregates of
+    gauges use names without prefixes.
 
-    Counters and gauges of step i are named step{i}_NAME, and for its side j step{i}_side{j}_NAME.
-    The aggregates of gauges use the names within one operator.
-
-    counts : whether it counts the rows that it reads; of several tasks only the first does
+    counts : whether to count the rows that are read; only the first of several tasks does
     """
 
     steps: tuple[ChainStep, ...]
@@ -127,7 +123,7 @@ class ChainConfig:
 
     @property
     def checked(self) -> list[str]:
-        """Return the prefixes of the sides whose rows may be invalid."""
+        """Return the name prefixes of sides whose rows may be invalid."""
         return [
             prefix(number, side)
             for number, step in enumerate(self.steps)
@@ -167,12 +163,11 @@ class ChainConfig:
         return [[step.config.kind, step.config.version] for step in self.steps]
 
     def reads(self, frame: int) -> tuple[Feed, Arrival]:
-        """Return how a frame is read, and the order in which its step processes the rows."""
+        """Return how a frame is read, and the order in which its rows are processed."""
         step, side = self._reader(frame)
         return self.steps[step].feeds[side], self.steps[step].config.arrival(side)
 
     def _reader(self, frame: int) -> tuple[int, int]:
-        """Return the numbers of the step and of its side that read a frame."""
         return next(
             (number, side)
             for number, step in enumerate(self.steps)
@@ -181,15 +176,15 @@ class ChainConfig:
         )
 
     def layout(self) -> Layout:
-        """Return the places of the columns of every input in state, as JSON values."""
+        """Return the places of every input's columns in state, as JSON values."""
         return [[feed.layout.as_json() for feed in step.feeds] for step in self.steps]
 
     def change_from(self, before: Layout) -> LayoutChange:
-        """Return the conversion of state of another layout. Raises ValueError if there is none."""
+        """Return the conversion from an earlier layout. Raises ValueError if it is impossible."""
         return LayoutChange(before, [[feed.layout for feed in step.feeds] for step in self.steps])
 
     def converted(self, rows: pa.Table, frame: int, change: LayoutChange) -> pa.Table:
-        """Return rows of a frame that were stored before a change."""
+        """Convert rows of a frame that were stored before a change."""
         step, side = self._reader(frame)
         return change.steps[step][side].chunk(rows)
 
@@ -197,7 +192,7 @@ class ChainConfig:
         return Chain(self)
 
     def restore(self, data: bytes, change: LayoutChange | None = None) -> Chain:
-        """Return the operators of a `snapshot`. change : of the columns since the snapshot"""
+        """Return the chain of a `snapshot`. change : the conversion of its layout, if any"""
         values, saved = load_bytes(data, self.kind, self.version)
         if values.get("layouts") != self.layouts():
             raise SnapshotError(
@@ -236,7 +231,7 @@ class Chain(Stateful):
             operator.set_clock(now)
 
     def process(self, batch: Sequence[tuple[int, pa.Table]], now: int) -> list[pa.Table]:
-        """Return the answers of the last step to rows of frames: (frame, rows) pairs."""
+        """Return the last step's answers to (frame, rows) pairs."""
         return self._run(batch, now)
 
     def idle(self, now: int) -> list[pa.Table]:
@@ -319,7 +314,7 @@ class Chain(Stateful):
 
 
 def prefix(step: int, side: int | None = None) -> str:
-    """Return the prefix of the counters and gauges of a step, or of one of its sides."""
+    """Return the name prefix of the counters and gauges of a step, or of one of its sides."""
     return f"step{step}_" if side is None else f"step{step}_side{side}_"
 
 
@@ -328,5 +323,4 @@ def _prefixed(before: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _at(table: pa.Table, path: Path) -> pa.Array:
-    """Return the column at a path, which starts with a column or a field of the column `row`."""
     return at_path(table, path if path[0] in table.column_names else (ROW, *path))
