@@ -126,7 +126,7 @@ class RowStore(Stateful):
         return len(self) > 2 * live + 64
 
     def keep(self, live: Ints) -> None:
-        """Drop all rows except those with the numbers `live`."""
+        """Keep only the rows with the numbers `live`."""
         self._merge(0)
         for numbers, rows, _ in self._chunks:
             wanted = np.isin(numbers, live)

@@ -87,7 +87,7 @@ class Scopes(Stateful):
         self._due = BEGINNING  # scopes are not checked until both sides reach this time
 
     def __len__(self) -> int:
-        """Return the number of codes used so far, including forgotten scopes."""
+        """Return the number of codes, including free codes."""
         return len(self.since)
 
     def encode(self, rows: pa.Table) -> Ints:

@@ -189,7 +189,7 @@ def _computes(expression: Expression) -> bool:
 
 
 def find_name(name: str, known: list[str]) -> str | None:
-    """Return the known name equal to `name`, ignoring case. Raises ValueError for several."""
+    """Return the known name equal to `name`, ignoring case. Raises ValueError if ambiguous."""
     meant = [other for other in known if other.lower() == name.lower()]
     if len(meant) > 1:
         raise ValueError(
@@ -215,7 +215,7 @@ def field_at(column: pa.Array, name: ColumnRef, start: int) -> pa.Array:
 
 
 def doubles(expression: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
-    """Return float64[rows], an expression's values as in Spark. cells : of a column or attribute"""
+    """Return float64[rows]: an expression's values as in Spark. cells : returns a name's values"""
     if isinstance(expression, Number):
         return pa.array([float(expression.text)] * rows, pa.float64())
     return as_doubles(_array(_values(expression, cells), rows), f"`{expression}`")

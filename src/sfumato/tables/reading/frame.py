@@ -38,7 +38,7 @@ MEANINGS = {
 }
 MICROSECONDS_PER_DAY = 86_400_000_000
 # Keys of column metadata.
-ADDED_COLUMN = "sfumato.added"  # an operator added the column, so it does not break ties
+ADDED_COLUMN = "sfumato.added"  # sfumato added the column, so it does not break ties
 CONTROLLED_BY = "sfumato.controlled_by"  # JSON list of the keys within which rows are ordered
 EVENT_TIME = "sfumato.event_time"  # the column by which rows are ordered
 FORGETS = "sfumato.forgets"  # keys may expire and restart with older rows
@@ -120,7 +120,7 @@ def listed_numbers(argument: str, given: Any) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Computation:
-    """How the values of expressions are read.
+    """The readers of expressions, and the columns that they need.
 
     cells : one `ColumnReader` per expression
     columns : by name in `cells`, columns that only the frame's engine can compute, with their types
@@ -296,7 +296,7 @@ class Frame(ABC):
 
     @property
     def tied(self) -> tuple[str, ...]:
-        """Return the columns that order simultaneous rows, without columns from operators."""
+        """Return the hashable columns that order simultaneous rows; no added columns."""
         marks = CONTROLLER_COLUMNS if self.has_punctuations else ()
         given = [n for n in self.columns if ADDED_COLUMN not in self.metadata(n) and n not in marks]
         return tuple(name for name in given if self.is_hashable(name))
@@ -386,7 +386,7 @@ class Frame(ABC):
         return self.resolved(argument, given)[0]
 
     def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
-        """Return the key columns. Raises ValueError if drawn worlds are not in the key."""
+        """Return the key columns. Raises ValueError if the column of drawn worlds is missing."""
         found = self.groupable(argument, given)
         if self.worlds is not None and self.worlds[0] not in found:
             world = self.worlds[0]

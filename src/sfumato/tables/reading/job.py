@@ -18,7 +18,7 @@ class Input:
 
     about : other parts of the query that the fingerprint includes, as JSON values
     computed : by name in `reading`, columns that only the frame's engine computes, with their types
-    bucket : numbers of the keys that assign rows to operators; None for all keys
+    bucket : positions of the keys that assign rows to operators; None for all keys
     light : whether the operator is cheap enough for coarser buckets
     """
 

@@ -1,8 +1,8 @@
 """The layout of an input's columns in saved state, and columns added to a running query.
 
 State stores rows by position: as columns c0, c1, ... or as fields c0, c1, ... of the struct `row`,
-and in chunks under generated names. A saved `InputLayout` locates them after pass-through columns
-have been added. Earlier rows have NULL in the new columns.
+and in chunks under generated names. A saved `InputLayout` locates the columns after
+pass-through columns have been added. Earlier rows have NULL in the new columns.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Probabilities(ColumnReader):
 class Values(ColumnReader):
     """list<double>: an expression's value for every alternative.
 
-    exact : values keep their own type    hashed : values are hash numbers, see `numbers_of`
+    exact : keep the values' own type    hashed : hash values to numbers, see `numbers_of`
     """
 
     expression: Expression
@@ -127,7 +127,7 @@ class Values(ColumnReader):
 class Samples(ColumnReader):
     """list<struct<prob, on0.., a..>>: the alternatives as the similarity join reads them.
 
-    Other attributes than `on` are a0.., unchanged.
+    Attributes that are not in `on` are unchanged, with the name a{i} for attribute i.
     on : attributes of the distance (columns, for rows without alternatives), read as doubles
     texts : places in `on` of attributes that are read as strings
     """

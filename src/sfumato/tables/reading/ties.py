@@ -44,7 +44,7 @@ def numbers_of(strings: pa.Array) -> pa.Array:
 
 
 def is_hashable(kind: pa.DataType) -> bool:
-    """Return whether values of a type can be hashed: it must not contain maps."""
+    """Return whether a type can be hashed; maps, even nested maps, cannot."""
     if pa.types.is_map(kind):
         return False
     return all(is_hashable(kind.field(i).type) for i in range(kind.num_fields))

@@ -25,7 +25,7 @@ COMPLETENESS_PARTS = ("share", "low", "high")
 
 @dataclass(frozen=True, kw_only=True)
 class EarlyTableConfig(ExtentTableConfig):
-    """Settings of extents with early answers. early : microseconds    level : of intervals"""
+    """Settings of extents with early answers: `early` in microseconds, `level` of intervals."""
 
     early: int
     level: float

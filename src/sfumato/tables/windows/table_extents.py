@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 REASONS = np.array(["", "", "late", "outside", "absent", "outdated", "unequal"])
 ROW_VERSION = "version"  # fixed name of the version column
 FIRST_MONDAY = 4  # days after 1970-01-01
-MIN_FORGOTTEN = 1024  # minimum number of keys before some are forgotten
+MIN_FORGOTTEN = 1024  # number of keys or ids below which none are forgotten
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class TableExtents(ReleasedOperator):
     def __init__(self, config: ExtentTableConfig) -> None:
         super().__init__(config)
         self.scopes = KeyIndex()
-        self._many = MIN_FORGOTTEN  # number of keys that triggers the next forgetting
+        self._many = MIN_FORGOTTEN  # number of keys at which idle keys are forgotten
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
         self.calendar: Calendar | None = None
         window, common = config.window, dict[str, Any](config.options)
@@ -179,8 +179,8 @@ class TableExtents(ReleasedOperator):
     def forget_expired(self) -> None:
         """Forget keys whose extents have all been emitted, which changes no answer.
 
-        A key that has its own punctuation scope is kept until it expires, so that late rows are
-        still recognized.
+        A key that is a punctuation scope by itself is kept until it expires, because its completed
+        extents must stay known.
         """
         if not self.config.shared or len(self.index) < self._many:
             return

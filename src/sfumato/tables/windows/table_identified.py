@@ -32,7 +32,7 @@ class IdentifiedTableExtents(TableExtents):
     def __init__(self, config: IdentifiedTableConfig) -> None:
         super().__init__(config)
         self.ids = KeyIndex()  # codes of (id, key code)
-        self._most_ids = MIN_FORGOTTEN  # number of ids that triggers the next forgetting
+        self._most_ids = MIN_FORGOTTEN  # number of ids at which idle ids are forgotten
 
     def ids_of(self, rows: pa.Table, group: Ints) -> Ints:
         """Return int64[n]: codes of the rows' ids, -1 for a row without an id."""
