@@ -179,7 +179,7 @@ class Expressions(ABC):
 
 
 class Frame(ABC):
-    """A frame with the types of its own library, such as Spark or Arrow.
+    """A frame with the types of its library, such as Spark or Arrow.
 
     noun : what errors call the frame    prefix : prefix of function names in errors
     ungroupable : error about a column, `{}`, by which rows cannot be grouped

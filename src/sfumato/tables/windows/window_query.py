@@ -230,7 +230,7 @@ class WindowQuery:
 
     @property
     def _longest(self) -> float:
-        """Return the minimum time, in microseconds, for which a row can be in an open window."""
+        """Return the time for which windows need a row, in microseconds, with SHORTEST_US."""
         if isinstance(self.window, Session):
             return self.window.gap_us
         if not isinstance(self.window, Range):
