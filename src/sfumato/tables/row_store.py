@@ -1,4 +1,4 @@
-"""Stores of Arrow rows that an operator may need later."""
+"""Storage for Arrow rows that an operator may need later."""
 
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
@@ -11,15 +11,15 @@ from sfumato.operators.state.declared import Array, Value
 from sfumato.operators.state.stateful import Stateful
 from sfumato.tables.arrow import SavedTable, take_rows
 
-# Sparser or smaller chunks have no look-up table of numbers.
+# Only dense, large chunks have a look-up table: numbers span at most SPARSE times the rows.
 SPARSE, SMALL_STORE = 4, 1024
 
 
 class _StoredRows(NamedTuple):
     """Rows and their ascending numbers.
 
-    place : int64[], position of each number, counted from the first one; for a missing number, the
-        position of the next stored one. None: see `_chunk`
+    place : int64[], position of each number from the first to the last; for a missing number, the
+        position of the next stored number. None without a look-up table, see `_chunk`
     """
 
     numbers: Ints
@@ -30,7 +30,7 @@ class _StoredRows(NamedTuple):
         return len(self.numbers)
 
     def at(self, wanted: Ints) -> Ints:
-        """Return int64[n]: the positions of these numbers; correct only for stored numbers."""
+        """Return int64[n]: positions of these numbers, correct only for stored numbers."""
         if self.place is None:
             found = np.searchsorted(self.numbers, wanted)
         else:
@@ -39,7 +39,7 @@ class _StoredRows(NamedTuple):
 
 
 def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
-    """Return a chunk. Dense numbers get a look-up table, ten times faster than a search."""
+    """Build a chunk. Dense numbers get a look-up table, ten times faster than a search."""
     span = int(numbers[-1] - numbers[0]) + 1
     if span > SPARSE * len(numbers) or len(numbers) < SMALL_STORE:
         return _StoredRows(numbers, rows, None)
@@ -49,10 +49,10 @@ def _chunk(numbers: Ints, rows: pa.Table) -> _StoredRows:
 
 
 class RowStore(Stateful):
-    """Rows under ascending numbers: append, take, forget. Each row is copied O(log n) times.
+    """A store of rows under ascending numbers. Each row is copied O(log n) times.
 
-    The rows are in a few chunks of geometrically decreasing size. Rows not needed any longer are
-    dropped once they are more than half.
+    Rows are in a few chunks of geometrically decreasing size. Unneeded rows are dropped once they
+    are the majority.
     """
 
     state = {
@@ -63,20 +63,19 @@ class RowStore(Stateful):
 
     def __init__(self) -> None:
         self._chunks: list[_StoredRows] = []
-        self.empty: pa.Table | None = None  # no rows, only schema; None before the first row
-        self.next = 0  # upper bound of all numbers so far
+        self.empty: pa.Table | None = None  # the schema, without rows; None before the first row
+        self.next = 0  # lower bound of the next number
 
     def __len__(self) -> int:
         return sum(map(len, self._chunks))
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the rows and their numbers."""
         places = [at.nbytes for *_, at in self._chunks if at is not None]
         return sum(each.numbers.nbytes + each.rows.nbytes for each in self._chunks) + sum(places)
 
     def append(self, rows: pa.Table, numbers: Ints | None = None) -> Ints:
-        """Store rows under ascending numbers >= `next` (None: the next ones); return these."""
+        """Store rows under ascending numbers >= `next`, by default consecutive; return them."""
         if numbers is None:
             numbers = np.arange(self.next, self.next + rows.num_rows)
         if self.empty is None:
@@ -90,9 +89,9 @@ class RowStore(Stateful):
         return numbers
 
     def take(self, numbers: Ints, fresh: pa.Table | None = None) -> pa.Table:
-        """Return the rows of `numbers`, in that order. Raises KeyError for a missing number.
+        """Return the rows with these numbers, in order. Raises KeyError for a missing number.
 
-        fresh : rows numbered from `next` on, which are read as if they were stored
+        fresh : rows numbered from `next` upwards, treated as if they were stored
         """
         chunks = list(self._chunks)
         if fresh is not None and fresh.num_rows:
@@ -104,7 +103,7 @@ class RowStore(Stateful):
             found = np.flatnonzero(chunk.numbers[at] == numbers)
             if not len(found):
                 continue
-            if 2 * len(found) > len(chunk):  # copied only once, at the end
+            if 2 * len(found) > len(chunk):  # rows are copied only once, at the end
                 parts.append(chunk.rows)
                 index[found] = base + at[found]
             else:
@@ -118,16 +117,16 @@ class RowStore(Stateful):
         return take_rows(pa.concat_tables(parts).combine_chunks(), index)
 
     def forget(self, live: Ints) -> None:
-        """Declare that only the rows numbered `live`, in any order, are still needed."""
+        """Declare that only the rows with the numbers `live`, in any order, are still needed."""
         if self.crowded(len(live)):
             self.keep(live)
 
     def crowded(self, live: int) -> bool:
-        """Return whether more than half of the stored rows are not needed."""
+        """Return whether most of the stored rows are unneeded. live : number of needed rows"""
         return len(self) > 2 * live + 64
 
     def keep(self, live: Ints) -> None:
-        """Drop all rows except the rows numbered `live`."""
+        """Keep only the rows with the numbers `live`."""
         self._merge(0)
         for numbers, rows, _ in self._chunks:
             wanted = np.isin(numbers, live)
@@ -135,7 +134,6 @@ class RowStore(Stateful):
             self._chunks = [_chunk(numbers[wanted], kept)] if wanted.any() else []
 
     def _merge(self, first: int) -> None:
-        """Merge the chunks from number `first` on."""
         tail = self._chunks[first:]
         if len(tail) > 1:
             rows = pa.concat_tables([chunk.rows for chunk in tail]).combine_chunks()
@@ -144,7 +142,7 @@ class RowStore(Stateful):
 
     @property
     def stored(self) -> pa.Table | None:
-        """Return all stored rows; None before the first row."""
+        """Return all stored rows, or None before the first row."""
         self._merge(0)
         return self._chunks[0].rows if self._chunks else self.empty
 
@@ -157,7 +155,7 @@ class RowStore(Stateful):
 
     @property
     def numbers(self) -> Ints:
-        """Return int64[]: the numbers of the stored rows, ascending."""
+        """Return int64[]: the ascending numbers of the stored rows."""
         return np.concatenate([np.empty(0, np.int64), *(each.numbers for each in self._chunks)])
 
     @numbers.setter
@@ -173,7 +171,7 @@ class RowStore(Stateful):
 
 @dataclass
 class BufferedRows:
-    """Waiting rows, and arrays in a subclass's fields whose last axis has one entry per row."""
+    """Waiting rows. A subclass adds arrays as fields; their last axis has one entry per row."""
 
     rows: pa.Table
 
@@ -181,12 +179,11 @@ class BufferedRows:
         return [getattr(self, field.name) for field in fields(self)[1:]]
 
     def where(self, wanted: Bools) -> Self:
-        """Return some of the rows."""
         arrays = (array[..., wanted] for array in self._arrays())
         return type(self)(self.rows.filter(pa.array(wanted)), *arrays)
 
     def then(self, later: Self) -> Self:
-        """Return these rows followed by later ones."""
+        """Return these rows followed by later rows."""
         pairs = zip(self._arrays(), later._arrays(), strict=True)
         rows = pa.concat_tables([self.rows, later.rows]).combine_chunks()
         return type(self)(rows, *(np.concatenate(pair, axis=-1) for pair in pairs))

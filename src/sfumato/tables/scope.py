@@ -1,8 +1,8 @@
 """Scopes: groups of rows that share a punctuation, by the keys of the disorder controller.
 
-A punctuation completes aggregates or joins by `key` only if it holds for all of their rows, so
-`key` must contain the keys of the controller. docs/semantics.md compares scopes with the other
-partitions of rows: keys, sources, buckets and tasks.
+A punctuation completes an aggregate or join by `key` only if it holds for all rows of a key, so
+`key` must contain the controller's keys. docs/semantics.md compares scopes with keys, sources,
+buckets and tasks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,11 @@ BEGINNING = np.iinfo(np.int64).min  # a time before all others
 def scope_of(
     keys: Sequence[str], controlled_by: Sequence[str], wrong: str = "extents cannot be complete"
 ) -> tuple[int, ...]:
-    """Return the numbers of the keys that share a punctuation.
+    """Return the positions in `keys` of the controller's keys.
 
-    keys : key names of the aggregate or join    controlled_by : key names of the controller
-    wrong : describes the effect of other keys
-    Raises ValueError if groups span several keys of the controller.
+    keys : keys of the aggregate or join    controlled_by : keys of the controller
+    wrong : the consequence of other keys, for the error
+    Raises ValueError if `keys` does not contain all of them.
     """
     missing = _missing(controlled_by, keys)
     if missing:
@@ -37,7 +37,7 @@ def scope_of(
 
 
 def check_order(keys: Sequence[str], in_order_for: Sequence[str]) -> None:
-    """Raise ValueError if groups span several keys within which rows are ordered."""
+    """Raise ValueError if `keys` does not contain all keys within which rows are ordered."""
     missing = _missing(in_order_for, keys)
     if missing:
         raise ValueError(
@@ -47,10 +47,10 @@ def check_order(keys: Sequence[str], in_order_for: Sequence[str]) -> None:
 
 
 def joined_scope(keys: Sequence[str], left: Sequence[str], right: Sequence[str]) -> tuple[int, ...]:
-    """Return the numbers of the keys within which extents are ordered on both sides of a join.
+    """Return the positions in `keys` of the keys within which both sides' extents are ordered.
 
-    keys : key names of the join    left, right : keys within which each side is ordered
-    Raises ValueError if one of these is not in `keys`.
+    keys : keys of the join    left, right : keys within which each side is ordered
+    Raises ValueError if `keys` does not contain all of them.
     """
     for side, controlled in (("left", left), ("right", right)):
         missing = _missing(controlled, keys)
@@ -67,13 +67,12 @@ def _missing(wanted: Sequence[str], keys: Sequence[str]) -> str:
 
 
 class Scopes(Stateful):
-    """Scopes of two sides by code; a scope is forgotten after a time without rows.
-
-    keys : the numbers of the keys of a scope    forget_after : microseconds > 0; None: never
+    """The codes of two sides' scopes; a scope is forgotten after a time without rows.
 
     A scope expires when both sides, in any scope, have advanced by more than `forget_after` since
-    its last row. So it is independent of the speed of either side.
+    its last row. Expiry is therefore independent of the speed of either side.
 
+    keys : positions of the scope's keys    forget_after : microseconds > 0; None for never
     newest : int64[2], latest time of each side
     since : int64[scopes], latest time of any side at the scope's last row
     """
@@ -85,27 +84,27 @@ class Scopes(Stateful):
         self.index = KeyIndex()
         self.newest = np.full(2, BEGINNING)
         self.since = np.empty(0, np.int64)
-        self._due = BEGINNING  # no scope is checked before both sides reach this time
+        self._due = BEGINNING  # scopes are not checked until both sides reach this time
 
     def __len__(self) -> int:
-        """Return the upper bound of all codes so far."""
+        """Return the number of codes, including free codes."""
         return len(self.since)
 
     def encode(self, rows: pa.Table) -> Ints:
-        """Return int64[n]: the scope codes of rows."""
+        """Return int64[n]: the rows' scope codes."""
         codes = self.index.encode(rows.select(self.keys))
         self.since = pad(self.since, int(codes.max(initial=-1)) + 1, BEGINNING)
         return codes
 
     def note(self, side: int, codes: Ints, reached: int) -> None:
-        """Record the arrival of rows (at least one) in these scopes, and the side's latest time."""
+        """Record that a side has rows (at least one) in these scopes and has reached a time."""
         self.newest[side] = max(self.newest[side], reached)
         self.since[codes] = self.newest.max()
 
     def take_over(self, waiting: Iterable[Ints] = ()) -> Ints:
-        """Return int64[]: codes of expired scopes, except `waiting`; the codes may be reused.
+        """Forget and return expired scopes, int64[], except `waiting`; codes may be reused.
 
-        Cost: O(scopes), whenever both sides have advanced by `forget_after` / 16.
+        Cost: O(scopes), each time both sides have advanced by `forget_after` / 16.
         """
         least = int(self.newest.min())
         if self.forget_after is None or not self.keys or least <= self._due:

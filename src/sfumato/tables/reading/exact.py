@@ -1,11 +1,11 @@
-"""Whole numbers and decimals beyond the digits of a double, as several doubles.
+"""Whole numbers and decimals with more digits than a double, split into several doubles.
 
-Operators compute with doubles. A value is therefore split into parts that they handle exactly:
+Operators compute with doubles, so a value is split into parts that doubles represent exactly:
 
-- For sums and the first and last value, into limbs of 22 bits. Sums of limbs are whole numbers
-  below 2**53 for up to 2**31 rows, so they are exact in any order.
-- For minima and maxima, into two halves: values from 0 on and negative ones, one of them missing.
-  A half has 2**63 values, which map to doubles of the same order.
+- For sums and the first and last value, 22-bit limbs. Sums of limbs are whole numbers below 2**53
+  for up to 2**31 rows, so they are exact in any order.
+- For minima and maxima, a non-negative half and a negative half, one of which is NaN. Each half has
+  2**63 possible values, which map to doubles in the same order.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import pyarrow.compute as pc
 from sfumato.operators.arrays import Bools, Floats, Ints
 from sfumato.tables.reading.types import unscaled
 
-LIMB = 22  # bits; 31 more fit in the 53 bits of a double
-WORD = 64
+LIMB = 22  # bits; the other 31 bits of a double are for sums
+WORD = 64  # bits
 DIGITS_OF_WORD = 18  # decimals with at most this many digits fit in one word
-MAX_DIGITS = 38  # of decimals
-SUM_DIGITS = 10  # added to the digits of decimals by a sum, as in Spark
+MAX_DIGITS = 38  # maximum precision of decimals
+SUM_DIGITS = 10  # digits that a sum adds to the precision of decimals, as in Spark
 HALVED = ("min", "max")
 EXACT_FUNCTIONS = ("sum", "first", "last", *HALVED)
-HALF = 2**62  # each half is shifted by this, to be symmetric about 0
-SMALLEST = 2**52  # bits of the smallest double that is not subnormal
+HALF = 2**62  # shift that makes each half symmetric about 0
+SMALLEST = 2**52  # bit pattern of the smallest normal double
 
 
 @dataclass(frozen=True)
 class ExactNumber:
     """An aggregate of whole numbers or decimals.
 
-    bits : of a value, without its point: 32, 64 or 128    ordered : split into halves, not limbs
-    precision, scale : of the results, which are decimals; precision 0: whole numbers (int64)
+    bits : size of an unscaled value: 32, 64 or 128    ordered : split into halves, not limbs
+    precision, scale : type of decimal results; precision 0 for whole numbers (int64)
     """
 
     bits: int
@@ -46,17 +46,16 @@ class ExactNumber:
 
     @property
     def parts(self) -> int:
-        """Return the number of parts of a value."""
         return 2 if self.ordered else len(self._weights)
 
     @property
     def _weights(self) -> list[int]:
-        """Return the exponents of 2 by which limbs are multiplied."""
+        """Return the exponent of 2 by which each limb is multiplied."""
         word = min(self.bits, WORD)
         return [low + at for low in range(0, self.bits, WORD) for at in range(0, word, LIMB)]
 
     def split(self, values: pa.Array) -> list[Floats]:
-        """Return the parts of n values, float64[n] each; NaN for NULL."""
+        """Return float64[n] per part of n values, with NaN for NULL."""
         missing = values.is_null().to_numpy(zero_copy_only=False)
         if pa.types.is_decimal(values.type):
             words = unscaled(values)
@@ -68,10 +67,7 @@ class ExactNumber:
         return parts
 
     def join(self, function: str, parts: Sequence[Floats]) -> pa.Array:
-        """Return the results of a function from the results of the parts; NaN becomes NULL.
-
-        Raises ValueError for a sum beyond the type of the results.
-        """
+        """Combine the results of parts; NaN becomes NULL. Raises ValueError if a sum overflows."""
         if self.ordered:
             total, missing = _extreme(function, parts)
         else:
@@ -97,7 +93,7 @@ class ExactNumber:
         return limbs
 
     def _totals(self, limbs: Sequence[Floats]) -> np.ndarray:
-        """Return the numbers with these limbs: int64[n], or objects where they may be larger."""
+        """Return the numbers with these limbs: int64[n], or objects if they may be larger."""
         least, most = -(2**63), 2**63
         if self.precision:
             least, most = 1 - 10**self.precision, 10**self.precision
@@ -121,10 +117,7 @@ class ExactNumber:
 def exact_number(
     function: str, *, bits: int = 0, precision: int = 0, scale: int = 0
 ) -> ExactNumber | None:
-    """Return how an aggregate of whole numbers or decimals is computed, or None for doubles.
-
-    bits : of whole numbers    precision, scale : of decimals
-    """
+    """Return the exact form of an aggregate of whole numbers or decimals; None for doubles."""
     ordered = function in HALVED
     if function not in EXACT_FUNCTIONS:
         return None
@@ -145,7 +138,7 @@ def _weighted(parts: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarr
 
 
 def _halves(values: Ints) -> list[Floats]:
-    """Return the values from 0 on and the negative ones, as doubles of the same order."""
+    """Return the non-negative and the negative values as doubles in the same order."""
     halves = []
     for negative in (False, True):
         shifted = values + (HALF if negative else -HALF)
@@ -157,7 +150,7 @@ def _halves(values: Ints) -> list[Floats]:
 
 
 def _extreme(function: str, halves: Sequence[Floats]) -> tuple[Ints, Bools]:
-    """Return the extremes of values from the extremes of their halves, and where none is."""
+    """Return the extremes of values, from the extremes of their halves, and which are missing."""
     decoded = []
     for half, shift in zip(halves, (HALF, -HALF), strict=True):
         size = np.abs(half).view(np.int64) - SMALLEST

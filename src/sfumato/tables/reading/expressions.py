@@ -1,6 +1,4 @@
-"""Expressions over alternatives and certain columns: parsed from text into plain values for
-configurations, and computed over Arrow columns like in Spark.
-"""
+"""Expressions over alternatives and certain columns, evaluated over Arrow columns as in Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from sfumato.tables.reading.types import as_doubles, is_number
 
 @dataclass(frozen=True)
 class ColumnRef:
-    """A column or an attribute, followed by struct fields: m.mean."""
+    """A column or an attribute, optionally followed by struct fields: m.mean."""
 
     parts: tuple[str, ...]
 
@@ -32,7 +30,7 @@ class ColumnRef:
 
 @dataclass(frozen=True)
 class Number:
-    """A number as written, with or without a point."""
+    """A number as written, with or without a decimal point."""
 
     text: str
 
@@ -52,7 +50,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Operation:
-    """+, -, *, /, a comparison, `and` or `or` of two operands; -, `not` or `is null` of `left`."""
+    """An operation on two operands, or with the signs -, `not` and `is null` on `left` alone."""
 
     sign: str
     left: Expression
@@ -85,11 +83,11 @@ COMPARED = {
 
 
 def parse_expression(argument: str, text: str) -> Expression:
-    """Parse the expression of an argument. Raises ValueError, naming the argument."""
+    """Parse the expression in an argument. Raises ValueError if it is not supported."""
     from lark.exceptions import LarkError
 
     try:
-        tokenize(text)  # refuses very long or deeply nested text
+        tokenize(text)  # rejects very long or deeply nested text
         return _built(_parser().parse(text))
     except (LarkError, TokenError):
         shown = text if len(text) <= 200 else f"{text[:200]}..."
@@ -102,14 +100,14 @@ def parse_expression(argument: str, text: str) -> Expression:
 
 @cache
 def _parser() -> Any:
-    from lark import Lark  # not loaded in workers, which parse nothing
+    from lark import Lark  # imported here because workers never parse
 
     grammar = get_data(__package__, "expressions.lark") or b""
     return Lark(grammar.decode(), parser="lalr")
 
 
 def _built(node: Any) -> Any:
-    """Convert a parse tree to an expression; a token is unchanged."""
+    """Convert a parse tree to an expression; return a token unchanged."""
     if isinstance(node, str):
         return node
     parts = [_built(child) for child in node.children]
@@ -149,12 +147,10 @@ def names_in(expression: Expression) -> Iterator[ColumnRef]:
 
 
 def kind_alike(expression: Expression, kind_of: Callable[[ColumnRef], str], overflow: bool) -> str:
-    """Return the kind of an expression if Arrow computes it like Spark, else "".
+    """Return the kind of an expression if Arrow computes it as Spark does, otherwise "".
 
-    kind_of : of a column or attribute: "whole", "double" or "truth"; "" for other types
-    overflow : whether Spark refuses overflow and division by zero
-
-    A kind is one of these, or "point": a number with a point, which Spark reads as a decimal.
+    Kinds: "whole", "double", "truth", or "point" for a literal that is a decimal in Spark.
+    overflow : whether Spark raises an error on overflow and division by zero
     """
     if isinstance(expression, ColumnRef):
         return kind_of(expression)
@@ -170,7 +166,7 @@ def kind_alike(expression: Expression, kind_of: Callable[[ColumnRef], str], over
         return known.get(sign, left != "truth" and (overflow or left != "whole") and left) or ""
     right = kind_alike(expression.right, kind_of, overflow)
     if sign in LOGIC:
-        # Spark evaluates the right side, which may fail, only if the left side does not decide.
+        # Spark skips the right side, which may fail, if the left side decides the result.
         both = left == right == "truth" and not _computes(expression)
         return "truth" if both else ""
     if not {left, right} <= {"whole", "double", "point"} or not (
@@ -185,7 +181,7 @@ def kind_alike(expression: Expression, kind_of: Callable[[ColumnRef], str], over
 
 
 def _computes(expression: Expression) -> bool:
-    """Return whether numbers are added, subtracted, multiplied or divided."""
+    """Return whether an expression adds, subtracts, multiplies or divides."""
     if not isinstance(expression, Operation):
         return False
     inner = [side for side in (expression.left, expression.right) if side is not None]
@@ -193,7 +189,7 @@ def _computes(expression: Expression) -> bool:
 
 
 def find_name(name: str, known: list[str]) -> str | None:
-    """Return the known name that equals a name, ignoring case. Raises ValueError if ambiguous."""
+    """Return the known name equal to `name`, ignoring case. Raises ValueError if ambiguous."""
     meant = [other for other in known if other.lower() == name.lower()]
     if len(meant) > 1:
         raise ValueError(
@@ -204,7 +200,7 @@ def find_name(name: str, known: list[str]) -> str | None:
 
 
 def field_at(column: pa.Array, name: ColumnRef, start: int) -> pa.Array:
-    """Return the field at the parts of a name from `start` on. Raises ValueError if missing."""
+    """Return the struct field that `name.parts[start:]` names. Raises ValueError if missing."""
     for part in name.parts[start:]:
         fields = fields_of(column) if pa.types.is_struct(column.type) else {}
         field = find_name(part, list(fields))
@@ -219,19 +215,19 @@ def field_at(column: pa.Array, name: ColumnRef, start: int) -> pa.Array:
 
 
 def doubles(expression: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
-    """Return float64[rows]: the values of an expression, equal to Spark's."""
+    """Return float64[rows]: an expression's values as in Spark. cells : returns a name's values"""
     if isinstance(expression, Number):
         return pa.array([float(expression.text)] * rows, pa.float64())
     return as_doubles(_array(_values(expression, cells), rows), f"`{expression}`")
 
 
 def evaluate(expression: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
-    """Return the values of an expression in their own type; arguments as for `doubles`."""
+    """Return the values of an expression in their own type; see `doubles`."""
     return _array(_values(expression, cells), rows)
 
 
 def truths(condition: Expression, cells: Callable[[ColumnRef], pa.Array], rows: int) -> pa.Array:
-    """Return bool[rows]: whether a condition holds; NULL if it is unknown."""
+    """Return whether a condition holds, bool[rows], with NULL for unknown."""
     return _truth(_array(_values(condition, cells), rows), condition)
 
 
@@ -274,7 +270,7 @@ def _truth(value: Operand, expression: Expression) -> Operand:
 
 
 def _compared(sign: str, left: Operand, right: Operand) -> Operand:
-    """Compare like Spark: NaN equals NaN, and is greater than all other numbers."""
+    """Compare as Spark does: NaN equals NaN and is greater than all other numbers."""
     if not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type)):
         return COMPARED[sign](left, right)
     if left.type != right.type:
@@ -304,7 +300,7 @@ def _number(value: Operand, expression: Expression) -> Operand:
 
 
 def _alike(left: Operand, right: Operand, expression: Operation) -> list[Operand]:
-    """Cast both operands to the type in which Spark computes."""
+    """Cast both operands to the type that Spark computes with."""
     kinds = [left.type, right.type]
     whole = [pa.types.is_integer(kind) for kind in kinds]
     for side, other in ((expression.left, whole[1]), (expression.right, whole[0])):

@@ -1,4 +1,4 @@
-"""Tuples with an uncertain event time, spread over the extents that may contain them."""
+"""Tuples with an uncertain event time, copied to each extent that may contain them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato.windows import Range
 
 
 def tumbling(window: Range) -> Range:
-    """Return the window over tuples that occur once per extent, because their time is uncertain.
+    """Return the tumbling window over rows that have one copy per extent.
 
     Raises ValueError for a window with gaps between its extents.
     """
@@ -30,10 +30,10 @@ def tumbling(window: Range) -> Range:
 def spread_over_extents(
     table: pa.Table, order: str, window: Range, max_alternatives: int | None = None
 ) -> tuple[Ints, pa.Array, pa.ListArray]:
-    """Return (row, time, alternatives) of each row in each of its extents; see `Frame.by_extent`.
+    """Return (row, time, alternatives), one entry per row and extent; see `Frame.by_extent`.
 
-    time : the last microsecond of the extent, as a timestamp or whole number like the attribute
-        `order`; NULL for invalid rows
+    time : the last microsecond of the extent, as a timestamp if the attribute `order` is one,
+        otherwise as int64; NULL for invalid rows
     """
     tuples = Tuples(table)
     times = tuples.fields[order]
@@ -53,8 +53,8 @@ def spread_over_extents(
 
 
 def _pair(tuples: Tuples, time: Ints, valid: Bools, window: Range) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return (row, extent, alternatives, their count) for each tuple in each of its extents."""
-    first = time // window.slide_us  # extent i ends at (i + 1) * slide
+    """Return (row, extent, alternatives, lengths) per row and extent; extent 0 if invalid."""
+    first = time // window.slide_us  # number of the first extent; extent i ends at (i + 1) * slide
     count = np.where(valid[tuples.owner], (time + window.length_us) // window.slide_us - first, 0)
     place = np.repeat(np.arange(len(time)), count)
     number = np.arange(len(place)) - np.repeat(offsets_of(count)[:-1], count)

@@ -1,7 +1,6 @@
-"""A user's frame, from Spark or in memory: its schema, row order, and columns named by arguments.
+"""A user's Spark or in-memory frame: its schema, row order, and columns named by arguments.
 
-An operator writes the known order of its answers into the metadata of columns. The next operator
-reads it here.
+An operator records the order of its answers in column metadata, which the next operator reads here.
 """
 
 from __future__ import annotations
@@ -38,32 +37,30 @@ MEANINGS = {
     EXISTENCE: "the probability that a row exists, a number",
 }
 MICROSECONDS_PER_DAY = 86_400_000_000
-# Metadata of columns.
-ADDED_COLUMN = (
-    "sfumato.added"  # the column was added by an operator and does not order simultaneous rows
-)
+# Keys of column metadata.
+ADDED_COLUMN = "sfumato.added"  # sfumato added the column, so it does not break ties
 CONTROLLED_BY = "sfumato.controlled_by"  # JSON list of the keys within which rows are ordered
 EVENT_TIME = "sfumato.event_time"  # the column by which rows are ordered
 FORGETS = "sfumato.forgets"  # keys may expire and restart with older rows
 BY_SOURCE = "sfumato.by_source"  # whether late rows have the punctuation of a source
 ROLE = "sfumato.role"  # JSON list of a column's roles (below) in a controller
-ORDERED, ARRIVED = "event_time", "arrival"
-Names = str | Sequence[str] | None  # columns, as given by a user
-PAIR_COLUMNS = {"left", "right", "probability"}  # of the pairs of a join
+ORDERED, ARRIVED = "event_time", "arrival"  # roles
+Names = str | Sequence[str] | None  # column names given by a user
+PAIR_COLUMNS = {"left", "right", "probability"}  # columns of join results
 LATE, PUNCTUATION = "late", "punctuation"  # columns that a disorder controller adds
 CONTROLLER_COLUMNS = (LATE, PUNCTUATION)
-EARLY_COLUMN = "early"  # column, and role, of rows that are shown on their arrival
-DUPLICATE = "duplicate"  # column, and role, of rows with the id of an earlier row
-FILTERED = "sfumato.filtered"  # of alternatives: some were removed, so places have changed
-CONFIDENCE = 0.99  # of the stated error
-WORLDS = "sfumato.worlds"  # the column numbers drawn worlds; the value is how many there are
-REMEMBERED = "sfumato.remembered"  # microseconds after its arrival that an id is known at least
+EARLY_COLUMN = "early"  # column and role: the row is shown on arrival
+DUPLICATE = "duplicate"  # column and role: the row has the id of an earlier row
+FILTERED = "sfumato.filtered"  # some alternatives were removed, so their numbers have changed
+CONFIDENCE = 0.99  # probability that the stated error holds
+WORLDS = "sfumato.worlds"  # the number of drawn worlds, in the column that numbers them
+REMEMBERED = "sfumato.remembered"  # minimum time that an id is remembered, in microseconds
 
 
 def error_of(worlds: int) -> float:
-    """Return the error that no probability over this many worlds exceeds, at `CONFIDENCE`.
+    """Return the maximum error of probabilities over this number of worlds, at `CONFIDENCE`.
 
-    It bounds all values of a distribution function at once.
+    The bound holds for all values of a distribution function at once.
     Source: Dvoretzky, Kiefer and Wolfowitz (1956), with Massart's constant (1990).
     """
     return math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * worlds))
@@ -75,7 +72,7 @@ def controlled_by(
     forgets: bool = False,
     by_source: bool = False,
 ) -> dict[str, str]:
-    """Return metadata of a column: rows are ordered by `event_time` within these keys."""
+    """Return column metadata: rows are ordered by `event_time` within these keys."""
     found = {CONTROLLED_BY: json.dumps(keys)}
     if event_time is not None:
         found |= {EVENT_TIME: event_time, BY_SOURCE: json.dumps(by_source)}
@@ -83,13 +80,13 @@ def controlled_by(
 
 
 def with_roles(metadata: Mapping[str, Any], roles: Sequence[str]) -> dict[str, Any]:
-    """Return the metadata of a column that a controller reads in these roles, if any."""
+    """Return a column's metadata with these roles instead of its earlier roles."""
     kept = {name: value for name, value in metadata.items() if name != ROLE}
     return {**kept, ROLE: json.dumps([*roles])} if roles else kept
 
 
 def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
-    """Return the column names given by an argument: none, one, or a list of distinct names."""
+    """Return the distinct column names in an argument. Raises TypeError or ValueError."""
     if given is None:
         return []
     listed = [given] if isinstance(given, str) or not isinstance(given, Sequence) else list(given)
@@ -110,7 +107,7 @@ def names(argument: str, given: str | Sequence[str] | None) -> list[str]:
 
 
 def listed_numbers(argument: str, given: Any) -> tuple[float, ...]:
-    """Return the numbers given by an argument: a list or an array."""
+    """Return the numbers in an argument, a list or array. Raises TypeError."""
     try:
         if isinstance(given, str | bytes | Mapping):
             raise TypeError
@@ -123,10 +120,10 @@ def listed_numbers(argument: str, given: Any) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Computation:
-    """The cells and computed columns of expressions.
+    """The readers of expressions, and the columns that they need.
 
-    cells : of each expression
-    columns : columns that only the frame's engine computes, with their types, by the names in cells
+    cells : one `ColumnReader` per expression
+    columns : by name in `cells`, columns that only the frame's engine can compute, with their types
     """
 
     cells: Sequence[Any]
@@ -134,41 +131,38 @@ class Computation:
 
 
 class Expressions(ABC):
-    """Expressions over the attributes and certain columns of a frame.
+    """Expressions over a frame's attributes and certain columns."""
 
-    numeric : the kinds of values that are cast to numbers
-    """
-
-    numeric: ClassVar[tuple[str, ...]] = ("whole", "number", "truth", "timestamp")
+    numeric: ClassVar[tuple[str, ...]] = ("whole", "number", "truth", "timestamp")  # can be cast
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
 
     @abstractmethod
     def check(self, argument: str, expression: str) -> None:
-        """Raise TypeError or ValueError for an expression that cannot be computed."""
+        """Raise TypeError or ValueError if an expression cannot be computed."""
 
     @abstractmethod
     def type(self, expression: str) -> Any:
         """Return the type of an expression's values, in the frame's type system."""
 
     def not_a_number(self, expression: str) -> str | None:
-        """Return the type of an expression for errors, or None if it is numeric."""
+        """Return the type of a non-numeric expression as shown in errors; None if numeric."""
         kind = self.type(expression)
         return None if self.frame.kind_of(kind) in self.numeric else self.frame.text_of(kind)
 
     def value_type(self, expression: str) -> tuple[Any, Kind]:
-        """Return the type of an expression's values, and its kind."""
+        """Return the type and kind of an expression's values."""
         kind = self.type(expression)
         return kind, self.frame.kind_of(kind)
 
     def exact(self, function: str, expression: str) -> ExactNumber | None:
-        """Return how an aggregate of certain values is computed, or None for doubles."""
+        """Return the exact form of an aggregate of certain values; None for doubles."""
         return exact_number(function, **self.frame.digits_of(self.type(expression)))
 
     @abstractmethod
     def more_digits(self, expression: str) -> str | None:
-        """Return the type of an expression whose values a double may round, else None."""
+        """Return the type of an expression whose values a double may round, or None."""
 
     @abstractmethod
     def computation(
@@ -178,18 +172,20 @@ class Expressions(ABC):
         exact: Collection[str],
         hashed: Collection[str],
     ) -> Computation:
-        """Return how the values of expressions are read. exact : these in their own type
-        hashed : strings, read as numbers that stand for them"""
+        """Return how the values of expressions are read.
+
+        exact : expressions read in their own type    hashed : expressions read as hash numbers
+        """
 
 
 class Frame(ABC):
-    """A frame whose columns have the types of the library that holds it.
+    """A frame with the types of its library, such as Spark or Arrow.
 
-    noun : its name in errors    prefix : the prefix of function names in errors
+    noun : what errors call the frame    prefix : prefix of function names in errors
     ungroupable : error about a column, `{}`, by which rows cannot be grouped
     of_text : hint for a text column used as a time
-    filtered : how users drop late rows
-    columns : their names    streams : whether rows arrive as long as the query runs
+    filtered : the code with which users drop late rows
+    columns : column names    streams : whether rows keep arriving while the query runs
     """
 
     noun: ClassVar[str]
@@ -200,22 +196,22 @@ class Frame(ABC):
     columns: list[str]
     streams = False
 
-    # ---- the schema, in types of the library
+    # ---- the schema, in the library's types
 
     @property
     @abstractmethod
     def described(self) -> str:
-        """Return the columns and their types for errors."""
+        """Return the columns and their types as shown in errors."""
 
     @property
     @abstractmethod
     def attributes(self) -> list[str]:
-        """Return the attribute names of the alternatives. Raises TypeError for other types."""
+        """Return the attributes of the alternatives. Raises TypeError for a wrong type."""
 
     @property
     @abstractmethod
     def max_alternatives(self) -> int:
-        """Return the bound on alternatives per row."""
+        """Return the maximum number of alternatives per row."""
 
     @abstractmethod
     def type(self, name: str) -> Any: ...
@@ -231,11 +227,11 @@ class Frame(ABC):
 
     @abstractmethod
     def digits_of(self, kind: Any) -> Mapping[str, int]:
-        """Return the size of whole numbers or decimals, see `exact_number`; else nothing."""
+        """Return the arguments of `exact_number` for a type; empty if it has no exact form."""
 
     @abstractmethod
     def decimal(self, precision: int, scale: int) -> Any:
-        """Return a type of decimals."""
+        """Return a decimal type."""
 
     @abstractmethod
     def metadata(self, name: str) -> Mapping[str, str]: ...
@@ -245,11 +241,11 @@ class Frame(ABC):
 
     @abstractmethod
     def is_hashable(self, name: str) -> bool:
-        """Return whether a hash of a column can order simultaneous rows."""
+        """Return whether a column can be hashed, to order simultaneous rows."""
 
     @abstractmethod
     def has_more_digits(self, name: str) -> bool:
-        """Return whether numbers of a column may change when converted to doubles."""
+        """Return whether a column's numbers may change when converted to doubles."""
 
     # ---- expressions and uncertain event times
 
@@ -261,48 +257,46 @@ class Frame(ABC):
     def by_extent(self, order: str, window: Range) -> tuple[Frame, str, Range]:
         """Return (rows, order, window) for an uncertain event time.
 
-        There is one row per tuple and extent that may contain it, with the alternatives whose time
-        is in the extent. Within an extent, tuples remain independent, so distributions of
-        aggregates are exact. Overlapping extents become tumbling extents as long as the slide.
-        Invalid tuples remain one row, without order.
+        The result has one row per tuple and extent that may contain it, with the alternatives whose
+        time is in the extent. Within an extent, tuples remain independent, so distributions of
+        aggregates are exact. Overlapping extents become tumbling extents of length `slide`.
+        An invalid tuple remains one row with a NULL order.
         """
 
     @abstractmethod
     def with_true_extents(self, answers: Any, window: Range) -> Any:
-        """Return the answers over extents of `by_extent`, with the extents of `window`."""
+        """Replace the extents from `by_extent` in answers with the extents of `window`."""
 
     # ---- derived from the schema
 
     def kind(self, name: str) -> Kind:
-        """Return the kind of a column's values."""
         return self.kind_of(self.type(name))
 
     def type_name(self, name: str) -> str:
-        """Return the type of a column for errors."""
+        """Return a column's type as shown in errors."""
         return self.text_of(self.type(name))
 
     def attribute_kind(self, name: str) -> Kind:
-        """Return the kind of an attribute's values."""
         return self.kind_of(self.attribute_type(name))
 
     def attribute_shown(self, name: str) -> str:
-        """Return the type of an attribute for errors."""
+        """Return an attribute's type as shown in errors."""
         return self.text_of(self.attribute_type(name))
 
     def collation(self, name: str) -> str | None:
-        """Return the collation of a text column; None: texts are compared by bytes."""
+        """Return a text column's collation; None if strings are compared by bytes."""
         return None
 
     def tells_case_apart(self) -> bool:
-        """Return whether names that differ only in case are different."""
+        """Return whether column names are case-sensitive."""
         return False
 
     def look_at_time(self, argument: str, name: str) -> None:  # noqa: B027
-        """Warn about whole numbers that look like seconds or milliseconds, if there are rows."""
+        """Warn if the available rows have times that look like seconds or milliseconds."""
 
     @property
     def tied(self) -> tuple[str, ...]:
-        """Return the columns that order simultaneous rows: hashable, not added by an operator."""
+        """Return the hashable columns that order simultaneous rows; no added columns."""
         marks = CONTROLLER_COLUMNS if self.has_punctuations else ()
         given = [n for n in self.columns if ADDED_COLUMN not in self.metadata(n) and n not in marks]
         return tuple(name for name in given if self.is_hashable(name))
@@ -313,11 +307,11 @@ class Frame(ABC):
 
     @property
     def certain(self) -> bool:
-        """Return whether all rows exist with their values."""
+        """Return whether rows have neither alternatives nor an existence."""
         return not self.uncertain and EXISTENCE not in self.columns
 
     def _sharing(self, key: str, existence: str | None) -> str | None:
-        """Return the metadata of the uncertainty of rows under a key, or None."""
+        """Return the value of a metadata key about the rows' uncertainty, or None."""
         if not self.uncertain:
             return self._metadata(existence).get(key) if existence is not None else None
         metadata = [self._metadata(name) for name in (ALTERNATIVES, *self.columns)]
@@ -327,7 +321,7 @@ class Frame(ABC):
         return found
 
     def shared(self, existence: str | None = EXISTENCE) -> str | None:
-        """Describe the rows if they may share tuples; None if not, or if the user assumes so."""
+        """Describe the rows if they may share tuples and are not assumed to be independent."""
         assumed = self._sharing(ASSUMED_KEY, existence)
         return None if assumed else self._sharing(SHARED_KEY, existence)
 
@@ -336,18 +330,18 @@ class Frame(ABC):
         refuse_shared(function, self.shared(existence))
 
     def independence(self, existence: str | None = EXISTENCE) -> str | None:
-        """Describe the user's assumption of independence if rows may share tuples, else None."""
+        """Describe the assumption of independence for rows that may share tuples, or None."""
         rows = self._sharing(SHARED_KEY, existence)
         return independence(rows) if rows else None
 
     @property
     def worlds(self) -> tuple[str, int] | None:
-        """Return the column that numbers drawn worlds, and how many there are; None without."""
+        """Return (column that numbers the drawn worlds, number of worlds), or None."""
         found = ((name, self.metadata(name).get(WORLDS)) for name in self.columns)
         return next(((name, int(n)) for name, n in found if n is not None), None)
 
     def drawn(self) -> str | None:
-        """Describe drawn worlds, and the error of the shares of worlds; None without."""
+        """Describe drawn worlds and the error of shares of worlds, or return None."""
         if self.worlds is None:
             return None
         world, worlds = self.worlds
@@ -359,7 +353,7 @@ class Frame(ABC):
     # ---- columns named by arguments
 
     def resolved(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
-        """Return the columns named by an argument, as the frame spells them."""
+        """Return the columns named by an argument, in the frame's spelling."""
         wanted = names(argument, given)
         found = [self._resolved(argument, name) for name in wanted]
         if len(set(found)) != len(found):
@@ -386,16 +380,13 @@ class Frame(ABC):
         )
 
     def one(self, argument: str, given: Any) -> str:
-        """Return the single column named by an argument. Raises TypeError for anything else."""
+        """Return the column named by an argument. Raises TypeError if it is not a string."""
         if not isinstance(given, str):
             raise TypeError(f"`{argument}` must be the name of one column; got {given!r}")
         return self.resolved(argument, given)[0]
 
     def keys(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
-        """Return the key columns, with that of drawn worlds if there is one.
-
-        Raises TypeError as `groupable`, and ValueError if the column of the worlds is missing.
-        """
+        """Return the key columns. Raises ValueError if the column of drawn worlds is missing."""
         found = self.groupable(argument, given)
         if self.worlds is not None and self.worlds[0] not in found:
             world = self.worlds[0]
@@ -407,7 +398,7 @@ class Frame(ABC):
         return found
 
     def groupable(self, argument: str, given: str | Sequence[str] | None) -> list[str]:
-        """Return columns. Raises TypeError for a type that cannot be grouped."""
+        """Return the named columns. Raises TypeError for a type that cannot be grouped."""
         found = self.resolved(argument, given)
         for name in found:
             collated = self.collation(name)
@@ -424,20 +415,19 @@ class Frame(ABC):
         return found
 
     def same_as(self, name: str) -> str | None:
-        """Return the column with this name, ignoring case, or None."""
+        """Return the column with this name, ignoring case where the frame does, or None."""
         if self.tells_case_apart():
             return name if name in self.columns else None
         return next((of for of in self.columns if of.lower() == name.lower()), None)
 
     def free_name(self, wanted: str) -> str:
-        """Return a name that no column has, ignoring case: the wanted name, or a similar one."""
+        """Return the wanted name, with underscores appended if a column already has it."""
         taken = {name.lower() for name in self.columns}
         while wanted.lower() in taken:
             wanted += "_"
         return wanted
 
     def is_time(self, name: str) -> bool:
-        """Return whether a column has event times: timestamps, or whole microseconds."""
         return self.kind(name) in TIME_KINDS
 
     def is_uncertain_time(self, order: object) -> bool:
@@ -447,7 +437,7 @@ class Frame(ABC):
         return order in self.attributes
 
     def require_time(self, argument: str, name: str, where: str = "") -> None:
-        """Raise TypeError for a column without event times. where : operation that needs them"""
+        """Raise TypeError if a column is not an event time. where : such as "for sf.Range"."""
         if not self.is_time(name):
             hint = self.of_text.format(name) if self.kind(name) == "text" else ""
             raise TypeError(
@@ -466,7 +456,7 @@ class Frame(ABC):
                 )
 
     def require_numbers(self, argument: str, names: Sequence[str]) -> None:
-        """Raise ValueError for missing columns, TypeError for columns that are not numeric."""
+        """Raise an error for missing or non-numeric columns; warn about rounded numbers."""
         for name in self.resolved(argument, list(names)):
             if self.kind(name) not in NUMBER_KINDS:
                 raise TypeError(
@@ -476,7 +466,6 @@ class Frame(ABC):
                 warn_of_digits(f"`{argument}`", name, self.type_name(name))
 
     def require_free(self, names: Sequence[str]) -> None:
-        """Raise ValueError for columns to be added that already exist."""
         for name in names:
             found = self.same_as(name)
             if found is not None:
@@ -486,7 +475,7 @@ class Frame(ABC):
                 )
 
     def require_tuples(self, existence: str | None = None) -> None:
-        """Raise TypeError or ValueError if `alternatives` or `existence` have another type."""
+        """Raise TypeError or ValueError if a reserved column has the wrong type or case."""
         for name in (ALTERNATIVES, EXISTENCE):
             found = self.same_as(name)
             if found is not None and found not in (name, existence):
@@ -495,7 +484,7 @@ class Frame(ABC):
                     f"{MEANINGS[name]}: rename the column (to `{name}` if that is its content)"
                 )
         if self.uncertain:
-            _ = self.attributes  # raises for another type
+            _ = self.attributes  # raises for a wrong type
             return
         plain = existence is None and EXISTENCE in self.columns
         if plain and self.kind(EXISTENCE) not in NUMBER_KINDS:
@@ -512,81 +501,80 @@ class Frame(ABC):
         return self.metadata(name) if name in self.columns else {}
 
     def ordered_by_keys(self, name: str) -> list[str] | None:
-        """Return the keys of the order in a column's metadata; None without such metadata."""
+        """Return the keys within which rows are ordered, from a column's metadata, or None."""
         found = self._metadata(name).get(CONTROLLED_BY)
         return None if found is None else list(json.loads(found))
 
     @property
     def has_punctuations(self) -> bool:
-        """Return whether rows come from a controller. After windows, `late` is a count."""
+        """Return whether rows come from a controller; after windows, `late` is a count."""
         return set(CONTROLLER_COLUMNS) <= set(self.columns) and self.kind("late") == "truth"
 
     @property
     def in_order_for(self) -> list[str]:
-        """Return the keys within which rows are ordered, from an operator's metadata; else none."""
+        """Return the keys within which rows are ordered, from any column; empty if unknown."""
         said = (self.ordered_by_keys(name) for name in ("punctuation", "window", *self.columns))
         return next((keys for keys in said if keys is not None), [])
 
     @property
     def is_extents(self) -> bool:
-        """Return whether there is a column `window` of extents, as produced by window_aggregate."""
+        """Return whether rows are extents from window_aggregate, in a column `window`."""
         return self.ordered_by_keys("window") is not None
 
     @property
     def has_filtered_alternatives(self) -> bool:
-        """Return whether alternatives were removed, so that their numbers have changed."""
         return self.uncertain and self.metadata(ALTERNATIVES).get(FILTERED) is not None
 
     @property
     def is_controlled(self) -> bool:
-        """Return whether rows come from a controller, with metadata that describes it."""
+        """Return whether rows come from a controller and have its metadata."""
         return self.has_punctuations and self.ordered_by_keys("punctuation") is not None
 
     @property
     def by_source(self) -> bool:
-        """Return whether the controller has, or may have, several sources per key."""
+        """Return whether the controller may have several sources per key."""
         return self._metadata("punctuation").get(BY_SOURCE) != "false"
 
     def with_role(self, role: str) -> list[str]:
-        """Return the columns that the controller read in a role, under their current names."""
+        """Return the current names of the columns with a role in the controller."""
         return [n for n in self.columns if role in json.loads(self._metadata(n).get(ROLE, "[]"))]
 
     @property
     def shown_early(self) -> str | None:
-        """Return the column in which a controller flags rows that it shows on their arrival."""
+        """Return the column that flags rows shown on arrival, or None."""
         return next(iter(self.with_role(EARLY_COLUMN)), None)
 
     @property
     def duplicates(self) -> str | None:
-        """Return the column in which a controller flags duplicates."""
+        """Return the column that flags duplicates, or None."""
         return next(iter(self.with_role(DUPLICATE)), None)
 
     @property
     def remembered(self) -> float:
-        """Return for how long after its arrival an id is known at least, in microseconds."""
+        """Return the minimum time that the controller remembers an id, in microseconds."""
         return float(self._metadata(self.duplicates or DUPLICATE).get(REMEMBERED, "0"))
 
     def marks_late(self, order: list[str]) -> bool:
-        """Return whether a controller emits rows in this order, and flags others as late."""
+        """Return whether a controller emits rows in this order and flags other rows as late."""
         return self.is_controlled and bool({*order[:1]} & {*self.with_role(ORDERED)})
 
     def controller(self, order: list[str], keys: list[str]) -> list[str] | None:
-        """Return the keys of the controller upstream of a join, or None."""
+        """Return the controller's keys if it orders by `order` and `keys` contains them."""
         found = self.ordered_by_keys("punctuation") if self.marks_late(order) else None
         return found if found is not None and set(found) <= set(keys) else None
 
     def is_strictly_ordered(self, order: list[str], keys: list[str]) -> bool:
-        """Return whether a row in order can never follow a later row of the same `keys`.
+        """Return whether on-time rows with equal `keys` are always in order.
 
-        This holds if all rows of a key come from one controller whose keys never expire.
+        This holds if they come from one controller whose keys never expire.
         """
         forgets = FORGETS in self._metadata("punctuation")
         return self.controller(order, keys) is not None and not forgets
 
     def require_described(self) -> None:
-        """Raise ValueError for a controller's columns without the metadata that describes it.
+        """Raise ValueError if a controller's columns have lost their metadata.
 
-        Otherwise late rows would be processed as rows in order.
+        Without it, late rows would be processed as rows in order.
         """
         if self.has_punctuations and not self.is_controlled:
             raise ValueError(
@@ -597,7 +585,7 @@ class Frame(ABC):
             )
 
     def require_late(self) -> None:
-        """Raise ValueError for punctuations without the flags of late rows."""
+        """Raise ValueError if a controller's rows have no column `late`."""
         if self.ordered_by_keys("punctuation") is not None and not self.has_punctuations:
             raise ValueError(
                 "the rows were reordered, but the column `late`, which marks late rows, is "
@@ -606,10 +594,7 @@ class Frame(ABC):
             )
 
     def require_event_time(self, argument: str, orders: Sequence[str]) -> None:
-        """Raise ValueError for rows of a controller ordered by another column than its event time.
-
-        Otherwise answers would depend on the micro-batches.
-        """
+        """Raise ValueError unless a controller's rows are ordered by its event time."""
         if not self.is_controlled or not orders:
             return
         known = self.with_role(ORDERED)
@@ -635,7 +620,6 @@ class Frame(ABC):
 
 
 def _names_an_attribute(argument: str, name: str) -> str:
-    """Return the error for an attribute given instead of a column."""
     found = (
         f"`{argument}` must name a column with one value per row; `{name}` is an attribute of the "
         "alternatives: "
@@ -650,7 +634,6 @@ def _names_an_attribute(argument: str, name: str) -> str:
 
 
 def milliseconds_of(idle_timeout: str | timedelta | None) -> int | None:
-    """Return the argument `idle_timeout` in milliseconds, at least 1."""
     if idle_timeout is None:
         return None
     return max(1, microseconds("idle_timeout", idle_timeout) // 1000)
@@ -665,7 +648,7 @@ def check_keys(keys: Sequence[str]) -> None:
 def forget_after_of(
     frame: Frame, order: str, keys: Sequence[str], given: str | timedelta | float | None
 ) -> float | None:
-    """Return the argument `forget_after` in the unit of the column `order`, of any kind."""
+    """Return `forget_after` in the unit of the column `order`: microseconds, days or its own."""
     if given is None:
         return None
     check_keys(keys)
@@ -685,7 +668,7 @@ def forget_after_of(
 
 
 def require_same_keys(frames: Sequence[Frame], keys: Sequence[Sequence[str]]) -> None:
-    """Raise TypeError for keys of two sides whose values cannot be compared."""
+    """Raise TypeError if the keys of two sides cannot be compared."""
     (left, right), sides = frames, zip(*keys, strict=True)
     for one, other in sides:
         kinds = left.kind(one), right.kind(other)
@@ -700,9 +683,9 @@ def require_same_keys(frames: Sequence[Frame], keys: Sequence[Sequence[str]]) ->
 
 
 def require_same_worlds(frames: Sequence[Frame], how: str = "inner") -> None:
-    """Raise ValueError for frames with different numbers of drawn worlds.
+    """Raise ValueError unless both frames have the same number of drawn worlds.
 
-    how : of the join; a row without a left row has no world
+    how : type of the join; right rows without a partner would have no world
     """
     numbers = [0 if frame.worlds is None else frame.worlds[1] for frame in frames]
     if len(set(numbers)) > 1:

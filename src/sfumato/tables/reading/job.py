@@ -16,11 +16,10 @@ from sfumato.tables.reading.rows import Reading
 class Input:
     """A frame, and how an operator reads it.
 
-    about : further parts of the query for the fingerprint: JSON values
-    computed : columns that only the frame's engine computes, with their types, by the names in the
-        reading
-    bucket : numbers of the keys that decide which rows share an operator; None: all
-    light : whether the operator is so cheap that it may run in coarser buckets
+    about : other parts of the query that the fingerprint includes, as JSON values
+    computed : by name in `reading`, columns that only the frame's engine computes, with their types
+    bucket : positions of the keys that assign rows to operators; None for all keys
+    light : whether the operator is cheap enough for coarser buckets
     """
 
     frame: Frame
@@ -35,13 +34,13 @@ class Input:
 class Job:
     """An operator over frames.
 
-    function : the public function, as named in messages
-    metrics : the part of its metrics' names between `sfumato_` and `name`
-    name : the user's name for the metrics; None: a number
+    function : name of the public function in messages
+    metrics : the part of metric names between `sfumato_` and `name`
+    name : the user's name in metric names; None for a number
     idle_timeout : microseconds without rows after which `idle` is called; streams only
-    order : the columns of the single frame by which answers are ordered, for operators that run in
-        the same step; (): no order; None: no operator can run in the same step
-    late : whether rows flagged late are among them, out of order
+    order : the columns of the single frame that order answers, for a later operator in the same
+        step; () without an order; None if no later operator can run in the same step
+    late : whether answers include late rows, which are out of order
     """
 
     function: str

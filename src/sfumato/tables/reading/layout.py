@@ -1,8 +1,8 @@
-"""The places of an input's columns in state, and columns that are added to a running query.
+"""The layout of an input's columns in saved state, and columns added to a running query.
 
-State holds the cells of rows by position: as fields c0, c1, ... of the struct `row` or as columns
-of these names, and in chunks under generated names. Saved with an `InputLayout`, they are found
-again after columns were added that operators only pass on. Earlier rows have NULL in these.
+State stores rows by position: as columns c0, c1, ... or as fields c0, c1, ... of the struct `row`,
+and in chunks under generated names. A saved `InputLayout` locates the columns after
+pass-through columns have been added. Earlier rows have NULL in the new columns.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from sfumato.operators.state.snapshot import SnapshotError
 from sfumato.tables.arrow import fields_of
 from sfumato.tables.operator import ROW, SIDES
 
-Layout = list[list[dict[str, Any]]]  # of every input of every step, as JSON values
+Layout = list[list[dict[str, Any]]]  # for every input of every step, as JSON values
 
 
 @dataclass(frozen=True)
 class InputLayout:
     """The places of an input's columns.
 
-    columns : name and type, as text, of each column of the frame, in their order
-    row : the columns that pass, in the order of the fields of `row`
-    chunk : the name in chunks of each column that is read; empty: rows are answers of a step
-    uses : the columns that are read other than to pass them on or to order ties
-    types : of the columns in `row`, to make NULLs
+    columns : (name, type) of each column of the frame, in order
+    row : the pass-through columns, in the order of the fields of `row`
+    chunk : the name in chunks of each column that is read; empty for answers of an earlier step
+    uses : the columns that are read other than to pass them on or to break ties
+    types : types of the columns in `row`, for NULLs
     """
 
     columns: tuple[tuple[str, str], ...] = ()
@@ -39,15 +39,15 @@ class InputLayout:
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the parts that are saved with the state."""
+        """Return the parts that are saved in state."""
         return {"columns": [[*of] for of in self.columns], "row": [*self.row], "chunk": self.chunk}
 
 
 class AddedColumns:
-    """Conversion of an input's rows in state to a layout with more columns.
+    """The conversion of an input's saved rows to a layout with more columns.
 
-    before : the layout of the state, as JSON values    now : of the query
-    Raises ValueError with a sentence for any other change of the columns.
+    before : the saved layout, as JSON values    now : the query's layout
+    Raises ValueError if the columns changed in any other way.
     """
 
     def __init__(self, before: Mapping[str, Any], now: InputLayout) -> None:
@@ -72,7 +72,7 @@ class AddedColumns:
                 f"the columns were {', '.join(then)} and are now {', '.join(order)} (select the "
                 "columns in their earlier order)"
             )
-        # Columns of the plan, as ties, are not in the frame.
+        # Columns of the plan, such as ties, are not in the frame.
         places = ((before["row"], now.row), (before["chunk"], now.chunk))
         if not wrong and any({*new} - {*old} - added or {*old} - {*new} for old, new in places):
             wrong.append("the operators no longer pass on the same columns")
@@ -82,7 +82,7 @@ class AddedColumns:
             raise ValueError("; ".join(wrong))
 
     def chunk(self, rows: pa.Table) -> pa.Table:
-        """Return rows of a chunk under the names that they have now."""
+        """Rename a chunk's columns to their current names, and add new columns."""
         then, n = self.before["chunk"], rows.num_rows
         columns = {
             new: rows.column(then[name]) if name in then else self._nulls(name, n)
@@ -91,7 +91,7 @@ class AddedColumns:
         return pa.table(columns)
 
     def rows(self, table: pa.Table) -> pa.Table:
-        """Return a saved table whose rows pass, with all columns in their places."""
+        """Move the columns of a saved table to their current places, and add new columns."""
         if ROW in table.column_names:
             cells = self._cells(fields_of(table.column(ROW)), table.num_rows)
             row = pa.StructArray.from_arrays([*cells.values()], [*cells])
@@ -100,7 +100,7 @@ class AddedColumns:
         return pa.table(self._cells(cells, table.num_rows))
 
     def _cells(self, cells: Mapping[str, Any], n: int) -> dict[str, Any]:
-        """Return the columns c0, c1, ... that `cells` has some of."""
+        """Return the columns c0, c1, ... in their current places; see `rows`."""
         place = {name: f"c{i}" for i, name in enumerate(self.before["row"])}
         found = {}
         for i, name in enumerate(self.now.row):
@@ -115,16 +115,15 @@ class AddedColumns:
 
 
 def has_rows(table: pa.Table) -> bool:
-    """Return whether a saved table has columns that pass: `row`, or c0, c1, ... in its place."""
+    """Return whether a saved table has pass-through columns: `row`, or c0, c1, ... instead."""
     fields = [re.fullmatch(r"c\d+", name) for name in table.column_names]
     return ROW in table.column_names or (bool(fields) and all(fields))
 
 
 class LayoutChange:
-    """Conversion of the state of a chain to a layout with more columns.
+    """The conversion of a chain's state to a layout with more columns; see `AddedColumns`.
 
-    before : the layout of the state    now : the layouts of the inputs of every step
-    Raises ValueError with a sentence for any other change of the columns.
+    now : the layouts of every step's inputs
     """
 
     def __init__(self, before: Layout, now: Sequence[Sequence[InputLayout]]) -> None:
@@ -140,7 +139,7 @@ class LayoutChange:
                     raise ValueError(f"{where}{error}") from None
 
     def saved(self, name: str, table: pa.Table) -> pa.Table:
-        """Return a table of a snapshot. name : its name there"""
+        """Convert a table of a snapshot. name : its name in the snapshot"""
         step, *path = name.split(".")
         if not has_rows(table):
             return table

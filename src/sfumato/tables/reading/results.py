@@ -1,6 +1,6 @@
 """The columns of a result: fixed names in an operator's answers, user names in the result.
 
-Fixed names keep user names separate from names that the operator needs.
+Fixed names prevent conflicts between user names and the operator's own names.
 """
 
 from __future__ import annotations
@@ -24,11 +24,7 @@ DOUBLE_TYPE, LONG_TYPE, STRING_TYPE, BOOLEAN_TYPE = "double", "long", "string", 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a struct.
-
-    name : shown to users    fixed : used by the operator; None: the same
-    kind : as for `Output`    metadata : of the field
-    """
+    """A struct field, see `Output`. fixed : its name in the answers, if it differs from `name`"""
 
     name: str
     kind: Any
@@ -38,15 +34,11 @@ class Field:
 
 @dataclass(frozen=True)
 class Struct:
-    """The type of a struct with these fields."""
-
     parts: tuple[Field, ...]
 
 
 @dataclass(frozen=True)
 class ListOf:
-    """The type of a list with elements of this type."""
-
     kind: Any
 
 
@@ -54,12 +46,11 @@ class ListOf:
 class Output:
     """A column of a result.
 
-    name : shown to users
-    source : the column of the answers, under its fixed name, optionally followed by a field
+    name : name in the result
+    source : fixed name in the answers, optionally followed by struct fields
     kind : its type: DOUBLE_TYPE, LONG_TYPE, STRING_TYPE, BOOLEAN_TYPE, `Struct`, `ListOf`, or a
         type of the frame
-    metadata : of the column    default : replaces NULL
-    cast : its type in the result, a type of the frame; None: `kind`
+    default : replaces NULL    cast : the frame's type in the result; None for `kind`
     """
 
     name: str
@@ -78,11 +69,11 @@ def passed(
     prefix: str = "c",
     taken: Sequence[str] = (),
 ) -> list[Output]:
-    """Return the columns that pass through an operator.
+    """Return the outputs for columns that pass through an operator.
 
-    of : the struct of the answers that contains them; None: they are columns of the answers
-    prefix : their fixed names are this prefix and a number
-    taken : names of other columns; a column with such a name gets a number
+    of : the struct in the answers that contains them; None if they are columns of the answers
+    prefix : prefix of their numbered fixed names
+    taken : names of other result columns, see `without`
     """
     outer = () if of is None else (of,)
     return [
@@ -92,7 +83,7 @@ def passed(
 
 
 def row_of(frame: Frame, names: Sequence[str]) -> Struct:
-    """Return the type of a struct of columns of a frame; without columns it has one field 0."""
+    """Return the struct type of a frame's columns; with no columns, it has one constant field."""
     parts = [
         Field(name, frame.type(name), f"c{i}", frame.metadata(name)) for i, name in enumerate(names)
     ]
@@ -100,12 +91,11 @@ def row_of(frame: Frame, names: Sequence[str]) -> Struct:
 
 
 def marked(outputs: Sequence[Output], shared: str | None, repeated: bool = False) -> list[Output]:
-    """Mark the rows of a result as sharing tuples, in all columns, of which users keep some.
+    """Mark the rows of a result as sharing tuples, in all columns, because users may drop some.
 
-    The column `existence` passes through with a row. It still describes that row alone, unless
-    rows are repeated.
-    shared : describes the rows; "": nothing of them is uncertain; None: no mark, they share none
-    repeated : whether a row of the input may be in several rows of the result
+    The column `existence` is not marked unless rows are repeated: it describes its row alone.
+    shared : describes the rows, "" for certain rows; None for rows that share no tuples
+    repeated : whether an input row may be in several result rows
     """
     if shared is None:
         return [*outputs]
@@ -126,7 +116,7 @@ def marked(outputs: Sequence[Output], shared: str | None, repeated: bool = False
 
 
 def world_of(frame: Frame, side: str) -> list[Output]:
-    """Return the column of drawn worlds from the struct of all columns of a side, if it has one."""
+    """Return the world column from the struct of a side's columns; empty without drawn worlds."""
     if frame.worlds is None:
         return []
     name = frame.worlds[0]
@@ -136,12 +126,12 @@ def world_of(frame: Frame, side: str) -> list[Output]:
 
 
 def pairs_of(*sides: Sequence[Field]) -> ListOf:
-    """Return the type of the alternatives of a pair: `prob`, and the attributes of both sides."""
+    """Return the type of a pair's alternatives: `prob` and the attributes of both sides."""
     return ListOf(Struct((Field("prob", DOUBLE_TYPE), *(part for side in sides for part in side))))
 
 
 def without(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Return the names; a name that is `taken` (ignoring case) gets the smallest free number.
+    """Append the smallest free number to each name that is `taken`, ignoring case.
 
     >>> without(["a", "Held", "held_1"], ["held"])
     ['a', 'Held_2', 'held_1']
@@ -159,13 +149,11 @@ def without(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     return out
 
 
-ResultColumn = tuple[
-    tuple[str, ...], pa.Field
-]  # the source, as of `Output`, and the result's field
+ResultColumn = tuple[tuple[str, ...], pa.Field]  # source, see `Output`, and field of the result
 
 
 def result_table(answers: Sequence[pa.Table], columns: Sequence[ResultColumn]) -> pa.Table:
-    """Return the answers of an operator, in their order, as a table with these columns."""
+    """Concatenate an operator's answers into a table with these columns."""
     schema = pa.schema([field for _, field in columns])
     parts = [
         pa.table([relabelled(at_path(table, of), field.type) for of, field in columns], schema)
@@ -176,7 +164,7 @@ def result_table(answers: Sequence[pa.Table], columns: Sequence[ResultColumn]) -
 
 
 def at_path(table: pa.Table, path: Sequence[str]) -> pa.Array:
-    """Return a column of a table, or the field at a path in it."""
+    """Return a column of a table, or a field nested in it."""
     array = as_array(table.column(path[0]))
     for name in path[1:]:
         array = pc.struct_field(array, name)
@@ -184,7 +172,7 @@ def at_path(table: pa.Table, path: Sequence[str]) -> pa.Array:
 
 
 def relabelled(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the array with another type of the same shape, whose fields may have other names."""
+    """Cast an array to a type of the same shape, whose fields may have different names."""
     if array.type.equals(kind, check_metadata=True):
         return array
     if pa.types.is_run_end_encoded(array.type):

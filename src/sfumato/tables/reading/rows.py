@@ -1,6 +1,6 @@
 """The reader of rows: a user's table under the fixed names of operators, without invalid rows.
 
-The table is part of a Spark frame, a table in memory, or the answers of an earlier operator.
+The table is part of a Spark frame, an in-memory table, or an earlier operator's answers.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from sfumato.tables.reading.validity import (
 
 
 class ColumnReader(ABC):
-    """The value of each row that an operator reads under one fixed name."""
+    """A column of values that an operator reads under one fixed name."""
 
     @abstractmethod
     def of(self, tuples: Tuples) -> pa.Array:
-        """Return the column for the rows of a table."""
+        """Return one value per row of a table."""
 
     @abstractmethod
     def names(self, frame: Frame) -> list[str]:
-        """Return the columns of the frame that it reads."""
+        """Return the frame's columns that are read."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Column(ColumnReader):
 
 
 class Doubles(Column):
-    """A numeric column as double."""
+    """A numeric column as doubles."""
 
     def of(self, tuples: Tuples) -> pa.Array:
         return as_doubles(tuples.table.column(self.name), f"column `{self.name}`")
 
 
 class Mark(Column):
-    """A column of booleans; NULL is false."""
+    """A boolean column, with NULL as false."""
 
     def of(self, tuples: Tuples) -> pa.Array:
         return pc.fill_null(super().of(tuples), False)
@@ -74,10 +74,7 @@ class Mark(Column):
 
 @dataclass(frozen=True)
 class Computed(Column):
-    """Lists of values computed by the engine, per alternative or per row.
-
-    hashed : as of `Values`
-    """
+    """Lists of values computed by the engine, per alternative or per row; see `Values`."""
 
     hashed: bool = False
 
@@ -91,7 +88,7 @@ class Computed(Column):
 
 @dataclass(frozen=True)
 class Probabilities(ColumnReader):
-    """list<double>: probabilities of alternatives; without these `existence`, or 1 for None."""
+    """list<double>: probabilities of alternatives. Without alternatives: `existence`, or 1."""
 
     existence: str | None = None
 
@@ -105,9 +102,9 @@ class Probabilities(ColumnReader):
 
 @dataclass(frozen=True)
 class Values(ColumnReader):
-    """list<double>: the values of an expression for every alternative.
+    """list<double>: an expression's value for every alternative.
 
-    exact : these in their own type    hashed : the numbers that stand for strings, see `ties`
+    exact : keep the values' own type    hashed : hash values to numbers, see `numbers_of`
     """
 
     expression: Expression
@@ -130,8 +127,9 @@ class Values(ColumnReader):
 class Samples(ColumnReader):
     """list<struct<prob, on0.., a..>>: the alternatives as the similarity join reads them.
 
-    on : the attributes (without alternatives: columns) of the distance, as doubles, or as strings
-        at the places `texts`. Other attributes are `a{i}`, unchanged
+    Attributes that are not in `on` are unchanged, with the name a{i} for attribute i.
+    on : attributes of the distance (columns, for rows without alternatives), read as doubles
+    texts : places in `on` of attributes that are read as strings
     """
 
     on: tuple[str, ...]
@@ -161,7 +159,7 @@ class Samples(ColumnReader):
 
 @dataclass(frozen=True)
 class Alternatives(ColumnReader):
-    """The alternatives, unchanged; an empty list for NULL."""
+    """The alternatives, with NULL as an empty list."""
 
     def of(self, tuples: Tuples) -> pa.Array:
         if not tuples.column.null_count:
@@ -174,7 +172,7 @@ class Alternatives(ColumnReader):
 
 @dataclass(frozen=True)
 class Ties(ColumnReader):
-    """int64: a hash of some columns, which orders simultaneous rows; None: all columns."""
+    """int64: a hash of `columns` (None for all), which orders simultaneous rows."""
 
     columns: tuple[str, ...] | None = None
 
@@ -190,20 +188,20 @@ class Ties(ColumnReader):
 class Rule:
     """The conditions for valid rows; other rows are counted and dropped.
 
-    probabilities : of the alternatives, or of the column `existence`, must be valid
-    attributes : must be present and finite; without alternatives they are columns
-    existence : the column of probabilities of rows without alternatives
+    probabilities : whether alternatives, or the column `existence`, are checked
+    attributes : attributes, or columns of certain rows, that must be present and finite
+    existence : the probability column of rows without alternatives
     complete : fixed names of columns that must not be NULL
     bounded : fixed names of lists whose values must be within ±MAX_ABS_VALUE
-    scored : whether these values must not be NULL either
+    scored : whether values in `bounded` must not be NULL
     timed : whether order0 must be a time within 2**60 microseconds of 1970
-    bounds : of attributes, as for `why_invalid`
+    bounds : maximum magnitudes of attributes, see `why_invalid`
     radius : the column that is read as RADIUS, whose values must be finite and at least 0
     unless_late : whether rows flagged late may be invalid
-    duplicate : the column of flags of rows that are not read, and not counted; None: none
-    without_order : the reason why a row has no order, if it is not a NULL column
+    duplicate : the column that flags rows to ignore without counting them, or None
+    without_order : the reason why a row has no order, if this is not a NULL column
     keeps_absent : whether rows with existence 0 are read
-    max_alternatives : bound on the alternatives per row; None: the bound of tables in memory
+    max_alternatives : maximum per row; None for the maximum of in-memory tables
     """
 
     probabilities: bool = False
@@ -223,11 +221,10 @@ class Rule:
 
     @property
     def checks(self) -> bool:
-        """Return whether rows may be invalid."""
         return self.probabilities or bool(self.complete) or bool(self.bounded)
 
     def names(self, frame: Frame) -> list[str]:
-        """Return the columns of the frame that only this rule reads."""
+        """Return the frame's columns that the rule reads."""
         found = [LATE] if self.unless_late and LATE in frame.columns else []
         if self.probabilities:
             existence = self.existence if self.existence in frame.columns else None
@@ -236,7 +233,7 @@ class Rule:
         return found if self.duplicate is None else [*found, self.duplicate]
 
     def check_table(self, tuples: Tuples) -> Reasons:
-        """Return the reasons found in the columns of the table."""
+        """Return the reasons found in a table's own columns."""
         if not self.probabilities:
             return Reasons(tuples.table.num_rows)
         given = (self.attributes, self.existence, self.bounds)
@@ -276,8 +273,8 @@ class Rule:
 class ReadRows:
     """Rows for an operator.
 
-    given : number of rows before    invalid : number of dropped rows, by reason
-    dropped : `row`, the keys and `reason` ("invalid", "absent") of dropped rows, if requested
+    given : number of rows before dropping    invalid : number of invalid rows per reason
+    dropped : `row`, keys and `reason` ("invalid", "absent") of dropped rows, if requested
     """
 
     rows: pa.Table
@@ -288,14 +285,14 @@ class ReadRows:
 
 @dataclass(frozen=True)
 class Reading:
-    """The reading of tables of one kind by an operator: plain values, for configurations.
+    """The way an operator reads tables of one kind, as plain values for configurations.
 
     passed : the columns that are emitted again, as the struct `row` of c0, c1, ...
     order, key : the columns that become order0.., key0..
-    values : other values that the operator reads: (fixed name, cells)
-    tie : the order of simultaneous rows; None: the operator accepts rows in any order
+    values : other columns that the operator reads: (fixed name, reader)
+    tie : the order of simultaneous rows; None if the operator accepts any order
     ties_by_order : whether ties matter only for rows with equal `order0`
-    keeps_dropped : whether the operator gets the dropped rows too, see `TableOperator.dropped`
+    keeps_dropped : whether dropped rows are kept for `TableOperator.dropped`
     """
 
     passed: tuple[str, ...]
@@ -308,12 +305,12 @@ class Reading:
     ties_by_order: bool = False
 
     def columns(self, frame: Frame) -> list[str]:
-        """Return the columns of the frame that are read, each once."""
+        """Return the distinct columns of the frame that are read."""
         ties = [] if self.tie is None else self.tie.names(frame)
         return [*dict.fromkeys([*self.passed, *self.uses(frame), *ties])]
 
     def uses(self, frame: Frame) -> list[str]:
-        """Return the columns that are read other than to pass them on or to order ties."""
+        """Return the columns that are read other than to pass them on or to break ties."""
         read = [name for _, cells in self.values for name in cells.names(frame)]
         return [*self.order, *self.key, *read, *self.rule.names(frame)]
 
@@ -327,10 +324,7 @@ class Reading:
         return cells.name
 
     def read(self, table: pa.Table, whole: bool = False) -> ReadRows:
-        """Return the rows under fixed names, without invalid rows.
-
-        whole : whether the table has all rows of the operator
-        """
+        """Return the valid rows. whole : whether the table has all of the operator's rows"""
         if self.rule.duplicate is not None:
             flags = pc.fill_null(as_array(table.column(self.rule.duplicate)), False)
             table = table.filter(pc.invert(flags))
@@ -365,7 +359,7 @@ class Reading:
         return {ROW: row} | {f"key{i}": table.column(name) for i, name in enumerate(self.key)}
 
     def _left_out(self, table: pa.Table, wrong: Reasons) -> dict[str, int]:
-        """Count the dropped rows by reason; removes the other rows from `wrong`."""
+        """Count the dropped rows per reason; clear the reasons of late rows that may be invalid."""
         if not wrong.texts:
             return {}
         if self.rule.unless_late:
@@ -386,7 +380,6 @@ class Reading:
 
 
 def _ascends(order: pa.ChunkedArray) -> bool:
-    """Return whether each row is later than the previous one."""
     if order.null_count:
         return False
     numbers = as_numbers(order)
@@ -394,11 +387,11 @@ def _ascends(order: pa.ChunkedArray) -> bool:
 
 
 def _struct(columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:
-    """Return the columns as one struct of c0, c1, ...; without columns, a single field 0."""
+    """Return the columns as one struct of c0, c1, ...; with no columns, a single field 0."""
     cells = [as_array(column) for column in columns] or [pa.array(np.zeros(rows, np.int32))]
     return pa.StructArray.from_arrays(cells, [f"c{i}" for i in range(len(cells))])
 
 
 def marks_of(names: Sequence[str]) -> list[tuple[str, ColumnReader]]:
-    """Return the cells of a controller's columns, or of other columns read unchanged."""
+    """Return readers for columns under their own names, with `late` as a `Mark`."""
     return [(name, Mark(name) if name == LATE else Column(name)) for name in names]

@@ -1,4 +1,4 @@
-"""Ties of simultaneous rows: a hash of their columns, equal to Spark's xxhash64."""
+"""Tie-breakers for simultaneous rows: a hash of their columns, equal to Spark's xxhash64."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sfumato.operators.row_hash import Hashes, add_bytes, add_words, new_hashes
 from sfumato.tables.arrow import as_array
 from sfumato.tables.reading.types import is_bytes, is_list, is_text, lengths_of, unscaled
 
-SMALL_DIGITS = 18  # decimals with at most this many digits are hashed as one number
+SMALL_DIGITS = 18  # decimals with at most this many digits are hashed as 8-byte numbers
 _EXACT = Context(prec=80)
 
 
 def ties_of(table: pa.Table) -> pa.Array:
-    """Return int64[n]: `xxhash64` of the columns except maps, as in Spark; 0 without columns."""
+    """Return int64[n]: Spark's `xxhash64` of all columns except maps; 0 if there are none."""
     columns = [column for column in table.columns if is_hashable(column.type)]
     if not columns:
         return pa.array(np.zeros(table.num_rows, np.int64))
@@ -30,10 +30,10 @@ def ties_of(table: pa.Table) -> pa.Array:
 
 
 def numbers_of(strings: pa.Array) -> pa.Array:
-    """Return float64[n]: finite numbers that stand for strings or other values; NULL for NULL.
+    """Hash strings or other values to finite numbers, float64[n], with NULL for NULL.
 
-    Equal values have equal numbers. Different ones differ up to a collision of 62 bits of a hash:
-    of a million values, two have the same number with a probability of one in ten million.
+    Different values have different numbers unless their 62-bit hashes collide: among a million
+    values, with probability one in ten million.
     """
     hashes = new_hashes(len(strings))
     _add(hashes, strings)
@@ -44,7 +44,7 @@ def numbers_of(strings: pa.Array) -> pa.Array:
 
 
 def is_hashable(kind: pa.DataType) -> bool:
-    """Return whether values of a type can be hashed: maps cannot."""
+    """Return whether a type can be hashed; maps, even nested maps, cannot."""
     if pa.types.is_map(kind):
         return False
     return all(is_hashable(kind.field(i).type) for i in range(kind.num_fields))
@@ -79,7 +79,9 @@ def _add_lists(hashes: Hashes, column: pa.Array) -> None:
             words, present = zip(*cells, strict=True)
             add_words(hashes, offsets, list(words), list(present))
         return
-    for j in range(int(lengths.max(initial=0))):  # all first elements, all second ones, ...
+    for j in range(
+        int(lengths.max(initial=0))
+    ):  # all first elements, then all second elements, ...
         rows = np.flatnonzero(lengths > j)
         of = hashes[rows]
         _add(of, as_array(elements.take(pa.array(offsets[rows] + j))))
@@ -94,7 +96,6 @@ def _has_fixed_size(kind: pa.DataType) -> bool:
 
 
 def _leaves(column: pa.Array) -> Iterator[pa.Array]:
-    """Yield the numeric columns in a column of nested structs, in order."""
     if pa.types.is_struct(column.type):
         for field in column.flatten():
             yield from _leaves(field)
@@ -107,7 +108,7 @@ def _is_large(kind: pa.DataType) -> bool:
 
 
 def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return (values, bool: not NULL) of a column of 4-byte or 8-byte values."""
+    """Return a column's 4-byte or 8-byte values, and whether each is present."""
     present = column.is_valid().to_numpy(zero_copy_only=False)
     kind = column.type
     if pa.types.is_decimal(kind):
@@ -128,7 +129,7 @@ def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _two_complements(column: pa.Array) -> pa.Array:
-    """Return decimals without point as the bytes of Java's BigInteger, highest byte first."""
+    """Return unscaled decimals as big-endian bytes, like Java's BigInteger."""
 
     def bytes_of(number: Any) -> bytes | None:
         if number is None:

@@ -1,4 +1,4 @@
-"""The rows of a table as uncertain tuples: their alternatives, and values per alternative."""
+"""A table's rows as uncertain tuples: their alternatives, and values per alternative."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ _OF_A_MAP = "for a map, write alternatives(F.map_keys(m), F.map_values(m))"
 
 
 def wanted_values(field: str | None, names: Sequence[str] | None, points: bool) -> str:
-    """Return the error for `values` that cannot become alternatives: the expected types."""
     if field is not None:
         return (
             f"`values` must be a column of lists of structs with a field `{field}`, their "
@@ -57,7 +56,7 @@ def wanted_values(field: str | None, names: Sequence[str] | None, points: bool) 
 
 
 def attributes_in(schema: pa.Schema) -> list[str]:
-    """Return the attribute names of a table's alternatives; none without alternatives."""
+    """Return the attribute names of a table's alternatives; empty if it has no alternatives."""
     if ALTERNATIVES not in schema.names:
         return []
     kind = schema.field(ALTERNATIVES).type
@@ -77,10 +76,10 @@ def attributes_in(schema: pa.Schema) -> list[str]:
 
 
 def common_attributes(kinds: Mapping[str, Mapping[str, str] | None]) -> list[str]:
-    """Return the attributes that columns of alternatives share.
+    """Return the attributes that several columns of alternatives have in common.
 
-    kinds : per column the types of the fields of its structs, None if it has no lists of structs
-    Raises TypeError for a column without alternatives, or with other attributes than the first.
+    kinds : per column, its structs' field types, or None if it is not a list of structs
+    Raises TypeError for a column without alternatives, or if the columns' attributes differ.
     """
     first, *_ = kinds
     for column, fields in kinds.items():
@@ -106,9 +105,9 @@ class Tuples:
     """The tuples of a table. Without alternatives, each row has one: its plain columns.
 
     column : list<struct>, the alternatives    flat : all alternatives, row after row
-    fields : of `flat`, by name; NULL if the alternative is
-    lengths : int64[n], alternatives per row, 0 if they are NULL
-    offsets : int32[n + 1], start of each row's alternatives    owner : int64[m], row of each
+    fields : fields of `flat` by name; NULL for a NULL alternative
+    lengths : int64[n], number of alternatives per row, 0 for NULL
+    offsets : int32[n + 1], start of each row in `flat`    owner : int64[m], row of each alternative
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -146,7 +145,7 @@ class Tuples:
         return np.repeat(rows, self.lengths) if self.uncertain else rows
 
     def prob(self, existence: str | None) -> pa.Array:
-        """Return list<double>: the probabilities; without alternatives `existence`, or 1."""
+        """Return list<double>: the probabilities; without alternatives, `existence` or 1."""
         if self.uncertain:
             return self.lists(as_doubles(self.fields["prob"], "`prob` of the alternatives"))
         if existence is None:
@@ -155,26 +154,23 @@ class Tuples:
         return self.lists(pc.min_element_wise(given, 1.0, skip_nulls=False))
 
     def absent(self, existence: str | None) -> Bools:
-        """Return bool[n]: whether a row has no alternatives and existence 0."""
+        """Return bool[n]: whether a row without alternatives has existence 0."""
         if self.uncertain or existence not in self.table.column_names:
             return np.zeros(self.table.num_rows, np.bool_)
         given: Bools = floats_of(as_doubles(self.table.column(existence), f"`{existence}`")) == 0.0
         return given
 
     def values(self, expression: Expression, exact: bool = False) -> pa.Array:
-        """Return list<double>: the values of an expression for every alternative.
-
-        exact : in their own type instead
-        """
+        """Return an expression's values, list<double>, or in their own type if `exact`."""
         evaluated = evaluate if exact else doubles
         return self.lists(evaluated(expression, self.cells, len(self.owner)))
 
     def values_of_any_type(self, expression: Expression) -> pa.Array:
-        """Return the values of an expression for every alternative, in their own type."""
+        """Return an expression's value for every alternative."""
         return evaluate(expression, self.cells, len(self.owner))
 
     def cells(self, name: ColumnRef) -> pa.Array:
-        """Return an attribute, or a column of the rows, for every alternative."""
+        """Return the values of an attribute or column for every alternative."""
         attribute = find_name(name.parts[0], self.attributes)
         if attribute is not None:
             return field_at(self.fields[attribute], name, 1)
@@ -189,12 +185,12 @@ class Tuples:
         return cells.take(pa.array(self.owner)) if self.uncertain else cells
 
     def mentioned(self, expression: Expression) -> bool:
-        """Return whether an expression contains an attribute of the alternatives."""
+        """Return whether an expression contains an attribute."""
         names = (name.parts[0] for name in names_in(expression))
         return any(find_name(name, self.attributes) is not None for name in names)
 
     def lists(self, values: pa.Array) -> pa.Array:
-        """Return the values of all alternatives as one list per row; NULL for NULL alternatives."""
+        """Return the values of all alternatives as one list per row, NULL for NULL."""
         if not self.uncertain or not self.column.null_count:
             return pa.ListArray.from_arrays(self.offsets, values)
         return pa.ListArray.from_arrays(self.offsets, values, mask=self.column.is_null())

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from sfumato.tables.arrow import as_array
 
 Kind = Literal["timestamp", "timestamp_ntz", "whole", "number", "date", "truth", "text", ""]
-"""Times with and without a time zone, whole numbers (maybe microseconds), other numbers, dates,
-booleans, text, and other types.
+"""Timestamps with and without a time zone, whole numbers, other numbers, dates, booleans, text, and
+other types.
 """
-EXACT_DIGITS = 15  # a double keeps decimal numbers of at most this many digits
-EXACT_WHOLE = 2**53  # and whole numbers up to this
+EXACT_DIGITS = 15  # decimals with at most this many digits are exact as doubles
+EXACT_WHOLE = 2**53  # whole numbers up to this are exact as doubles
 UNSIGNED = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -59,28 +59,26 @@ def _is_any(kind: pa.DataType, *layouts: str) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Return whether values are lists of any layout, except maps."""
+    """Return whether a type is a list in any layout; maps are not."""
     layouts = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
     return _is_any(kind, *layouts)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether values are text of any layout."""
     return _is_any(kind, "string", "large_string", "string_view")
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Return whether values are binary of any layout."""
     return _is_any(kind, "binary", "large_binary", "binary_view", "fixed_size_binary")
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Return whether values are numbers in Spark; booleans are not."""
+    """Return whether a type is numeric in Spark; booleans are not."""
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 def kind_of(kind: pa.DataType) -> Kind:
-    """Return the kind of a type's values; a column that contains only NULL is numeric."""
+    """Return the kind of a type's values; the type of NULL columns is "number"."""
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz else "timestamp_ntz"
     if is_number(kind) or pa.types.is_null(kind):
@@ -91,7 +89,7 @@ def kind_of(kind: pa.DataType) -> Kind:
 
 
 def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
-    """Return the column as float64, like CAST: times in seconds since 1970."""
+    """Cast a column to float64 as SQL does: timestamps become seconds since 1970."""
     array = as_array(column)
     kind = array.type
     if pa.types.is_float64(kind):
@@ -106,7 +104,7 @@ def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
     if not pa.types.is_decimal(kind):
         raise TypeError(f"{what} must be numeric; it is {kind}: cast it first")
     if kind.precision <= EXACT_DIGITS and 0 <= kind.scale <= EXACT_DIGITS:
-        # Both numbers are exact as doubles, so their quotient is the nearest double.
+        # Numerator and denominator are exact as doubles, so the quotient is the nearest double.
         numbers = unscaled(array)[:, 0] / 10.0**kind.scale
         return pa.array(numbers, pa.float64(), mask=array.is_null().to_numpy(zero_copy_only=False))
     values = [None if value is None else float(value) for value in array.to_pylist()]
@@ -114,7 +112,7 @@ def as_doubles(column: pa.ChunkedArray | pa.Array, what: str) -> pa.Array:
 
 
 def unscaled(column: pa.Array) -> np.ndarray:
-    """Return int64[n, 2]: decimals without point, low word first; arbitrary where NULL."""
+    """Return int64[n, 2]: the unscaled values of decimals, low word first; arbitrary for NULL."""
     if column.type.bit_width != 128:
         column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     words = np.frombuffer(column.buffers()[1], np.int64)
@@ -122,17 +120,17 @@ def unscaled(column: pa.Array) -> np.ndarray:
 
 
 def floats_of(array: pa.Array) -> np.ndarray:
-    """Return float64[n] of an array of doubles, with NULL as NaN."""
+    """Return an array of doubles as float64[n], with NULL as NaN."""
     return array.to_numpy(zero_copy_only=False)
 
 
 def lengths_of(lists: pa.Array) -> np.ndarray:
-    """Return int64[n]: the number of elements of each list; 0 for NULL."""
+    """Return int64[n]: the length of each list, 0 for NULL."""
     return pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
 
 
 def has_more_digits(values: pa.Array | pa.ChunkedArray) -> bool:
-    """Return whether some values, of any type, change when converted to doubles."""
+    """Return whether some values change when converted to doubles."""
     kind = values.type
     if pa.types.is_integer(kind) and kind.bit_width == 64:
         ends = pc.min_max(values).as_py()

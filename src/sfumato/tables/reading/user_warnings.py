@@ -1,4 +1,4 @@
-"""Warnings about a user's rows, reported at the line of the user's call."""
+"""Warnings about a user's rows, attributed to the line of the user's call."""
 
 import sys
 import warnings
@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 from sfumato.tables.reading.types import EXACT_DIGITS
 
-PACKAGE = "sfumato."  # prefix of the module names of the package
-# Metadata of a column of probabilities: rows may share tuples; the value describes the rows.
-# Pairs of a join share the tuples they consist of; answers of overlapping windows share the tuples
-# in both windows. Operators need independent rows, and refuse these.
+PACKAGE = "sfumato."  # prefix of the package's module names
+# Metadata of a probability column whose rows may share tuples; the value describes the rows. For
+# example, pairs of a join and answers of overlapping windows share input tuples. Operators reject
+# such rows, because they need independent rows.
 SHARED_KEY = "sfumato.shared"
 SAME_REVISION = (
     "two rows have the same key, window and revision: write the same `key` as in "
     "sf.window_aggregate, and give each answer once"
 )
-ASSUMED_KEY = "sfumato.assumed"  # the user takes such rows as independent
+ASSUMED_KEY = "sfumato.assumed"  # metadata: the user assumes that such rows are independent
 PAIRS = "pairs of a join"
 RANKED = "answers of a ranking"
 WINDOWS = "answers of overlapping windows"
@@ -28,20 +28,20 @@ MERGED = "answers merged over worlds"
 
 
 class InvalidRowsWarning(UserWarning):
-    """An operator skipped invalid rows."""
+    """A warning that an operator skipped invalid rows."""
 
 
 class DriftWarning(UserWarning):
-    """Imputed distributions held fewer of the known values than they state."""
+    """A warning that imputed distributions contain fewer of the known values than they state."""
 
 
 def independence(rows: str) -> str:
-    """Describe the user's assumption for rows that may share tuples."""
+    """Describe the assumption that rows that may share tuples are independent."""
     return f"rows are treated as independent by assume_independent, but {rows} may share tuples"
 
 
 def refuse_shared(function: str, rows: str | None) -> None:
-    """Raise ValueError for rows that may share tuples; rows : None if they share none."""
+    """Raise ValueError if rows may share tuples. rows : their description; None if they do not"""
     if rows:
         exact = ""
         if rows == PAIRS:
@@ -55,7 +55,7 @@ def refuse_shared(function: str, rows: str | None) -> None:
 
 
 def warn_of_copies(operator: str, window: object) -> None:
-    """Warn that a window may be open for longer than ids are remembered."""
+    """Warn that a window may stay open longer than ids are remembered."""
     warnings.warn(
         f"{operator}: a duplicate that arrives after sf.reorder has forgotten its id is a late "
         f"row, and is counted again while {window!r} is open. Give sf.reorder a `key`, and a "
@@ -66,8 +66,7 @@ def warn_of_copies(operator: str, window: object) -> None:
 
 
 def warn_of_skipped(reasons: Iterable[str]) -> None:
-    """Warn of invalid rows of a static frame on the worker's standard error: once per reason and
-    process, as Python does with equal warnings."""
+    """Warn about a static frame's invalid rows, once per reason and worker process."""
     for reason in sorted(reasons):
         warnings.warn(
             f"rows of a static frame were skipped as invalid ({reason}): sf.split_invalid(df) "
@@ -78,7 +77,7 @@ def warn_of_skipped(reasons: Iterable[str]) -> None:
 
 
 def warn_of_digits(argument: str, name: str, kind: str) -> None:
-    """Warn that values of a column or expression are rounded to doubles."""
+    """Warn that the values of a column or expression are rounded to doubles."""
     warnings.warn(
         f"{argument} has {kind} values in `{name}`, which are computed as doubles with "
         f"{EXACT_DIGITS} digits and whole numbers up to 2^53: larger numbers and their sums are "

@@ -17,8 +17,8 @@ from sfumato.tables.reading.frame import Frame, names
 from sfumato.tables.reading.tuples import Tuples
 from sfumato.tables.reading.types import as_doubles, floats_of, is_number
 
-# The reasons, for tables and for Spark columns.
-RADIUS = "radius"  # fixed name of the column of radii
+RADIUS = "radius"  # fixed name of the radius column
+# Reasons, shared by tables and Spark columns.
 NO_EXISTENCE = "existence is not a number in [0, 1]"
 NO_ALTERNATIVES = "no alternatives"
 NULL_ALTERNATIVE = "an alternative is NULL"
@@ -28,22 +28,19 @@ RULE_ABOVE_ONE = "with this row, the probabilities of its rule sum to "  # follo
 
 
 def no_attribute(name: str) -> str:
-    """Return the reason for rows with an alternative without a value of an attribute."""
     return f"an alternative's {name} is missing or not finite"
 
 
 def no_value(name: str) -> str:
-    """Return the reason for rows without a value in a column."""
     return f"{name} is missing or not finite"
 
 
 def no_radius(name: str) -> str:
-    """Return the reason for rows without a valid radius in a column."""
     return f"{name} is not a finite number of at least 0"
 
 
 def without_radius(table: pa.Table, name: str) -> Bools:
-    """Return bool[n]: whether the value of a column is not a valid radius."""
+    """Return bool[n]: whether a column's value is not a valid radius."""
     radii = floats_of(as_doubles(table.column(name), f"`within`: `{name}`"))
     return ~((radii >= 0.0) & (radii < np.inf))
 
@@ -51,7 +48,7 @@ def without_radius(table: pa.Table, name: str) -> Bools:
 class Reasons:
     """The first reason why each row is invalid.
 
-    number : int32[n], index of the row's reason in `texts`; -1: the row is valid
+    number : int32[n], index of the row's reason in `texts`; -1 for a valid row
     """
 
     def __init__(self, rows: int) -> None:
@@ -60,11 +57,10 @@ class Reasons:
 
     @property
     def invalid(self) -> Bools:
-        """Return bool[n]: whether rows have a reason."""
         return self.number >= 0
 
     def add(self, wrong: Bools, text: str) -> None:
-        """Add a reason for rows; rows with an earlier reason keep it."""
+        """Set the reason of rows that have none."""
         fresh = wrong & (self.number < 0)
         if fresh.any():
             self.number[fresh] = len(self.texts)
@@ -80,7 +76,6 @@ class Reasons:
         return found
 
     def column(self) -> pa.Array:
-        """Return the reasons as text, NULL for valid rows."""
         texts = pa.array(self.texts, pa.string())
         return texts.take(pa.array(self.number, pa.int32(), mask=self.number < 0))
 
@@ -97,9 +92,9 @@ def why_invalid(
 ) -> Reasons:
     """Return the errors in the rows' alternatives, or in their existence and values.
 
-    attributes : must be present and, if numeric, finite; None: all attributes of the alternatives
-    existence : for a table without alternatives, the column of probabilities, if it exists
-    max_alternatives : per row; None: the bound of tables in memory
+    attributes : must be present and, if numeric, finite; None for all attributes of alternatives
+    existence : probability column of a table without alternatives, if it exists
+    max_alternatives : maximum per row; None for the maximum of in-memory tables
     """
     tuples = table if isinstance(table, Tuples) else Tuples(table)
     columns, reasons = tuples.table, Reasons(tuples.table.num_rows)
@@ -125,8 +120,8 @@ def why_emptied(
 ) -> Reasons:
     """Return the errors in rows after a condition on attributes.
 
-    kept : bool[n], whether alternatives of a row satisfy the condition; NULL in the
-        other alternatives of such a row is allowed
+    kept : bool[n], whether some alternatives of a row satisfy the condition. The other alternatives
+        of such a row may have NULL.
     """
     tuples = Tuples(table)
     reasons = why_invalid(tuples, [], max_alternatives=max_alternatives)
@@ -144,7 +139,7 @@ def why_emptied(
 
 
 def checked_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> list[str] | None:
-    """Return the attributes or value columns named by an argument. Raises for unknown names."""
+    """Return the attributes or columns named by an argument. Raises for unknown names."""
     wanted = names("attributes", attributes)
     frame.require_tuples()
     if not frame.uncertain:
@@ -159,7 +154,6 @@ def checked_attributes(frame: Frame, attributes: str | Sequence[str] | None) -> 
 
 
 def require_order(order: object) -> None:
-    """Raise ValueError for `rules` without a row order."""
     if not order:
         raise ValueError("`exclusive` needs `order`, because the later rows of a rule are left out")
 
@@ -167,7 +161,7 @@ def require_order(order: object) -> None:
 def add_of_rules(
     reasons: Reasons, existence: np.ndarray, rule: Sequence[object], order: np.ndarray
 ) -> None:
-    """Add the reason of rows, in this order, that raise their rule's probability above 1."""
+    """Visit rows in `order`; add a reason to rows that raise their rule's probability above 1."""
     mass: dict[object, float] = {}
     texts: dict[str, list[int]] = {}
     for i in order.tolist():
@@ -188,9 +182,9 @@ def _add_of_alternatives(
 ) -> None:
     prob = floats_of(as_doubles(tuples.fields["prob"], "`prob` of the alternatives"))
     rows, owner, lengths = tuples.table.num_rows, tuples.owner, tuples.lengths
-    total = np.bincount(owner, prob, rows)  # in order, like Spark
+    total = np.bincount(owner, prob, rows)  # summed in order, as in Spark
 
-    def add(wrong: Bools, text: str) -> None:  # per alternative: cheap if none is wrong
+    def add(wrong: Bools, text: str) -> None:  # wrong : bool per alternative
         if wrong.any():
             hit = np.zeros(rows, np.bool_)
             hit[owner[wrong]] = True
@@ -222,7 +216,7 @@ def _beyond(column: pa.Array, most: float) -> Bools:
 
 
 def kind_of(reason: str) -> str:
-    """Return a reason without its sum of probabilities.
+    """Replace the sum of probabilities in a reason.
 
     >>> kind_of("the probabilities sum to 1.25")
     'the probabilities sum to more than 1'
@@ -231,7 +225,7 @@ def kind_of(reason: str) -> str:
 
 
 def java_text(number: float) -> str:
-    """Format a number >= 1 like Spark.
+    """Format a number >= 1 as Spark does.
 
     >>> java_text(1.1), java_text(12345678.0)
     ('1.1', '1.2345678E7')

@@ -1,7 +1,7 @@
 """Possible worlds as rows: tuples drawn once per world, and answers counted over all worlds.
 
-Every operator computes certain answers within a world, so a chain of operators is right whatever
-its rows share. A draw is a function of the tuple's source and id, and of the world: no state.
+Within a world, every operator's answers are certain, so a chain of operators is correct even if its
+rows share tuples. A draw depends only on the tuple's source and id and on the world.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ ROWS_AT_ONCE = 1 << 17  # drawn rows per part
 class Draw:
     """The checked arguments of `draw_worlds` over a frame.
 
-    source : tuples of the same source and id are the same tuple    ids : the columns of the id
-    passed : the columns that are kept    attributes : columns made of the alternatives
+    source, ids : the source's name and the id columns, which together identify a tuple
+    passed : columns that are kept    attributes : columns drawn from the alternatives
     """
 
     source: str
@@ -47,7 +47,7 @@ class Draw:
 
     @classmethod
     def of(cls, frame: Frame, worlds: Any, source: Any, id_: Any) -> Draw:
-        """Return the arguments, checked. Raises ValueError or TypeError for wrong ones."""
+        """Check the arguments. Raises ValueError or TypeError."""
         if whole("n", worlds) > MAX_WORLDS:
             raise ValueError(f"`n` must be at most {MAX_WORLDS:,} worlds; got {worlds}")
         if not isinstance(source, str) or not source:
@@ -80,8 +80,8 @@ class Draw:
         )
 
     def outputs(self, frame: Frame) -> list[Output]:
-        """Return the columns of the drawn rows; their fixed names are c0, c1, ..."""
-        added = {ADDED_COLUMN: "true"}  # does not order simultaneous rows, alike in all worlds
+        """Return the columns of the drawn rows, with the fixed names c0, c1, ..."""
+        added = {ADDED_COLUMN: "true"}  # so that ties are ordered equally in all worlds
         found = passed(frame, self.passed)
         for name in self.attributes:
             found.append(Output(name, (f"c{len(found)}",), frame.attribute_type(name), added))
@@ -89,7 +89,6 @@ class Draw:
         return [*found, Output(WORLD, (f"c{len(found)}",), "int", marked)]
 
     def why_invalid(self, table: pa.Table) -> Reasons:
-        """Return the reasons why rows cannot be drawn."""
         reasons = why_invalid(table, None, max_alternatives=self.max_alternatives)
         for name in self.ids:
             missing = as_array(table.column(name)).is_null()
@@ -97,7 +96,7 @@ class Draw:
         return reasons
 
     def parts(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Return the drawn rows of valid rows, in parts: by row, then world."""
+        """Yield the draws of valid rows in parts, ordered by row, then world."""
         step = max(1, ROWS_AT_ONCE // self.worlds)
         for begin in range(0, table.num_rows, step):
             yield self._drawn(table.slice(begin, step))
@@ -115,7 +114,7 @@ class Draw:
         return pa.table(columns, [f"c{i}" for i in range(len(columns))])
 
     def _hashes(self, table: pa.Table) -> np.ndarray:
-        """Return uint64[n]: a hash of source and id; whole numbers of any width are equal."""
+        """Return uint64[n]: a hash of source and id, equal for integers of any width."""
         columns = [pa.array([self.source] * table.num_rows, pa.string())]
         for name in self.ids:
             column = as_array(table.column(name))
@@ -128,7 +127,7 @@ class Draw:
 class Merge:
     """The checked arguments of `merge_worlds` over a frame.
 
-    key : the columns of an answer    columns : of its values    world : numbers the worlds
+    key : columns that identify an answer    columns : its values    world : the world column
     """
 
     key: tuple[str, ...]
@@ -138,7 +137,7 @@ class Merge:
 
     @classmethod
     def of(cls, frame: Frame, key: Any, columns: Any, worlds: Any) -> Merge:
-        """Return the arguments, checked. Raises ValueError or TypeError for wrong ones."""
+        """Check the arguments. Raises ValueError or TypeError."""
         if frame.streams:
             raise ValueError(
                 "merge_worlds needs a static frame, because an answer is complete once all worlds "
@@ -179,7 +178,6 @@ class Merge:
         return cls(tuple(keys), tuple(values), world, number)
 
     def outputs(self, frame: Frame) -> list[Output]:
-        """Return the columns of the result."""
         shared = {SHARED_KEY: MERGED}
         found = [Output(name, (name,), frame.type(name), frame.metadata(name)) for name in self.key]
         if self.columns:
@@ -191,7 +189,7 @@ class Merge:
         return [*found, Output(ERROR, (ERROR,), DOUBLE_TYPE)]
 
     def merged(self, table: pa.Table) -> pa.Table:
-        """Return the answers over all worlds, by first row; alternatives by value."""
+        """Return the answers over all worlds, in order of first row; alternatives by value."""
         keys = positive_zeros(table.select(list(self.key)))
         of, first = grouped_rows(keys)
         first = first if table.num_rows else first[:0]
@@ -221,12 +219,12 @@ class Merge:
 
     @property
     def beyond(self) -> str:
-        """Return the error about numbers that are not those of worlds."""
+        """Return the error about numbers of unknown worlds."""
         return f"`{self.world}` must number the {self.worlds} worlds, from 0"
 
     @property
     def several(self) -> str:
-        """Return the error about a world with several answers with the same `key`."""
+        """Return the error about several answers with the same key in one world."""
         return (
             "`key` must identify one answer per world, but a world has several answers with the "
             f"same {', '.join(self.key) or 'empty key'}: add the columns that differ"
@@ -234,7 +232,7 @@ class Merge:
 
 
 def _sorted_places(table: pa.Table) -> list[int]:
-    """Return the order of the rows by value: NULL first, NaN last."""
+    """Return the positions of rows sorted by value: NULL first, NaN last."""
     rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
     return sorted(range(len(rows)), key=lambda i: _comparable(rows[i]))
 

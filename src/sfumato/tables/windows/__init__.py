@@ -1,4 +1,1 @@
-"""Window aggregates over Arrow tables.
-
-Open: the operators, their configurations, and `window_query`.
-"""
+"""Window aggregates over Arrow tables: operators, their configurations, and `window_query`."""

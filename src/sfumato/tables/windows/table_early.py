@@ -1,4 +1,4 @@
-"""Early answers of extents over Arrow tables: revisions, and the final answers."""
+"""Early answers of extents over Arrow tables: revisions and final answers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sfumato.tables.reading.frame import EARLY_COLUMN
 from sfumato.tables.windows.table_extents import ExtentTableConfig, TableExtents
 from sfumato.tables.windows.table_windows import ARROW_TIMES, alternatives_of
 
-COMPLETENESS_PARTS = ("share", "low", "high")  # of the completeness
+COMPLETENESS_PARTS = ("share", "low", "high")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EarlyTableConfig(ExtentTableConfig):
-    """Settings of extents with early answers; early : microseconds, level : of the intervals."""
+    """Settings of extents with early answers: `early` in microseconds, `level` of intervals."""
 
     early: int
     level: float
@@ -45,9 +45,9 @@ class EarlyTableConfig(ExtentTableConfig):
 class EarlyTableExtents(TableExtents):
     """`TableExtents` that also emits revisions of open extents.
 
-    With a scope, rows have a column `early`: true where a row is shown on its arrival, to be
-    counted in revisions only. Without one, rows come in order and serve both purposes. Answers also
-    have final, revision, completeness and interval.
+    With a scope, the column `early` is true for rows that are shown on arrival and included only in
+    revisions. Without a scope, rows are in order and included in revisions and final answers.
+    Answers also have final, revision, completeness and interval.
     """
 
     config: EarlyTableConfig
@@ -95,7 +95,7 @@ class EarlyTableExtents(TableExtents):
         return self._both(extents, *given)
 
     def forget_expired(self) -> None:
-        """Forget keys without open extents and whose usual answers no longer matter."""
+        """Forget keys that have no open extents and whose usual answers no longer matter."""
         if not self.config.shared or len(self.index) < self._many:
             return
         codes = self.early.idle_groups(self.operator.idle_groups())
@@ -114,9 +114,10 @@ class EarlyTableExtents(TableExtents):
         return self._both(extents, none, none, none, none, flags, flags, *alternatives)
 
     def _both(self, extents: Extents, *rows: Any) -> list[pa.Table]:
-        """Return the revisions at some rows, and the final answers that these complete.
+        """Return the revisions that rows cause, and the final answers.
 
-        They are ordered by their punctuation, which does not depend on cuts; revisions come first.
+        Answers are ordered by punctuation, which does not depend on micro-batches, and revisions
+        precede final answers with the same punctuation.
         """
         revisions, numbers = self.early.process(*rows, complete=extents)
         self.counts["revisions"] += len(revisions)
@@ -161,7 +162,6 @@ class EarlyTableExtents(TableExtents):
 
 
 def _measured(revisions: Revisions) -> list[AggregateResult]:
-    """Return partial answers as results."""
     mean, exact, none = revisions.figures[:, :-1, 0], np.zeros(len(revisions)), np.empty((0, 0))
     columns = [of.T.copy() for of in (mean, revisions.stddev, revisions.existence)]
     return [AggregateResult(*of, none, exact) for of in zip(*columns, strict=True)]  # type: ignore[call-arg]
@@ -173,6 +173,6 @@ def _struct(figures: Floats, names: tuple[str, ...]) -> pa.StructArray:
 
 
 def _intervals(figures: Floats) -> pa.StructArray:
-    """Return the ends of the intervals of each result, float64[m, r, 3]."""
+    """Return the interval of each result. figures : float64[m, r, 3]"""
     parts = [_struct(figures[:, i, 1:], ("low", "high")) for i in range(figures.shape[1])]
     return pa.StructArray.from_arrays(parts, [f"result{i}" for i in range(len(parts))])

@@ -1,4 +1,4 @@
-"""Aggregates over extents and sessions of event time, over Arrow tables."""
+"""Aggregates over extents and sessions of event time, for Arrow tables."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from sfumato.windows import Range, Session
 if TYPE_CHECKING:
     from sfumato.operators.windows.session_aggregate import SessionAggregate
 
-# Why the rows with a verdict are in no extent.
+# For each verdict, the reason why rows are in no extent.
 REASONS = np.array(["", "", "late", "outside", "absent", "outdated", "unequal"])
-ROW_VERSION = "version"  # fixed name of the column of versions
+ROW_VERSION = "version"  # fixed name of the version column
 FIRST_MONDAY = 4  # days after 1970-01-01
-MIN_FORGOTTEN = 1024  # minimum number of keys before some are forgotten
+MIN_FORGOTTEN = 1024  # number of keys or ids below which none are forgotten
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,9 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     """Settings of extents over tables.
 
     by_source : whether late rows have the punctuation of a source, see `LateRowBuffer`
-    members : whether the rows of extents are emitted, with the results of each extent
-    missed : whether rows that are in no extent are emitted, each as the struct `missed`
-    time : the type of the order: "timestamp", "timestamp_ntz" or "long"
+    members : whether each extent's rows are emitted with its results
+    missed : whether rows that are in no extent are emitted, as the struct `missed`
+    time : type of the order: "timestamp", "timestamp_ntz" or "long"
     key_names : names of the columns key0.. in the answers
     """
 
@@ -75,10 +75,10 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
 class TableExtents(ReleasedOperator):
     """Extents or sessions of event time, for the keys of one bucket.
 
-    Tables have the columns row (a struct that is emitted with members or if missed), prob,
-    value0.. (lists of one length per row), order0 (the event time), key0.., __tie and, with a
-    scope, late and punctuation. Answers have the keys (or the fields of `row`), window, held,
-    punctuation, late, the results and, if requested, missed.
+    Tables have the columns row (a struct, emitted if `members` or `missed`), prob, value0.. (lists
+    of equal length within a row), order0 (the event time), key0.., __tie and, with a scope, late
+    and punctuation. Answers have the keys (or the fields of `row`), window, held, punctuation,
+    late, the results and, if requested, missed.
     """
 
     config: ExtentTableConfig
@@ -93,7 +93,7 @@ class TableExtents(ReleasedOperator):
     def __init__(self, config: ExtentTableConfig) -> None:
         super().__init__(config)
         self.scopes = KeyIndex()
-        self._many = MIN_FORGOTTEN  # number of keys that triggers the next forgetting
+        self._many = MIN_FORGOTTEN  # number of keys at which idle keys are forgotten
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
         self.calendar: Calendar | None = None
         window, common = config.window, dict[str, Any](config.options)
@@ -113,7 +113,9 @@ class TableExtents(ReleasedOperator):
                 earliest = self._positions(np.array([FIRST_US if stamped else -MAX_TIME_US]))[0]
                 common |= {"most_empty": window.empty, "earliest": int(earliest)}
             self.operator = self.extent_aggregate(*lengths, config.aggregates, **common)
-        self.rows = RowStore()  # rows of members, by the operator's numbers; if missed, their type
+        self.rows = (
+            RowStore()
+        )  # members under the operator's numbers; with `missed`, only the schema
 
     def usable(self, rows: pa.Table) -> np.ndarray:
         known = super().usable(rows)
@@ -129,7 +131,7 @@ class TableExtents(ReleasedOperator):
         return known
 
     def _bounds(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first start and the last end of the extents that contain rows."""
+        """Return, per row, the first start and last end of the extents that contain it."""
         if isinstance(self.config.window, Session):
             return positions, positions + self.config.window.gap_us
         length, slide = self.operator.length, self.operator.slide  # type: ignore[union-attr]
@@ -164,7 +166,7 @@ class TableExtents(ReleasedOperator):
         return tables
 
     def process_rows(self, rows: pa.Table, *given: Any, scope: np.ndarray) -> Extents:
-        """Return the extents that rows complete. given : the arguments of the operator"""
+        """Return the extents that rows complete. given : the operator's arguments"""
         return self.operator.process(*given, scope=scope)
 
     def invalid(self, rows: pa.Table) -> list[pa.Table]:
@@ -175,10 +177,10 @@ class TableExtents(ReleasedOperator):
         return self._missed(rows, rows.column("reason").to_numpy(zero_copy_only=False))
 
     def forget_expired(self) -> None:
-        """Forget keys whose extents have all been emitted; no answer changes.
+        """Forget keys whose extents have all been emitted, which changes no answer.
 
-        A key that is a punctuation scope by itself is kept until it expires, because its
-        completeness must remain known.
+        A key that is a punctuation scope by itself is kept until it expires, because its completed
+        extents must stay known.
         """
         if not self.config.shared or len(self.index) < self._many:
             return
@@ -218,7 +220,6 @@ class TableExtents(ReleasedOperator):
             raise ValueError("its rows and tuples must have the same next number")
 
     def _scope(self, rows: pa.Table) -> np.ndarray:
-        """Return int64[n]: codes of the rows' scopes."""
         return self.scopes.encode(rows.select([f"key{i}" for i in self.config.scope or ()]))
 
     def _tables(self, extents: Extents) -> list[pa.Table]:
@@ -251,7 +252,7 @@ class TableExtents(ReleasedOperator):
         }
 
     def _positions(self, times: np.ndarray) -> np.ndarray:
-        """Return the times as the operator reads them: unchanged, or positions in the calendar."""
+        """Convert times for the operator: to calendar positions for calendar windows."""
         if self.calendar is None:
             return times
         known, positions = times != NO_PUNCTUATION, times.copy()
@@ -262,7 +263,7 @@ class TableExtents(ReleasedOperator):
         return positions if self.calendar is None else self.calendar.times(positions)
 
     def _missed(self, rows: pa.Table, reasons: np.ndarray) -> list[pa.Table]:
-        """Return the rows that have a reason, with NULL results."""
+        """Return the rows that have a reason, with NULL as their results."""
         self.rows.append(pa.table(fields_of(rows.column(ROW))).slice(0, 0))
         rows, reasons = rows.filter(pa.array(reasons != "")), reasons[reasons != ""]
         if not rows.num_rows:
@@ -281,8 +282,7 @@ class TableExtents(ReleasedOperator):
 
 
 def _grid_of(window: Range) -> tuple[Calendar | None, tuple[int, int]]:
-    """Return the calendar of a window, or None, and its length and slide as the operator reads
-    them."""
+    """Return a window's calendar, or None, and its length and slide in the operator's unit."""
     if window.calendar_unit is None:
         return None, (window.length_us, window.slide_us)
     origin = FIRST_MONDAY if window.in_weeks else 0

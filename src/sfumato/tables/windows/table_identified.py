@@ -17,13 +17,13 @@ from sfumato.tables.windows.table_extents import MIN_FORGOTTEN, ExtentTableConfi
 
 @dataclass(frozen=True, kw_only=True)
 class IdentifiedTableConfig(ExtentTableConfig):
-    """Settings of extents of rows with ids; unique : the number of columns id0.."""
+    """Settings of extents of rows with ids. unique : the number of columns id0.."""
 
     unique: int
 
 
 class IdentifiedTableExtents(TableExtents):
-    """`TableExtents` of rows with the columns id0.., which identify a row unless one is NULL."""
+    """`TableExtents` over rows that the columns id0.. identify, unless one is NULL."""
 
     config: IdentifiedTableConfig
     operator: IdentifiedExtentAggregate
@@ -31,11 +31,11 @@ class IdentifiedTableExtents(TableExtents):
 
     def __init__(self, config: IdentifiedTableConfig) -> None:
         super().__init__(config)
-        self.ids = KeyIndex()  # of ids and the codes of their keys
-        self._most_ids = MIN_FORGOTTEN  # number of ids that triggers the next forgetting
+        self.ids = KeyIndex()  # codes of (id, key code)
+        self._most_ids = MIN_FORGOTTEN  # number of ids at which idle ids are forgotten
 
     def ids_of(self, rows: pa.Table, group: Ints) -> Ints:
-        """Return int64[n]: codes of the ids of rows, -1 for a row without an id."""
+        """Return int64[n]: codes of the rows' ids, -1 for a row without an id."""
         names = [f"id{i}" for i in range(self.config.unique)]
         known: Bools = complete(rows, names)
         ids = np.full(rows.num_rows, -1)
@@ -44,7 +44,7 @@ class IdentifiedTableExtents(TableExtents):
         return ids
 
     def forget_expired(self) -> None:
-        """Forget ids whose extents have all been emitted, then keys, see `TableExtents`."""
+        """Forget ids whose extents have all been emitted, then keys."""
         if len(self.ids) >= self._most_ids:
             self._forget_ids()
         super().forget_expired()

@@ -1,4 +1,4 @@
-"""Resampling of rows to a regular grid per key, over Arrow tables: the operator, and its job."""
+"""Resampling to a regular time grid per key, over Arrow tables: the operator and its job."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from sfumato.windows import span_of
 
 FILLS = ("last", "linear", "mean", None)
 AGE = "age"
-MAX_GAP = 1_000_000  # points between two rows of a key; a longer gap is skipped
+MAX_GAP = 1_000_000  # maximum points between two rows of a key; longer gaps are skipped
 SECOND_US = 1e6  # microseconds per second
 
 
@@ -44,9 +44,9 @@ SECOND_US = 1e6  # microseconds per second
 class ResampleTableConfig(ReleasedTableConfig):
     """Settings of resampling over tables.
 
-    every, limit : microseconds; limit=None: no limit    fill : one of FILLS
-    columns : the number of columns value0.., which are numbers, for "linear" and "mean"; the other
-        fills take the fields of `row` after the keys
+    every, limit : microseconds; no limit if None    fill : one of FILLS
+    columns : number of numeric columns value0.. for "linear" and "mean"; other fills use the fields
+        of `row` after the keys
     """
 
     every: int
@@ -55,7 +55,7 @@ class ResampleTableConfig(ReleasedTableConfig):
     columns: int = 0
 
     kind, version = "resample", 1
-    by_source: ClassVar[bool] = False  # late rows are dropped, so none waits for its place
+    by_source: ClassVar[bool] = False  # late rows are dropped, so they are not buffered
     counters: ClassVar[tuple[str, ...]] = ("rows", "invalid", "late", "out_of_order", "skipped")
 
     def make(self) -> TableResample:
@@ -65,9 +65,9 @@ class ResampleTableConfig(ReleasedTableConfig):
 class Segments(NamedTuple):
     """Times between consecutive rows, ordered by key and time.
 
-    new : bool[n], whether nothing is known before the row: it begins the grid of its key
-    before, after : int64[n], begin and end of each segment; before = after - 1 if `new`
-    earlier, later : int64[n], number of the row at the begin (any row if `new`) and at the end
+    new : bool[n], whether the grid starts at the row, because no earlier row is known
+    before, after : int64[n], start and end of each segment; before = after - 1 if `new`
+    earlier, later : int64[n], number of the row at the start (any row if `new`) and at the end
     """
 
     new: np.ndarray
@@ -82,8 +82,8 @@ class TableResample(ReleasedOperator):
 
     Tables have the columns row (a struct of the keys, then the carried columns), value0..,
     order0 (the event time), key0.., __tie and, with a scope, late and punctuation. Answers have the
-    fields of `row` or the keys and value0.., then order and age.
-    The first row of a key at or after a grid point emits it. State: the newest row of each key.
+    fields of `row` (or the keys and value0..), then order and age.
+    A grid point is emitted with the key's first row at or after it. State: the newest row per key.
     """
 
     config: ResampleTableConfig
@@ -98,10 +98,10 @@ class TableResample(ReleasedOperator):
     def __init__(self, config: ResampleTableConfig) -> None:
         super().__init__(config)
         self.newest = np.empty(0, np.int64)  # time of each key's newest row
-        self.number = np.empty(0, np.int64)  # number of that row in `rows`; -1: none
+        self.number = np.empty(0, np.int64)  # number of that row in `rows`, or -1
         self.rows = RowStore()
         columns = config.columns if config.fill == "mean" else 0
-        # Since the last grid point of each key: integral of each column, and microseconds.
+        # Per key since its last grid point: each column's integral, and the covered microseconds.
         self.integral, self.covered = np.zeros((2, 0, columns))
 
     def lengths(self) -> dict[str, int]:
@@ -142,7 +142,7 @@ class TableResample(ReleasedOperator):
     def _points(
         self, rows: pa.Table, order: Ints, starts: Ints, present: Ints, time: Ints
     ) -> list[pa.Table]:
-        """Return the grid points that rows emit. order, starts, present : as from `grouped`"""
+        """Return the grid points that rows emit. order, starts, present : from `grouped`"""
         known, carried = self.number[present] >= 0, self._carried(rows)
         held = self.rows.take(self.number[present[known]]) if known.any() else carried.slice(0, 0)
         table = pa.concat_tables([held, carried]).combine_chunks()
@@ -163,7 +163,6 @@ class TableResample(ReleasedOperator):
         return answers
 
     def _carried(self, rows: pa.Table) -> pa.Table:
-        """Return the columns of rows that later grid points need."""
         if self.config.fill in ("linear", "mean"):
             return rows.select([f"value{i}" for i in range(self.config.columns)])
         return pa.table(dict(list(fields_of(rows.column(ROW)).items())[self.config.keys :]))
@@ -172,7 +171,7 @@ class TableResample(ReleasedOperator):
         self, rows: pa.Table, table: pa.Table, segments: Segments, starts: Ints, present: Ints,
         known: np.ndarray,
     ) -> list[pa.Table]:  # fmt: skip
-        """Return the grid points in the order of the rows that emit them; `known` : of `present`"""
+        """Return the grid points in emission order. known : keys in `present` with a newest row"""
         every, fill = self.config.every, self.config.fill
         new, before, after = segments[:3]
         points = after // every - before // every
@@ -212,7 +211,7 @@ class TableResample(ReleasedOperator):
     def _lines(
         self, table: pa.Table, segments: Segments, of: Ints, grid: Ints, exact: np.ndarray
     ) -> Floats:
-        """Return float64[points, columns] on the lines between neighbouring rows."""
+        """Return float64[points, columns]: linear interpolation between neighbouring rows."""
         values, length = numbers_of(table, table.column_names), segments.after - segments.before
         begin, end = values[segments.earlier[of]], values[segments.later[of]]
         share = ((grid - segments.before[of]) / length[of])[:, None]
@@ -225,13 +224,13 @@ class TableResample(ReleasedOperator):
         self, table: pa.Table, segments: Segments, offsets: Ints, grid: Ints, starts: Ints,
         present: Ints, known: np.ndarray,
     ) -> Floats:  # fmt: skip
-        """Return float64[points, columns]: means over (point - every, point], weighted by time.
+        """Return float64[points, columns]: time-weighted means over (point - every, point].
 
-        The integrals of each cell are summed from left to right, so that sums do not depend on how
-        rows are split into calls.
+        Each cell's integrals are summed from left to right, so that sums do not depend on how rows
+        are split into calls.
         """
         new, before, after, earlier, _ = segments
-        # A run of segments without a gap has a cell per point, and one that is open at its end.
+        # A run of segments without a gap has one cell per point, and an open cell at its end.
         begins = new.copy()
         begins[starts[:-1]] = True
         run = np.cumsum(begins) - 1
@@ -296,7 +295,7 @@ def resample_job(
     forget_after: str | timedelta | None,
     name: str | None,
 ) -> Job:
-    """Return the job of `resample`. Raises ValueError or TypeError for invalid arguments."""
+    """Build the job of `resample`. Raises ValueError or TypeError for invalid arguments."""
     step, most = span_of("every", every), None if limit is None else span_of("limit", limit)
     if fill not in FILLS:
         raise ValueError(f'`fill` must be "last", "linear", "mean" or None; got {fill!r}')
@@ -309,7 +308,7 @@ def resample_job(
     order, keys = frame.one("order", order), frame.keys("key", key)
     frame.require_time("order", order)
     for argument, column in [("order", order), *(("key", column) for column in keys)]:
-        # An expression without a name; the number of a drawn world is one of the key.
+        # An added column is an unnamed expression here, unless it numbers drawn worlds.
         if ADDED_COLUMN in frame.metadata(column) and WORLDS not in frame.metadata(column):
             raise TypeError(
                 f"`{argument}` names a column of the result, but the expression has no name: add "
@@ -356,7 +355,7 @@ def resample_job(
     if numeric:
         outputs += [Output(column, (f"value{i}",), DOUBLE_TYPE) for i, column in enumerate(wanted)]
     outputs.append(Output(AGE, (AGE,), DOUBLE_TYPE, {ADDED_COLUMN: "true"}))
-    # Without names, added columns of any type are carried, too.
+    # Without `columns`, new columns of any type are carried and must not change the fingerprint.
     about = {"columns": wanted} if numeric or columns is not None else {}
     given = [Input(frame, reading, about)]
     return Job("resample", "resample", name, given, config, outputs)
@@ -365,7 +364,7 @@ def resample_job(
 def _columns(
     frame: Frame, given: str | Sequence[str] | None, order: str, keys: Sequence[str], fill: object
 ) -> list[str]:
-    """Return the columns to be resampled. Raises ValueError or TypeError for unsuitable ones."""
+    """Return the columns to resample. Raises ValueError or TypeError for unsuitable columns."""
     fixed = {
         order,
         *keys,

@@ -16,7 +16,7 @@ from sfumato.tables.windows.table_identified import IdentifiedTableConfig, Ident
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTableConfig(IdentifiedTableConfig):
-    """Settings of extents of rows whose ids are those of shared outcomes."""
+    """Settings of extents of rows whose ids identify shared outcomes."""
 
     kind, version = "shared_extents", 1
     counters = (*ExtentTableConfig.counters, "unequal")
@@ -30,7 +30,7 @@ class SharedTableConfig(IdentifiedTableConfig):
 
 
 class SharedTableExtents(IdentifiedTableExtents):
-    """`IdentifiedTableExtents` of rows that share outcomes; without an id a row is independent."""
+    """`IdentifiedTableExtents` over rows that share outcomes, unless a row has no id."""
 
     operator: SharedExtentAggregate
     extent_aggregate = SharedExtentAggregate

@@ -1,4 +1,4 @@
-"""Extents of rows that newer versions correct, over Arrow tables."""
+"""Extents of rows that newer versions replace, over Arrow tables."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class VersionedTableConfig(IdentifiedTableConfig):
 
 
 class VersionedTableExtents(IdentifiedTableExtents):
-    """`IdentifiedTableExtents` of rows with the column version.
+    """`IdentifiedTableExtents` over rows with the column version.
 
-    A row with a NULL in its id is never corrected. A row that exists with probability 0 is a
-    version that removes the earlier one.
+    A row with a NULL in its id is never corrected. A version with existence 0 removes the earlier
+    version.
     """
 
     operator: VersionedExtentAggregate

@@ -1,4 +1,4 @@
-"""Windows over Arrow tables: the common config, results as columns, and windows of rows."""
+"""Windows over Arrow tables: the common config, result columns, and count and delta windows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def alternatives_of(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return offsets int64[n + 1], prob float64[m], values float64[m, a] (NULL as NaN).
 
-    unused : attributes whose values are not read; they become 0
+    unused : attributes whose values are not read but set to 0
     """
     column = rows.column("prob").combine_chunks()
     offsets = column.offsets.to_numpy().astype(np.int64)
@@ -59,12 +59,12 @@ def _flat(rows: pa.Table, attribute: int) -> pa.Array:
 class WindowTableConfig(TableConfig, ABC):
     """Settings of all windows over tables.
 
-    results : name, function, attribute number (None: count(*)) and argument of each aggregate
-    kinds : of plain results: "whole", "number", "timestamp", "timestamp_ntz" or "exact" for each;
-        none if each result is a struct
-    exact : for each plain result of the kind "exact" how it is computed, else None; () if none is
+    results : per aggregate, (name, function, attribute number, argument); count(*) has no number
+    kinds : "whole", "number", "timestamp", "timestamp_ntz" or "exact" per result; empty if results
+        are structs
+    exact : the exact form of each result, or None for doubles; empty if no result is exact
     quantiles, distribution, seed, samples : see `DistributionOptions`
-    attributes : the number of columns value0.., which come before the parts of exact values
+    attributes : number of columns value0.., which precede the parts of exact values
     """
 
     results: tuple[tuple[str, str, int | None, float | None], ...]
@@ -82,7 +82,7 @@ class WindowTableConfig(TableConfig, ABC):
 
     @cached_property
     def _parts(self) -> dict[tuple[int, int, bool], range]:
-        """Return the numbers of the parts of exact values: (attribute, bits, ordered) -> these."""
+        """Map (attribute, bits, ordered) of exact values to the numbers of their parts."""
         found, end = dict[tuple[int, int, bool], range](), self.attributes
         for (*_, attribute, _), of in self._results:
             if of is not None and (attribute, of.bits, of.ordered) not in found:
@@ -96,17 +96,17 @@ class WindowTableConfig(TableConfig, ABC):
 
     @property
     def distances(self) -> set[int]:
-        """Return the attributes that decide what is in a window."""
+        """Return the attributes that decide which tuples are in a window."""
         return set()
 
     @property
     def all_attributes(self) -> int:
-        """Return the number of attributes of the operator's tuples."""
+        """Return the number of attributes of the operator's tuples, with exact parts."""
         return max([self.attributes, *(numbers.stop for numbers in self._parts.values())])
 
     @property
     def aggregates(self) -> list[Aggregate]:
-        """Return the operator's aggregates: one per result, or one per part of an exact result."""
+        """Return the operator's aggregates: one per result, or per part of an exact result."""
         found = []
         for (_, function, attribute, argument), of in self._results:
             numbers: Any = [attribute]
@@ -121,7 +121,7 @@ class WindowTableConfig(TableConfig, ABC):
         return [f"value{i}" for i in range(self.attributes)]
 
     def tuples(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the tuples of rows as `alternatives_of`, with the parts of exact values."""
+        """Return the rows' tuples as `alternatives_of` does, with the parts of exact values."""
         used = {attribute for (*_, attribute, _), of in self._results if of is None}
         unused = {attribute for attribute, *_ in self._parts} - used - self.distances
         offsets, prob, values = alternatives_of(rows, self.attributes, unused)
@@ -132,12 +132,11 @@ class WindowTableConfig(TableConfig, ABC):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the settings of `DistributionOptions`."""
         names = ("quantiles", "distribution", "seed", "samples")
         return {name: getattr(self, name) for name in names}
 
     def result_columns(self, results: Sequence[AggregateResult]) -> dict[str, pa.Array]:
-        """Return one column per result, given the results of the operator's aggregates."""
+        """Convert the results of the operator's aggregates to one column per result."""
         names = [result[0] for result in self.results]
         if not self.kinds:
             columns = [_struct(measured, self.quantiles) for measured in results]
@@ -152,20 +151,19 @@ class WindowTableConfig(TableConfig, ABC):
 
 
 def quantile_name(q: float) -> str:
-    """Return the name of a quantile's field: q05, q50, q99_9."""
+    """Return the name of a quantile's field, such as q05, q50 or q99_9."""
     text = f"{q * 100:.10g}"
     whole, _, part = text.partition(".")
     return f"q{whole:0>2}" + (f"_{part}" if part else "")
 
 
 def _known(numbers: np.ndarray | None) -> pa.Array:
-    """Return numbers with NaN as NULL."""
     assert numbers is not None
     return pa.array(numbers, pa.float64(), mask=np.isnan(numbers))
 
 
 def _plain(measured: AggregateResult, kind: str) -> pa.Array:
-    """Return the values of certain results, or NULL; 2^63 becomes the largest int64."""
+    """Return the values of certain results, NaN as NULL; 2^63 becomes the largest int64."""
     values = measured.mean
     if kind == "number":
         return _known(values)
@@ -201,11 +199,11 @@ def _struct(measured: AggregateResult, quantiles: Sequence[float]) -> pa.StructA
 
 @dataclass(frozen=True, kw_only=True)
 class RowWindowTableConfig(WindowTableConfig):
-    """Settings of a window of the newest rows over tables.
+    """Settings of a count or delta window over tables.
 
-    window : Rows or Delta; on_attribute : the number of a Delta's attribute
+    on_attribute : number of a delta window's attribute
     controlled : whether rows have a controller's columns `late` and `punctuation`. Late rows are
-        not in order, and are dropped. Rows with equal event times are ordered by punctuation.
+        dropped, and rows with equal event times are ordered by punctuation.
     """
 
     window: Rows | Delta
@@ -229,7 +227,7 @@ class RowWindowTableConfig(WindowTableConfig):
 
     def operator(self) -> CountWindowAggregate | DeltaWindowAggregate:
         window = self.window
-        # Each window imports only its own kernels: the first answer comes sooner.
+        # Only the kernels of this window are imported, for a faster first answer.
         if isinstance(window, Rows):
             from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
 
@@ -246,11 +244,11 @@ class RowWindowTableConfig(WindowTableConfig):
 
 
 class TableRowWindow(TableOperator):
-    """A window of the newest rows, for the keys of one bucket.
+    """A count or delta window, for the keys of one bucket.
 
-    Tables have the columns row (a struct that is emitted again), prob, value0.. (lists of one
-    length per row), order0.., key0.., __tie and, if controlled, late and punctuation. Answers have
-    the fields of `row`, held and results.
+    Tables have the columns row (a struct that is emitted again), prob, value0.. (lists of equal
+    length within a row), order0.., key0.., __tie and, if controlled, late and punctuation. Answers
+    have the fields of `row`, held and the results.
     """
 
     config: RowWindowTableConfig
@@ -260,7 +258,7 @@ class TableRowWindow(TableOperator):
         super().__init__(config)
         self.operator: Any = config.operator()
         self.newest = np.empty(0, np.int64)  # order of each key's newest row, if controlled
-        self._largest = 0  # largest window of the micro-batch
+        self._largest = 0  # size of the largest window in the micro-batch
 
     def begin(self) -> None:
         super().begin()
@@ -299,7 +297,7 @@ class TableRowWindow(TableOperator):
         return arrival_order(columns, [as_numbers(rows.column(TIE))])
 
     def note_order(self, columns: Sequence[np.ndarray]) -> None:
-        """Ignore a controller's rows, which are ordered within each key only: see `_note_keys`."""
+        """Skip rows from a controller, which are ordered only per key, see `_note_keys`."""
         if not self.config.controlled:
             super().note_order(columns)
 

@@ -61,11 +61,11 @@ from sfumato.tables.windows.table_extents import ROW_VERSION, ExtentTableConfig
 from sfumato.tables.windows.table_windows import RowWindowTableConfig, quantile_name
 from sfumato.windows import Delta, Range, Rows, Session, span_of
 
-SHORTEST_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # of calendar units
-TIMED = (Range, Session)  # windows of event time
+SHORTEST_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # shortest calendar units
+TIMED = (Range, Session)  # time windows
 CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 SHARE = re.compile(r"\s*(\d*\.?\d+(?:e-?\d+)?)\s*(%?)\s*")
-HINTS = {  # names of functions in other libraries
+HINTS = {  # for function names from other libraries
     "median": ". Write quantile(x, 0.5)",
     "percentile": ". Write quantile(x, 0.9)",
     "nunique": ". Write count_distinct(x)",
@@ -78,17 +78,17 @@ AGGREGATE_ALIASES = {
     "last_value": "last",
 }
 COUNT_FUNCTIONS = ("count", "count_distinct")
-WIDE_INTEGERS = ("bigint", "int64", "uint64")  # types of whole numbers that a double may round
+WIDE_INTEGERS = ("bigint", "int64", "uint64")  # integer types that a double may round
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
-DEFAULT_LEVEL = 0.9  # of the intervals of early answers
-VALUES = ("min", "max", "first", "last")  # results have the type of the rows' values
+DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
+VALUES = ("min", "max", "first", "last")  # functions whose results have the type of the values
 
 
 @dataclass(frozen=True)
 class AggregateSpec:
-    """One result column: its name, function, and aggregated SQL expression.
+    """One result column: its name, function and SQL expression.
 
-    expression : None for count(*)    argument : q for a quantile, else None
+    expression : None for count(*)    argument : q of a quantile
     """
 
     name: str
@@ -98,9 +98,9 @@ class AggregateSpec:
 
 
 def parse_aggregates(aggregates: Mapping[str, str]) -> list[AggregateSpec]:
-    """Parse aggregates given as result name -> text, such as ``{"n": "count(*)"}``.
+    """Parse aggregates such as ``{"n": "count(*)"}``, by result name.
 
-    Raises TypeError or ValueError, naming the wrong entry.
+    Raises TypeError or ValueError that names the wrong entry.
     """
     if not isinstance(aggregates, Mapping) or not aggregates:
         raise TypeError(
@@ -146,15 +146,11 @@ def _parse_aggregate(name: str, text: str) -> AggregateSpec:
 
 @dataclass(frozen=True)
 class WindowQuery:
-    """The validated arguments of `window_aggregate` over a frame.
+    """The validated arguments of `window_aggregate`, which documents the other arguments.
 
-    wanted : the aggregates    others : as for `window_aggregate`
-    by_extent : rows are tuples per extent that may contain them, and `order` is in the extent
-    missed : whether rows that are in no extent are emitted too
-    early : the interval of revisions    level : of their intervals; None: 0.9
-    unique, version : columns of ids and versions of rows that are corrected
-    shared : column of outcomes that rows share
-    structs : whether results of certain rows are structs too, and distributions have any size
+    wanted : the aggregates
+    by_extent : whether rows come from `Frame.by_extent`
+    structs : whether results of certain rows are also structs, and distributions have any size
     """
 
     called: ClassVar[str] = "window_aggregate"  # the function's name in messages
@@ -234,7 +230,7 @@ class WindowQuery:
 
     @property
     def _longest(self) -> float:
-        """Return for how long a row counts in a window after its event time, in microseconds."""
+        """Return the time for which windows need a row, in microseconds, with SHORTEST_US."""
         if isinstance(self.window, Session):
             return self.window.gap_us
         if not isinstance(self.window, Range):
@@ -245,7 +241,7 @@ class WindowQuery:
 
     @property
     def arguments(self) -> dict[str, str]:
-        """Return the name of each aggregate's expression in errors."""
+        """Map each aggregate's expression to the name of its argument in errors."""
         return {
             w.expression: f"aggregates[{w.name!r}]" if w.name else "by"
             for w in self.wanted
@@ -254,7 +250,7 @@ class WindowQuery:
 
     @cached_property
     def exact(self) -> tuple[ExactNumber | None, ...]:
-        """Return how each aggregate is computed exactly, None for doubles."""
+        """Return the exact form of each aggregate, or None for doubles."""
         return tuple(map(self._exact, self.wanted))
 
     def _exact(self, w: AggregateSpec) -> ExactNumber | None:
@@ -264,7 +260,10 @@ class WindowQuery:
         return self.frame.expressions.exact(w.function, w.expression)
 
     def _of_numbers(self, w: AggregateSpec) -> AggregateSpec:
-        """Return a numeric aggregate; counts of other values become counts of non-NULL values."""
+        """Convert an aggregate to one of numbers: count(x) of other types counts (x) = (x).
+
+        Raises TypeError for other functions of non-numeric values.
+        """
         if w.expression is None:
             return w
         argument, of = "`by`", ""
@@ -275,7 +274,7 @@ class WindowQuery:
             text = w.expression
             return w if kind is None else replace(w, expression=f"({text}) = ({text})")
         if self._is_hashed(w):
-            # Other aggregates of the same numbers read them as numbers.
+            # Parentheses keep hashed values separate from the same numbers in other aggregates.
             return w if kind is not None else replace(w, expression=f"({w.expression})")
         if kind is not None:
             of_text = w.name and self.frame.expressions.value_type(w.expression)[1] == "text"
@@ -289,8 +288,10 @@ class WindowQuery:
         return w
 
     def _is_hashed(self, w: AggregateSpec) -> bool:
-        """Return whether an aggregate counts distinct values that a double may not tell apart:
-        dates, numbers of more than 15 digits, or strings, which are compared byte by byte."""
+        """Return whether an aggregate counts distinct values that doubles may not distinguish.
+
+        These are dates, strings without a collation, and numbers of more than 15 digits.
+        """
         if w.function != "count_distinct" or w.expression is None:
             return False
         kind, known = self.frame.expressions.value_type(w.expression)
@@ -303,7 +304,6 @@ class WindowQuery:
 
     @property
     def timed(self) -> bool:
-        """Return whether the window is one of event time."""
         return isinstance(self.window, TIMED)
 
     def _check_time(self) -> None:
@@ -321,8 +321,8 @@ class WindowQuery:
                 "example with dt.tz_localize in pandas or CAST(... AS TIMESTAMP) in Spark"
             )
         if self.controlled:
-            assert self.scope is not None  # guaranteed by the check above
-        elif self.frame.streams:  # static frames are sorted completely
+            assert self.scope is not None  # `scope` raises for unsuitable keys
+        elif self.frame.streams:  # static frames are sorted as a whole
             check_order(self.keys, self.frame.in_order_for)
 
     def _check_missed(self) -> None:
@@ -336,7 +336,6 @@ class WindowQuery:
         self.frame.require_free(["reason"])
 
     def _check_early(self) -> None:
-        """Raise ValueError or TypeError where early answers are not known."""
         from sfumato.operators.windows.early_answers import (
             EARLY_FUNCTIONS,
             check_early,
@@ -373,11 +372,10 @@ class WindowQuery:
 
     @property
     def _over_time(self) -> list[AggregateSpec]:
-        """Return the aggregates of values that hold until the next one."""
+        """Return the aggregates whose values hold until the next value."""
         return [w for w in self.wanted if w.function in OVER_TIME]
 
     def _check_over_time(self) -> None:
-        """Raise ValueError where values that hold until the next one are not known."""
         for w in self._over_time:
             entry = f"{w.function} in `aggregates[{w.name!r}]`"
             if not isinstance(self.window, Range):
@@ -397,7 +395,6 @@ class WindowQuery:
                 )
 
     def _check_versions(self) -> None:
-        """Raise ValueError or TypeError where newer versions of rows cannot correct them."""
         if self.version is None:
             if self.unique is not None:
                 raise ValueError(
@@ -433,7 +430,6 @@ class WindowQuery:
             )
 
     def _check_shared(self) -> None:
-        """Raise ValueError where rows cannot share outcomes."""
         if self.shared is None:
             return
         self.frame.one("shared", self.shared)
@@ -470,7 +466,7 @@ class WindowQuery:
             )
 
     def _check_results(self, with_rows: bool) -> None:
-        """Raise ValueError for a result with the name of another column of the answers."""
+        """Raise ValueError for a result whose name is used by another column of the answers."""
         apart = self.frame.tells_case_apart()
         columns = [*self.passed(with_rows), *self.added]
         taken = set(columns if apart else map(str.lower, columns))
@@ -499,34 +495,34 @@ class WindowQuery:
 
     @cached_property
     def ids(self) -> list[str]:
-        """Return the columns that identify a row within its key."""
+        """Return the columns that identify a row within a key."""
         return self.frame.groupable("unique", self.unique)
 
     @cached_property
     def existence_column(self) -> str | None:
-        """Return the column of probabilities of a frame without alternatives."""
+        """Return the probability column of a frame without alternatives."""
         if self.existence is not None:
             return self.frame.one("existence", self.existence)
         return "existence" if "existence" in self.frame.columns else None
 
     @property
     def certain(self) -> bool:
-        """Return whether every row exists with its values, so that results are plain values."""
+        """Return whether all rows are certain, so that results are plain values."""
         return not self.frame.uncertain and self.existence_column is None
 
     @cached_property
     def controlled(self) -> bool:
-        """Return whether extents are completed by the punctuations of a controller."""
+        """Return whether a controller's punctuations complete extents."""
         return self.timed and self.frame.has_punctuations
 
     @cached_property
     def marks_late(self) -> bool:
-        """Return whether a window of rows drops the rows flagged late by a controller."""
+        """Return whether a count or delta window drops rows that a controller flags as late."""
         return not self.timed and self.frame.marks_late(self.orders)
 
     @property
     def others(self) -> dict[str, str]:
-        """Return further columns that the operator reads unchanged: fixed name -> column."""
+        """Map fixed names to other columns that the operator reads unchanged."""
         if self.shared is not None:
             return {"id0": self.frame.one("shared", self.shared)}
         if self.version is None:
@@ -536,30 +532,29 @@ class WindowQuery:
 
     @cached_property
     def in_order_within(self) -> list[str]:
-        """Return the keys of the upstream controller; `key` if they are unknown."""
+        """Return the keys of the upstream controller, or all keys if they are unknown."""
         known = self.frame.ordered_by_keys("punctuation") if self.controlled else None
         return self.keys if known is None else known
 
     @cached_property
     def scope(self) -> tuple[int, ...] | None:
-        """Return the numbers of the keys that share a punctuation; None without a controller."""
+        """Return the positions of the controller's keys in `keys`; None without a controller."""
         return scope_of(self.keys, self.in_order_within) if self.controlled else None
 
     @property
     def one_controller(self) -> bool:
-        """Return whether rows out of order are an error; false with a timeout (by the clock)."""
+        """Return whether out-of-order rows are an error; they are not with an idle timeout."""
         timeout = self.window.idle_timeout_us if isinstance(self.window, TIMED) else None
         return timeout is None and self.frame.is_strictly_ordered(self.orders, self.keys)
 
     @cached_property
     def time(self) -> str:
-        """Return the kind of the order: "timestamp", "timestamp_ntz" or "long"."""
+        """Return the type of the order: "timestamp", "timestamp_ntz" or "long"."""
         kind = self.frame.kind(self.orders[0])
         return kind if kind in ("timestamp", "timestamp_ntz") else "long"
 
     @property
     def time_type(self) -> Any:
-        """Return the type of the answers' times."""
         return LONG_TYPE if self.time == "long" else self.frame.type(self.orders[0])
 
     # ---- inputs of the operator
@@ -568,7 +563,6 @@ class WindowQuery:
         return with_rows or not self.timed
 
     def row(self, with_rows: bool) -> list[str]:
-        """Return the columns that are emitted with each row."""
         if self.missed:
             return [*self.frame.columns]
         dropped = {ALTERNATIVES} if not with_rows else self._replaced
@@ -576,13 +570,13 @@ class WindowQuery:
 
     @property
     def _replaced(self) -> set[str]:
-        """Return the columns of an operator upstream that those of extents replace."""
+        """Return the upstream operator's columns that the columns of extents replace."""
         extents = self.frame.is_extents
         found = {*CONTROLLER_COLUMNS} if extents or self.frame.has_punctuations else set()
         return (found | ({"window", "held"} if extents else set())) - {*self.keys}
 
     def passed(self, with_rows: bool) -> list[str]:
-        """Return the input columns that are emitted: of rows, or the keys of extents."""
+        """Return the input columns that are emitted: columns of rows, or keys of extents."""
         return self.row(with_rows) if self.emits_rows(with_rows) else self.keys
 
     @property
@@ -594,7 +588,7 @@ class WindowQuery:
         return list(dict.fromkeys(given))
 
     def number_of(self, expression: str | None) -> Any:
-        """Return the number of an expression among the operator's attributes."""
+        """Return an expression's number among the operator's attributes."""
         return None if expression is None else self.expressions.index(expression)
 
     @cached_property
@@ -613,7 +607,7 @@ class WindowQuery:
 
     @property
     def computed(self) -> Mapping[str, Any]:
-        """Return columns that only the frame's engine computes, with their types: see `Input`."""
+        """Return the columns that only the frame's engine computes, see `Input`."""
         return self._computation.columns
 
     @property
@@ -631,7 +625,7 @@ class WindowQuery:
         return tuple(f"value{i}" for i, text in texts if text not in exact)
 
     def reading(self, with_rows: bool = False, without_order: str = "") -> Reading:
-        """Return how the operator reads the frame. without_order : as for `Rule`"""
+        """Return how the operator reads the frame. without_order : see `Rule`"""
         existence, values = self.existence_column, self.cells
         values += marks_of(CONTROLLER_COLUMNS if self.controlled or self.marks_late else [])
         if self.early is not None and self.controlled:
@@ -661,7 +655,7 @@ class WindowQuery:
 
     @property
     def added(self) -> list[str]:
-        """Return the columns of the answers other than rows and results."""
+        """Return the answers' columns other than rows and results."""
         of_extents = ["window", "held", "punctuation", "late"]
         of_extents += ["missed"] if self.missed else []
         of_extents += EARLY_COLUMNS if self.early is not None else []
@@ -707,7 +701,7 @@ class WindowQuery:
 
     @property
     def _shared(self) -> str | None:
-        """Return a description of the answers if they may share uncertain tuples."""
+        """Describe the answers if they may share uncertain tuples."""
         if self.certain:
             return None
         if self.shared is not None:
@@ -722,7 +716,7 @@ class WindowQuery:
         return None if apart else WINDOWS
 
     def _plain(self, i: int) -> tuple[str, Any, Any]:
-        """Return a certain result's kind, the operator's type, and the type to cast to, or None."""
+        """Return (kind, type of the answers, type to cast to or None) of a certain result."""
         w, exact = self.wanted[i], self.exact[i]
         if w.function in COUNT_FUNCTIONS:
             return "whole", LONG_TYPE, None
@@ -742,7 +736,6 @@ class WindowQuery:
         return ("whole", LONG_TYPE, own) if kind == "whole" else ("number", DOUBLE_TYPE, own)
 
     def _struct(self, settings: RowWindowTableConfig | ExtentTableConfig) -> Struct:
-        """Return the type of an uncertain result."""
         names = ["mean", "stddev", "existence", *map(quantile_name, settings.quantiles)]
         parts = [Field(name, DOUBLE_TYPE) for name in names]
         if self.distribution is not None:
@@ -761,11 +754,9 @@ class WindowQuery:
         quantiles: Sequence[float] = (),
         **distributions: Any,
     ) -> RowWindowTableConfig | ExtentTableConfig:
-        """Return the operator's configuration.
+        """Build the operator's configuration. Raises ValueError or TypeError.
 
-        The arguments (in `distributions`: seed and samples) are the arguments of
-        `window_aggregate`.
-        Raises ValueError or TypeError for incompatible arguments.
+        See `window_aggregate` for the arguments. distributions : `seed` and `samples`
         """
         window, quantiles = self.window, listed_numbers("quantiles", quantiles)
         if not self.structs:
@@ -845,7 +836,7 @@ class WindowQuery:
         )
 
     def _refuse_distributions_over_time(self, quantiles: Sequence[float]) -> None:
-        """Raise ValueError for distributions of functions that have only moments."""
+        """Raise ValueError for distributions of functions that have only a mean and variance."""
         of = self._over_time
         if of and (quantiles or self.distribution is not None):
             argument = "quantiles" if quantiles else "distribution"
@@ -857,7 +848,6 @@ class WindowQuery:
             )
 
     def _refuse_uncertain(self, quantiles: Sequence[float]) -> None:
-        """Raise ValueError for arguments that apply only to uncertain results."""
         asked = {"quantiles": bool(quantiles), "distribution": self.distribution is not None}
         for argument in (name for name, given in asked.items() if given):
             raise ValueError(
