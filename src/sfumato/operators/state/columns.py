@@ -14,7 +14,8 @@ class Columns:
 
     flat : fields with a list of entries per item, stored end to end
     begins : field with the offsets of these lists, int64[n + 1]
-    axis : axis of the items in arrays with several dimensions    layout : declarations of the fields
+    axis : axis of the items in arrays with two dimensions
+    layout : declaration of each field, if instances can be saved
     """
 
     layout: ClassVar[Mapping[str, Declaration]] = {}
