@@ -172,8 +172,7 @@ class Offsets:
 class Part:
     """An attribute with declared state, created by the owner's constructor.
 
-    make : name of the owner's method that creates an empty part; needed inside `List` and
-    `Optional`
+    make : name of the owner's method that creates an empty part; required in `List` and `Optional`
     """
 
     make: str | None = None

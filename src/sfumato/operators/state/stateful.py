@@ -39,7 +39,7 @@ class Stateful:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays, including other objects' own `nbytes`."""
+        """Bytes of all arrays in the attributes; classes may override it."""
         return _bytes_of(vars(self), set())
 
     def lengths(self) -> Sizes:
