@@ -36,8 +36,7 @@ class Calendar:
         self._units = self._starts = np.empty(0, np.int64)  # known units and their starts
 
     def starts(self, units: Ints) -> Ints:
-        """Return each unit's start in microseconds: the first time at which its local date occurs.
-        """
+        """Return each unit's start in microseconds, where its local date first occurs."""
         new = np.setdiff1d(units, self._units)
         if new.size:
             local = (new + self.origin).astype(self._code).astype("datetime64[us]").astype(np.int64)
@@ -59,8 +58,7 @@ class Calendar:
         return unit * self.span + within
 
     def times(self, positions: Ints) -> Ints:
-        """Return the times at positions; a position past its unit's end has the last microsecond.
-        """
+        """Return the times at positions; past a unit's end, the time is its last microsecond."""
         unit, within = np.divmod(positions, self.span)
         start = self.starts(unit)
         last = np.maximum(self.starts(unit + 1) - 1, start)

@@ -112,11 +112,11 @@ class CountWindowAggregate(Operator):
     and sums within 1e-12 are treated as equal. Answers do not depend on how arrivals are split into
     calls, nor on snapshot and restore.
 
-    Cost per arrival: sum, count and avg O(sqrt(rows)) amortised. min and max O(c^2 + c sqrt(rows)),
-    where c, a few dozen, is the number of most extreme values down to a probability of 1e-17 (see
-    `slide_extremes`). avg O(held * rows * g) while g tuples with a NaN are held. Distributions of
-    count O(rows); sampled worlds O(samples log samples); exact distributions of sums O(held * 4,096
-    states), of a quantile at most 4 million cell updates.
+    Cost per arrival: O(sqrt(rows)) amortised for sum, count and avg; O(c^2 + c sqrt(rows)) for min
+    and max, where c, a few dozen, is the number of most extreme values down to a probability of
+    1e-17 (see `slide_extremes`); O(held * rows * g) for avg while g tuples with a NaN are held.
+    Distributions take O(rows) for count, O(held * 4,096) for an exact sum, at most 4 million cell
+    updates for a quantile, and O(samples log samples) in sampled worlds.
     A call visits all held tuples of its groups. Derived state is rebuilt for short windows. For
     long windows, it is cached in at most MOST_BYTES, for the groups with the latest arrivals.
     Source: Dallachiesa et al. (2015), sections 4 and 7.3, for windows and boundary_sum.
