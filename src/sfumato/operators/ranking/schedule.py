@@ -95,7 +95,7 @@ class Schedule(Stateful):
 
     @property
     def steady(self) -> bool:
-        """Whether the timetable is shared and continues unless queries change."""
+        """Return whether the timetable is shared and continues unless queries change."""
         return self._switch is None and self.table is not None and self.table.shared
 
     def live_of(self, group: int) -> DueRun | None:
@@ -150,10 +150,7 @@ class Schedule(Stateful):
             self._switch = self.origin + ((now - self.origin) // cycle + 1) * cycle
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Rename queries without changing their instants.
-
-        names : old name -> new name; a query keeps its old name if the new one is in use
-        """
+        """Rename queries, old name -> new name, except to names that are in use."""
         taken = {*self.queries, *self.waiting, *self._planned}
         names = {old: new for old, new in names.items() if new not in taken}
         for known in (self.queries, self.waiting, self._planned):
@@ -252,8 +249,7 @@ def listed(queries: Mapping[str, KAndFrequency]) -> list[tuple[str, int, int]]:
 
 
 def _steady_ones(schedules: Sequence[Schedule]) -> tuple[Schedule | None, Bools, Ints, Ints]:
-    """Return the first steady schedule, the mask of steady schedules with the same queries and
-    timetable, and each schedule's origin and clock."""
+    """Return a steady schedule, the mask of schedules equal to it, and all origins and clocks."""
     first = next((each for each in schedules if each.steady), None)
     alike = [
         first is not None
@@ -300,7 +296,7 @@ def runs_within(
         kind = np.empty(len(table.groups) + 1, np.int64)
         for each in np.flatnonzero(np.bincount(group)).tolist():
             due = first.live_of(each)
-            assert due is not None  # every run of a steady timetable answers a query
+            assert due is not None  # runs of a steady timetable answer at least one query
             kind[each] = kinds.setdefault(due.queries, len(kinds))
         times = np.repeat(origin[own], end - begin) + time
         found.append(np.stack([np.repeat(some, end - begin), times, kind[group]]))

@@ -86,7 +86,7 @@ class Timetable:
 
     @property
     def shared(self) -> bool:
-        """Whether one run answers several groups."""
+        """Return whether one run answers several groups."""
         return self.times is not None
 
     @cached_property

@@ -75,7 +75,7 @@ class TopKWindows(Operator):
     Cost per instant: one ranking for the greatest k. Memory: one window's tuples per key.
 
     Raises ValueError for arguments out of range.
-    Source: Chen et al. (2013), sections 3-8; windows are half open, like extents.
+    Source: Chen et al. (2013), sections 3-8.
 
     >>> window = TopKWindows({"best": (1, 10)}, length=20)
     >>> answers = window.extend([0, 4, 11], scores=[5.0, 7.0, 9.0], prob=[0.9, 0.4, 0.5])
@@ -188,10 +188,7 @@ class TopKWindows(Operator):
         return self._move(keys, fresh, sizes, np.full(keys.size, NO_INSTANT), own_ids=id is None)
 
     def advance(self, to: Any, keys: Ints | None = None) -> TopKAnswers:
-        """Answer at every instant up to `to`, before which no further tuples are expected.
-
-        to : int64[w], one per key; without `keys`, one number for all windows
-        """
+        """Answer at every instant up to `to`: int64[keys], or one number for all windows."""
         if keys is None:
             self.grow(1)
             keys = np.arange(len(self.held))
@@ -376,7 +373,6 @@ class TopKWindows(Operator):
 
     @property
     def registered(self) -> list[tuple[str, int, int]]:
-        """Queries in saved form."""
         return listed(self.queries)
 
     @registered.setter
@@ -408,11 +404,7 @@ def _run_queries(
     least: tuple[tuple[str, float], ...],
     otherwise: float,
 ) -> RunQueries:
-    """Build the requests of runs, each given by the names of its queries.
-
-    queries : (name, (k, every))    least : (name, Pr_k)
-    otherwise : least Pr_k of queries that are not in `least`
-    """
+    """Build the requests of runs, given as query names; `otherwise` is the default least Pr_k."""
     k_of, least_of = {name: k for name, (k, _) in queries}, dict(least)
     number = {name: i for i, (name, _) in enumerate(queries)}
     k, ranking, ks, of = ([np.empty(0, np.int64)] for _ in range(4))
@@ -442,7 +434,7 @@ def _run_queries(
 def renamed_queries(
     known: Mapping[str, KAndFrequency], queries: Mapping[str, KAndFrequency]
 ) -> dict[str, str]:
-    """Return old name -> new name of the queries of which only the name changed."""
+    """Return old name -> new name for queries that differ only in their name."""
     fresh = [name for name in queries if name not in known]
     found = {}
     for old, query in known.items():

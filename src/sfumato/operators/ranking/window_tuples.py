@@ -120,8 +120,7 @@ class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
     ) -> RankingTuples:
         """Validate arrivals and number them from 0 (see `TopKWindows.extend`).
 
-        numbers : exclusive, group and id
-        Raises ValueError that names the argument.
+        numbers : exclusive, group and id. Raises ValueError that names the argument.
         """
         score, chance = checked_scores(scores, prob)
         n = score.size if offsets is None else max(np.size(offsets) - 1, 0)

@@ -14,8 +14,7 @@ class Columns:
 
     flat : fields with a list of entries per item, stored end to end
     begins : field with the offsets of these lists, int64[n + 1]
-    axis : axis of the items in arrays with two dimensions
-    layout : declaration of each field, if instances can be saved
+    axis : axis of the items in matrices    layout : declarations of the fields, for saving
     """
 
     layout: ClassVar[Mapping[str, Declaration]] = {}

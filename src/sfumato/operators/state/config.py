@@ -39,10 +39,7 @@ def from_json(kind: type, values: Any) -> Any:
 
 
 def fingerprint(kind: str, config: Any) -> str:
-    """Return JSON of all fields except CHANGEABLE ones, with checksums in place of bytes.
-
-    Configs with different fingerprints cannot share a checkpoint.
-    """
+    """Return JSON of the fields that must stay the same while a checkpoint continues."""
     fixed = {f.name for f in fields(config) if f.metadata.get("fingerprint", True)}
     known = {name: value for name, value in as_json(config).items() if name in fixed}
     return json.dumps({"operator": kind, **known}, sort_keys=True)

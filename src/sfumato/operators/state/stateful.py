@@ -32,10 +32,7 @@ class Stateful:
         """Bring the declared attributes into their saved form."""
 
     def after_loading(self) -> None:
-        """Check conditions that declarations cannot express, and rebuild derived attributes.
-
-        Raises ValueError for invalid state, so that it never reaches a kernel.
-        """
+        """Check the state beyond its declarations (ValueError), and rebuild derived attributes."""
 
     @property
     def nbytes(self) -> int:
@@ -47,7 +44,6 @@ class Stateful:
         return sizes_of(self.config)
 
     def save_state(self, saved: Saved, prefix: str = "") -> None:
-        """Add the declared attributes to `saved`."""
         self.before_saving()
         for name, declaration in self.state.items():
             declaration.save(getattr(self, name), prefix + name, saved)
@@ -91,9 +87,8 @@ class Operator(Stateful):
 
     @classmethod
     def of(cls, config: Any, **resources: Any) -> Self:
-        """Create an operator from a config.
+        """Create an operator from a config and `resources`, which are not in snapshots.
 
-        resources : objects that are not in snapshots, such as a repository
         Override this method if the constructor does not take the config's fields by name.
         """
         given = {**vars(config), **resources}
@@ -102,7 +97,6 @@ class Operator(Stateful):
         return cls(**given)
 
     def snapshot(self) -> bytes:
-        """Serialise config and state."""
         return saved_bytes(self.kind, self.version, self, {"config": as_json(self.config)})
 
     @classmethod

@@ -24,7 +24,6 @@ def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
 
 
 def grouped_layout(tuples: str, alternatives: str) -> dict[str, Declaration]:
-    """Return the layout of a `GroupedBatch`; see `layout_of`."""
     marks = dict.fromkeys(("group", "time", "number"), Array(int, tuples))
     return layout_of(tuples, alternatives) | marks
 

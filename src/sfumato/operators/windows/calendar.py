@@ -27,7 +27,7 @@ class Calendar:
 
     A time in unit i has the position i * span plus the time since the unit's start, except that a
     unit's last microsecond has the last position of its span. Positions therefore have the order of
-    their times, and a unit ends at the same moment in both.
+    their times, and a unit ends where its span ends.
     """
 
     def __init__(self, unit: str, zone: str, origin: int = 0) -> None:

@@ -119,8 +119,7 @@ class DeltaWindowAggregate(Operator):
         """Process n arrivals in order. Returns the answers after each.
 
         group : int64[n] >= 0, codes
-        offsets : int64[n + 1], prob : float64[m], values : float64[m, a], the alternatives; NaN for
-            no value
+        offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)
         Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
         self.held = None  # free the last snapshot's tuples
@@ -169,7 +168,7 @@ class DeltaWindowAggregate(Operator):
         return tuples, bounds, answers
 
     def _room(self, tuples: int, uncertain: bool) -> PartialStacks:
-        """Return scratch partials for a number of tuples, with nodes only once one is uncertain."""
+        """Return scratch partials for a number of tuples, with nodes once tuples are uncertain."""
         strides, has_uncertain, room = tuples // STRIDE + 1, uncertain, self._channels.room
         if self._stacks is not None:
             has_uncertain |= self._has_uncertain
@@ -206,7 +205,6 @@ class DeltaWindowAggregate(Operator):
             self._groups[code] = _pack(self.marks[i], self.held.part(ends[i], ends[i + 1]))
 
     def _group(self, code: int) -> tuple[list[int], TupleBatch]:
-        """Return a group's marks and held tuples."""
         packed = self._groups.get(code)
         if packed is None:
             return [0] * GROUP_MARKS, TupleBatch.none(attributes=self.attributes)

@@ -130,8 +130,7 @@ class EarlyAnswers(Operator):
 
     length, slide, aggregates, attributes, certain : as for `ExtentAggregate`; only count, sum, avg,
         min and max
-    early : int > 0 microseconds; there is a revision at each multiple that a scope's punctuation
-        passes
+    early : int > 0 microseconds; one revision per multiple that a scope's punctuation passes
     level : share of intervals that should contain the final answer (for uncertain rows, its mean)
 
     Revisions and intervals depend only on the sequence of a scope's rows.
@@ -201,13 +200,11 @@ class EarlyAnswers(Operator):
         return MomentPartials(sets.sums[:, :0].copy(), sets.nodes) if self.config.certain else sets
 
     def _extremes(self, size: int) -> Extremes:
-        """Return empty extremes of uncertain rows."""
         sign = np.array([sign for sign, _ in self._channels.extremes])
         first = np.full((size, sign.size), NONE)
         return Extremes(sign, np.array([(0, NONE)], STEP_POOL), first, np.empty(0, STEP))
 
     def _tuple_steps(self, offsets: Ints, prob: Floats, values: Floats) -> TupleSteps:
-        """Return the steps of uncertain rows."""
         extremes = self._channels.extremes
         shape = len(extremes), prob.size + len(offsets) - 1
         steps = TupleSteps(offsets, *np.empty((3, *shape)))
@@ -308,7 +305,7 @@ class EarlyAnswers(Operator):
         return groups[groups < len(self._s.groups)][fine]
 
     def forget(self, groups: Ints, scopes: bool = False) -> None:
-        """Delete the state of groups, and with `scopes` the scopes of the same codes, for reuse."""
+        """Delete the state of groups and, with `scopes`, of the scopes with the same codes."""
         groups = groups[groups < len(self._s.groups)]
         early_answers.drop_groups(groups, self._s)
         self._s.groups[groups] = NEW_GROUP
@@ -393,7 +390,6 @@ class EarlyAnswers(Operator):
         )  # fmt: skip
 
     def _loaded_extremes(self, entries: int) -> Extremes:
-        """Check the loaded steps and return their extremes."""
         extremes, (entry, number) = self._extremes(entries), self.step_owner.T
         many, (value, mass, reached) = extremes.sign.size, self.steps.T
         if (entry >= entries).any() or (number >= many).any():

@@ -140,7 +140,7 @@ class ExtentConfig:
 
     @property
     def plain(self) -> bool:
-        """Whether extents need only the totals of their panes, and no tuples."""
+        """Return whether extents need only the totals of their panes, and no tuples."""
         totalled = (*TOTALLED, *OVER_TIME)
         plain = (
             all(of.function in totalled for of in self.aggregates)
@@ -176,13 +176,10 @@ class ExtentAggregate(Operator):
     - A late row is flagged and has its source's punctuation. It enters every open extent that
       contains it and ends after that punctuation, and completes none. A row without the flag enters
       every open extent that contains it.
-    - An extent's `late` is the number of its group's rows so far that it contains but that came too
-      late for it.
     - For time_avg and integral, a value holds until the group's next value. At the start of an
       extent, the newest earlier value holds, except values that came too late for all extents.
     - Rows are counted but not stored if they came too late for every extent (`late`), are between
-      extents because slide > length (`outside`), or have no alternatives (`absent`). The time of an
-      absent row still completes extents.
+      extents (`outside`), or have no alternatives (`absent`; their times still complete extents).
     - An on-time row below an earlier punctuation, or with a decreasing punctuation, shows that the
       rows come from several controllers. It is counted as `out_of_order`.
 
@@ -292,10 +289,8 @@ class ExtentAggregate(Operator):
         punctuation : int64[n] microseconds: for late rows their source's punctuation at arrival,
             for other rows the scope's punctuation at release. None if rows are in event-time order;
             each row then has the punctuation event time - 1
-        late : bool[n], by default all False
-        scope : int64[n] >= 0, dense codes; by default `group`
-        offsets : int64[n + 1], prob : float64[m], values : float64[m, a], the alternatives; NaN for
-            no value
+        late : bool[n], by default all False    scope : int64[n] >= 0, dense codes, or `group`
+        offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)
         Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
         self.held = None  # free the last snapshot's tuples and totals
@@ -325,10 +320,7 @@ class ExtentAggregate(Operator):
         return self._complete(closings[:found])
 
     def idle_groups(self) -> Ints:
-        """Return the groups whose tuples no open extent needs, for `forget`.  O(groups).
-
-        The result is empty if empty extents are emitted, or if values hold until the next value.
-        """
+        """Return the groups whose state no open extent needs, for `forget`.  O(groups)."""
         known = np.flatnonzero(self._groups["scope"] >= 0)
         if self.empty or self.readings:
             return known[:0]
@@ -341,10 +333,7 @@ class ExtentAggregate(Operator):
         self._groups[groups] = NO_GROUP
 
     def close(self, groups: Ints) -> Extents:
-        """Complete the extents of these groups, and delete their state; codes may be reused.
-
-        Each group must be alone in a scope of the same code.
-        """
+        """Complete the extents of groups, each alone in a scope of the same code; delete both."""
         complete = self.idle(groups)
         self._late_rows = self._late_rows[~np.isin(self._late_rows["group"], groups)]
         self._groups[groups], self._scopes[groups] = NO_GROUP, NO_SCOPE
@@ -368,8 +357,7 @@ class ExtentAggregate(Operator):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counts of rows; of late, outside and absent rows, which are in no extent; of out_of_order
-        rows; of skipped (omitted empty) extents; of held tuples."""
+        """Numbers of rows in total and by kind, of skipped extents, and of held tuples."""
         counts = {name: int(n) for name, n in zip(EXTENT_COUNTERS, self.counts, strict=True)}
         pool = self._tuples.pool[0]
         held = int(pool["tuples"] - pool["dead"])
@@ -456,7 +444,6 @@ class ExtentAggregate(Operator):
         self._store(rows, held.index, held.number, late_rows, held.prob, held.values)
 
     def _restore_panes(self, late_rows: Records) -> None:
-        """Rebuild the panes from their groups, numbers and totals."""
         group, number = self.panes.T
         n, apart = group.size, np.zeros(group.size, bool)
         apart[late_rows["tuple"][late_rows["tuple"] != NONE]] = True
@@ -550,7 +537,6 @@ class ExtentAggregate(Operator):
         )
 
     def _compact(self) -> None:
-        """Remove dead tuples."""
         of, pool = self._tuples, self._tuples.pool[0]
         if not pool["dead"]:
             return
@@ -616,11 +602,7 @@ class ExtentAggregate(Operator):
     def _results(
         self, answers: Floats, ends: Ints, members: Ints, order: Ints
     ) -> list[AggregateResult]:
-        """Return the results of m extents, in `order`, from their moments and tuples.
-
-        answers, members : as returned by the kernel `complete`
-        ends : int64[m + 1], each extent's offsets in `members`
-        """
+        """Return the results of m extents, in `order`; see the kernel `complete`."""
         moments = answers.reshape(order.size, len(self._pooled), 3).transpose(1, 2, 0)
         results = ResultsWithDistributions(self._pooled, self.options, moments)
         if results.with_distributions:
@@ -631,7 +613,6 @@ class ExtentAggregate(Operator):
     def _with_over_time(
         self, measured: list[AggregateResult], found: Records, end: Ints
     ) -> list[AggregateResult]:
-        """Return the results of all aggregates, given the results from panes and tuples."""
         results = iter(self.readings.measured(found, end - self.length, end, self._clock))
         others = iter(measured)
         return [
@@ -697,10 +678,7 @@ def released_rows(
     scope: npt.ArrayLike | None,
     attributes: int,
 ) -> tuple[ReleasedRows, Floats, Floats]:
-    """Check the arguments of `ExtentAggregate.process`, and return them as kernel input.
-
-    Returns rows, prob, and values as float64[attributes, m].
-    """
+    """Return the arguments of `ExtentAggregate.process` as kernel input, after checks."""
     n = np.asarray(event_time).size
     group, time = codes("group", group, n), codes("event_time", event_time, n)
     scope = group if scope is None else codes("scope", scope, n)

@@ -58,7 +58,7 @@ class IdentifiedExtentAggregate(ExtentAggregate):
             self._versions = NO_VERSIONS
 
     def needed_ids(self) -> Ints:
-        """Forget ids that no open extent needs; return the others. Forgotten codes may be reused."""
+        """Forget ids that no open extent needs, so that codes may be reused; return the others."""
         needed = self._is_needed
         self._ids[~needed] = NO_ID
         return np.flatnonzero(needed)

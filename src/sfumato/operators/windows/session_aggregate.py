@@ -58,9 +58,8 @@ class SessionAggregate(Operator):
     members, attributes, options : as for `ExtentAggregate`, with its groups, scopes and late rows
 
     A session starts at its first row and ends `gap` after its last row, at most `max_length` after
-    its start. It is complete when a punctuation is at least its end - 1 and all rows released by
-    that punctuation have arrived. It is then emitted, once; sessions are in order of completion,
-    then of (end, group).
+    its start. It is completed by punctuations, like an extent, and emitted once. Sessions are in
+    order of completion, then of (end, group).
 
     - A row joins and merges the open sessions that are less than `gap` away, while `max_length`
       permits; otherwise it starts a session. For a late row, its own punctuation completes sessions
@@ -163,10 +162,7 @@ class SessionAggregate(Operator):
         self.groups[groups] = NONE
 
     def close(self, groups: Ints) -> Extents:
-        """Complete the sessions of these groups, and delete their state; codes may be reused.
-
-        Each group must be alone in a scope of the same code.
-        """
+        """Complete the sessions of groups, each alone in a scope of the same code; delete both."""
         complete = self.idle(groups)
         self.groups[groups], self._scopes[groups] = NONE, NO_SESSION_SCOPE
         return complete
@@ -228,10 +224,7 @@ class SessionAggregate(Operator):
         return ends
 
     def _complete(self, done: Ints, turn: Ints, at: Ints) -> Extents:
-        """Return the sessions at places `done`, and delete them.
-
-        turn, at : int64[], the row and the punctuation that completed each session
-        """
+        """Remove and return the sessions `done`, completed by rows `turn` and punctuations `at`."""
         left = self._sessions["into"] == NONE
         left[done] = False
         ends = self._ends(done)

@@ -72,8 +72,7 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters of `ExtentAggregate`, and unequal rows, whose probabilities differ from earlier
-        rows with the same id."""
+        """Counters of `ExtentAggregate`, and `unequal` rows."""
         return super().counters | {"unequal": self.unequal}
 
     def after_loading(self) -> None:

@@ -78,8 +78,7 @@ def shared_results(
 
 @dataclass(frozen=True)
 class SharedTuples:
-    """Tuples and their clusters. A cluster is a tuple, or all tuples of an extent that share an
-    outcome.
+    """Tuples and their clusters: single tuples, or all tuples of an extent with a shared outcome.
 
     extent, cluster : int64[n], of n tuples; clusters are numbered by first appearance
     whole : the first tuple of each cluster    sizes : int64[clusters], numbers of tuples
@@ -106,7 +105,6 @@ class SharedTuples:
         return cls(extent, tuples, cluster, whole, np.bincount(cluster), target)
 
     def part(self, x: int) -> Self:
-        """Return the tuples of extent x."""
         low, high = np.searchsorted(self.extent, [x, x + 1]).tolist()
         return self.of(self.extent[low:high], self.tuples.part(low, high), self.cluster[low:high])
 
@@ -145,7 +143,7 @@ class SharedTuples:
         return np.bincount(self.extents, ~fine, m) == 0
 
     def totals(self, of: Aggregate, m: int) -> Floats:
-        """Return the values, by alternative of `whole`, to which to apply the function in TOTALS."""
+        """Return the values by alternative of `whole` to which the function in TOTALS applies."""
         counts, lengths = self.counts(of.attribute), np.diff(self.whole.offsets)
         if of.attribute is None or of.function == "count":
             return counts
@@ -163,7 +161,7 @@ class SharedTuples:
             whole = np.where(np.bincount(self.cluster, valued) > 0, whole, np.nan)
             return np.repeat(whole, lengths)
         found = np.where(counts > 0, self.sums(np.nan_to_num(values)), np.nan)
-        if of.function == "avg":  # weighted, so that the average over clusters is that over values
+        if of.function == "avg":  # weighted, so that averages over clusters average the values
             first, extents = counts[self.whole.offsets[:-1]], self.extents
             many = np.bincount(extents, first, m)
             weight = np.bincount(extents, first > 0, m) / np.maximum(many, 1.0)
@@ -184,10 +182,7 @@ def _results_of_totals(
 
 
 def _with_absent_values(offsets: Ints, prob: Floats, values: Floats, more: int) -> TupleBatch:
-    """Append `more` tuples without values, so that every group has a tuple.
-
-    They affect no result except the number of tuples.
-    """
+    """Append `more` tuples without values, which affect no result except the number of tuples."""
     none = np.full((len(values), more), np.nan)
     ends = offsets[-1] + np.arange(1, more + 1)
     return TupleBatch(
@@ -276,7 +271,6 @@ def _mixed(
 def _sampled(
     of: SharedTuples, aggregate: Aggregate, options: DistributionOptions
 ) -> AggregateResult:
-    """Return the result of one extent from sampled worlds."""
     tuples = replace(of.tuples, index=of.whole.index[of.cluster])
     counts, begin = of.counts(aggregate.attribute), of.whole.offsets[:-1]
     none, one = (

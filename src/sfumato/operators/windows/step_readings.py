@@ -25,7 +25,7 @@ from sfumato.operators.distributions.discrete_distributions import Moments
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
 
-LEAST_FOLDED = 1024  # least number of readings that are folded, unless folding is forced
+LEAST_FOLDED = 1024  # number of readings above which some are folded
 
 
 class StepReadings(Stateful):
@@ -93,8 +93,7 @@ class StepReadings(Stateful):
         return results
 
     def fold(self, bound: Ints, always: bool = False) -> None:
-        """Fold the readings before bound, int64[groups]; unless `always`, only if there are many.
-        """
+        """Fold the readings before bound, int64[groups], if there are many or `always`."""
         many = self.marks.shape[1] + sum(marks.shape[1] for marks, _ in self._new)
         if not (always or many > 2 * self._folded + LEAST_FOLDED):
             return
@@ -106,7 +105,6 @@ class StepReadings(Stateful):
         self._folded = self.marks.shape[1]
 
     def forget(self, groups: Ints) -> None:
-        """Delete the readings of these groups."""
         if self:
             self._sort()
             of = self.marks[READING_SERIES] // len(self._attributes)

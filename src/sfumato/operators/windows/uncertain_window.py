@@ -199,7 +199,7 @@ class UncertainWindow(Operator):
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the window is as long as defined.
+        """Return whether the window is as long as defined.
 
         False after an eviction due to `max_tuples`, until the algorithm itself evicts a tuple,
         which shows that enough tuples are held again.
@@ -212,7 +212,6 @@ class UncertainWindow(Operator):
         return int(self._boundary.header[0]["recursions"])
 
     def _places(self, indices: Ints) -> Ints:
-        """Return the positions of these stream indices among the held tuples."""
         held = self.indices
         places = np.searchsorted(held, indices)
         found = places < held.size

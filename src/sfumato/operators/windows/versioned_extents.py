@@ -51,8 +51,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters of `ExtentAggregate`, corrections (rows that a newer version replaced in an open
-        extent), and outdated rows, which were not newer than the known version."""
+        """Counters of `ExtentAggregate`, corrections (replaced rows), and outdated rows."""
         names = ("corrections", "outdated")
         found = zip(names, self.corrections.tolist(), strict=True)
         return super().counters | dict(found)

@@ -46,7 +46,7 @@ from sfumato.operators.windows.count.window_distributions import WindowDistribut
 from sfumato.operators.windows.uncertain_window import UncertainWindowConfig
 
 EXTREME_SIGNS = {"max": 1.0, "min": -1.0}
-SHORT_ROWS, SHORT_HELD = 128, 250  # shorter windows are rebuilt at each call
+SHORT_ROWS, SHORT_HELD = 128, 250  # windows within both limits are rebuilt at each call
 MOST_BYTES = 256_000_000  # for the groups' cached windows, including sampled worlds
 
 
@@ -67,7 +67,7 @@ class CountWindowConfig:
 
     @property
     def plain(self) -> bool:
-        """Whether the answers are plain totals of the newest rows."""
+        """Return whether the answers are plain totals of the newest rows."""
         plain = (
             all(of.function in TOTALLED for of in self.aggregates)
             and not self.options.distributions
@@ -185,7 +185,7 @@ class CountWindowAggregate(Operator):
         prob: npt.ArrayLike,
         values: npt.ArrayLike,
     ) -> WindowAnswers:
-        """Process n tuples in order. Returns the answer of its group's window after each.
+        """Process n tuples in order. Returns, after each, the answer of its group's window.
 
         codes : int64[n] >= 0, the tuples' groups; offsets : int64[n + 1], start of each tuple's
         alternatives; prob : float64[m]; values : float64[m, a], NaN for no value
@@ -227,7 +227,6 @@ class CountWindowAggregate(Operator):
         return np.array(self.store.codes, np.int64)
 
     def _answer_plain(self, slots: Ints, groups: Groups, order: Ints) -> WindowAnswers:
-        """Return the answers for certain tuples."""
         n = order.size
         held, numbers = np.empty(n, np.int64), np.empty(n, np.int64)
         heads = slide_certain(groups, order, self.rows, held, numbers)
@@ -340,10 +339,7 @@ class CountWindowAggregate(Operator):
     def _group_ranges(
         self, slots: Ints, groups: Groups, codes: list[int]
     ) -> Iterator[tuple[tuple[int, int], Work, bool]]:
-        """Yield ((first group, end group), their work, whether it must be rebuilt), in order.
-
-        Consecutive groups with short windows share one work.
-        """
+        """Yield (range of groups, work, whether to rebuild it); short windows share one work."""
         alone = np.diff(groups.begin) > SHORT_HELD
         if self.rows > SHORT_ROWS:
             alone[:] = True

@@ -100,7 +100,6 @@ class GroupStore(Stateful):
 
     @property
     def saved(self) -> SavedGroups:
-        """State in saved form."""
         slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
         held = self._held[slots]
         return SavedGroups(

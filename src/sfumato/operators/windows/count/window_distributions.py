@@ -58,8 +58,8 @@ class WindowDistributions:
     rows : the window's size; limit : int, the lesser of `rows` and the most held tuples
 
     Exact distributions are recomputed at each arrival. If a sum has too many states, worlds are
-    sampled until all tuples that caused this have left the window. Attempts therefore cost O(1) per
-    arrival, and their times depend only on the stream.
+    sampled until all tuples that caused this have left the window, so attempts cost O(1) per
+    arrival.
     """
 
     def __init__(self, of: Aggregate, rows: int, limit: int, options: DistributionOptions) -> None:
@@ -129,10 +129,7 @@ class WindowDistributions:
     def _sampled(
         self, groups: Groups, of: AttributeTuples, heads: Ints, rows: Ints, j: int, worlds: Any
     ) -> Floats:
-        """Return the aggregate in every world after consecutive arrivals of one group.
-
-        Worlds that are not cached are rebuilt from the tuples held before the arrivals.
-        """
+        """Return the aggregate in every world after consecutive arrivals of group j."""
         row, arrival = int(rows[0]), int(groups.arrivals[j])
         first = int(groups.begin[j + 1]) - int(groups.arrivals[j + 1])  # position of arrival 0
         head = int(heads[row - 1]) if row > arrival else 0
