@@ -1,4 +1,4 @@
-"""Hashes of rows, which order simultaneous rows: columns as plain arrays, for the kernels."""
+"""Hashes of rows, which order simultaneous rows, from columns given as plain arrays."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def new_hashes(rows: int) -> Hashes:
-    """Return uint64[rows]: initial hashes, before any column is added."""
+    """Return the hashes of rows before any column is added, uint64[rows]."""
     return np.full(rows, SEED, np.uint64)
 
 
 def add_words(
     hashes: Hashes, offsets: Ints, words: list[npt.NDArray[Any]], present: list[Bools]
 ) -> None:
-    """Hash lists of elements with fixed-size fields into the rows' hashes, in place.
+    """Add one list of elements per row, with fixed-size fields, to the rows' hashes, in place.
 
     offsets : int64[n + 1], start of each row's elements
-    words : one array per field over all elements: int64 or float64 (8 bytes), int32 or float32
-        (4 bytes); 0.0 equals -0.0, and all NaN are equal
-    present : bool array for each field, False for NULL
+    words : one array per field over all elements: int64, float64, int32 or float32. 0.0 equals
+        -0.0, and all NaN are equal
+    present : one bool array per field, False for NULL
     """
     wide = np.array([column.dtype.itemsize == 8 for column in words], np.bool_)
     cells = np.empty((len(words[0]), len(words)), np.uint64)
@@ -36,7 +36,7 @@ def add_words(
 
 
 def add_bytes(hashes: Hashes, offsets: Ints, data: npt.NDArray[np.uint8], present: Bools) -> None:
-    """Hash one byte string per row into the rows' hashes, in place.
+    """Add one byte string per row to the rows' hashes, in place.
 
     offsets : int64[n + 1], start of each row's string in `data`
     """
@@ -54,5 +54,5 @@ def _bits(column: npt.NDArray[Any]) -> Hashes:
 
 
 def _own(array: npt.NDArray[Any], kind: Any) -> npt.NDArray[Any]:
-    """Return the array contiguous and writable, as kernels expect; Arrow buffers are read-only."""
+    """Return the array contiguous and writable, for kernels; Arrow buffers are read-only."""
     return np.require(array, kind, ["C", "W"])

@@ -15,7 +15,7 @@ from sfumato.operators.distributions.discrete_distributions import (
 )
 
 EXACT_VALUES = ("quantile", "count_distinct", *OF_VALUES)  # without rounding errors
-ALL_VALUES = 2**31  # a number of values that no distribution has
+ALL_VALUES = 2**31  # more values than any distribution has
 
 
 def mixtures(

@@ -1,4 +1,4 @@
-"""A timetable at run time: the next instant, and changes of the queries."""
+"""A timetable at run time: its next instants, and changes to the queries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_TIME = 2**61  # sums of times fit
 
 
 class DueRun(NamedTuple):
-    """One run: at `time` (microseconds) these queries are answered; `k` is their greatest k."""
+    """A run at `time` (microseconds), which answers `queries`; `k` is their greatest k."""
 
     time: int
     k: int
@@ -33,22 +33,21 @@ class DueRun(NamedTuple):
 
 
 class Schedule(Stateful):
-    """Instants at which named queries are due, from a start on.
+    """Instants, starting at `start`, at which named queries are due.
 
     queries : name -> (k, every), `every` in microseconds;  start : int, microseconds
     plan : as in `timetable`
 
-    Bound: from `start` or its registration on, no query waits longer than its `every`.
+    Bound: after `start` or its registration, no query waits longer than its `every`.
 
-    A query added at `now` joins where the running cycle ends. If that is too late for it, the cycle
-    ends early: at the last run that is in time, which then answers all queries, or at now + every
-    if there is none. A removed query is not answered any more; a timetable without it begins where
-    the cycle ends. Bounds hold, as all queries are answered when a timetable begins.
-    Results do not depend on how instants are split into calls, nor on snapshot and restore.
+    A query added at `now` joins at the end of the running cycle. If that end is too late for it,
+    the cycle ends early: at the last run that is in time, which then answers all queries, or at
+    now + every if there is none. A removed query is no longer answered; a timetable without it
+    starts at the end of the cycle. Bounds hold because all queries are answered when a timetable
+    starts. Results do not depend on how instants are split into calls, nor on snapshot and restore.
 
     Raises ValueError for queries or a plan that `timetable` rejects.
-    Source: Chen et al. (2013), sections 6-8 (timetables); the changes at run time are not in the
-    paper.
+    Source: Chen et al. (2013), sections 6-8; changes at run time are not in the paper.
 
     >>> schedule = Schedule({"a": (3, 2), "b": (4, 3), "c": (5, 5)}, start=100)
     >>> [(due.time, due.queries) for due in schedule.take(104)]
@@ -62,12 +61,12 @@ class Schedule(Stateful):
             timetable([(1, 1)], plan)  # raises
         self.plan = plan
         self.queries = named([(name, *query) for name, query in queries.items()])  # in force
-        self.waiting: dict[str, KAndFrequency] = {}  # included from the next timetable on
-        self.clock = self.origin = operator.index(start)  # every instant up to the clock was taken
+        self.waiting: dict[str, KAndFrequency] = {}  # included in the next timetable
+        self.clock = self.origin = operator.index(start)  # all runs up to the clock were taken
         self._switch: int | None = None
         self._planned: dict[str, KAndFrequency] = {}  # queries of the timetable
         self.table: Timetable | None = None  # current timetable; None without queries
-        self._live: dict[int, DueRun | None] = {}  # cache by group, until a change
+        self._live: dict[int, DueRun | None] = {}  # cache by group, cleared by changes
         self._replan(self.origin)
 
     def next(self) -> int | None:
@@ -77,13 +76,13 @@ class Schedule(Stateful):
         return self._switch
 
     def upcoming(self, number: int) -> list[DueRun]:
-        """Return at most `number` next runs, if queries do not change."""
+        """Return at most `number` next runs, assuming that queries do not change."""
         return list(islice(self._runs(self._switch), number))
 
     def take(self, until: int) -> list[DueRun]:
-        """Return all runs not yet taken, up to and including `until`, in order of time.
+        """Return all runs up to and including `until` that were not yet taken, in order of time.
 
-        Plans without sharing list runs at the same instant one by one.
+        Plans without sharing return one run per group, even at the same instant.
         """
         taken: list[DueRun] = []
         while self._switch is not None and self._switch <= until:
@@ -96,11 +95,11 @@ class Schedule(Stateful):
 
     @property
     def steady(self) -> bool:
-        """True if the timetable is shared and continues unless queries change."""
+        """Return whether the timetable is shared and continues unless queries change."""
         return self._switch is None and self.table is not None and self.table.shared
 
     def live_of(self, group: int) -> DueRun | None:
-        """Return the run of this group with the present queries; None if it answers none."""
+        """Return the group's run, at time 0, with its current queries; None if it has none."""
         assert self.table is not None
         if group not in self._live:
             names = tuple(self._planned)
@@ -109,15 +108,15 @@ class Schedule(Stateful):
         return self._live[group]
 
     def skip(self, until: int) -> None:
-        """Skip all runs up to `until`; cheap over any span of time."""
+        """Discard all runs up to `until`; the cost does not depend on the time span."""
         while self._switch is not None and self._switch <= until:
             self._begin(self._switch)
         self.clock = max(self.clock, until)
 
     def add(self, name: str, k: int, every: int, now: int) -> None:
-        """Register a query at `now`: it is first answered by now + every.
+        """Register a query at `now`; it is first answered by now + every.
 
-        Raises ValueError for a name in use, numbers out of range, or runs up to `now` not taken.
+        Raises ValueError for a name in use, numbers out of range, or untaken runs up to `now`.
         """
         query = checked_query((k, every))
         if name in self.queries or name in self.waiting:
@@ -135,7 +134,7 @@ class Schedule(Stateful):
     def remove(self, name: str, now: int) -> None:
         """Remove a query, which is not answered after `now`.
 
-        Raises KeyError for an unknown name, ValueError for runs up to `now` not taken.
+        Raises KeyError for an unknown name, and ValueError for untaken runs up to `now`.
         """
         self._check_taken(now)
         if name not in self.queries and name not in self.waiting:
@@ -151,11 +150,7 @@ class Schedule(Stateful):
             self._switch = self.origin + ((now - self.origin) // cycle + 1) * cycle
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Rename queries without changing their instants.
-
-        names : old name -> new name. A query keeps its old name if the running timetable already
-        uses the new one.
-        """
+        """Rename queries, old name -> new name, except to names that are in use."""
         taken = {*self.queries, *self.waiting, *self._planned}
         names = {old: new for old, new in names.items() if new not in taken}
         for known in (self.queries, self.waiting, self._planned):
@@ -166,7 +161,7 @@ class Schedule(Stateful):
 
     @property
     def course(self) -> dict[str, Any]:
-        """State to save: the queries, the origin of their timetable, and the clock."""
+        """State to save: the queries, and the origin, clock and early end of their timetable."""
         return {
             "queries": listed(self.queries),
             "waiting": listed(self.waiting),
@@ -189,7 +184,7 @@ class Schedule(Stateful):
             raise ValueError(f"a schedule cannot have reached the state {course}")
 
     def _runs(self, end: int | None) -> Iterator[DueRun]:
-        """Yield runs of this timetable after the clock and before `end` that answer any query."""
+        """Yield the runs after the clock and before `end` that answer at least one query."""
         if self.table is None or not self.queries:
             return
         for time, group in self.table.after(self.clock - self.origin):
@@ -200,7 +195,7 @@ class Schedule(Stateful):
                 yield live._replace(time=self.origin + time)
 
     def _answer_all(self, time: int) -> list[DueRun]:
-        """Return the runs that answer all queries, at the end of a cycle set by a change."""
+        """Return the runs that answer all queries at `time`, when a change ends a cycle."""
         everyone = {**self.queries, **self.waiting}
         names = tuple(everyone)
         table = timetable(everyone.values(), self.plan)
@@ -209,7 +204,7 @@ class Schedule(Stateful):
         return [_due(time, [names[i] for i in table.answers(each)], everyone) for each in groups]
 
     def _soon_enough(self, now: int, deadline: int) -> int:
-        """Return the end of the cycle at which all queries can be answered by `deadline`."""
+        """Return the instant, at most `deadline`, at which to end the running cycle."""
         assert self.table is not None
         if self._switch is not None and self._switch <= deadline:
             return self._switch
@@ -220,7 +215,7 @@ class Schedule(Stateful):
         return limit if run is None else origin + run
 
     def _begin(self, instant: int) -> None:
-        """Begin a timetable with all queries, including waiting ones, which were just answered."""
+        """Start a timetable with all queries, which were answered at `instant`."""
         self.queries.update(self.waiting)
         self.waiting.clear()
         self._replan(instant)
@@ -254,8 +249,7 @@ def listed(queries: Mapping[str, KAndFrequency]) -> list[tuple[str, int, int]]:
 
 
 def _steady_ones(schedules: Sequence[Schedule]) -> tuple[Schedule | None, Bools, Ints, Ints]:
-    """Return the first steady schedule; a mask of steady schedules with equal queries and
-    timetable; the origin and the clock of each schedule."""
+    """Return a steady schedule, the mask of schedules equal to it, and all origins and clocks."""
     first = next((each for each in schedules if each.steady), None)
     alike = [
         first is not None
@@ -269,7 +263,7 @@ def _steady_ones(schedules: Sequence[Schedule]) -> tuple[Schedule | None, Bools,
 
 
 def next_runs(schedules: Sequence[Schedule]) -> Ints:
-    """Return int64[w]: the next instant at which each schedule has a run, or NO_RUN."""
+    """Return int64[w]: the instant of each schedule's next run, or NO_RUN."""
     first, alike, origin, clock = _steady_ones(schedules)
     found = np.full(len(schedules), NO_RUN)
     if first is not None and first.table is not None:
@@ -284,9 +278,10 @@ def next_runs(schedules: Sequence[Schedule]) -> Ints:
 def runs_within(
     schedules: Sequence[Schedule], window: Ints, after: Ints, upto: Ints
 ) -> tuple[Ints, tuple[tuple[str, ...], ...]]:
-    """Return the runs within intervals (after, upto], int64[i], of schedules window[i], in order.
+    """Return the runs of schedule window[i] in the interval (after[i], upto[i]], for each i.
 
-    Returns int64[3, r], the interval, time and kind of each run; and the queries of each kind.
+    window, after, upto : int64[i]
+    Returns int64[3, r], each run's interval, time and kind, in this order; and each kind's queries.
     The clocks of steady schedules do not move.
     """
     first, alike, origin, clock = _steady_ones(schedules)

@@ -19,7 +19,7 @@ SEMANTICS_ALIASES = {"global_topk": "pk_topk", "expected_ranks": "expected_rank"
 
 
 def checked_weights(weights: npt.ArrayLike) -> Floats:
-    """Return `weights` as float64[k]. Raises ValueError unless they are finite, at least one."""
+    """Return `weights` as float64[k]. Raises ValueError if empty or not finite."""
     try:
         omega = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):
@@ -42,16 +42,15 @@ SEMANTICS_OPTIONS: tuple[tuple[str, str, Callable[[str, Any], Any]], ...] = (
 class Semantics:
     """Semantics of a top-k query, with its parameters.
 
-    name : "pk_topk" (also "global_topk"): the k tuples of highest Pr_k;  "pt_k": all tuples with
+    name : "pk_topk" (or "global_topk"): the k tuples of highest Pr_k;  "pt_k": all tuples with
         Pr_k >= probability;  "u_topk": the most probable top-k vector of tuples;  "u_kranks": the
         most probable tuple for each rank up to k;  "expected_rank": the k tuples of least expected
-        rank;  "prf": the k tuples of greatest weighted sum, with weights[0] for rank 1;  "prfe":
-        the same with weights alpha**rank
-    Values that are equal to 12 digits are ordered by expected score, given existence, and then by
-    arrival.
+        rank;  "prf": the k tuples of greatest sum of weights[i - 1] Pr(rank = i);  "prfe": the same
+        with weights alpha**i
     probability : float in (0, 1], for "pt_k" only;  weights : numbers, for "prf" only
     alpha : float in (0, 1], for "prfe" only
 
+    Values that agree to 12 digits are ordered by expected score given existence, then by arrival.
     Raises ValueError for an unknown name, and for a missing or superfluous parameter.
     """
 
@@ -78,17 +77,17 @@ class Semantics:
 
     @property
     def question(self) -> RankingQuestion:
-        """The semantics in the form that kernels take."""
+        """The semantics as kernel input."""
         weights = np.array(self.weights or (), np.float64)
         return RankingQuestion(SEMANTICS.index(self.name), self.alpha or 0.0, weights)
 
     @property
     def least(self) -> float:
-        """The least Pr_k of "pt_k"; NaN for other semantics."""
+        """The least Pr_k for "pt_k"; NaN for other semantics."""
         return np.nan if self.probability is None else self.probability
 
     def rank(self, items: RankedItems, ks: Ints) -> Rankings:
-        """Answer all of `ks`, int64[c], ascending. Raises TooManyVectorsError."""
+        """Rank the items for all `ks`, int64[c], ascending. Raises TooManyVectorsError."""
         least = np.full(ks.size, self.least)
         found: Rankings = rank_items(items, ks, np.arange(ks.size), least, self.question)
         if not found.offsets.size:
@@ -99,7 +98,7 @@ class Semantics:
 def semantics_of(
     name: str, probability: float | None, alpha: float | None, weights: Sequence[float] | None
 ) -> Semantics:
-    """Return the semantics for the arguments of `top_k`. Raises ValueError as `Semantics`."""
+    """Build a `Semantics` from the arguments of `top_k`. Raises ValueError."""
     if probability is not None and name != "pt_k":
         raise ValueError(
             f'`probability` is allowed only with "pt_k", as its least Pr_k; got {probability!r} '

@@ -1,7 +1,4 @@
-"""Timetables of queries that keep every bound and share runs.
-
-Source: Chen et al. (2013), sections 4 to 8.
-"""
+"""Timetables for queries that share runs, each with a longest time between two answers."""
 
 import math
 import operator
@@ -21,11 +18,11 @@ from sfumato.kernels.ranking.timetable import greedy_timetable, optimal_timetabl
 PLANS = {name: name for name in ("dp", "time", "greedy", "inco", "in", "none")}
 PLANS |= {"ga": "greedy", "ns": "none"}
 SHARING_PLANS = ("dp", "time", "greedy")
-# The time of any run in units of the time that each k takes: measured as 155 to 360 over windows of
-# 1,000 and 5,000 tuples; over smaller ones k does not matter.
+# Fixed time of a run, in units of the time per k: 155 to 360 when measured over windows of 1,000
+# and 5,000 tuples. Over smaller windows, k does not matter.
 RUN_TIME = 200
 LONGEST_CYCLE = 40_000  # units per cycle; longer bounds are shortened to it
-FINEST = 50  # units in the least bound, if the greatest common divisor would be too fine
+FINEST = 50  # least number of units in the shortest bound, if the unit is coarsened
 MOST_RUNS = 1_000_000
 
 KAndFrequency = tuple[int, int]
@@ -34,7 +31,7 @@ Run = tuple[int, int]
 
 @dataclass(frozen=True)
 class Timetable:
-    """Runs of one cycle, which repeats; nothing runs at instant 0.
+    """The runs of one cycle, which repeats; nothing runs at instant 0.
 
     Parameters
     ----------
@@ -43,17 +40,17 @@ class Timetable:
     queries
         (k, every) as given
     groups
-        Indices of the queries of each group
+        Indices of each group's queries
     ks
         Each group's greatest k, the cost of a run
     bounds
-        Its shortest `every`
+        Each group's shortest `every`
     cycle
-        Length after which the runs repeat
+        Time after which the runs repeat
     cost
-        Sum of the runs' k in a cycle, divided by its length
+        Sum of k over the runs of a cycle, divided by `cycle`
     times, numbers
-        Runs of a shared cycle: instants and groups; None: each group runs alone
+        Instants and groups of the runs in a shared cycle; None if each group runs separately
 
     Notes
     -----
@@ -84,20 +81,20 @@ class Timetable:
 
     @property
     def cost_per_unit(self) -> float:
-        """Sum of k over the runs of a cycle, divided by its length (in the units of `every`)."""
+        """Sum of k over the runs of a cycle, divided by `cycle` (in the unit of `every`)."""
         return float(self.cost)
 
     @property
     def shared(self) -> bool:
-        """True if one run answers several groups."""
+        """Return whether one run answers several groups."""
         return self.times is not None
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
         """Runs (time, group) of one cycle, in order.
 
-        Raises ValueError if groups run separately and coincide only after more than 1,000,000
-        runs; iterate over `after` instead.
+        Raises ValueError if groups run separately and a cycle has more than 1,000,000 runs; iterate
+        over `after` instead.
         """
         if self.times is not None and self.numbers is not None:
             return tuple(zip(self.times.tolist(), self.numbers.tolist(), strict=True))
@@ -114,7 +111,7 @@ class Timetable:
         return tuple(sorted(query for each in groups for query in each))
 
     def after(self, instant: int) -> Iterator[Run]:
-        """Yield all runs (time, group) after an instant >= 0, without end."""
+        """Yield all runs (time, group) after an instant >= 0; never ends."""
         if self.times is None:
             each = [
                 zip(count((instant // bound + 1) * bound, bound), repeat(group))
@@ -131,24 +128,24 @@ class Timetable:
             turn, place = turn + 1, 0
 
     def until(self, instant: int, last: int) -> Iterator[Run]:
-        """Yield the runs after `instant` up to and including `last`."""
+        """Yield the runs in (instant, last]."""
         return takewhile(lambda run: run[0] <= last, self.after(instant))
 
     def count_until(self, instants: np.ndarray) -> np.ndarray:
-        """Return int64[...]: the number of runs after 0 up to each instant, if `shared`."""
+        """Return int64[...]: the number of runs in (0, instant]. Requires a shared cycle."""
         assert self.times is not None
         turn, rest = np.divmod(instants, self.cycle)
         return turn * self.times.size + np.searchsorted(self.times, rest, side="right")
 
     def runs_at(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return times and groups, int64[r] each, of runs with these numbers (from 0)."""
+        """Return the times and groups, int64[r] each, of the runs with these numbers (from 0)."""
         assert self.times is not None
         assert self.numbers is not None
         turn, place = np.divmod(numbers, self.times.size)
         return turn * self.cycle + self.times[place], self.numbers[place]
 
     def last_before(self, instant: int, last: int) -> int | None:
-        """Return the latest time of a run after `instant` up to `last`; None without one."""
+        """Return the time of the last run in (instant, last]; None if there is none."""
         if self.times is None:
             latest = max(last // bound * bound for bound in self.bounds)
         else:
@@ -162,14 +159,14 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
     Parameters
     ----------
     queries
-        Pairs (k, every): a cost, and the longest time between two answers; whole numbers of at
-        least 1. `every` in any unit (microseconds at run time)
+        Pairs (k, every) of whole numbers of at least 1: a cost, and the longest time between two
+        answers, in any unit (microseconds at run time)
     plan
-        "dp" (default) has the least sum of k per unit of time; "time" the least time, as a run for
-        k takes about as long as 200 + k; "greedy" (GA in the paper) costs at most twice as much as
-        "dp" and is planned faster; for comparison "none" (NS: every query separately), "in"
-        (IN: queries of equal `every` together) and "inco" (INCO: in addition, queries of lower k
-        join more frequent ones)
+        "dp" (default) has the least sum of k per unit of time. "time" has the least running time,
+        where a run for k takes a time proportional to 200 + k. "greedy" (GA in the paper) costs at
+        most twice as much as "dp" and is planned faster. For comparison, "none" (NS) runs every
+        query separately, "in" (IN) runs queries of equal `every` together, and in "inco" (INCO)
+        queries of lower k join more frequent queries as well
 
     Returns
     -------
@@ -182,13 +179,13 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
 
     Notes
     -----
-    Guarantee: from instant 0 on no query waits longer than its `every` for its next answer.
-    Times are multiples of the greatest common divisor of all `every`. If the longest `every` has
-    more than 40,000 such units, "dp", "time" and "greedy" round the bounds down: to a unit of at
-    least 1/50 of the shortest `every`, and to 40,000 units. Bounds still hold; the cost may then be
-    a few percent above the optimum.
-    Cost: "dp" and "time" O(f**2) at worst for f units of the longest `every`, usually near O(f);
-    others O(f).
+    Guarantee: after instant 0, no query waits longer than its `every` for its next answer.
+    The unit of time is the greatest common divisor of all `every`. If the longest `every` has more
+    than 40,000 such units, "dp", "time" and "greedy" may use a coarser unit, which is at most 1/50
+    of the shortest `every`. They then round each `every` down to whole units, at most 40,000. The
+    guarantee still holds; the cost may be a few percent above the optimum.
+    Cost: if the longest `every` has f units, "dp" and "time" take O(f**2) at worst and usually
+    about O(f), other plans O(f).
 
     References
     ----------
@@ -214,7 +211,7 @@ def timetable(queries: Iterable[Sequence[Any]], plan: str = "dp") -> Timetable:
 
 @lru_cache(maxsize=256)
 def _planned(queries: tuple[KAndFrequency, ...], plan: str) -> Timetable:
-    """Plan a timetable of checked queries; cached, as all keys of a stream share it."""
+    """Plan a timetable of checked queries; cached, because all keys of a stream share it."""
     if not queries:
         raise ValueError("`queries` must contain at least one pair (k, every)")
     unit = math.gcd(*(every for _, every in queries))
@@ -240,7 +237,7 @@ def _planned(queries: tuple[KAndFrequency, ...], plan: str) -> Timetable:
 
 
 def _unit(divisor: int, queries: tuple[KAndFrequency, ...]) -> int:
-    """Return the unit of time: the greatest common divisor, or a coarser unit for long plans."""
+    """Return the unit of time: the greatest common divisor, or a coarser unit if too fine."""
     shortest, longest = (pick(every for _, every in queries) for pick in (min, max))
     if longest <= LONGEST_CYCLE * divisor:
         return divisor
@@ -250,10 +247,10 @@ def _unit(divisor: int, queries: tuple[KAndFrequency, ...]) -> int:
 def _grouped(
     queries: list[KAndFrequency], plan: str
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[int, ...]]:
-    """Return groups by ascending bound: their queries, greatest k, and bound."""
+    """Return the groups' queries, greatest k and bounds, by ascending bound."""
     members: list[list[int]] = []
     alone = plan == "none"
-    # In this order, the first query of a group has its greatest k and its bound.
+    # In this order, the first query of a group has the group's greatest k and bound.
     for i in sorted(
         range(len(queries)), key=lambda i: (queries[i][1], -queries[i][0] * (not alone))
     ):
@@ -268,7 +265,7 @@ def _grouped(
 
 
 def checked_query(query: Sequence[Any]) -> KAndFrequency:
-    """Return (k, every) of a query. Raises ValueError for anything else."""
+    """Return the query as (k, every). Raises ValueError if it is not such a pair."""
     try:
         k, every = (operator.index(number) for number in query)
     except (TypeError, ValueError):
@@ -282,5 +279,5 @@ def checked_query(query: Sequence[Any]) -> KAndFrequency:
 
 
 def first_runs(table: Timetable, count: int) -> list[Run]:
-    """Return the first runs from instant 0 on, for charts and EXPLAIN."""
+    """Return the first `count` runs after instant 0, for charts and EXPLAIN."""
     return list(islice(table.after(0), count))

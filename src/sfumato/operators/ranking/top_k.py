@@ -1,8 +1,8 @@
 """Top-k answers over uncertain tuples with generation rules, from arrays to arrays.
 
-Every function takes the same tuples: `scores`, `prob`, `exclusive`, `tuples` and `ascending`, see
-`ranked_items.checked_items`. Results have one entry per tuple: per item, unless `tuples` assigns
-items to tuples as alternatives. Probabilities below 4e-18 are returned as 0.
+Every function takes tuples as `scores`, `prob`, `exclusive`, `tuples` and `ascending` (see
+`ranked_items.checked_items`). Results have one entry per tuple. Each item is a tuple, unless
+`tuples` assigns the items to tuples as alternatives. Probabilities below 4e-18 are returned as 0.
 """
 
 import math
@@ -26,14 +26,14 @@ from sfumato.operators.ranking.semantics import Semantics, TooManyVectorsError, 
 
 
 class Likeliest(NamedTuple):
-    """Tuples with the probability that each of them is an answer."""
+    """Answers and their probabilities, one per answer."""
 
     indices: Ints
     probability: Floats
 
 
 class Vector(NamedTuple):
-    """A top-k vector: items in rank order, and the probability that exactly they are the top k."""
+    """A top-k vector: items in rank order, and the probability that they are the top k."""
 
     indices: Ints
     probability: float
@@ -49,35 +49,35 @@ def top_k_probabilities(
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Floats:
-    """Return Pr_k of every tuple: that it exists and fewer than k existing tuples rank higher.
+    """Return each tuple's Pr_k, the probability that it is among the top k.
 
     Parameters
     ----------
     scores
-        float array [n], the score of each tuple, or of each alternative with `tuples`
+        float array [n], the score of each tuple, or with `tuples` of each alternative
     prob
-        float array [n], its probability, in (0, 1]
+        float array [n], the probability of each tuple or alternative, in (0, 1]
     exclusive
-        int array [n]: at most one of the tuples with the same number exists; negative: no rule
+        int array [n], rule numbers: at most one tuple per rule exists; negative for no rule
     k
-        int >= 1, or a list of them
+        int >= 1, or a list of such numbers
     tuples
-        int array [n], the tuple of each alternative, from 0; None: one alternative per tuple
+        int array [n], each alternative's tuple, from 0; None if each tuple has one alternative
     ascending
         Whether the lowest score ranks first
 
     Returns
     -------
-    float64[n]; for a list float64[n, len(k)], from one computation.
+    float64[n]; for a list of k float64[n, len(k)], from one computation.
 
     Raises
     ------
     ValueError, TypeError
-        For arrays and numbers out of range or of other types.
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
-    Cost: O(n) and O(m log(m) sqrt(k)) for the m tuples that can be among the top k at all.
+    Cost: O(n + m log(m) sqrt(k)), where m tuples can be among the top k.
     Error: absolute, below 1e-12 (measured 5e-15 at n = 10,000).
     A tuple's Pr_k is the sum over its alternatives.
 
@@ -111,7 +111,7 @@ def pk_topk(
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Likeliest:
-    """Return the k tuples of highest Pr_k (Pk-topk, also named Global-topk), highest first.
+    """Return the k tuples of highest Pr_k (Pk-topk or Global-topk), highest first.
 
     Parameters
     ----------
@@ -125,11 +125,11 @@ def pk_topk(
     Raises
     ------
     ValueError, TypeError
-        For arrays and numbers out of range or of other types.
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
-    Probabilities that are equal to within 1e-12 are ordered by expected score.
+    Ties, within 1e-12, are ordered by expected score.
     Cost and error: as for `top_k_probabilities`.
 
     References
@@ -157,14 +157,14 @@ def pt_k(
     tuples: npt.ArrayLike | None = None,
     ascending: bool = False,
 ) -> Likeliest:
-    """Return all tuples with Pr_k >= probability (PT-k), the most probable first.
+    """Return all tuples with Pr_k >= probability (PT-k), highest Pr_k first.
 
     Parameters
     ----------
     scores, prob, exclusive, k, tuples, ascending
         As for `top_k_probabilities`
     probability, threshold
-        float in (0, 1], the least Pr_k; two names of one argument
+        float in (0, 1], the least Pr_k; two names for one argument
 
     Returns
     -------
@@ -173,7 +173,7 @@ def pt_k(
     Raises
     ------
     ValueError, TypeError
-        For arrays and numbers out of range or of other types.
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
@@ -218,14 +218,14 @@ def u_topk(
     scores, prob, exclusive, k, ascending
         As for `top_k_probabilities`
     full
-        Count only vectors of k tuples. Otherwise, the top k of a world with fewer tuples are all
-        its tuples, and such a vector may win. With `full`, the vector is empty and its probability
-        0 if no world has k tuples
+        Consider only vectors of k tuples; if no world has k tuples, the vector is empty and its
+        probability 0. Otherwise, the top k of a world with fewer tuples are all its tuples, and
+        such a vector may be returned
     tuples
-        The tuple of each alternative. The result is then a vector of tuples: its probability is the
-        total of all worlds with these tuples, in this order, as the top k, in any of their
-        alternatives. Without `tuples` it is a vector of items, which may be alternatives that
-        exclude each other by a rule
+        Each alternative's tuple. The result is then a vector of tuples; its probability is the
+        total of all worlds whose top k are these tuples in this order, with any of their
+        alternatives. Without `tuples`, the result is a vector of items; items of one rule may be
+        alternatives of one tuple
 
     Returns
     -------
@@ -234,16 +234,16 @@ def u_topk(
     Raises
     ------
     TooManyVectorsError
-        A ValueError, if 20,000 sequences do not suffice, which happens with many overlapping
-        tuples and a large k.
+        A ValueError, if 20,000 sequences of tuples do not suffice, which happens with many
+        overlapping tuples and a large k.
 
     Notes
     -----
-    Cost: O(n log n); with `tuples` O(k m) for each sequence of tuples that is more probable than
-    the answer, for m items within reach.
-    Error: exact, except for vectors whose probabilities differ by less than a factor 1 + 1e-10:
-    either may be returned (if detected, the one that ends higher; with `tuples`, the one of better
-    expected scores).
+    Cost: O(n log n); with `tuples`, O(k m) per sequence of tuples that is more probable than the
+    answer, where m items can be among the top k.
+    Error: exact, unless two vectors have probabilities that differ by less than a factor 1 + 1e-10.
+    Either may then be returned; a detected tie goes to the vector whose last item ranks higher, or
+    with `tuples` to the vector with better expected scores.
 
     References
     ----------
@@ -288,12 +288,12 @@ def u_kranks(
     Raises
     ------
     ValueError, TypeError
-        For arrays and numbers out of range or of other types.
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
-    The index is -1 if no tuple can have that rank. One tuple may win several ranks. Ties, to within
-    1e-12, go to the tuple of better expected score.
+    The index is -1 if no tuple can have that rank. A tuple may be the most probable at several
+    ranks. Ties, within 1e-12, go to the tuple with the better expected score.
     Cost: O(m log(m) sqrt(k)).
     Error: absolute, below 1e-12.
 
@@ -333,11 +333,11 @@ def rank_probabilities(
     Raises
     ------
     ValueError, TypeError
-        For arrays and numbers out of range or of other types.
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
-    Cost: O(m k) numbers for the m tuples that can be among the top k at all; n k numbers in memory.
+    Cost: memory O(m k) for the m tuples that can be among the top k, and n k numbers in the result.
 
     References
     ----------
@@ -380,7 +380,7 @@ def expected_ranks(
     Raises
     ------
     ValueError, TypeError
-        For arrays and numbers out of range or of other types.
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
@@ -418,7 +418,7 @@ def prf(
     scores, prob, exclusive, tuples, ascending
         As for `top_k_probabilities`
     weights
-        float array, omega(i) at index i - 1; 0 for further ranks
+        float array, omega(i) at index i - 1; further ranks have weight 0
 
     Returns
     -------
@@ -427,7 +427,7 @@ def prf(
     Raises
     ------
     ValueError, TypeError
-        For arrays and numbers out of range or of other types.
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
@@ -475,7 +475,7 @@ def prfe(
     Raises
     ------
     ValueError, TypeError
-        For arrays and numbers out of range or of other types.
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----
@@ -506,24 +506,24 @@ def top_k_streams(
     k: int,
     ascending: bool = False,
 ) -> Likeliest:
-    """Return the k streams of highest Pr_k, summed over the stream's tuples, all ranked together.
+    """Return the k streams with the highest sum of Pr_k over their tuples, ranked together.
 
     Parameters
     ----------
     scores, prob, exclusive, k, ascending
         As for `top_k_probabilities`
     group
-        int array [n], tuples' streams
+        int array [n], the stream of each tuple
 
     Returns
     -------
-    The streams and their sums, the highest first; equal sums by ascending stream. A sum is the
-    expected number of the stream's tuples among the top k.
+    The streams and their sums, highest first, with ties by ascending stream. A sum is the expected
+    number of the stream's tuples among the top k.
 
     Raises
     ------
     ValueError, TypeError
-        For arrays and numbers out of range or of other types.
+        For arrays and numbers that are out of range or have the wrong type.
 
     Notes
     -----

@@ -46,37 +46,36 @@ _COUNTS = ("out_of_order", "rejected", "overflow", "executions", "cost")
 
 
 class TopKWindows(Operator):
-    """Multiple top-k queries over sliding windows, with one ranking per instant of the timetable.
+    """Several top-k queries over sliding windows, with one ranking per instant of the timetable.
 
     queries : name -> (k, every), `every` in microseconds
     length : int microseconds: at instant t a window holds the tuples with t - length <= time < t
-    rows : int, instead of `length`: a window holds the newest `rows` tuples before t (some of them
-        may be excluded, see `rescale`). With a `confidence`, it is the uncertain window of `rows`
-        existing tuples before t (UncertainWindow, which treats tuples as independent even if rules
-        bind them)
-    confidence : float in (0, 1], with `rows` only;  max_tuples : int or None, with it only
+    rows : int, instead of `length`: a window holds the newest `rows` tuples before t, except
+        excluded tuples (see `rescale`). With a `confidence`, it is an UncertainWindow of `rows`
+        existing tuples before t, which treats tuples as independent even if they share a rule
+    confidence : float in (0, 1], only with `rows`
+    max_tuples : int or None, only with `confidence`
     semantics : a Semantics, or its name
-    least : name -> probability, of queries for all tuples with at least this Pr_k ("pt_k"), which
-        share the computation with the others ("pk_topk" or "pt_k")
+    least : name -> p, for queries that return all tuples with Pr_k >= p, as "pt_k" does; they share
+        the computation with the other queries. Only with the semantics "pk_topk" and "pt_k"
     plan : "dp", "greedy", or another plan of `timetable`
     start : int microseconds, the instant from which `every` counts; by default the time of a
         window's first tuple, rounded down to a multiple of the greatest common divisor of all
         `every`
     ascending : the least score ranks first
     streams : rank streams, by the sum over their tuples (pk_topk only)
-    rescale : if the members of a rule in one window exceed a total probability of 1, divide them by
-        their sum. Otherwise the latest arrivals that overfill the rule are excluded permanently and
-        listed in `rejected`
+    rescale : if the total probability of a rule's tuples in a window exceeds 1, divide their
+        probabilities by it. Otherwise the latest arrivals that overfill the rule are excluded
+        permanently and listed in `rejected`
 
-    Time is taken from the tuples. An instant t of a window is past once a tuple of time >= t
-    arrives, or `advance` passes it. It is answered from earlier arrivals. A tuple older than its
+    Time is taken from the tuples. An instant t of a window is closed once a tuple of time >= t
+    arrives or `advance` reaches t. It is answered from earlier arrivals. A tuple older than its
     predecessor enters the windows to which it still belongs, and is counted.
     Answers do not depend on how arrivals are split into calls, nor on snapshot and restore.
-    One compiled pass ranks all windows of a call. Cost: one ranking for the greatest k per instant;
-    memory: the tuples of one window per key.
+    Cost per instant: one ranking for the greatest k. Memory: one window's tuples per key.
 
     Raises ValueError for arguments out of range.
-    Source: Chen et al. (2013), sections 3-8; windows are half open, like extents.
+    Source: Chen et al. (2013), sections 3-8.
 
     >>> window = TopKWindows({"best": (1, 10)}, length=20)
     >>> answers = window.extend([0, 4, 11], scores=[5.0, 7.0, 9.0], prob=[0.9, 0.4, 0.5])
@@ -111,7 +110,7 @@ class TopKWindows(Operator):
         self.schedules: list[Schedule | None] = []
         self.counts: list[UncertainWindow | None] = []
         self.held: list[RankingTuples] = []
-        self.size = self.largest = 0  # tuples held; most tuples in a window since reset to 0
+        self.size = self.largest = 0  # held tuples; most tuples in a window since reset to 0
         self.out_of_order = self.rejected = self.overflow = self.executions = self.cost = 0
         if self.config.confidence is not None:
             self._new_count()  # validates the arguments
@@ -159,17 +158,17 @@ class TopKWindows(Operator):
         key: npt.ArrayLike | None = None,
         id: npt.ArrayLike | None = None,
     ) -> TopKAnswers:
-        """Process arrivals, and answer at every instant that they show to be past.
+        """Process arrivals, and answer at every instant that they close.
 
         time : int64[n] microseconds, in order of arrival
-        scores, prob : float64[m] of the items, with m = n, or with `offsets` int64[n + 1] tuple
-            i's alternatives at offsets[i] ... offsets[i + 1] - 1
+        scores, prob : float64[n], or with `offsets` int64[n + 1] float64[m], where tuple i has the
+            alternatives offsets[i] ... offsets[i + 1] - 1
         exclusive : int64[n], the tuples' rules, negative without a rule; or None
         group : int64[n], the tuples' streams, if streams are ranked
-        key : int64[n], code of each tuple's window; None: all enter window 0
-        id : int64[n], names of tuples in answers; None: their number of arrival in the window
-        Raises ValueError, with state unchanged, for arrays that `checked_items` rejects, except for
-        overfull rules, which are detected within windows (see `rescale`).
+        key : int64[n], code of each tuple's window; None if all enter window 0
+        id : int64[n], ids of the tuples in answers; by default their arrival numbers in the window
+        Raises ValueError, with state unchanged, for arrays that `checked_items` rejects. Overfull
+        rules are treated within windows instead (see `rescale`).
         """
         numbers = {"exclusive": exclusive, "group": group, "id": id}
         fresh = RankingTuples.of_arrivals(time, scores, prob, offsets, **numbers)
@@ -189,10 +188,7 @@ class TopKWindows(Operator):
         return self._move(keys, fresh, sizes, np.full(keys.size, NO_INSTANT), own_ids=id is None)
 
     def advance(self, to: Any, keys: Ints | None = None) -> TopKAnswers:
-        """Answer at every instant up to `to`; tuples of earlier times are not expected.
-
-        to : int64[w], for windows of these keys; without keys one number for all
-        """
+        """Answer at every instant up to `to`: int64[keys], or one number for all windows."""
         if keys is None:
             self.grow(1)
             keys = np.arange(len(self.held))
@@ -209,9 +205,9 @@ class TopKWindows(Operator):
         return answers._replace(ranked=ranked)
 
     def register(self, queries: Mapping[str, KAndFrequency]) -> None:
-        """Replace the registered queries by these; all bounds hold (see `Schedule`).
+        """Replace the registered queries; all bounds hold (see `Schedule`).
 
-        A query with unchanged settings and a different name continues.
+        A query with a new name but unchanged settings continues.
         """
         renamed = renamed_queries(self.queries, queries)
         self.queries = dict(queries)
@@ -228,7 +224,7 @@ class TopKWindows(Operator):
         self.due[keys] = self.runs_next(keys)
 
     def upcoming(self, number: int) -> list[DueRun]:
-        """Return at most `number` next runs of the window whose next run comes first."""
+        """Return at most `number` next runs of the window with the earliest next run."""
         if not self.due.size or self.due.min() == NO_RUN:
             return []
         schedule = self.schedules[int(self.due.argmin())]
@@ -243,7 +239,7 @@ class TopKWindows(Operator):
 
     @property
     def ids(self) -> Ints:
-        """Ids of the tuples that can still be in an answer, window by window: a copy."""
+        """Ids of the tuples that can still be in an answer, by window."""
         return np.concatenate([np.empty(0, np.int64), *(held.id for held in self.held)])
 
     # ---- one call
@@ -292,9 +288,9 @@ class TopKWindows(Operator):
         ])  # fmt: skip
 
     def _since(self, keys: Ints, fresh: RankingTuples, begin: Ints) -> Ints:
-        """Return int64[n]: number of the oldest tuple in a window of `rows` after each arrival."""
+        """Return int64[n]: after each arrival, the oldest tuple in its count window, by number."""
         if self.config.confidence is None:
-            # By number of arrival: excluded tuples count, whether already dropped or not.
+            # In arrival numbers, so excluded tuples count, whether dropped or not.
             return np.maximum(fresh.number + 1 - (self.config.rows or 0), 0)
         existence, since = fresh.existence, np.empty(fresh.size, np.int64)
         for j, key in enumerate(keys.tolist()):
@@ -308,7 +304,7 @@ class TopKWindows(Operator):
     def _joined(
         self, keys: Ints, fresh: RankingTuples, sizes: Ints
     ) -> tuple[RankingTuples, Ints, RankedWindowTuples]:
-        """Return held and arriving tuples by window, the window of each, and the kernel input."""
+        """Return held and arriving tuples by window, each tuple's window, and the kernel input."""
         parts = [self.held[key] for key in keys.tolist()]
         counts = np.array([part.size for part in parts], np.int64)
         owner = np.concatenate([np.repeat(np.arange(keys.size), each) for each in (counts, sizes)])
@@ -329,7 +325,7 @@ class TopKWindows(Operator):
     def _runs(
         self, keys: Ints, intervals: Ints, latest: Ints
     ) -> tuple[WindowRuns, tuple[tuple[str, ...], ...]]:
-        """Return runs within intervals (see `shown_intervals`), and the queries of each kind."""
+        """Return the runs within intervals (see `shown_intervals`), and each kind's queries."""
         window, after, upto, answered, visible, oldest = intervals
         schedules = self._schedules_of(keys)
         (interval, time, kind), kinds = runs_within(schedules, window, after, upto)
@@ -377,7 +373,6 @@ class TopKWindows(Operator):
 
     @property
     def registered(self) -> list[tuple[str, int, int]]:
-        """The queries in their saved form."""
         return listed(self.queries)
 
     @registered.setter
@@ -409,10 +404,7 @@ def _run_queries(
     least: tuple[tuple[str, float], ...],
     otherwise: float,
 ) -> RunQueries:
-    """Build the requests of runs, given by query names, from the queries (name, (k, every)).
-
-    least : as in `TopKWindowConfig`    otherwise : of the other queries
-    """
+    """Build the requests of runs, given as query names; `otherwise` is the default least Pr_k."""
     k_of, least_of = {name: k for name, (k, _) in queries}, dict(least)
     number = {name: i for i, (name, _) in enumerate(queries)}
     k, ranking, ks, of = ([np.empty(0, np.int64)] for _ in range(4))
@@ -442,7 +434,7 @@ def _run_queries(
 def renamed_queries(
     known: Mapping[str, KAndFrequency], queries: Mapping[str, KAndFrequency]
 ) -> dict[str, str]:
-    """Return old and new names of queries that changed only their name."""
+    """Return old name -> new name for queries that differ only in their name."""
     fresh = [name for name in queries if name not in known]
     found = {}
     for old, query in known.items():

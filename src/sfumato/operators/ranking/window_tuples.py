@@ -23,7 +23,7 @@ DEFAULT_SEMANTICS = Semantics()
 
 @dataclass(frozen=True)
 class TopKWindowConfig:
-    """The arguments of `TopKWindows`, with queries as (name, k, every), least as (name, Pr_k)."""
+    """Arguments of `TopKWindows`, with queries as (name, k, every) and least as (name, Pr_k)."""
 
     queries: tuple[tuple[str, int, int], ...]
     length: int | None = None
@@ -75,10 +75,11 @@ class TopKWindowConfig:
 class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
     """Batch of n tuples with m alternatives; only `valid` is mutable.
 
-    number : int64[n], of arrival in the window;  id : int64[n], given by the caller
-    time, rule, stream : int64[n], microseconds; rule and stream are -1 if there is none
+    number : int64[n], arrival number in the window;  id : int64[n], given by the caller
+    time : int64[n] microseconds;  rule, stream : int64[n], -1 if there is none
     valid : bool[n], False for a tuple that overfilled its rule
-    begin : int64[n + 1], tuple i's alternatives are score[begin[i] : begin[i + 1]], and prob
+    begin : int64[n + 1], tuple i has the alternatives begin[i] ... begin[i + 1] - 1
+    score, prob : float64[m], per alternative
     """
 
     number: Ints
@@ -100,12 +101,11 @@ class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
 
     @property
     def size(self) -> int:
-        """Number of tuples."""
         return self.number.size
 
     @property
     def existence(self) -> Floats:
-        """Probability that each tuple exists: float64[n]."""
+        """Each tuple's probability of existence: float64[n]."""
         sums = np.add.reduceat(self.prob, self.begin[:-1]) if self.size else np.empty(0)
         return np.minimum(sums, 1.0)
 
@@ -118,9 +118,9 @@ class RankingTuples(Columns, flat=("score", "prob"), begins="begin"):
         offsets: npt.ArrayLike | None,
         **numbers: npt.ArrayLike | None,
     ) -> RankingTuples:
-        """Validate arrivals and number them from 0 (see TopKWindows.extend).
+        """Validate arrivals and number them from 0 (see `TopKWindows.extend`).
 
-        numbers : exclusive, group and id. Raises ValueError with the name of the argument.
+        numbers : exclusive, group and id. Raises ValueError that names the argument.
         """
         score, chance = checked_scores(scores, prob)
         n = score.size if offsets is None else max(np.size(offsets) - 1, 0)
@@ -172,13 +172,13 @@ def _checked_offsets(offsets: Ints, score: Floats) -> Ints:
 
 
 class TopKAnswers(NamedTuple):
-    """Rows of answers, by window, then due time, query and rank: parallel arrays.
+    """Answer rows as parallel arrays, by window, then due time, query and rank.
 
-    names : of the queries;  window : int64, its code
+    names : query names;  window : int64, window code
     query : int64, place in `names`;  k : int64;  time : int64 microseconds, the due instant
-    answered : int64 microseconds, the time of the first tuple (or call of `advance`) that showed
-        the instant to be past; its distance from `time` is the latency of the answer
-    rank : int64, from 1;  id : int64, the tuple's
+    answered : int64 microseconds, the time of the first tuple or call of `advance` that closed the
+        instant; answered - time is the latency of the answer
+    rank : int64, from 1;  id : int64, tuple id
     stream : int64, -1 unless streams are ranked;  score, probability : float64, as in Rankings
     rejected : int64, ids of tuples excluded because they overfill their rule
     ranked : bool[w, queries], queries for which each window of the call was ranked

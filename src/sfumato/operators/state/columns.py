@@ -13,8 +13,8 @@ class Columns:
     """Base class of dataclasses of arrays with one entry per item; a field that is None stays None.
 
     flat : fields with a list of entries per item, stored end to end
-    begins : the field with their offsets, int64[n + 1]    axis : of the items in all arrays
-    layout : declaration of each field, if it can be saved
+    begins : field with the offsets of these lists, int64[n + 1]
+    axis : axis of the items in matrices    layout : declarations of the fields, for saving
     """
 
     layout: ClassVar[Mapping[str, Declaration]] = {}
@@ -28,7 +28,7 @@ class Columns:
 
     @classmethod
     def none(cls, **lengths: int) -> Self:
-        """Return an instance without items; `lengths` are the other dimensions."""
+        """Return an instance without items; `lengths` are the other dimensions, by name."""
         arrays = {}
         for name, declared in cls.layout.items():
             if isinstance(declared, Array):
@@ -60,7 +60,7 @@ class Columns:
         return self._picked(items, flat, offsets, copy)
 
     def take(self, places: Any) -> Self:
-        """Return a copy of the items at places int64[k], in that order, or selected by bool[n]."""
+        """Return a copy of the items at places int64[k], in that order, or of a mask bool[n]."""
         places = np.flatnonzero(places) if places.dtype == np.bool_ else places
         k = places.size
         if k and places[-1] - places[0] == k - 1 and (places[1:] > places[:-1]).all():  # a range
@@ -71,7 +71,7 @@ class Columns:
         return self._picked(places, flat, offsets, True)
 
     def _picked(self, items: Any, flat: Any, offsets: Any, copy: bool) -> Self:
-        """Select items, and the entries `flat` of fields with lists."""
+        """Select `items`, and the entries `flat` of fields with lists."""
         arrays = {}
         for name, array in vars(self).items():
             if name == self._begins or array is None:

@@ -1,7 +1,7 @@
-"""Configs as JSON and back; their fingerprints, and the differences of two fingerprints.
+"""Configs as JSON, their fingerprints, and the differences between two fingerprints.
 
-A config is a frozen dataclass of plain values (numbers, text, bools, None, tuples and dicts of
-them, other such dataclasses, durations) that validates itself when it is created.
+A config is a frozen dataclass that validates itself when it is created. Its values are numbers,
+strings, bools, None, durations, other configs, and tuples and dicts of such values.
 """
 
 import json
@@ -26,7 +26,7 @@ def as_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type, values: Any) -> Any:
-    """Restore a config of class `kind` from `as_json`. Raises SnapshotError or ValueError."""
+    """Build a config of class `kind` from `as_json`. Raises SnapshotError or ValueError."""
     hints = get_type_hints(kind)
     known = [f for f in fields(kind) if f.init]
     if not isinstance(values, dict) or not values.keys() <= {f.name for f in known}:
@@ -39,8 +39,7 @@ def from_json(kind: type, values: Any) -> Any:
 
 
 def fingerprint(kind: str, config: Any) -> str:
-    """Return text that differs between configurations that cannot share a checkpoint: all fields
-    except CHANGEABLE ones, with bytes as their checksum."""
+    """Return JSON of the fields that must stay the same while a checkpoint continues."""
     fixed = {f.name for f in fields(config) if f.metadata.get("fingerprint", True)}
     known = {name: value for name, value in as_json(config).items() if name in fixed}
     return json.dumps({"operator": kind, **known}, sort_keys=True)
@@ -97,7 +96,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read(name: str, hint: Any, value: Any) -> Any:
-    """Return `value` converted to the type `hint`. Raises SnapshotError if it does not fit."""
+    """Convert `value` to the type `hint`. Raises SnapshotError if it does not fit."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         for one in inner:

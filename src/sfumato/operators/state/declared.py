@@ -1,7 +1,7 @@
 """Declared state: arrays, values, parts and lists, validated when they are loaded.
 
-A declaration describes an attribute. Lengths have names: equal names are equal lengths in all
-arrays of a state, and integers of a config are lengths too. Restored arrays are contiguous,
+A declaration describes an attribute. Lengths have names: a name stands for the same length in all
+arrays of a state, and integers of its config are lengths too. Restored arrays are contiguous,
 writable and of the declared dtype, shape and range.
 """
 
@@ -16,15 +16,15 @@ from sfumato.operators.state.snapshot import SnapshotError
 
 MOST_COUNTED = 2**60  # sums of counts fit in int64
 Sizes = dict[str, int]  # lengths known so far, by name
-Size = str | int | None  # a name, a fixed length, or any
+Size = str | int | None  # a name, a fixed length, or None for any length
 
 
 @dataclass
 class Saved:
-    """Saved parts by name: JSON values and arrays. Loading removes the parts.
+    """Saved parts by name: JSON values and arrays. Loading a part removes it.
 
-    convert : function of the name and the content of a loaded table, for a state whose tables have
-        fewer columns; None: none
+    convert : function of a loaded table's name and content that adds columns the saved table does
+        not have; None to keep tables as they are
     """
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Saved:
         return self.arrays.pop(name)
 
     def converting(self, prefix: str) -> Callable[[str, Any], Any] | None:
-        """Return `convert` for parts whose names are without a prefix."""
+        """Return `convert` for parts whose names do not include `prefix`."""
         convert = self.convert
         return convert and (lambda name, table: convert(prefix + name, table))
 
@@ -53,9 +53,9 @@ class Saved:
 
 
 class Declaration(Protocol):
-    """Declaration that saves and loads an attribute, as parts `name` and `name.*`.
+    """A declaration, which saves and loads an attribute as the parts `name` and `name.*`.
 
-    owner : the object with the attribute; present : current value of the attribute
+    owner : object with the attribute; present : current value of the attribute
     """
 
     def save(self, value: Any, name: str, saved: Saved) -> None: ...
@@ -69,7 +69,7 @@ class Value:
 
     kind : int, float, str, bool, list, dict or tuple (a list of scalars or None)
     low, high : inclusive bounds of a number; with low=0 and no `high`, at most 2**60
-    none : None is allowed too
+    none : whether None is allowed
     """
 
     kind: type = int
@@ -102,9 +102,9 @@ class Value:
 
 
 class Array:
-    """An array: its dtype and the lengths of its dimensions.
+    """An array with a dtype and a length per dimension.
 
-    dtype : bool, int (int64), float (float64) or another NumPy dtype of numbers
+    dtype : bool, int (int64), float (float64) or another numeric NumPy dtype
     sizes : per dimension a name, a number, or None for any length; "n+1" is one more than "n"
     low, high : inclusive lower bound; exclusive upper bound, a number or the name of a length
     """
@@ -150,7 +150,7 @@ class Array:
 class Offsets:
     """Offsets int64[n + 1] of n lists that are stored end to end in an array of length m.
 
-    n, m : names (or numbers) of these two lengths
+    n, m : names of these two lengths, or numbers
     """
 
     n: Size
@@ -172,8 +172,7 @@ class Offsets:
 class Part:
     """An attribute with declared state, created by the owner's constructor.
 
-    make : name of the owner's method that creates an empty part; needed inside `List` and
-    `Optional`
+    make : name of the owner's method that creates an empty part; required in `List` and `Optional`
     """
 
     make: str | None = None
@@ -191,7 +190,7 @@ class Part:
 class Record:
     """A NamedTuple or dataclass, saved field by field.
 
-    kind : its class    layout : the declaration of each field; None: the class's own `layout`
+    kind : the class    layout : declaration of each field; by default `kind.layout`
     """
 
     kind: Callable[..., Any]
@@ -233,7 +232,7 @@ class Optional:
 
 
 def check_size(name: str, size: Size, length: int, sizes: Sizes) -> None:
-    """Compare a length with the known length of this name, or record it."""
+    """Compare a length with the known length of the name `size`, or record it."""
     if size is None:
         return
     if isinstance(size, str) and size.endswith("+1"):
@@ -244,7 +243,7 @@ def check_size(name: str, size: Size, length: int, sizes: Sizes) -> None:
 
 
 def sizes_of(config: Any) -> Sizes:
-    """Return the integers of a config, as lengths."""
+    """Return the integers of a config as lengths."""
     if not is_dataclass(config):
         return {}
     of = {f.name: getattr(config, f.name) for f in fields(config)}
@@ -255,8 +254,8 @@ def sizes_of(config: Any) -> Sizes:
 class List:
     """A list of items declared by `of`. Arrays of the items are stored end to end, in one array.
 
-    Lengths first named inside an item belong to that item; known lengths are shared.
-    Cost: about 20 microseconds per item. For more than thousands, use one array for all items.
+    A length that first occurs in an item applies to that item alone; known lengths are shared.
+    Cost: about 20 microseconds per item. For more than a few thousand items, use arrays.
     """
 
     of: Declaration
@@ -307,7 +306,7 @@ class List:
 
 
 def _cut(saved: Saved, name: str, count: int) -> list[Any]:
-    """Split one array into the arrays of the items; None for items without one."""
+    """Split one array into the arrays of the items; None for an item without an array."""
     flat, shapes = saved.array(name), saved.array(f"{name}:shapes")
     fits = shapes.dtype == np.int64 and shapes.ndim == 2 and len(shapes) == count
     if not fits or flat.ndim != 1:

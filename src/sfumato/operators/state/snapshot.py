@@ -1,7 +1,7 @@
 """Binary format of saved state: versioned scalars and arrays, without pickle.
 
-Layout, little-endian: the magic ``SFUM``, a CRC-32 of everything after it, the header's length,
-the header (JSON: kind, version, scalars, and the place of every part), then the raw bytes of each
+Layout, little-endian: the magic ``SFUM``, a CRC-32 of the header and arrays, the header's length,
+the header (JSON: kind, version, scalars, and the place of every array), then the raw bytes of each
 array, aligned to 8 bytes.
 """
 
@@ -22,15 +22,15 @@ ALLOWED_KINDS = "biuf"  # bool, signed, unsigned, float: no kind that can hold o
 
 
 class SnapshotError(ValueError):
-    """Bytes that are damaged, or not a snapshot of the expected kind and version."""
+    """The bytes are damaged, or are not a snapshot of the expected kind and version."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """The saved state of one operator.
 
-    values : scalars (int, float, str, bool, None) or lists and dicts of them
-    arrays : NumPy arrays of bool, integer or float dtype, any shape
+    values : scalars (int, float, str, bool, None), and lists and dicts of scalars
+    arrays : NumPy arrays of bool, integer or float dtype, of any shape
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -40,8 +40,7 @@ class Snapshot:
 def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
     """Serialise `snapshot`, labelled with the operator's `kind` and the `version` of its layout.
 
-    Raises TypeError for an array of another dtype, ValueError for a scalar JSON cannot hold.
-    Cost: one copy of every part.
+    Raises TypeError for arrays of other dtypes, and for values that JSON cannot hold.
     """
     parts: list[bytes] = []
     places: dict[str, dict[str, Any]] = {}
@@ -67,7 +66,7 @@ def pack(kind: str, version: int, snapshot: Snapshot) -> bytes:
 def unpack(data: bytes, kind: str, version: int) -> Snapshot:
     """Return the snapshot in `data`, with new writable arrays.
 
-    Raises SnapshotError for bytes that are truncated, damaged, or of another kind or version.
+    Raises SnapshotError for bytes that are truncated, damaged, or of a different kind or version.
     """
     if len(data) < SNAPSHOT_PREFIX.size or data[:4] != MAGIC:
         raise SnapshotError(f"expected a sfumato snapshot of `{kind}`; got {len(data)} other bytes")
@@ -82,7 +81,7 @@ def unpack(data: bytes, kind: str, version: int) -> Snapshot:
             raise ValueError("its header has the wrong fields")
         if found == (kind, version):
             return _read(header["values"], header["parts"], view[header_length:])
-    except Exception as error:  # any effect of forged bytes
+    except Exception as error:  # forged bytes can raise any error
         raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error
     raise SnapshotError(
         f"expected a snapshot of `{kind}` version {version}; got `{found[0]!s:.80}` version "
@@ -93,8 +92,8 @@ def unpack(data: bytes, kind: str, version: int) -> Snapshot:
 def cut(data: bytes, size: int) -> list[memoryview]:
     """Split a snapshot into pieces of at most `size` bytes; joined, they equal `data`.
 
-    Pieces start where parts begin, or whole pieces later. An array that grew at its end, and the
-    arrays that follow it, are therefore split into the same pieces as before.
+    A piece starts at the start of an array, or a multiple of `size` bytes after it. If an array has
+    grown at its end, its earlier pieces and the following arrays are split as before.
     """
     view = memoryview(data)
     _, _, header_length = SNAPSHOT_PREFIX.unpack_from(data)
@@ -102,7 +101,7 @@ def cut(data: bytes, size: int) -> list[memoryview]:
     header = json.loads(bytes(view[SNAPSHOT_PREFIX.size : body]))
     ends = [body + place["offset"] for place in header["parts"].values()]
     pieces = []
-    start, small = 0, size // 16  # small parts share a piece, to limit the number of pieces
+    start, small = 0, size // 16  # small arrays share a piece, to limit the number of pieces
     for before, end in pairwise([0, *ends, len(data)]):
         if end - before > small or end - start > size:
             pieces.append(view[start:before])
@@ -118,7 +117,7 @@ def cut(data: bytes, size: int) -> list[memoryview]:
 
 
 def _read(values: dict[str, Any], places: dict[str, dict[str, Any]], body: memoryview) -> Snapshot:
-    """Read all parts; dtype and shape must imply exactly the stored offset and length."""
+    """Read all arrays; their dtypes and shapes must imply the stored offsets and lengths."""
     arrays, offset = {}, 0
     for name, place in places.items():
         dtype, shape = np.dtype(place["dtype"]), place["shape"]

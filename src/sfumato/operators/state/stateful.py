@@ -12,10 +12,10 @@ from sfumato.operators.state.snapshot import Snapshot, SnapshotError, pack, unpa
 
 
 class Stateful:
-    """Base class of objects whose state is the attributes declared in `state`.
+    """Base class of objects whose state consists of the attributes declared in `state`.
 
-    A class extends the declarations of its bases. An attribute may be a property with a setter if
-    its saved form is more compact than its working form.
+    Subclasses extend the declarations of their bases. An attribute may be a property with a setter,
+    if its saved form is more compact than its working form.
     """
 
     state: ClassVar[Mapping[str, Declaration]] = {}
@@ -29,25 +29,21 @@ class Stateful:
         cls.state = inherited
 
     def before_saving(self) -> None:
-        """Bring the attributes into their declared form."""
+        """Bring the declared attributes into their saved form."""
 
     def after_loading(self) -> None:
-        """Check conditions that declarations cannot express, and rebuild derived attributes.
-
-        Raises ValueError for invalid state, which kernels therefore never see.
-        """
+        """Check the state beyond its declarations (ValueError), and rebuild derived attributes."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays; objects that define `nbytes` report it themselves."""
+        """Bytes of all arrays in the attributes; classes may override it."""
         return _bytes_of(vars(self), set())
 
     def lengths(self) -> Sizes:
-        """Return the lengths known before loading: the integers of the config."""
+        """Return the lengths that are known before loading."""
         return sizes_of(self.config)
 
     def save_state(self, saved: Saved, prefix: str = "") -> None:
-        """Add the declared attributes to `saved`."""
         self.before_saving()
         for name, declaration in self.state.items():
             declaration.save(getattr(self, name), prefix + name, saved)
@@ -69,7 +65,7 @@ def saved_bytes(kind: str, version: int, stateful: Stateful, values: Mapping[str
 
 
 def load_bytes(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], Saved]:
-    """Return the additional values, and the state. Raises SnapshotError."""
+    """Return the additional values and the state. Raises SnapshotError."""
     snapshot = unpack(data, kind, version)
     values = dict(snapshot.values)
     state = values.pop("state", None)
@@ -79,21 +75,21 @@ def load_bytes(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], Sa
 
 
 class Operator(Stateful):
-    """Base class of operators without an engine: a frozen config and declared state.
+    """Base class of operators without an engine, with a frozen config and declared state.
 
-    A class sets `kind` and `version`, annotates `config` with the class of its config, and declares
-    `state`. Snapshot, restore and fingerprint are derived from these.
+    A subclass sets `kind` and `version`, annotates `config` with the class of its config, and
+    declares `state`. Snapshot, restore and fingerprint follow from them.
     """
 
     kind: ClassVar[str]
     version: ClassVar[int] = 1
-    spread: ClassVar[tuple[str, ...]] = ()  # records whose fields the constructor takes one by one
+    spread: ClassVar[tuple[str, ...]] = ()  # records whose fields are arguments of the constructor
 
     @classmethod
     def of(cls, config: Any, **resources: Any) -> Self:
-        """Create an operator from a config. resources : objects outside snapshots, as a repository.
+        """Create an operator from a config and `resources`, which are not in snapshots.
 
-        The constructor takes the config's fields by name; other classes override this method.
+        Override this method if the constructor does not take the config's fields by name.
         """
         given = {**vars(config), **resources}
         for name in cls.spread:
@@ -101,14 +97,13 @@ class Operator(Stateful):
         return cls(**given)
 
     def snapshot(self) -> bytes:
-        """Serialise config and state, with kind and version."""
         return saved_bytes(self.kind, self.version, self, {"config": as_json(self.config)})
 
     @classmethod
     def restore(cls, data: bytes, **resources: Any) -> Self:
-        """Restore an operator that continues exactly as the saved one.
+        """Restore an operator that continues exactly like the saved one.
 
-        Raises SnapshotError for bytes that are damaged, of another kind or of another version.
+        Raises SnapshotError for bytes that are damaged, or of a different kind or version.
         """
         values, saved = load_bytes(data, cls.kind, cls.version)
         with snapshot_errors(cls.kind):
@@ -124,7 +119,7 @@ def snapshot_errors(kind: str) -> Iterator[None]:
     """Convert errors raised while a snapshot is loaded into SnapshotError."""
     try:
         yield
-    except (SnapshotError, ImportError, OSError):  # the latter two come from the installation
+    except (SnapshotError, ImportError, OSError):  # the last two are faults of the installation
         raise
     except Exception as error:  # any error of a constructor, a check or a kernel
         raise SnapshotError(f"the snapshot of `{kind}` is damaged: {error}") from error

@@ -1,4 +1,4 @@
-"""Tuples with their alternatives as validated flat arrays."""
+"""Tuples and their alternatives as validated flat arrays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sfumato.operators.state.declared import Array, Declaration, Offsets
 
 
 def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
-    """Return the declaration of a batch with named lengths; `attributes` is one, too."""
+    """Return the layout of a batch, given the names of its lengths."""
     return {
         "offsets": Offsets(tuples, alternatives),
         "prob": Array(float, alternatives, low=0.0),
@@ -24,17 +24,16 @@ def layout_of(tuples: str, alternatives: str) -> dict[str, Declaration]:
 
 
 def grouped_layout(tuples: str, alternatives: str) -> dict[str, Declaration]:
-    """Return the declaration of a `GroupedBatch`; see `layout_of`."""
     marks = dict.fromkeys(("group", "time", "number"), Array(int, tuples))
     return layout_of(tuples, alternatives) | marks
 
 
 @dataclass(frozen=True)
 class TupleBatch(Columns, flat=("prob", "values"), begins="offsets", axis=1):
-    """Batch of n tuples of a group, with m alternatives of a attributes.
+    """Batch of n tuples of one group, with m alternatives and `a` attributes.
 
-    offsets : int64[n + 1]    prob : float64[m]    values : float64[a, m], NaN: no value
-    index : int64[n], of each tuple within its group
+    offsets : int64[n + 1]    prob : float64[m]    values : float64[a, m], NaN for no value
+    index : int64[n], each tuple's index within its group
     """
 
     offsets: Ints
@@ -46,13 +45,12 @@ class TupleBatch(Columns, flat=("prob", "values"), begins="offsets", axis=1):
 
     @property
     def size(self) -> int:
-        """Number of tuples."""
         return self.index.size
 
 
 @dataclass(frozen=True)
 class GroupedBatch(TupleBatch):
-    """Tuples of many groups: group code, event time and number among all tuples, int64[n] each."""
+    """Batch of several groups, with a group code, event time and number per tuple, int64[n]."""
 
     group: Ints
     time: Ints
@@ -64,10 +62,10 @@ class GroupedBatch(TupleBatch):
 def checked_alternatives(
     n: int, offsets: npt.ArrayLike, prob: npt.ArrayLike, values: npt.ArrayLike, attributes: int
 ) -> tuple[Ints, Floats, Floats]:
-    """Return (offsets, prob, values as float64[attributes, m]) of n tuples, as kernels take them.
+    """Return (offsets, prob, values as float64[attributes, m]) of n tuples, for kernels.
 
-    Raises TypeError for another dtype, ValueError for inconsistent lengths, probabilities outside
-    (0, 1] and values beyond +-MAX_ABS_VALUE.
+    Raises TypeError for offsets that are not integers, and ValueError for inconsistent lengths,
+    probabilities outside (0, 1] and values beyond +-MAX_ABS_VALUE.
     """
     offsets = codes("offsets", offsets, n + 1)
     prob = np.require(prob, np.float64, ["C", "W"])
@@ -93,7 +91,7 @@ def checked_alternatives(
 
 
 def check_certain(n: int, prob: Floats) -> None:
-    """Raise ValueError unless n tuples have one alternative each, of probability 1."""
+    """Raise ValueError unless n tuples have one alternative each, with probability 1."""
     if prob.size != n or (prob != 1.0).any():
         raise ValueError("tuples of a certain window must each have one alternative, with `prob` 1")
 

@@ -1,5 +1,1 @@
-"""Aggregates over count windows, extents and attribute-delta windows.
-
-`uncertain_window` determines the contents of a window; `count` and the delta window move with
-every arrival. Public: UncertainWindow, and the three `*_aggregate` operators.
-"""
+"""Aggregates over count windows, extents, sessions and attribute-delta windows."""

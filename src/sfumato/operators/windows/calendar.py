@@ -1,7 +1,7 @@
-"""Event time counted in calendar units (days or months of a time zone) of one length.
+"""Event time as positions, in which calendar units (local days or months) have equal length.
 
-A day of a time zone has 23, 24 or 25 hours, a month 28 to 31 days. Extents over `positions` have a
-fixed length all the same.
+A local day has 23, 24 or 25 hours, and a month 28 to 31 days. In positions, extents of days or
+months nevertheless have a fixed length.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -12,10 +12,10 @@ import numpy as np
 from sfumato.operators.arrays import Ints
 
 DAY_US = 86_400_000_000
-SPANS = {"day": 3 * DAY_US, "month": 34 * DAY_US}  # longer than any unit of any zone
+SPANS = {"day": 3 * DAY_US, "month": 34 * DAY_US}  # longer than any unit in any time zone
 CODES = {"day": "datetime64[D]", "month": "datetime64[M]"}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# 0001-01-02 and 9999-12-31, in UTC: Python and pandas can display these in any time zone.
+# 0001-01-02 and 9999-12-31 in UTC: Python and pandas can display these dates in any time zone.
 FIRST_US, LAST_US = -62_135_510_400_000_000, 253_402_214_400_000_000
 
 
@@ -23,11 +23,11 @@ class Calendar:
     """The units of a calendar: unit i spans the positions [i * span, (i + 1) * span).
 
     unit : "day" or "month"    zone : name of the time zone
-    origin : number of the unit, counted from the one of 1970-01-01, that is unit 0
+    origin : number of unit 0, counted from the unit of 1970-01-01
 
-    A position is the time since the start of its unit, after the spans of earlier units. The last
-    microsecond of a unit is at the last position of its span. So order is kept, and a unit is over
-    at the same time in both.
+    A time in unit i has the position i * span plus the time since the unit's start, except that a
+    unit's last microsecond has the last position of its span. Positions therefore have the order of
+    their times, and a unit ends where its span ends.
     """
 
     def __init__(self, unit: str, zone: str, origin: int = 0) -> None:
@@ -36,10 +36,7 @@ class Calendar:
         self._units = self._starts = np.empty(0, np.int64)  # known units and their starts
 
     def starts(self, units: Ints) -> Ints:
-        """Return the microseconds at which units start.
-
-        A unit starts when its local date occurs for the first time.
-        """
+        """Return each unit's start in microseconds, where its local date first occurs."""
         new = np.setdiff1d(units, self._units)
         if new.size:
             local = (new + self.origin).astype(self._code).astype("datetime64[us]").astype(np.int64)
@@ -50,27 +47,27 @@ class Calendar:
         return self._starts[np.searchsorted(self._units, units)]
 
     def positions(self, times: Ints) -> Ints:
-        """Return the positions of times in FIRST_US ... LAST_US."""
+        """Return the positions of times from FIRST_US to LAST_US."""
         about = times.astype("datetime64[us]").astype(self._code).astype(np.int64) - self.origin
         low, high = int(about.min(initial=0)), int(about.max(initial=0))
         near = np.arange(low, high + 1) if high - low < times.size else np.unique(about)
-        self.starts(np.unique(near[:, None] + np.arange(-1, 3)))  # zones differ by up to a day
+        self.starts(np.unique(near[:, None] + np.arange(-1, 3)))  # zones are within a day of UTC
         place = np.searchsorted(self._starts, times, side="right") - 1
         unit, start, following = self._units[place], self._starts[place], self._starts[place + 1]
         within = np.where(times == following - 1, self.span - 1, times - start)
         return unit * self.span + within
 
     def times(self, positions: Ints) -> Ints:
-        """Return the times at positions; beyond a unit's length its last microsecond."""
+        """Return the times at positions; past a unit's end, the time is its last microsecond."""
         unit, within = np.divmod(positions, self.span)
         start = self.starts(unit)
         last = np.maximum(self.starts(unit + 1) - 1, start)
         return np.minimum(start + within, last)
 
     def _utc(self, local: int) -> int:
-        """Return the first time at which the zone's clocks show at least the microseconds `local`.
+        """Return the first time at which the zone's clocks show at least `local` microseconds.
 
-        For dates beyond the years that Python knows, their offset from UTC is that of the last one.
+        A date outside Python's range has the UTC offset of the nearest date in it.
         """
         given = EPOCH + timedelta(microseconds=min(max(local, FIRST_US), LAST_US))
         before, after = (
@@ -80,7 +77,7 @@ class Calendar:
         low, high = local - after, local - before
         if before >= after:
             return high
-        while high - low > 1:  # clocks were put forward across `local`: find when
+        while high - low > 1:  # clocks were put forward over `local`; bisect for the change
             middle = (low + high) // 2
             moment = EPOCH + timedelta(microseconds=middle)
             shown = _microseconds(moment.astimezone(self._zone).utcoffset())

@@ -30,7 +30,7 @@ from sfumato.operators.state.tuple_batch import TupleBatch, check_held, checked_
 from sfumato.operators.windows.extent_aggregate import measures_of
 from sfumato.windows import Delta
 
-GROUP_MARKS = 3  # per group: tuples in the front of its window, index of its next tuple, tuples
+GROUP_MARKS = 3  # per group: tuples in the window's front, index of the next tuple, held tuples
 
 
 @dataclass(frozen=True)
@@ -52,23 +52,23 @@ class DeltaWindowConfig:
 class DeltaWindowAggregate(Operator):
     """Aggregates over the newest tuples of a group while none is too far from the oldest.
 
-    delta : float >= 0    on : int, the attribute whose distance counts
-    threshold : in (0, 1]    max_tuples : int >= 1 or None; evictions by it count as `overflow`
-    attributes : columns of `values` (None: the number that `on` and the aggregates need)
+    delta : float >= 0    on : int, attribute on which distances are measured
+    threshold : in (0, 1]    max_tuples : int >= 1 or None; its evictions are counted in `overflow`
+    attributes : number of columns of `values`; by default as required by `on` and the aggregates
     options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
     An arrival enters its group's window; then the oldest tuple is evicted while
         Pr(broken) = sum over its alternatives k of Pr(k | it exists)
                      * (1 - product over the other tuples y of (1 - Pr(y exists, |y - k| > delta)))
-    is at least `threshold`. All held tuples that violate the invariant count, not only the newest.
-    The sum over alternatives preserves their dependence on the value of the oldest tuple. A missing
+    is at least `threshold`. The product is over all held tuples, not only the newest. The sum over
+    alternatives preserves the dependence of all distances on the oldest tuple's value. A missing
     value (NaN) is close to every value. A tuple without alternatives does not enter; its answer
     describes the current window.
 
-    Cost: O(held * l log l) per call with rows of the group and an eviction, for l alternatives, and
-    O(l log l) per arrival. Moments O(1), about 100 nodes if an average is requested and tuples may
-    not exist; min and max O(held) moves of integers. Distributions, if requested, are recomputed
-    for each arrival. Memory: the tuples held.  Source: Dallachiesa et al. (2015), section 8.1.
+    Cost: O(l log l) per arrival with l alternatives, and O(held * l log l) per call and group with
+    an eviction. Moments take O(1), or about 100 nodes for an average if tuples may not exist; min
+    and max move O(held) integers. Distributions, if requested, are recomputed for each arrival.
+    Memory: the held tuples.  Source: Dallachiesa et al. (2015), section 8.1.
     """
 
     kind, version = "delta_window_aggregate", 4
@@ -105,9 +105,9 @@ class DeltaWindowAggregate(Operator):
         self._rule = DeltaRule(on, float(delta), float(threshold), most)
         self._stacks: PartialStacks | None = None
         self._has_uncertain = False
-        self._groups: dict[int, Ints] = {}  # by code, in order of appearance: see `_pack`
+        self._groups: dict[int, Ints] = {}  # packed by `_pack`, by code, in order of appearance
         self.held: Any = None
-        self.overflow = 0  # tuples evicted so far, over all groups, only because of `max_tuples`
+        self.overflow = 0  # tuples of all groups evicted so far only because of `max_tuples`
 
     def process(
         self,
@@ -118,8 +118,8 @@ class DeltaWindowAggregate(Operator):
     ) -> WindowAnswers:
         """Process n arrivals in order. Returns the answers after each.
 
-        group : int64[n] >= 0, codes    offsets : int64[n + 1], prob : float64[m],
-        values : float64[m, a], alternatives; NaN: no value
+        group : int64[n] >= 0, codes
+        offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)
         Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
         self.held = None  # free the last snapshot's tuples
@@ -144,7 +144,7 @@ class DeltaWindowAggregate(Operator):
         return WindowAnswers(held, results.measured(np.arange(n)))
 
     def _slide(self, code: int, arrivals: TupleBatch, enters: Any) -> tuple[TupleBatch, Ints, Any]:
-        """Return the held and arriving tuples, int64[2, n] window bounds, float64[r, 3, n]."""
+        """Return held and arriving tuples, window bounds int64[2, n], moments float64[r, 3, n]."""
         (front, arrived, held), tuples = self._group(code)
         fresh = np.arange(arrivals.size) + arrived
         given = TupleBatch(arrivals.offsets, arrivals.prob, arrivals.values, fresh)
@@ -168,7 +168,7 @@ class DeltaWindowAggregate(Operator):
         return tuples, bounds, answers
 
     def _room(self, tuples: int, uncertain: bool) -> PartialStacks:
-        """Return scratch partials for this number of tuples; nodes take most of the memory."""
+        """Return scratch partials for a number of tuples, with nodes once tuples are uncertain."""
         strides, has_uncertain, room = tuples // STRIDE + 1, uncertain, self._channels.room
         if self._stacks is not None:
             has_uncertain |= self._has_uncertain
@@ -205,7 +205,6 @@ class DeltaWindowAggregate(Operator):
             self._groups[code] = _pack(self.marks[i], self.held.part(ends[i], ends[i + 1]))
 
     def _group(self, code: int) -> tuple[list[int], TupleBatch]:
-        """Return a group's marks, and its held tuples."""
         packed = self._groups.get(code)
         if packed is None:
             return [0] * GROUP_MARKS, TupleBatch.none(attributes=self.attributes)

@@ -1,4 +1,4 @@
-"""Early answers of time extents, with intervals for the final answers."""
+"""Early answers for time extents, with intervals for the final answers."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ EARLY_FUNCTIONS = {
     "min": EARLY_MIN,
     "max": EARLY_MAX,
 }
-MOST_TICKS = 1_000  # in the length of an extent
+MOST_TICKS = 1_000  # per extent length
 STAGES_BEHIND = 16  # stages beyond the length
-OCTAVES = 16  # stages after these, each of which reaches twice as far as the one before
+OCTAVES = 16  # further stages, each of which reaches twice as far as the stage before
 NEW_SCOPE = np.array((NO_EXTENT,) * 4 + (NONE,), EARLY_SCOPE)
 SAVED_SCOPE = 4  # leading fields that are saved
 NEW_GROUP = np.array((NONE, NONE, 0, NO_EXTENT, 0), EARLY_GROUP)
@@ -69,12 +69,12 @@ SAVED_ENTRY = ["group", "extent", "changed", "revision", "held"]
 
 @dataclass(frozen=True)
 class Revisions:
-    """Early answers of open extents, m of them, in order of output.
+    """Early answers for m open extents, in order of output.
 
-    start, end, group, held, punctuation : as for `Extents`; held are the rows so far
-    number : int64[m], the revision of its extent, from 1
-    figures : float64[m, r + 1, 3]: partial answer (its mean), low and high end of the final one, of
-        each aggregate; last the completeness and its ends; NaN where unknown
+    start, end, group, held, punctuation : as for `Extents`; `held` counts the rows so far
+    number : int64[m], revision number within the extent, from 1
+    figures : float64[m, r + 1, 3], per aggregate the mean of the partial answer and the low and
+        high end of the final answer; last the completeness and its ends; NaN if unknown
     stddev, existence : float64[m, r], of the partial answers
     """
 
@@ -110,7 +110,7 @@ class EarlyConfig:
 
 
 def check_early(early: int, length: int) -> None:
-    """Raise ValueError for an interval of revisions that is out of range."""
+    """Raise ValueError if `early`, the interval between revisions, is out of range."""
     if not 0 < early <= length or length > early * MOST_TICKS:
         raise ValueError(
             f"`early` must be at most the window's length, and at least a {MOST_TICKS:,}th of it; "
@@ -119,21 +119,21 @@ def check_early(early: int, length: int) -> None:
 
 
 def check_level(level: Any) -> None:
-    """Raise ValueError for a level of intervals that is out of range."""
+    """Raise ValueError if the level of intervals is out of range."""
     number = isinstance(level, int | float) and not isinstance(level, bool)
     if not number or not 0.5 <= level <= 0.999:
         raise ValueError(f"`level` must lie in [0.5, 0.999], for example 0.9; got {level!r}")
 
 
 class EarlyAnswers(Operator):
-    """Revisions of the extents of an `ExtentAggregate`, which gets the same rows.
+    """Revisions of the extents of an `ExtentAggregate` that processes the same rows.
 
     length, slide, aggregates, attributes, certain : as for `ExtentAggregate`; only count, sum, avg,
         min and max
-    early : int > 0 microseconds: a revision per multiple that the punctuation of a scope passes
-    level : share of the intervals that are to contain the final answer, of uncertain rows its mean
+    early : int > 0 microseconds; one revision per multiple that a scope's punctuation passes
+    level : share of intervals that should contain the final answer (for uncertain rows, its mean)
 
-    Revisions and intervals depend on the sequence of a scope's rows, and on nothing else.
+    Revisions and intervals depend only on the sequence of a scope's rows.
     Memory: 120 bytes per open extent and revision, 50 per group, and 56 per scope, stage and
     aggregate; 5 KB per open extent and average over uncertain existence; 32 bytes per open extent
     and value of an uncertain minimum or maximum whose probability is not negligible.
@@ -179,10 +179,10 @@ class EarlyAnswers(Operator):
             source = np.append(NONE, known)
             measure = np.append(NONE, channels.what)
             what[np.isin(what, (EARLY_MIN, EARLY_MAX))] = (
-                EARLY_AVG  # an expected extreme may move both ways
+                EARLY_AVG  # an expected extreme may rise or fall
             )
         self._wanted = EarlyAggregates(what, source, measure, False)
-        self._attributes = attributes if certain else 0  # with cells
+        self._attributes = attributes if certain else 0  # attributes with cells
         linear = -(-length // early) + STAGES_BEHIND
         stages = linear + OCTAVES
         self._grid = EarlyGrid(length, slide, early, linear, stages, float(level))
@@ -195,18 +195,16 @@ class EarlyAnswers(Operator):
         )  # fmt: skip
 
     def _sets(self, size: int) -> MomentPartials:
-        """Return empty partials of uncertain rows; without channels for certain ones."""
+        """Return empty partials, without channels if rows are certain."""
         sets = self._channels.room(size, self._wanted.has_uncertain)
         return MomentPartials(sets.sums[:, :0].copy(), sets.nodes) if self.config.certain else sets
 
     def _extremes(self, size: int) -> Extremes:
-        """Return the extremes of uncertain rows, without tuples."""
         sign = np.array([sign for sign, _ in self._channels.extremes])
         first = np.full((size, sign.size), NONE)
         return Extremes(sign, np.array([(0, NONE)], STEP_POOL), first, np.empty(0, STEP))
 
     def _tuple_steps(self, offsets: Ints, prob: Floats, values: Floats) -> TupleSteps:
-        """Return the steps of uncertain rows."""
         extremes = self._channels.extremes
         shape = len(extremes), prob.size + len(offsets) - 1
         steps = TupleSteps(offsets, *np.empty((3, *shape)))
@@ -216,7 +214,7 @@ class EarlyAnswers(Operator):
         return steps
 
     def _per_tuple(self, offsets: Ints, prob: Floats, values: Floats) -> Floats:
-        """Return the moments of uncertain rows, and make room for nodes if they need them."""
+        """Return the moments of uncertain rows, and allocate nodes once rows need them."""
         n = len(offsets) - 1
         if self.config.certain:
             return np.empty((0, 3, n))
@@ -243,11 +241,11 @@ class EarlyAnswers(Operator):
         *,
         complete: Extents,
     ) -> tuple[Revisions, Ints]:
-        """Return the revisions at the next n rows, and the numbers of the complete extents.
+        """Return the revisions at the next n rows, and the revision number of each final answer.
 
         group, scope, time, punctuation : int64[n], rows in the order of their release
-        moves : bool[n], whether a row is in order, so that its punctuation counts
-        arrives : bool[n], whether a row is one that has just arrived, to be counted here
+        moves : bool[n], whether a row is in order, so that its punctuation is the scope's
+        arrives : bool[n], whether a row has just arrived, so that partial answers now include it
         offsets, prob, values : the alternatives, as for `ExtentAggregate.process`
         complete : the extents that these rows complete
         """
@@ -258,11 +256,11 @@ class EarlyAnswers(Operator):
         bounds, masses, table = checked_alternatives(
             n, offsets, prob, values, self.config.attributes
         )
-        if not self.config.certain:  # alternatives are read of rows that arrive
+        if not self.config.certain:  # only alternatives of arriving rows are read
             sizes = np.diff(bounds)
             read = np.repeat(arrives, sizes)
             bounds, masses = offsets_of(sizes * arrives), masses[read]
-            table = np.ascontiguousarray(table[:, read])  # a mask alone gives another layout
+            table = np.ascontiguousarray(table[:, read])  # a mask changes the memory layout
         per_tuple = self._per_tuple(bounds, masses, table)
         steps = self._tuple_steps(bounds, masses, table)
         table = table[: self._attributes]
@@ -300,15 +298,14 @@ class EarlyAnswers(Operator):
         ), numbers
 
     def idle_groups(self, groups: Ints) -> Ints:
-        """Return the groups that `forget` may delete without a change of any answer."""
+        """Return the groups that `forget` may delete without changing any answer."""
         known = self._s.groups[groups[groups < len(self._s.groups)]]
         last = (known["latest"] + early_answers.LONGEST_GAP + 1) * self._grid.slide
         fine = (known["first"] == NONE) & (last <= self._s.scopes["reached"][known["scope"]])
         return groups[groups < len(self._s.groups)][fine]
 
     def forget(self, groups: Ints, scopes: bool = False) -> None:
-        """Delete the state of groups, whose codes may be reused. scopes : and the scopes with the
-        same codes."""
+        """Delete the state of groups and, with `scopes`, of the scopes with the same codes."""
         groups = groups[groups < len(self._s.groups)]
         early_answers.drop_groups(groups, self._s)
         self._s.groups[groups] = NEW_GROUP
@@ -317,7 +314,7 @@ class EarlyAnswers(Operator):
             changed = self._s.scopes["changed"][groups]
             self._s.tracks.reshape(-1, self._per_scope)[groups] = 0
             self._s.scopes[groups] = NEW_SCOPE
-            self._s.scopes["changed"][groups] = changed  # entries to be freed by the next tick
+            self._s.scopes["changed"][groups] = changed  # the next tick frees these entries
 
     def before_saving(self) -> None:
         s, attributes, many = self._s, self._attributes, len(self._wanted.what)
@@ -393,7 +390,6 @@ class EarlyAnswers(Operator):
         )  # fmt: skip
 
     def _loaded_extremes(self, entries: int) -> Extremes:
-        """Return the extremes of the loaded steps."""
         extremes, (entry, number) = self._extremes(entries), self.step_owner.T
         many, (value, mass, reached) = extremes.sign.size, self.steps.T
         if (entry >= entries).any() or (number >= many).any():
@@ -421,7 +417,7 @@ def _as_floats(records: Records) -> Floats:
 
 
 def _listed(first: Ints, following: Ints) -> tuple[Ints, Ints]:
-    """Return (owner, place) of all entries of linked lists, one list after the other."""
+    """Return (owner, place) of all entries of linked lists, by owner."""
     owner, place = np.arange(len(first)), first
     owners, places = [owner[:0]], [place[:0]]
     while owner.size:
@@ -434,7 +430,7 @@ def _listed(first: Ints, following: Ints) -> tuple[Ints, Ints]:
 
 
 def _linked(first: Ints, owner: Ints, places: Ints) -> Ints:
-    """Link `places` into one list per owner, from `first`; return the place after each."""
+    """Link `places` into one list per owner; set `first` and return the place after each."""
     following = np.full(len(places), NONE)
     for i, (of, place) in enumerate(zip(owner.tolist(), places.tolist(), strict=True)):
         following[i] = first[of]

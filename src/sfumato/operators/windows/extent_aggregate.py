@@ -84,15 +84,15 @@ TIME_BOUNDS = {"low": NO_EXTENT, "high": 3 - NO_EXTENT}  # bounds of restored ti
 
 @dataclass(frozen=True)
 class Extents:
-    """Complete extents, m of them, in order of output.
+    """Answers for m complete extents, in order of output.
 
-    start, end : int64[m] microseconds: an extent holds start <= event time < end
+    start, end : int64[m] microseconds; an extent holds start <= event time < end
     group : int64[m], codes    held : int64[m], number of tuples
-    punctuation : int64[m] microseconds, the punctuation that completed it
-    late : int64[m], rows of its group within its bounds that came too late for it
-    results : per aggregate, in the order given
-    offsets : int64[m + 1] and members : int64[k], numbers of its tuples among all rows so far, by
-        pane and arrival, late ones last; None unless requested
+    punctuation : int64[m] microseconds, the punctuation that completed the extent
+    late : int64[m], number of rows of the group within the extent that came too late for it
+    results : one per aggregate
+    offsets, members : int64[m + 1] and int64[k], row numbers of each extent's tuples, counted over
+        all rows so far, by pane and arrival, late tuples last; None unless requested
     """
 
     start: Ints
@@ -154,43 +154,41 @@ class ExtentAggregate(Operator):
 
     length, slide : int > 0 microseconds, n and s; extents are aligned to time 0
     empty : also emit a group's empty extents between two extents with tuples, just before the later
-        one, with its punctuation and late count; a gap of more than `most_empty` is omitted, and
-        its extents are counted as `skipped`
-    earliest : instead emit the first `most_empty` empty extents after each extent with tuples, once
-        they are complete, and the last ones before the first that start at `earliest` (int,
-        microseconds) or later; further ones of a gap are `skipped`
-    members : also emit the extents' tuples, by number
-    attributes : columns of `values` (None: the number that the aggregates need)
-    certain : every tuple exists with one value: for counts, sums, averages, minima and maxima only
-        the totals of panes are stored, and no tuples
-    clock : returns the microseconds of event times, for averages over time; None: they are these
+        of the two and with its punctuation. The extents of a gap of more than `most_empty` are
+        omitted and counted as `skipped`
+    earliest : int microseconds; instead emit up to `most_empty` empty extents after each extent
+        with tuples, once they are complete, and up to `most_empty` before a group's first extent,
+        starting at or after `earliest`. Other empty extents of a gap are `skipped`
+    members : also emit the row numbers of the extents' tuples
+    attributes : number of columns of `values`; by default as the aggregates require
+    certain : every tuple exists with one value. For counts, sums, averages, minima and maxima, only
+        totals of panes are then stored, and no tuples
+    clock : converts event times to microseconds, for averages over time, if they have another unit
     options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
-    Rows belong to a group (rows that are aggregated together) and a scope (rows that share
-    punctuations); a group stays in one scope. An extent is complete when a punctuation is at least
-    its end - 1 and all rows released by that punctuation have arrived. Rows released together
-    arrive in event-time order. Completion therefore shows at the first row of the scope that is at
-    or after the extent's end or has a higher punctuation. Every complete extent is emitted exactly
-    once for each group with a tuple in it, in order of completion, then of (end, group).
+    Rows of a group are aggregated together, and rows of a scope share punctuations; a group stays
+    in one scope. An extent is complete when a punctuation is at least its end - 1 and all rows
+    released by that punctuation have arrived. Rows that are released together arrive in event-time
+    order. An extent is therefore complete at the first row of the scope that is at or after its end
+    or has a higher punctuation. It is emitted exactly once for each group with a tuple in it, in
+    order of completion, then of (end, group).
 
-    - A late row (flagged, with the punctuation of its source) is in every extent that contains it
-      and ends after that punctuation; it came too late for the others. It does not show progress. A
-      row without the flag is in every extent that contains it and is not complete.
-    - `late` of an extent: the rows of its group so far that it contains but that came too late.
-    - For time_avg and integral, a value holds until the next one of its group. At the start of an
-      extent, the newest earlier value holds that was not too late for all extents with its time.
-    - Counted but not stored: `late`, rows that came too late for every extent; `outside`, rows
-      between extents (slide > length); `absent`, rows without alternatives, whose time counts.
+    - A late row is flagged and has its source's punctuation. It enters every open extent that
+      contains it and ends after that punctuation, and completes none. A row without the flag enters
+      every open extent that contains it.
+    - For time_avg and integral, a value holds until the group's next value. At the start of an
+      extent, the newest earlier value holds, except values that came too late for all extents.
+    - Rows are counted but not stored if they came too late for every extent (`late`), are between
+      extents (`outside`), or have no alternatives (`absent`; their times still complete extents).
     - An on-time row below an earlier punctuation, or with a decreasing punctuation, shows that the
       rows come from several controllers. It is counted as `out_of_order`.
 
-    Cost: O(1) per tuple (about 100 nodes if an average is requested and the tuple may not exist, a
-    sort of its pane for min and max), O(1) per extent for any overlap (O(n/s) for min, max).
+    Cost: O(1) per tuple (about 100 nodes for an average if the tuple may not exist, a sort of its
+    pane for min and max) and O(1) per extent for any overlap (O(n/s) for min and max).
     Distributions, if requested, are computed separately for each extent. A late row costs a merge
     in each extent that it enters. A call visits only groups of scopes with a complete extent.
-    Memory: the tuples of one RANGE and one slide, and partials of about 200 bytes per pane, group
-    and attribute (10 KB with an average over uncertain existence). If `certain`, panes only, of
-    about 100 bytes.
+    Memory: the tuples of one RANGE and one slide, and about 200 bytes per pane, group and attribute
+    (10 KB with an average over uncertain existence). If `certain`, about 100 bytes per pane.
     Source: Kim et al. (2006), section 6; Dallachiesa et al. (2015), 8.1.
     """
 
@@ -233,7 +231,7 @@ class ExtentAggregate(Operator):
         )  # fmt: skip
         self._plain = self.config.plain
         self.readings, self._clock = StepReadings(aggregates), clock or (lambda times: times)
-        # From panes and tuples; the others are computed from readings.
+        # Computed from panes and tuples; the other aggregates are computed from readings.
         self._pooled = [of for of in aggregates if of.function not in OVER_TIME]
         self._fields = _fields_of(self._pooled, self.attributes) if self._plain else []
         self._signs = np.array([sign for sign, _ in self._fields])
@@ -247,7 +245,7 @@ class ExtentAggregate(Operator):
         unmeasured = self._plain or self.from_tuples
         self._channels = channels = Channels([] if unmeasured else self._pooled)
         self._measures = measures_of(channels)
-        # Of the tuples, as their moments are computed when an extent is complete; empty: earlier.
+        # Moments of the tuples, if they are computed when an extent is complete; otherwise empty.
         self._per_tuple, self._versions = np.empty((channels.count, 3, 0)), NO_VERSIONS
         whole, part = divmod(length, slide)
         panes = (2, 2 * whole + 1, slide - part) if part else (1, whole, 0)
@@ -270,8 +268,8 @@ class ExtentAggregate(Operator):
         self.held: Any = None  # saved tuples, panes and totals
         self.panes: Any = None
         self.totals: Any = None
-        self.verdicts = np.empty(0, np.int8)  # of the rows of the last call of `process`
-        self._nothing: Extents | None = None  # cached result without completed extents
+        self.verdicts = np.empty(0, np.int8)  # on the rows of the last call of `process`
+        self._nothing: Extents | None = None  # cached result without complete extents
 
     def process(
         self,
@@ -288,11 +286,11 @@ class ExtentAggregate(Operator):
         """Process n rows in the order of their release. Returns the extents that they complete.
 
         group : int64[n] >= 0, dense codes    event_time : int64[n] microseconds
-        punctuation : int64[n] microseconds: for late rows the punctuation of their source at
-            arrival, for other rows the punctuation of the scope at release. None: rows are in order
-            of event time, each with a punctuation of its event time - 1
-        late : bool[n], None: all False    scope : int64[n] >= 0, dense codes; None: the groups'
-        offsets : int64[n + 1], prob : float64[m], values : float64[m, a], alternatives; NaN: none
+        punctuation : int64[n] microseconds: for late rows their source's punctuation at arrival,
+            for other rows the scope's punctuation at release. None if rows are in event-time order;
+            each row then has the punctuation event time - 1
+        late : bool[n], by default all False    scope : int64[n] >= 0, dense codes, or `group`
+        offsets : int64[n + 1], prob : float64[m], values : float64[m, a] (NaN for no value)
         Raises TypeError or ValueError, with state unchanged, for inconsistent arrays.
         """
         self.held = None  # free the last snapshot's tuples and totals
@@ -322,11 +320,7 @@ class ExtentAggregate(Operator):
         return self._complete(closings[:found])
 
     def idle_groups(self) -> Ints:
-        """Return groups without tuples that an extent may still need, for `forget`.
-
-        The result is empty if empty extents are emitted, or values hold until the next one.
-        O(groups).
-        """
+        """Return the groups whose state no open extent needs, for `forget`.  O(groups)."""
         known = np.flatnonzero(self._groups["scope"] >= 0)
         if self.empty or self.readings:
             return known[:0]
@@ -339,8 +333,7 @@ class ExtentAggregate(Operator):
         self._groups[groups] = NO_GROUP
 
     def close(self, groups: Ints) -> Extents:
-        """Complete the extents of these groups, each in a separate scope, and delete their state;
-        their codes may be reused."""
+        """Complete the extents of groups, each alone in a scope of the same code; delete both."""
         complete = self.idle(groups)
         self._late_rows = self._late_rows[~np.isin(self._late_rows["group"], groups)]
         self._groups[groups], self._scopes[groups] = NO_GROUP, NO_SCOPE
@@ -348,9 +341,9 @@ class ExtentAggregate(Operator):
         return complete
 
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
-        """Complete all extents that hold a tuple of these scopes (None: all).
+        """Complete all extents that hold a tuple of these scopes, by default of all scopes.
 
-        The punctuation becomes the last end - 1, so that earlier rows that come later are late.
+        A scope's punctuation becomes its last end - 1; older rows that arrive later are late.
         """
         known = np.arange(len(self._scopes))
         wanted = known if scopes is None else np.intersect1d(known, scopes)
@@ -359,13 +352,12 @@ class ExtentAggregate(Operator):
         return self._complete(closings[:found], at_once=True)
 
     def flush(self) -> Extents:
-        """Complete all extents that hold a tuple, at the end of the stream."""
+        """Complete all extents, at the end of the stream."""
         return self.idle()
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters: rows; late, outside, absent: in no extent; out_of_order; skipped: empty extents
-        that were omitted; held: tuples stored now."""
+        """Numbers of rows in total and by kind, of skipped extents, and of held tuples."""
         counts = {name: int(n) for name, n in zip(EXTENT_COUNTERS, self.counts, strict=True)}
         pool = self._tuples.pool[0]
         held = int(pool["tuples"] - pool["dead"])
@@ -375,13 +367,13 @@ class ExtentAggregate(Operator):
 
     @property
     def numbers(self) -> Ints:
-        """Numbers of the rows whose tuples are stored, among all rows so far, ascending."""
+        """Row numbers of the held tuples, counted over all rows so far, ascending."""
         at = self._tuples.at[: self._tuples.pool[0]["tuples"]]
         return at["number"][at["alive"] > 0]
 
     @property
     def _used(self) -> Ints:
-        """Return the places of panes with totals: of late rows, then by group and number."""
+        """Return the places of panes with totals: late rows first, then by group and number."""
         panes = self._panes[: self._tuples.pool[0]["panes"]]
         used = np.flatnonzero(panes["last"] != NONE)
         apart = np.isin(used, self._late_rows["pane"])
@@ -452,7 +444,6 @@ class ExtentAggregate(Operator):
         self._store(rows, held.index, held.number, late_rows, held.prob, held.values)
 
     def _restore_panes(self, late_rows: Records) -> None:
-        """Rebuild the panes from their groups, numbers and totals."""
         group, number = self.panes.T
         n, apart = group.size, np.zeros(group.size, bool)
         apart[late_rows["tuple"][late_rows["tuple"] != NONE]] = True
@@ -479,7 +470,7 @@ class ExtentAggregate(Operator):
         self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
         values: Floats,
     ) -> None:  # fmt: skip
-        """Store the rows with an index; late_rows : their late rows, tuples by place among them."""
+        """Store the rows with an index. In `late_rows`, tuples are places among these rows."""
         n = int(np.count_nonzero(index != NONE))
         if n and not self._plain:
             self._make_room(n, prob.size)
@@ -512,7 +503,7 @@ class ExtentAggregate(Operator):
     def _add_moments(
         self, rows: ReleasedRows, index: Ints, prob: Floats, values: Floats, to: Ints, begin: int
     ) -> None:
-        """Add rows, stored in panes to[i] from the place `begin` on, to the panes' partials."""
+        """Add rows to the partials of their panes to[i]; they are stored starting at `begin`."""
         channels = self._channels
         per_tuple, uncertain = channels.tuple_moments(TupleBatch(rows.offsets, prob, values, index))
         own, prefix, top = self._partials
@@ -531,7 +522,7 @@ class ExtentAggregate(Operator):
         return new
 
     def _make_room(self, tuples: int, alternatives: int) -> None:
-        """Make room for more tuples, by removing dead ones if these are more than half."""
+        """Make room for more tuples, by removing dead tuples if over half are dead."""
         pool = self._tuples.pool[0]
         n, m = int(pool["tuples"]) + tuples, int(pool["alternatives"]) + alternatives
         if n <= self._tuples.rest.size and m <= self._tuples.owner.size:
@@ -546,7 +537,6 @@ class ExtentAggregate(Operator):
         )
 
     def _compact(self) -> None:
-        """Remove the tuples that nothing needs any more."""
         of, pool = self._tuples, self._tuples.pool[0]
         if not pool["dead"]:
             return
@@ -570,7 +560,7 @@ class ExtentAggregate(Operator):
         self._late_rows["tuple"] = tuple_at[self._late_rows["tuple"]]
 
     def _complete(self, closings: Records, at_once: bool = False) -> Extents:
-        """Return the extents of some closings, and drop data that no further extent needs."""
+        """Return the extents that closings complete, and drop data that no later extent needs."""
         if not closings.size and self._nothing is not None:
             return self._nothing
         closings = _taken(closings, np.argsort(closings["scope"], kind="stable"))
@@ -612,10 +602,7 @@ class ExtentAggregate(Operator):
     def _results(
         self, answers: Floats, ends: Ints, members: Ints, order: Ints
     ) -> list[AggregateResult]:
-        """Return the results of m extents in an order, given their moments and their tuples.
-
-        ends : int64[m + 1], offsets in `members`; as of the kernel `complete`
-        """
+        """Return the results of m extents, in `order`; see the kernel `complete`."""
         moments = answers.reshape(order.size, len(self._pooled), 3).transpose(1, 2, 0)
         results = ResultsWithDistributions(self._pooled, self.options, moments)
         if results.with_distributions:
@@ -626,7 +613,6 @@ class ExtentAggregate(Operator):
     def _with_over_time(
         self, measured: list[AggregateResult], found: Records, end: Ints
     ) -> list[AggregateResult]:
-        """Return the results of all aggregates, given those from panes and tuples."""
         results = iter(self.readings.measured(found, end - self.length, end, self._clock))
         others = iter(measured)
         return [
@@ -635,14 +621,14 @@ class ExtentAggregate(Operator):
         ]
 
     def _bounds(self) -> Ints:
-        """Return the start of the first extent of each group that is not complete."""
+        """Return the start of each group's first open extent."""
         if not len(self._scopes):
             return np.full(len(self._groups), NO_EXTENT)
         closed = self._scopes["closed"][self._groups["scope"]]
         return np.where(closed == NO_EXTENT, NO_EXTENT, (closed + 1) * self.slide - self.length)
 
     def _plain_results(self, found: Floats) -> list[AggregateResult]:
-        """Return the results of extents from their totals, float64[m, fields]."""
+        """Return the results of m extents from their totals, float64[m, fields]."""
         of = {field: found[:, i] for i, field in enumerate(self._fields)}
         results = []
         for aggregate in self._pooled:
@@ -670,7 +656,7 @@ def extents_of_groups(
     *,
     members: bool = False,
 ) -> Extents:
-    """Return one extent per group, by group, with all its tuples in the order given."""
+    """Return one extent per group, by group, with all of its tuples in the given order."""
     window = ExtentAggregate(
         1, 1, aggregates, members=members, attributes=len(tuples.values), **vars(options)
     )
@@ -692,10 +678,7 @@ def released_rows(
     scope: npt.ArrayLike | None,
     attributes: int,
 ) -> tuple[ReleasedRows, Floats, Floats]:
-    """Return rows as kernels take them, with their `prob` and values float64[attributes, m].
-
-    The other arguments are those of `ExtentAggregate.process`, which raises the same errors.
-    """
+    """Return the arguments of `ExtentAggregate.process` as kernel input, after checks."""
     n = np.asarray(event_time).size
     group, time = codes("group", group, n), codes("event_time", event_time, n)
     scope = group if scope is None else codes("scope", scope, n)
@@ -708,7 +691,7 @@ def released_rows(
 
 
 def _fields_of(aggregates: Sequence[Aggregate], attributes: int) -> list[tuple[float, int]]:
-    """Return the signs and attributes of a pane's totals, see `add_rows`; first the tuples."""
+    """Return each pane total's sign and attribute, see `add_rows`; first the row count."""
     fields = [(0.0, -1 - attributes)]
     for of in aggregates:
         if of.attribute is None:
@@ -731,7 +714,7 @@ def _check_codes(group: Ints, scope: Ints, time: Ints) -> None:
 
 
 def measures_of(channels: Channels) -> ChannelMeasures:
-    """Return the channels of aggregates in the form that kernels take."""
+    """Return the channels of aggregates as kernel input."""
     return ChannelMeasures(
         channels.what,
         channels.channel,
@@ -742,13 +725,13 @@ def measures_of(channels: Channels) -> ChannelMeasures:
 
 
 def with_codes(records: Records, used: Ints, fill: Records) -> Records:
-    """Return the records with room for all codes used, and some more."""
+    """Return the records with room for the codes `used`, and spare room."""
     many = int(used.max(initial=-1)) + 1
     return pad(records, many + many // 4, fill) if many > len(records) else records
 
 
 def _taken(records: Records, places: Ints) -> Records:
-    """Return records of int64 fields at some places; faster than indexing of records."""
+    """Return records of int64 fields at some places; faster than indexing records."""
     return as_numbers(records).take(places, axis=0).view(records.dtype)[:, 0]
 
 

@@ -1,4 +1,4 @@
-"""Aggregates over time extents of rows with ids, which are known while their extents are open."""
+"""Aggregates over time extents of rows with ids, which are stored while their extents are open."""
 
 from typing import Any
 
@@ -23,16 +23,16 @@ NO_ID = np.array((NONE, 0, NO_EXTENT, NONE, NO_EXTENT, NO_EXTENT), ID)
 
 
 class IdentifiedExtentAggregate(ExtentAggregate):
-    """`ExtentAggregate` of rows with ids. An id is forgotten when all extents of its rows are
-    complete; a later row of this id is new.
+    """`ExtentAggregate` of rows with ids.
 
-    Not for averages over time and integrals, whose values hold beyond their extents.
+    An id is forgotten when all extents of its rows are complete; a later row with this id is new.
+    time_avg and integral are not supported, because their values hold beyond their extents.
     """
 
     state = {"ids": Array(int, "ids", len(ID.names or ()))}
 
     def __init__(self, *args: Any, certain: bool = False, **options: Any) -> None:
-        super().__init__(*args, **options)  # all tuples are stored: totals of panes are not enough
+        super().__init__(*args, **options)  # not `certain`, because totals of panes do not suffice
         if self.readings:
             raise ValueError(f"rows with ids are not supported for {' and '.join(OVER_TIME)}")
         self._ids = np.empty(0, ID)
@@ -44,8 +44,8 @@ class IdentifiedExtentAggregate(ExtentAggregate):
     ) -> Extents:  # fmt: skip
         """Process rows like `process`.
 
-        ids : int64[n], dense codes of ids, each within one group; -1 for a row without an id
-        version : int64[n]    shared : see `Versions`
+        ids : int64[n], dense codes, each within one group; -1 for a row without an id
+        version : int64[n]    shared : as for `Versions`
         """
         n = np.asarray(rows[1]).size
         of, newest = codes("ids", ids, n), codes("version", version, n)
@@ -58,7 +58,7 @@ class IdentifiedExtentAggregate(ExtentAggregate):
             self._versions = NO_VERSIONS
 
     def needed_ids(self) -> Ints:
-        """Forget ids that no open extent needs, whose codes may be reused; return the others."""
+        """Forget ids that no open extent needs, so that codes may be reused; return the others."""
         needed = self._is_needed
         self._ids[~needed] = NO_ID
         return np.flatnonzero(needed)
@@ -77,7 +77,7 @@ class IdentifiedExtentAggregate(ExtentAggregate):
 
     @property
     def _is_needed(self) -> Bools:
-        """Return bool[ids]: whether an extent is open that a further row of the id may change."""
+        """Return bool[ids]: whether a further row with the id may change an open extent."""
         group, until = self._ids["group"], self._ids["until"]
         if not group.size:
             return np.empty(0, np.bool_)

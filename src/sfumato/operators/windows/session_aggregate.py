@@ -54,19 +54,19 @@ class SessionConfig:
 class SessionAggregate(Operator):
     """Aggregates over sessions: the rows of a group with less than `gap` between neighbours.
 
-    gap : int > 0 microseconds    max_length : span of a session's rows is less than this, or None
+    gap : int > 0 microseconds    max_length : exclusive bound of a session's span, or None
     members, attributes, options : as for `ExtentAggregate`, with its groups, scopes and late rows
 
-    A session starts at its first row and ends `gap` after its last one (at most `max_length` after
-    its start). It is emitted once, when a punctuation is at least its end - 1 and all rows released
-    by that punctuation have arrived; sessions in order of completion, then of (end, group).
+    A session starts at its first row and ends `gap` after its last row, at most `max_length` after
+    its start. It is completed by punctuations, like an extent, and emitted once. Sessions are in
+    order of completion, then of (end, group).
 
-    - A row joins the sessions that are not complete and less than `gap` away, and merges them while
-      `max_length` permits; else it starts a session. For a late row, sessions that end up to its
-      punctuation are complete; if a session of this row alone would be, it is counted as `late`.
+    - A row joins and merges the open sessions that are less than `gap` away, while `max_length`
+      permits; otherwise it starts a session. For a late row, its own punctuation completes sessions
+      too. A row whose session would be complete with this row alone is counted as `late`.
     - Results are computed when a session is complete, from its tuples by (time, arrival).
 
-    Cost: O(1) per tuple, O(open sessions and tuples held) per call. Memory: the tuples of open
+    Cost: O(1) per tuple, and O(open sessions + held tuples) per call. Memory: the tuples of open
     sessions.
     """
 
@@ -104,11 +104,11 @@ class SessionAggregate(Operator):
         self._bounds = gap, MAX_TIME_US * 2 if max_length is None else max_length
         self._scopes, self._sessions = np.empty(0, SESSION_SCOPE), np.empty(0, SESSION)
         self.groups = np.empty(0, np.int64)  # scope of each group, NONE for unknown groups
-        # Tuples of open sessions in order of arrival; their group is the session's place.
+        # Tuples of open sessions in order of arrival; `group` is the place of the session.
         self.held = GroupedBatch.none(attributes=self.attributes)
         self.counts = np.zeros(len(EXTENT_COUNTERS), np.int64)
         self.next = 0
-        self.verdicts = np.empty(0, np.int8)  # of the rows of the last call of `process`
+        self.verdicts = np.empty(0, np.int8)  # on the rows of the last call of `process`
         self._nothing = self._measured(self.held, np.empty(0, np.int64))
 
     def process(
@@ -123,7 +123,7 @@ class SessionAggregate(Operator):
         *,
         scope: npt.ArrayLike | None = None,
     ) -> Extents:
-        """Process rows as `ExtentAggregate.process`. Returns the sessions that they complete."""
+        """Process rows like `ExtentAggregate.process`. Returns the sessions that they complete."""
         rows, prob, table = released_rows(
             group, event_time, punctuation, late, offsets, prob, values, scope, self.attributes
         )
@@ -162,16 +162,15 @@ class SessionAggregate(Operator):
         self.groups[groups] = NONE
 
     def close(self, groups: Ints) -> Extents:
-        """Complete the sessions of these groups, each in a separate scope, and delete their state;
-        their codes may be reused."""
+        """Complete the sessions of groups, each alone in a scope of the same code; delete both."""
         complete = self.idle(groups)
         self.groups[groups], self._scopes[groups] = NONE, NO_SESSION_SCOPE
         return complete
 
     def idle(self, scopes: npt.ArrayLike | None = None) -> Extents:
-        """Complete all open sessions of these scopes (None: all).
+        """Complete all open sessions of these scopes, by default of all scopes.
 
-        The punctuation becomes the last end - 1, so that earlier rows that come later are late.
+        A scope is then reached up to its last end - 1; older rows that arrive later are late.
         """
         of = self._sessions["scope"]
         done = np.flatnonzero(np.full(of.size, True) if scopes is None else np.isin(of, scopes))
@@ -186,13 +185,13 @@ class SessionAggregate(Operator):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters, as of `ExtentAggregate`; outside and skipped are 0."""
+        """Counters of `ExtentAggregate`; outside and skipped are 0."""
         counts = {name: int(n) for name, n in zip(EXTENT_COUNTERS, self.counts, strict=True)}
         return {"rows": self.next, **counts, "held": self.held.size}
 
     @property
     def numbers(self) -> Ints:
-        """Numbers of the rows whose tuples are stored, among all rows so far, ascending."""
+        """Row numbers of the held tuples, counted over all rows so far, ascending."""
         return self.held.number
 
     def before_saving(self) -> None:
@@ -225,8 +224,7 @@ class SessionAggregate(Operator):
         return ends
 
     def _complete(self, done: Ints, turn: Ints, at: Ints) -> Extents:
-        """Return complete sessions (places, the rows that completed them, and punctuations), and
-        delete them."""
+        """Remove and return the sessions `done`, completed by rows `turn` and punctuations `at`."""
         left = self._sessions["into"] == NONE
         left[done] = False
         ends = self._ends(done)
@@ -253,7 +251,7 @@ class SessionAggregate(Operator):
         return complete
 
     def _measured(self, tuples: GroupedBatch, code: Ints) -> Extents:
-        """Return the results of sessions 0, 1, ...: extents of one length, each of one group."""
+        """Return the results of sessions 0, 1, ..., which are computed as extents of one group."""
         config = self.config
         found = extents_of_groups(
             code, tuples, config.aggregates, config.options, members=config.members

@@ -1,4 +1,4 @@
-"""Aggregates over time extents of tuples some of which share one outcome."""
+"""Aggregates over time extents of tuples that may share outcomes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,23 +17,24 @@ from sfumato.operators.windows.extent_aggregate import Extents
 from sfumato.operators.windows.identified_extents import IdentifiedExtentAggregate
 from sfumato.operators.windows.shared_results import shared_results
 
-SAME_WEIGHT = 2.0**-20  # weights are compared as multiples of it: float32 has errors up to 2**-24
+SAME_WEIGHT = 2.0**-20  # weights are rounded to multiples of it: float32 errors reach 2**-24
 
 
 class SharedExtentAggregate(IdentifiedExtentAggregate):
-    """`IdentifiedExtentAggregate` of tuples whose ids are those of shared outcomes.
+    """`IdentifiedExtentAggregate` whose ids identify shared outcomes.
 
-    attributes : columns of `values` and one for the ids (None: those that the aggregates need)
+    attributes : number of columns of `values`, plus one for ids; by default as the aggregates
+        require
 
     In every possible world, tuples of one group with the same id take the alternative of the same
-    number, or do not exist. Different ids and tuples without an id are independent.
+    number, or none of them exists. Different ids and tuples without an id are independent.
 
-    - All rows with an id have the probabilities of its first row, to within SAME_WEIGHT. Others are
-      in no extent, and are counted as `unequal`.
-    - Results are computed when an extent is complete, see `shared_results`.
+    All rows with an id must have the probabilities of its first row, to within SAME_WEIGHT. Other
+    rows are in no extent, and are counted as `unequal`. Results are computed when an extent is
+    complete, by `shared_results`.
 
-    Cost: O(1) per tuple, and `shared_results` of each extent. Memory: the tuples in open extents,
-    and 48 bytes per id.
+    Cost: O(1) per tuple, and `shared_results` per extent. Memory: the tuples in open extents, and
+    48 bytes per id.
     """
 
     from_tuples = True
@@ -55,9 +56,9 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
         self.unequal = 0
 
     def process_shared(self, ids: npt.ArrayLike, *rows: Any, scope: npt.ArrayLike) -> Extents:
-        """Process rows as `process`.
+        """Process rows like `process`.
 
-        ids : int64[n], dense codes of ids, each within one group; -1 for an independent row
+        ids : int64[n], dense codes, each within one group; -1 for an independent row
         """
         *places, offsets, prob, values = rows
         n = np.asarray(places[1]).size
@@ -71,8 +72,7 @@ class SharedExtentAggregate(IdentifiedExtentAggregate):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters, as of `ExtentAggregate`; also unequal: rows with other probabilities than
-        earlier rows with their id."""
+        """Counters of `ExtentAggregate`, and `unequal` rows."""
         return super().counters | {"unequal": self.unequal}
 
     def after_loading(self) -> None:

@@ -1,8 +1,8 @@
-"""Results over extents of tuples some of which share one outcome.
+"""Results over extents of tuples that may share outcomes.
 
 Tuples with a shared outcome take the alternative of the same number in every possible world. For
-counts, sums and extremes they are one tuple, whose alternatives have their totals. For other
-functions the law of total probability mixes the results given each combination of outcomes.
+counts, sums and extremes, they are treated as one tuple, whose alternatives have their totals. For
+other functions, the results given each combination of outcomes are mixed by its probability.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ from sfumato.operators.distributions.mixture import ALL_VALUES, mixtures
 from sfumato.operators.state.tuple_batch import TupleBatch
 from sfumato.operators.windows.extent_aggregate import extents_of_groups
 
-TOTALS = {  # functions that the totals of a shared outcome answer, with the function of the totals
+TOTALS = {  # functions computed from totals of shared outcomes -> function of the totals
     "count": "sum", "sum": "sum", "avg": "avg", "min": "min", "max": "max",
     "boundary_sum": "boundary_sum",
 }  # fmt: skip
-FEWEST_VALUES = {"count_distinct": 0, "stddev": 2, "var": 2}  # that give a result; else 1
-MOST_TUPLES = 1_000_000  # of combinations that are measured together
+FEWEST_VALUES = {"count_distinct": 0, "stddev": 2, "var": 2}  # required for a result; default 1
+MOST_TUPLES = 1_000_000  # over all combinations that are computed together
 
 
 def shared_results(
@@ -43,12 +43,13 @@ def shared_results(
 ) -> list[AggregateResult]:
     """Return the results of extents 0 ... m - 1.
 
-    extent : int64[n], ascending, of n tuples, which are in order of time within an extent
+    extent : int64[n], ascending, each tuple's extent; tuples are in order of time within an extent
     shared : int64[n], code of the shared outcome, NONE for an independent tuple
-    Exact, except distributions that are sampled for independent tuples too, and functions without
-    totals (or averages over an uncertain number of values) over more than MOST_STATES combinations
-    of outcomes: these are sampled, with `error`.
-    Cost: O(n) for totals, O(n combinations) else.
+
+    Results are exact, with two exceptions, which are sampled and have an `error`: distributions
+    that are also sampled for independent tuples; and functions without totals (or averages over an
+    uncertain number of values) over more than MOST_STATES combinations of outcomes.
+    Cost: O(n) for totals; otherwise O(n * combinations).
     """
     if not m:
         return [options.nothing() for _ in aggregates]
@@ -73,11 +74,11 @@ def shared_results(
 
 @dataclass(frozen=True)
 class SharedTuples:
-    """Tuples and clusters: the tuples of one extent that share an outcome, or one tuple.
+    """Tuples and their clusters: single tuples, or all tuples of an extent with a shared outcome.
 
-    extent : int64[n], cluster : int64[n], by first appearance, of n tuples
+    extent, cluster : int64[n], of n tuples; clusters are numbered by first appearance
     whole : the first tuple of each cluster    sizes : int64[clusters], numbers of tuples
-    target : int64[alternatives], the alternative of `whole` that is taken with an alternative
+    target : int64[alternatives], the alternative of `whole` that occurs with each alternative
     """
 
     extent: Ints
@@ -89,7 +90,7 @@ class SharedTuples:
 
     @classmethod
     def of(cls, extent: Ints, tuples: TupleBatch, shared: Ints) -> Self:
-        """Return the clusters of tuples; arguments as of `shared_results`."""
+        """Cluster tuples; arguments as for `shared_results`."""
         own = np.where(shared == NONE, -1 - np.arange(shared.size), shared)
         ids, own = np.unique(own, return_inverse=True)
         cluster, first = renumber(
@@ -100,34 +101,33 @@ class SharedTuples:
         return cls(extent, tuples, cluster, whole, np.bincount(cluster), target)
 
     def part(self, x: int) -> Self:
-        """Return the tuples of extent x."""
         low, high = np.searchsorted(self.extent, [x, x + 1]).tolist()
         return self.of(self.extent[low:high], self.tuples.part(low, high), self.cluster[low:high])
 
     @property
     def extents(self) -> Ints:
-        """Return the extent of each cluster."""
+        """Extent of each cluster."""
         found = np.empty(self.sizes.size, np.int64)
         found[self.cluster] = self.extent
         return found
 
     @property
     def existence(self) -> Floats:
-        """Return the probability that the tuples of each cluster exist."""
+        """Probability that the tuples of each cluster exist."""
         return existences(self.whole.offsets, self.whole.prob)
 
     def sums(self, values: Floats | Bools) -> Floats:
-        """Return the sums of values of alternatives by alternative of `whole`."""
+        """Sum the values of alternatives by alternative of `whole`."""
         return np.bincount(self.target, values, self.whole.prob.size).astype(np.float64, copy=False)
 
     def counts(self, attribute: int | None) -> Floats:
-        """Return the number of values by alternative of `whole`; None: the number of tuples."""
+        """Count values by alternative of `whole`; without an attribute, count tuples."""
         if attribute is None:
             return self.sums(np.ones(self.target.size))
         return self.sums(~np.isnan(self.tuples.values[attribute]))
 
     def has_totals(self, of: Aggregate, m: int) -> Bools:
-        """Return bool[m]: whether `totals` answer an aggregate in each extent."""
+        """Return bool[m]: whether `totals` suffice for an aggregate in each extent."""
         if of.function != "avg":
             return np.full(m, of.function in TOTALS)
         counts, begin = self.counts(of.attribute), self.whole.offsets[:-1]
@@ -139,7 +139,7 @@ class SharedTuples:
         return np.bincount(self.extents, ~fine, m) == 0
 
     def totals(self, of: Aggregate, m: int) -> Floats:
-        """Return an aggregate's values by alternative of `whole`, for the function in TOTALS."""
+        """Return the values by alternative of `whole` to which the function in TOTALS applies."""
         counts, lengths = self.counts(of.attribute), np.diff(self.whole.offsets)
         if of.attribute is None or of.function == "count":
             return counts
@@ -157,7 +157,7 @@ class SharedTuples:
             whole = np.where(np.bincount(self.cluster, valued) > 0, whole, np.nan)
             return np.repeat(whole, lengths)
         found = np.where(counts > 0, self.sums(np.nan_to_num(values)), np.nan)
-        if of.function == "avg":  # the average of a certain number of clusters
+        if of.function == "avg":  # weighted, so that averages over clusters average the values
             first, extents = counts[self.whole.offsets[:-1]], self.extents
             many = np.bincount(extents, first, m)
             weight = np.bincount(extents, first > 0, m) / np.maximum(many, 1.0)
@@ -178,8 +178,7 @@ def _results_of_totals(
 
 
 def with_absent_values(offsets: Ints, prob: Floats, values: Floats, more: int) -> TupleBatch:
-    """Return tuples and further ones without values, which no result but the number of tuples
-    shows: each group of tuples has one then."""
+    """Append `more` tuples without values, which affect no result except the number of tuples."""
     none = np.full((len(values), more), np.nan)
     ends = offsets[-1] + np.arange(1, more + 1)
     return TupleBatch(
@@ -191,9 +190,9 @@ def with_absent_values(offsets: Ints, prob: Floats, values: Floats, more: int) -
 def _results_of_combinations(
     of: SharedTuples, aggregates: Sequence[Aggregate], options: DistributionOptions
 ) -> list[AggregateResult]:
-    """Return the results of one extent, given each combination of shared outcomes."""
+    """Return the results of one extent, mixed over all combinations of shared outcomes."""
     joint, existence = np.flatnonzero(of.sizes > 1), of.existence
-    outcomes = []  # the probabilities of each shared outcome, last that of no tuple
+    outcomes = []  # each shared outcome's probabilities of the alternatives, and of no tuple
     for c in joint:
         chance = of.whole.prob[of.whole.offsets[c] : of.whole.offsets[c + 1]]
         rest = [1.0 - existence[c]] if existence[c] < 1.0 else []
@@ -227,10 +226,10 @@ def _results_of_combinations(
 def _given(
     of: SharedTuples, choice: Ints, aggregates: Sequence[Aggregate], options: DistributionOptions
 ) -> list[AggregateResult]:
-    """Return the results of one extent given outcomes.
+    """Return the results of one extent given each of k combinations of outcomes.
 
-    choice : int64[clusters, k], k times the number of the alternative, or of none, of each cluster
-    that several tuples share; 0 for other clusters
+    choice : int64[clusters, k], the number of the alternative for each cluster with several tuples
+        (the number of alternatives if no tuple exists); 0 for other clusters
     """
     tuples, k = of.tuples, choice.shape[1]
     shared = np.tile(of.sizes[of.cluster] > 1, (k, 1))
@@ -247,14 +246,13 @@ def _given(
 def _sampled(
     of: SharedTuples, aggregate: Aggregate, options: DistributionOptions
 ) -> AggregateResult:
-    """Return the result of one extent in sampled worlds."""
     tuples = replace(of.tuples, index=of.whole.index[of.cluster])
     counts, begin = of.counts(aggregate.attribute), of.whole.offsets[:-1]
     none, one = (
         np.add.reduceat(np.where(counts == n, of.whole.prob, 0.0), begin) for n in range(2)
     )
     none += 1.0 - of.existence
-    fewer = np.array([1.0, 0.0])  # probabilities of no value and of one value
+    fewer = np.array([1.0, 0.0])  # probabilities of no value and of exactly one value
     for without, single in zip(none, one, strict=True):
         fewer = fewer * without + [0.0, fewer[0] * single]
     fewest = FEWEST_VALUES.get(aggregate.function, 1)

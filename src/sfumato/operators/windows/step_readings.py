@@ -1,4 +1,4 @@
-"""Readings whose values hold until the next one, for aggregates weighted by time."""
+"""Readings whose values hold until the next reading, for time-weighted aggregates."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from sfumato.operators.distributions.discrete_distributions import Moments
 from sfumato.operators.state.declared import Array
 from sfumato.operators.state.stateful import Stateful
 
-LEAST_FOLDED = 1024  # minimum number of readings before some are folded
+LEAST_FOLDED = 1024  # number of readings above which some are folded
 
 
 class StepReadings(Stateful):
-    """Readings of the groups of an `ExtentAggregate`, as far as later extents need them.
+    """Readings of an `ExtentAggregate` that later extents need.
 
-    aggregates : aggregates of the operator; only the ones in OVER_TIME are computed
+    aggregates : aggregates of the operator; only aggregates in OVER_TIME are computed
 
-    A series is a group and an attribute. Readings before the first extent that may still be
-    complete are folded into one per series, which has the value that holds at its start.
+    A series has a group and an attribute. The readings of a series before its first open extent are
+    folded into one reading, whose value holds at the start of that extent.
     Memory: 56 bytes per reading. Cost: a sort of the readings when extents are complete.
     """
 
@@ -46,7 +46,7 @@ class StepReadings(Stateful):
         self.marks: Ints = np.empty((4, 0), np.int64)
         self.values: Floats = np.empty((3, 0))
         self._new: list[tuple[Ints, Floats]] = []
-        self._folded = 0  # readings after the last folding
+        self._folded = 0  # number of readings after the last fold
 
     def __bool__(self) -> bool:
         return bool(self.wanted)
@@ -55,7 +55,7 @@ class StepReadings(Stateful):
         self, rows: ReleasedRows, index: Ints, numbers: Ints, late_rows: Records, prob: Floats,
         values: Floats,
     ) -> None:  # fmt: skip
-        """Add the rows with an index; late_rows : their late rows, tuples by place among them."""
+        """Add the rows with an index. In `late_rows`, tuples are places among these rows."""
         stored, joined = np.flatnonzero(index != NONE), late_rows["tuple"] != NONE
         first = np.full(stored.size, NO_EXTENT)
         first[late_rows["tuple"][joined]] = late_rows["first"][joined]
@@ -72,7 +72,7 @@ class StepReadings(Stateful):
     ) -> list[Moments]:
         """Return the results of extents, for each wanted aggregate.
 
-        found : EXTENT[m]    start, end : int64[m]    clock : microseconds of times
+        found : EXTENT[m]    start, end : int64[m]    clock : converts times to microseconds
         """
         self._sort()
         order = sorted_by([found["group"], found["number"]])
@@ -93,7 +93,7 @@ class StepReadings(Stateful):
         return results
 
     def fold(self, bound: Ints, always: bool = False) -> None:
-        """Fold the readings before the bounds int64[groups], if these may be many."""
+        """Fold the readings before bound, int64[groups], if there are many or `always`."""
         many = self.marks.shape[1] + sum(marks.shape[1] for marks, _ in self._new)
         if not (always or many > 2 * self._folded + LEAST_FOLDED):
             return
@@ -105,14 +105,13 @@ class StepReadings(Stateful):
         self._folded = self.marks.shape[1]
 
     def forget(self, groups: Ints) -> None:
-        """Delete the readings of these groups."""
         if self:
             self._sort()
             of = self.marks[READING_SERIES] // len(self._attributes)
             self._keep(~np.isin(of, groups))
 
     def check(self, groups: int, latest: int) -> None:
-        """Raise ValueError for restored readings that cannot be; latest : bound of their times."""
+        """Raise ValueError for impossible restored readings; `latest` bounds their times."""
         many = groups * len(self._attributes)
         series, time, values = self.marks[READING_SERIES], self.marks[READING_TIME], self.values
         fine = ((series >= 0) & (series < many) & (abs(time) <= latest)).all()
@@ -132,7 +131,7 @@ class StepReadings(Stateful):
         self.values = np.ascontiguousarray(self.values[:, kept])
 
     def _sort(self) -> None:
-        """Merge the new readings into the others."""
+        """Merge the new readings into the sorted readings."""
         if not self._new:
             return
         marks = np.concatenate([self.marks, *(marks for marks, _ in self._new)], axis=1)

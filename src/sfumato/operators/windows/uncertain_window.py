@@ -17,10 +17,10 @@ from sfumato.operators.state.stateful import Operator
 
 
 def expected_tuples(rows: int, existence: float, confidence: float) -> int | None:
-    """Estimate the number of tuples with `rows` existing ones, if each has this existence.
+    """Estimate the size of a window with `rows` existing tuples, if each has this existence.
 
-    The least n with Pr(Binomial(n, existence) ≥ rows) ≥ confidence by the normal approximation
-    with continuity correction; exact for existence 1; None if no n is enough. O(1).
+    Returns the least n with Pr(Binomial(n, existence) >= rows) >= confidence, by the normal
+    approximation with continuity correction (exact for existence 1), or None if no n suffices.
     """
     if existence == 1 or confidence <= 0:
         return rows
@@ -32,7 +32,7 @@ def expected_tuples(rows: int, existence: float, confidence: float) -> int | Non
 
 
 def join_confidence(confidence: float, probability: float) -> float:
-    """Return the confidence that windows of a join need if its pairs have at least `probability`.
+    """Return the confidence for windows of a join of pairs with at least `probability`.
 
     Source: Dallachiesa et al. (2015), Algorithm 2 (uncert-evict-beta).
     """
@@ -58,7 +58,7 @@ class UncertainWindowConfig:
 
 
 class UncertainWindow(Operator):
-    """Count window W(U, w, alpha): the fewest newest tuples of which `rows` exist, confidently.
+    """Count window W(U, w, alpha): the fewest newest tuples of which `rows` probably exist.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ class UncertainWindow(Operator):
         oldest while Pr(N >= rows) without it is >= confidence)
     probability
         float in (0, 1], beta, or None. For operators that only report results of probability >=
-        beta: evicts at min(confidence, 1 - beta) (Algorithm 2). For beta = 1 this is 0; a tuple is
-        then evicted when Pr(N >= rows) without it is above 0, so that exactly the tuples remain
-        that can still be inside with probability 1
+        beta: the confidence is then min(confidence, 1 - beta) (Algorithm 2). For beta = 1 it is 0,
+        and the oldest tuple is evicted while Pr(N >= rows) without it is above 0. Exactly the
+        tuples remain that can still be inside with probability 1
     max_tuples
-        int >= 1 or None, most tuples held. The oldest are evicted first and counted in `overflow`;
-        while `guaranteed` is False the window is shorter than defined
+        int >= 1 or None, the most held tuples. Above it, the oldest tuples are evicted and counted
+        in `overflow`; while `guaranteed` is False, the window is shorter than defined
 
     Raises
     ------
@@ -87,11 +87,11 @@ class UncertainWindow(Operator):
     Stream indices count every arrival from 0, including tuples of existence 0, which never enter.
     confidence = 1 requires certainty: only tuples of existence exactly 1 count.
 
-    Guarantee: decisions equal the recursion over all held tuples (RF1), at an amortised cost of
-    O(sqrt(rows)) per arrival instead of O(rows^2). If a probability is nearer to its threshold than
-    the error bound of the fast computation, the plain float64 recursion decides, oldest tuple
-    first: O(rows * held) for that test. In practice this only happens for structural ties, such as
-    existence 1/2 and confidence 1/2.
+    Guarantee: decisions are the same as with the recursion over all held tuples (RF1), at an
+    amortised cost of O(sqrt(rows)) per arrival instead of O(rows^2). If a probability is closer to
+    its threshold than the error bound of the fast computation, the plain float64 recursion decides,
+    starting with the oldest tuple, at a cost of O(rows * held) for that test. In practice, this
+    only happens for structural ties, such as existence 1/2 and confidence 1/2.
     Decisions do not depend on how arrivals are split into calls, nor on snapshot and restore.
 
     References
@@ -131,16 +131,16 @@ class UncertainWindow(Operator):
         self._rule = self.rows, target, NO_LIMIT if max_tuples is None else max_tuples
         self._boundary = empty_boundary()
         self.existence: Floats = np.empty(0)  # of the held tuples, oldest first
-        self.indices: Ints = np.empty(0, np.int64)  # stream indices of these
-        self.arrived = 0  # number of arrivals: the next one's stream index
+        self.indices: Ints = np.empty(0, np.int64)  # stream indices of the held tuples
+        self.arrived = 0  # number of arrivals, and stream index of the next
         self.status: Ints = np.zeros(2, np.int64)  # evicted by `max_tuples`; not `guaranteed`
 
     def extend(self, existence: npt.ArrayLike) -> Ints:
-        """Process arrivals in order. Returns the start of the window after each.
+        """Process arrivals in order, and return the window start after each.
 
         existence : float array [n] in [0, 1] (up to 1 + 1e-9, clipped)
-        Returns int64[n]: the stream index of the oldest tuple held after each arrival, or the
-        next arrival's index while none is held.
+        Returns int64[n]: the oldest held tuple's stream index, or the next arrival's index while
+        the window is empty.
         Raises ValueError, with state unchanged, for a wrong dimension, NaN or values out of range.
         """
         arrivals = checked_existence(existence)
@@ -149,7 +149,7 @@ class UncertainWindow(Operator):
         held = np.concatenate([self.existence, arrivals[enters]])
         indices = np.concatenate([self.indices, enters + self.arrived])
         self._boundary = slide(self._boundary, held, begin, self._rule, self.status, heads)
-        # An arrival that does not enter leaves the window unchanged, empty at first.
+        # An arrival that does not enter leaves the window unchanged, possibly empty.
         starts = np.append(indices[heads], self.start)[np.cumsum(arrivals > 0.0) - 1]
         if not begin:
             before = np.cumsum(arrivals > 0.0) == 0
@@ -184,12 +184,12 @@ class UncertainWindow(Operator):
 
     @property
     def held(self) -> int:
-        """Number of tuples held, w'."""
+        """Number of held tuples, w'."""
         return self.indices.size
 
     @property
     def start(self) -> int:
-        """Stream index of the oldest tuple held; `arrived` if the window is empty."""
+        """Stream index of the oldest held tuple; `arrived` if the window is empty."""
         return int(self.indices[0]) if self.held else self.arrived
 
     @property
@@ -199,20 +199,19 @@ class UncertainWindow(Operator):
 
     @property
     def guaranteed(self) -> bool:
-        """True if the window is as long as defined.
+        """Return whether the window is as long as defined.
 
-        False from an eviction by `max_tuples` until the algorithm itself next evicts a tuple,
+        False after an eviction due to `max_tuples`, until the algorithm itself evicts a tuple,
         which shows that enough tuples are held again.
         """
         return not self.status[1]
 
     @property
     def recursions(self) -> int:
-        """Number of tests decided by the plain recursion since construction or restoring."""
+        """Number of tests decided by the plain recursion since construction or restore."""
         return int(self._boundary.header[0]["recursions"])
 
     def _places(self, indices: Ints) -> Ints:
-        """Return the positions of these stream indices among the held tuples."""
         held = self.indices
         places = np.searchsorted(held, indices)
         found = places < held.size

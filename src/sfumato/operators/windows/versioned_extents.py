@@ -15,21 +15,21 @@ from sfumato.operators.windows.identified_extents import IdentifiedExtentAggrega
 
 
 class VersionedExtentAggregate(IdentifiedExtentAggregate):
-    """`IdentifiedExtentAggregate` of rows with versions: an extent has one version of each id.
+    """`IdentifiedExtentAggregate` of rows with versions; an extent has one version per id.
 
-    Of the rows with an id, an extent has the newest version that arrived before the extent was
-    complete, if that row is within the extent. A row without alternatives is a version too.
+    An extent has the newest version of an id that arrived before the extent was complete, if that
+    row is within the extent. A row without alternatives is a version as well.
 
-    - A row replaces the earlier version in every extent that it does not come too late for, even
-      where its own event time is elsewhere.
-    - Rows that are not newer than the known version are counted as `outdated` only.
+    - A row replaces the earlier version in every extent for which it is not too late, even if its
+      event time is outside the extent.
+    - Rows that are not newer than the known version are only counted, as `outdated`.
 
     Cost: O(1) per tuple and extent that contains it. Memory: the tuples in open extents, and 48
     bytes per id. Moments are computed when an extent is complete, in order of arrival.
     """
 
     kind, version = "versioned_extents", 1
-    state = {"corrections": Array(int, 2, low=0)}  # rows replaced, rows outdated
+    state = {"corrections": Array(int, 2, low=0)}  # numbers of replaced rows and outdated rows
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -39,9 +39,9 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
     def process_versions(
         self, ids: npt.ArrayLike, version: npt.ArrayLike, *rows: Any, scope: npt.ArrayLike
     ) -> Extents:
-        """Process rows as `process`.
+        """Process rows like `process`.
 
-        ids : int64[n], dense codes of ids, each within one group; -1 for a row without an id
+        ids : int64[n], dense codes, each within one group; -1 for a row without an id
         version : int64[n]
         """
         self._closed = self._scopes["closed"].copy()
@@ -51,8 +51,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters, as of `ExtentAggregate`; also corrections: rows that a newer version replaced
-        in an open extent, and outdated: rows that were not newer than the known version."""
+        """Counters of `ExtentAggregate`, corrections (replaced rows), and outdated rows."""
         names = ("corrections", "outdated")
         found = zip(names, self.corrections.tolist(), strict=True)
         return super().counters | dict(found)
@@ -91,7 +90,7 @@ class VersionedExtentAggregate(IdentifiedExtentAggregate):
     def _add_moments(
         self, rows: ReleasedRows, index: Ints, prob: Floats, values: Floats, to: Ints, begin: int
     ) -> None:
-        """Make room for the panes' extremes; moments are computed when extents are complete."""
+        """Make room for the panes' extremes; moments are added when extents are complete."""
         top = self._partials.top
         panes = int(self._tuples.pool[0]["panes"])
         if panes > top.shape[1]:

@@ -46,8 +46,8 @@ from sfumato.operators.windows.count.window_distributions import WindowDistribut
 from sfumato.operators.windows.uncertain_window import UncertainWindowConfig
 
 EXTREME_SIGNS = {"max": 1.0, "min": -1.0}
-SHORT_ROWS, SHORT_HELD = 128, 250  # windows with fewer rows and tuples are rebuilt at each call
-MOST_BYTES = 256_000_000  # for cached windows of groups, including sampled worlds
+SHORT_ROWS, SHORT_HELD = 128, 250  # windows within both limits are rebuilt at each call
+MOST_BYTES = 256_000_000  # for the groups' cached windows, including sampled worlds
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ class CountWindowConfig:
 class Work(Stateful):
     """Cache of one group between calls, derived from its tuples.
 
-    arrived : tuples of the group when it was current    worlds : sampled worlds by `WindowLaws`
+    arrived : number of the group's arrivals up to which the cache is valid
+    worlds : sampled worlds, by `WindowDistributions`
     """
 
     boundary: Boundary
@@ -90,35 +91,35 @@ class Work(Stateful):
     size: int = 0
 
     def recount_bytes(self) -> int:
-        """Recount the bytes and return the increase."""
+        """Update `size`, in bytes, and return the increase."""
         before, self.size = self.size, self.nbytes
         return self.size - before
 
 
 class CountWindowAggregate(Operator):
-    """Aggregates over the `rows` newest existing tuples held by W(U, w, alpha), by group.
+    """Aggregates over the `rows` newest existing tuples in the window W(U, w, alpha), by group.
 
-    rows, confidence, max_tuples : the window, see UncertainWindow
-    certain : every tuple exists with one value: counts, sums, averages, minima and maxima are
+    rows, confidence, max_tuples : as for `UncertainWindow`
+    certain : every tuple exists with one value. Counts, sums, averages, minima and maxima are then
         computed without distributions, in O(1) per arrival
     options : quantiles, distribution, seed, samples, see `DistributionOptions`
 
-    An answer covers exactly the `rows` newest existing tuples among the held ones. Means and
+    An answer covers exactly the `rows` newest existing tuples among the held tuples. Means and
     standard deviations of count, sum, avg, min and max are exact. Distributions of count, min and
-    max are exact, of sum and avg with up to 4,096 states, and of quantile for small windows.
-    Otherwise `samples` worlds are drawn from (seed, index of the tuple in its group) and `error` is
-    set. Outcomes rarer than 1e-15 may be omitted; sums within 1e-12 are treated as equal. Answers
-    do not depend on how arrivals are split into calls, nor on snapshot and restore.
+    max are exact, as are distributions of sum and avg with at most 4,096 states, and of quantile
+    for small windows. Other distributions are sampled from `samples` worlds, drawn from (seed,
+    index of the tuple in its group), and have an `error`. Outcomes rarer than 1e-15 may be omitted,
+    and sums within 1e-12 are treated as equal. Answers do not depend on how arrivals are split into
+    calls, nor on snapshot and restore.
 
-    Cost per arrival: sum, count and avg O(sqrt(rows)) amortised; min and max O(c^2 + c
-    sqrt(rows)), c the number of most extreme values down to a probability of 1e-17, a few dozen
-    (see `slide_extremes`); avg O(held * rows * g) while g tuples with a NaN are held;
-    distributions of count O(rows); sampled worlds O(samples log samples); exact distributions of
-    sums O(held * 4,096 states), of a quantile at most 4 million cell updates. A call visits all
-    held tuples of its groups. Derived state is rebuilt for short windows, in one pass over all
-    groups. For long windows it is cached, in up to MOST_BYTES, for the groups with the latest
-    arrivals. Source: Dallachiesa et al. (2015), sections 4 and 7.3, for windows and boundary_sum;
-    the rest is original.
+    Cost per arrival: O(sqrt(rows)) amortised for sum, count and avg; O(c^2 + c sqrt(rows)) for min
+    and max, where c, a few dozen, is the number of most extreme values down to a probability of
+    1e-17 (see `slide_extremes`); O(held * rows * g) for avg while g tuples with a NaN are held.
+    Distributions take O(rows) for count, O(held * 4,096) for an exact sum, at most 4 million cell
+    updates for a quantile, and O(samples log samples) in sampled worlds.
+    A call visits all held tuples of its groups. Derived state is rebuilt for short windows. For
+    long windows, it is cached in at most MOST_BYTES, for the groups with the latest arrivals.
+    Source: Dallachiesa et al. (2015), sections 4 and 7.3, for windows and boundary_sum.
 
     >>> total = CountWindowAggregate(2, 0.7, [Aggregate("sum", 0)])
     >>> answers = total.process([0, 0, 0], [0, 1, 2, 3], [1.0, 0.5, 1.0], [[8.0], [4.0], [2.0]])
@@ -146,8 +147,8 @@ class CountWindowAggregate(Operator):
             rows, confidence, tuple(aggregates), max_tuples, certain, self.options
         )
         self.rows, self.aggregates = rows, list(aggregates)
-        self.attributes = checked_aggregates(aggregates, None)  # number of columns of `values` used
-        self.overflow = 0  # tuples evicted so far, over all groups, only because of `max_tuples`
+        self.attributes = checked_aggregates(aggregates, None)  # number of used columns of `values`
+        self.overflow = 0  # tuples of all groups evicted so far only because of `max_tuples`
         self._limit = min(rows, max_tuples or rows)
         self._plan(list(dict.fromkeys(aggregates)))
         self._middles = len(self._sums) + len(self._extremes)
@@ -160,12 +161,12 @@ class CountWindowAggregate(Operator):
         self._bytes = 0
 
     def _plan(self, asked: list[Aggregate]) -> None:
-        """Choose the required sums or counts, extremes and distributions, one of each kind."""
+        """Choose the required sums or counts, extremes and distributions, without duplicates."""
         distributions = self.options.distributions
         self._averages = [Aggregate("sum", a.attribute) for a in asked if a.function == "avg"]
         counted = [a for a in asked if a.function in ("sum", "count")]
         sums = [a for a in counted if a.attribute is not None] + self._averages
-        # Every sum also counts the tuples, so count(*) needs a separate one only if alone.
+        # Every sum also counts the tuples, so count(*) is needed only if there is no sum.
         self._sums = list(dict.fromkeys(sums if sums else counted))
         self._counts = distributions and any(a.function == "count" for a in asked)
         self._extremes = [a for a in asked if a.function in EXTREME_SIGNS]
@@ -184,12 +185,12 @@ class CountWindowAggregate(Operator):
         prob: npt.ArrayLike,
         values: npt.ArrayLike,
     ) -> WindowAnswers:
-        """Process n tuples in order. Returns the answers of their windows after each entered.
+        """Process n tuples in order. Returns, after each, the answer of its group's window.
 
         codes : int64[n] >= 0, the tuples' groups; offsets : int64[n + 1], start of each tuple's
         alternatives; prob : float64[m]; values : float64[m, a], NaN for no value
-        Raises TypeError or ValueError, with state unchanged, for inconsistent arrays, probabilities
-        outside (0, 1], or sums of them above 1 + 1e-9.
+        Raises TypeError or ValueError, with state unchanged, for inconsistent arrays, and for
+        probabilities outside (0, 1] or with a sum above 1 + 1e-9.
         """
         group_of, batch = self._checked(codes, offsets, prob, values)
         n = group_of.size
@@ -215,7 +216,7 @@ class CountWindowAggregate(Operator):
         return WindowAnswers(held, [measured[of] for of in self.aggregates], numbers)
 
     def forget(self, codes: npt.ArrayLike) -> None:
-        """Delete groups whose input has ended; unknown ones are ignored."""
+        """Delete groups whose input has ended; unknown codes are ignored."""
         self.store.forget(codes)
         for code in np.asarray(codes).tolist():
             self._bytes -= self._works.pop(code, self._scratch).size
@@ -226,7 +227,6 @@ class CountWindowAggregate(Operator):
         return np.array(self.store.codes, np.int64)
 
     def _answer_plain(self, slots: Ints, groups: Groups, order: Ints) -> WindowAnswers:
-        """Return the answers over certain tuples."""
         n = order.size
         held, numbers = np.empty(n, np.int64), np.empty(n, np.int64)
         heads = slide_certain(groups, order, self.rows, held, numbers)
@@ -250,7 +250,7 @@ class CountWindowAggregate(Operator):
     def _move(
         self, slots: Ints, groups: Groups, codes: list[int]
     ) -> tuple[Ints, dict[Aggregate, AggregateResult]]:
-        """Return window starts and answers after each arrival, group by group."""
+        """Return the window start and answers after each arrival, by group."""
         n, store, config = int(groups.arrivals[-1]), self.store, self.config
         status = np.ascontiguousarray(store.status[slots, 1:])
         memo = np.ascontiguousarray(store.memo[:, slots])
@@ -339,10 +339,7 @@ class CountWindowAggregate(Operator):
     def _group_ranges(
         self, slots: Ints, groups: Groups, codes: list[int]
     ) -> Iterator[tuple[tuple[int, int], Work, bool]]:
-        """Yield (first and end group, their work, True if it must be rebuilt), in order.
-
-        Consecutive groups with short windows share one work.
-        """
+        """Yield (range of groups, work, whether to rebuild it); short windows share one work."""
         alone = np.diff(groups.begin) > SHORT_HELD
         if self.rows > SHORT_ROWS:
             alone[:] = True
@@ -367,7 +364,7 @@ class CountWindowAggregate(Operator):
         )
 
     def _work(self, code: int) -> Work:
-        """Return a group's cache as the latest one; evict the oldest ones over the limit."""
+        """Return a group's cache and mark it as the latest; evict the oldest over MOST_BYTES."""
         work = self._works.pop(code, None) or Work(empty_boundary(), [], [])
         self._bytes += next(reversed(self._works.values()), work).recount_bytes()
         while self._bytes > MOST_BYTES and self._works:

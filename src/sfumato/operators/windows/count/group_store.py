@@ -1,4 +1,4 @@
-"""The tuples in the windows of many groups, in one set of arrays."""
+"""The held tuples of many groups, in one set of arrays."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,13 +12,13 @@ from sfumato.operators.state.declared import Array, Offsets, Record, Sizes
 from sfumato.operators.state.stateful import Stateful
 from sfumato.operators.state.tuple_batch import check_held
 
-MOST_OUTCOMES = 2**40  # candidates for an extreme
-SPARE = 1024  # additional tuples, so that the arrays of a few groups are not moved at every call
+MOST_OUTCOMES = 2**40  # most candidate values of an extreme
+SPARE = 1024  # spare tuples, so that the arrays of a few groups are not moved at every call
 NO_TUPLES = np.empty(0, np.int64)
 
 
 class SavedGroups(NamedTuple):
-    """Groups to save, in order of appearance, and their tuples end to end."""
+    """Saved groups, in order of appearance, and their tuples end to end."""
 
     codes: Ints
     held: Ints
@@ -31,12 +31,12 @@ class SavedGroups(NamedTuple):
 
 
 class GroupStore(Stateful):
-    """Tuples held by group, with the numbers that cannot be derived from them.
+    """Held tuples by group, with the numbers that cannot be derived from them.
 
-    attributes : per alternative    memos, numbers : integers and triples of numbers per group
+    attributes : number of attributes    memos, numbers : integers and triples of floats per group
 
-    A group's tuples are written after all others, and its old copy becomes dead. When the arrays
-    are full, the live tuples move to new arrays.
+    A group's tuples are written after all others, and their previous copy becomes dead. When the
+    arrays are full, the live tuples move to new arrays.
     """
 
     state = {
@@ -70,7 +70,7 @@ class GroupStore(Stateful):
         return list(self._slots)
 
     def slots(self, codes: Sequence[int]) -> Ints:
-        """Return the slots of groups, assigning new ones where needed."""
+        """Return the slots of groups; new groups get new slots."""
         new = [code for code in codes if code not in self._slots]
         if self._end + len(new) > self._held.size:
             self._compact(len(new))
@@ -79,19 +79,19 @@ class GroupStore(Stateful):
         return np.array([self._slots[code] for code in codes], np.int64)
 
     def join(self, slots: Ints, batch: PackedTuples, order: Ints, starts: Ints) -> Groups:
-        """Return groups' tuples and then their arrivals: order[starts[j] : starts[j + 1]]."""
+        """Return each group's tuples, followed by arrivals order[starts[j] : starts[j + 1]]."""
         of = self._tuples, self._begin[slots], self._held[slots], self.status[slots, 0]
         return joined_groups(*of, batch, order, starts)
 
     def keep(self, slots: Ints, groups: Groups, heads: Ints) -> None:
-        """Keep only the tuples of these groups from these positions on."""
+        """Keep the tuples of these groups starting at positions `heads`; drop earlier tuples."""
         begin = groups.begin[:-1] + heads
         held = groups.begin[1:] - begin
         self.status[slots, 0] += np.diff(groups.arrivals)
         self._write(slots, _gathered(groups.tuples, begin, held), held)
 
     def forget(self, codes: npt.ArrayLike) -> None:
-        """Delete groups; unknown ones are ignored."""
+        """Delete groups; unknown codes are ignored."""
         for code in np.asarray(codes).tolist():
             self._slots.pop(code, None)
         self._slots = compact(self._slots)
@@ -100,7 +100,6 @@ class GroupStore(Stateful):
 
     @property
     def saved(self) -> SavedGroups:
-        """The state in its saved form."""
         slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
         held = self._held[slots]
         return SavedGroups(
@@ -144,7 +143,7 @@ class GroupStore(Stateful):
         self._used += n
 
     def _compact(self, groups: int = 0, n: int = 0, m: int = 0) -> None:
-        """Move live tuples to arrays with room for more groups, tuples and alternatives."""
+        """Move live tuples to arrays with room for more groups, n tuples and m alternatives."""
         _, held, status, memo, numbers, *tuples = self.saved
         self._slots = dict(zip(self._slots, range(held.size), strict=True))
         self._end, self._used = held.size, int(held.sum())

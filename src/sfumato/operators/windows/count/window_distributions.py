@@ -1,7 +1,7 @@
-"""Distributions of a count window's aggregates: exact while small, else from sampled worlds.
+"""Distributions of a count window's aggregates: exact while small, otherwise from sampled worlds.
 
-Sampled worlds move with every arrival. A world is a function of the seed, its number and the held
-tuples. Rebuilt worlds are therefore identical to cached ones, and worlds are not saved.
+A world is a function of the seed, its number and the held tuples. Rebuilt worlds are therefore
+identical to cached worlds, and worlds are not saved.
 """
 
 from collections.abc import Iterator
@@ -39,12 +39,12 @@ from sfumato.operators.distributions.discrete_distributions import (
     distribution_limits,
 )
 
-MOST_NUMBERS = 250_000  # samples per part, which stay in a fast cache
+MOST_NUMBERS = 250_000  # samples per part, so that they fit a CPU cache
 MOST_DISTRIBUTIONS = 256  # distributions per part
 
 
 def column(groups: Groups, of: Aggregate) -> Floats:
-    """Return an aggregate's values; a count sums ones, with 0 for NaN."""
+    """Return an aggregate's values; for a count of values, 1 per value and 0 per NaN."""
     if of.attribute is None:
         return np.zeros(groups.tuples.prob.size)
     values = groups.tuples.values[of.attribute]
@@ -54,18 +54,18 @@ def column(groups: Groups, of: Aggregate) -> Floats:
 class WindowDistributions:
     """Distributions of one aggregate after each arrival.
 
-    of : sum, avg, count of an attribute, or a function in LISTED
-    rows : of the window; limit : int, most tuples it may hold, if fewer; options : of the worlds
+    of : sum, avg or count of an attribute, or a function in LISTED
+    rows : the window's size; limit : int, the lesser of `rows` and the most held tuples
 
     Exact distributions are recomputed at each arrival. If a sum has too many states, worlds are
-    sampled until all the tuples that caused this have left the window. Attempts therefore cost O(1)
-    per arrival, and their times depend only on the stream.
+    sampled until all tuples that caused this have left the window, so attempts cost O(1) per
+    arrival.
     """
 
     def __init__(self, of: Aggregate, rows: int, limit: int, options: DistributionOptions) -> None:
         self.of, self.rows, self.options = of, rows, options
         self._what, self._share = STATISTICS.get(of.function, SUM), float(of.argument or 0.0)
-        # Tuples per block of `WorldTotals`: the least power of 2 from sqrt(limit), at most 64.
+        # Tuples per block of `WorldTotals`: the least power of 2 >= sqrt(limit), at most 64.
         self._shift = next(shift for shift in range(7) if 4**shift >= limit or shift == 6)
 
     def after(
@@ -78,7 +78,8 @@ class WindowDistributions:
     ) -> Iterator[DiscreteDistributions]:
         """Yield the distributions in parts.
 
-        heads : int64[arrivals], positions in the group    untried : int64[g], updated
+        heads : int64[arrivals], window starts as positions in the group
+        untried : int64[g], updated, see `exact_distributions`
         counts : distributions of the number of tuples, for a count of values
         worlds : function that returns the cached worlds of group j
         """
@@ -128,10 +129,7 @@ class WindowDistributions:
     def _sampled(
         self, groups: Groups, of: AttributeTuples, heads: Ints, rows: Ints, j: int, worlds: Any
     ) -> Floats:
-        """Return the aggregate in every world after consecutive arrivals of one group.
-
-        Worlds that are not cached begin with the tuples held before the arrivals.
-        """
+        """Return the aggregate in every world after consecutive arrivals of group j."""
         row, arrival = int(rows[0]), int(groups.arrivals[j])
         first = int(groups.begin[j + 1]) - int(groups.arrivals[j + 1])  # position of arrival 0
         head = int(heads[row - 1]) if row > arrival else 0
