@@ -1,8 +1,8 @@
 """The syntax tree of a script, before any checks or name resolution, and SqlError.
 
-Words are Lark tokens (strings with `type`, `start_pos` and `end_pos`). Every node knows its span
+Words are Lark tokens (strings with `type`, `start_pos` and `end_pos`). Every node has its span
 `[start, end)`, because a query is rewritten by replacing spans of the user's text. The last part
-finds names in expressions: references, calls, stars, measures, Spark's aggregates.
+finds names in expressions: references, calls, stars, measures and Spark aggregates.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lark import Token
 from sfumato.sql_tokens import SqlToken
 
 QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
-"""Words that can begin a query; any other statement would change something."""
+"""Words that can start a query; other statements change something."""
 MAX_LISTED = 8  # names listed in a message; further names are only counted
 
 
@@ -39,11 +39,11 @@ class Nested(Node):
 
     @property
     def query(self) -> Body | None:
-        """Return the content if it is a query, else None."""
+        """Return the content if it is a query; otherwise None."""
         return self.body if self.body is not None and self.body.is_query else None
 
     def word_lists(self) -> Iterator[Items]:
-        """Yield the word lists of an expression; none for a query, whose tables are separate."""
+        """Yield the word lists of an expression; a query has none, as its tables are separate."""
         return self.body.word_lists() if self.body is not None and not self.query else iter(())
 
 
@@ -61,7 +61,7 @@ Items: TypeAlias = tuple[Item, ...]
 
 @dataclass(frozen=True)
 class Name(Node):
-    """A table or column name of one or more parts, `db.table` or `a.x`."""
+    """A table or column name with one or more parts, such as `db.table` or `a.x`."""
 
     words: tuple[Token, ...]
 
@@ -76,7 +76,7 @@ class Name(Node):
 
 @dataclass(frozen=True)
 class Measure(Node):
-    """A number with unit, sign or percent sign, as written: `300 SECONDS`, `95%`, `-1`."""
+    """A number with its units, sign or percent sign: `300 SECONDS`, `95%`, `-1`."""
 
     numbers: tuple[Token, ...]
     units: tuple[Token, ...] = ()
@@ -92,7 +92,7 @@ class Measure(Node):
 
 @dataclass(frozen=True)
 class Option(Node):
-    """A word of a construct and what follows it: keyword (upper case), numbers and names."""
+    """A word of a construct (in upper case) with the numbers and names that follow it."""
 
     word: str
     measures: tuple[Measure, ...] = ()
@@ -100,7 +100,7 @@ class Option(Node):
 
     @property
     def place(self) -> Node:
-        """Return the node to mark if the value is wrong."""
+        """Return the node that errors about the value point at."""
         return self.measures[0] if len(self.measures) == 1 else self
 
 
@@ -139,7 +139,7 @@ class Relation(Node):
     rest : text for Spark: a join condition, a lateral view
     own_end : the end of head, alias and bracket, where `rest` begins
     call : the arguments of the table function named by `head`
-    join : for the right side of a similarity join
+    join : the similarity join of which this is the right side
     """
 
     head: Name | Group | None
@@ -158,7 +158,7 @@ class Relation(Node):
 
     @property
     def name(self) -> str:
-        """Return the qualifier of its columns: the alias, or the last part of its name; or ""."""
+        """Return the qualifier of its columns: the alias, the last part of the name, or ""."""
         if self.alias is not None:
             return plain(self.alias)
         return self.head.parts[-1] if isinstance(self.head, Name) else ""
@@ -188,7 +188,7 @@ class Clause(Node):
 
     @property
     def place(self) -> Node | Token:
-        """Return the node to mark: the keyword."""
+        """Return the keyword, which errors point at."""
         return self.keyword or self
 
 
@@ -214,7 +214,7 @@ class Body(Node):
     clauses: tuple[Clause, ...]
 
     def opening_words(self) -> Iterator[Item]:
-        """Yield its first words, through parentheses: a WITH, then the start of the main query."""
+        """Yield the first words, inside parentheses too: a WITH, then the main query's start."""
         if self.with_ is not None:
             yield self.with_
         first = self.clauses[0] if self.clauses else None
@@ -227,7 +227,7 @@ class Body(Node):
 
     @cached_property
     def is_query(self) -> bool:
-        """Return whether it begins like a query."""
+        """Return whether it starts like a query."""
         words = list(self.opening_words())
         return bool(words) and all(is_word(word, *QUERY_WORDS) for word in words)
 
@@ -237,7 +237,7 @@ class Body(Node):
         return chain.from_iterable(clause.tables for clause in self.clauses)
 
     def word_lists(self) -> Iterator[Items]:
-        """Yield the word lists of an expression, and those after FROM in extract(year FROM ts)."""
+        """Yield all word lists, including those around FROM in extract(year FROM ts)."""
         for clause in self.clauses:
             if clause.word != "FROM":
                 yield clause.items
@@ -293,7 +293,7 @@ class Statement(Node):
 class Script:
     """The statements of `text`.
 
-    tokens : its words in order;  read : the tokens as they were checked, unless the text is trusted
+    tokens : its words in order;  read : its tokens for the checks, or None if the text is trusted
     """
 
     text: str
@@ -308,7 +308,7 @@ class Script:
 
 
 def words(text: str) -> frozenset[str]:
-    """Split a text into a set of words."""
+    """Return the words of a string as a set."""
     return frozenset(text.split())
 
 
@@ -333,7 +333,7 @@ def plain(word: Token | str) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return an identifier in backquotes, with any characters escaped."""
+    """Return an identifier in backquotes, with its own backquotes doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -341,7 +341,7 @@ def quoted(name: str) -> str:
 
 
 class SqlError(ValueError):
-    """A query cannot be parsed, resolved or run; nothing has been executed.
+    """The error for a query that cannot be parsed, resolved or run; nothing has been executed.
 
     The message shows the line with the offending words underlined. The same facts are attributes:
     `line` and `column` (both from 1), `word` (the offending text), `text_line` (the whole line),
@@ -383,7 +383,7 @@ class SqlError(ValueError):
 
 
 def listed(words: Iterable[str]) -> str:
-    """Format `a`, `a or b` or `a, b or c`; a long list is truncated and counted."""
+    """Format `a`, `a or b` or `a, b or c`; a long list is truncated, and the rest counted."""
     shown = list(words)
     if len(shown) > MAX_LISTED:
         return f"{', '.join(shown[:MAX_LISTED])} or one of {len(shown) - MAX_LISTED} more"
@@ -391,7 +391,7 @@ def listed(words: Iterable[str]) -> str:
 
 
 def at(text: str, node: Node | Token, reason: str, *expected: str, **more: Any) -> SqlError:
-    """Return a SqlError about a node or word."""
+    """Return a SqlError that points at a node or word."""
     if expected:
         more["expected"] = expected
     return SqlError(reason, text=text, start=start_of(node), end=end_of(node), **more)
@@ -400,7 +400,7 @@ def at(text: str, node: Node | Token, reason: str, *expected: str, **more: Any) 
 # ---- names in expressions ------------------------------------------------------------------------
 
 MEASURE_FUNCTIONS = ("EXPECTED", "EXISTENCE", "STDDEV", "QUANTILE")
-"""Measures of an uncertain attribute. Over other values STDDEV is Spark's aggregate."""
+"""Measures of an uncertain attribute. Over other values, STDDEV is a Spark aggregate."""
 
 AGGREGATES = words(
     "any any_value approx_count_distinct approx_percentile approx_top_k array_agg avg bit_and "
@@ -412,7 +412,7 @@ AGGREGATES = words(
     "regr_sxy regr_syy skewness some std stddev stddev_pop stddev_samp string_agg sum try_avg "
     "try_sum var_pop var_samp variance"
 )
-"""Spark's aggregate functions: over a time window they apply per extent, not per stream."""
+"""Spark's aggregate functions."""
 SIGNS = frozenset("+-*/%<>=!^&|~")
 OPERATORS = ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "DIV", "AND", "OR", "NOT")
 OPENING = (*OPERATORS, "WHEN", "CASE")  # words that precede an operand
@@ -420,10 +420,9 @@ OPENING = (*OPERATORS, "WHEN", "CASE")  # words that precede an operand
 
 @dataclass(frozen=True)
 class Reference(Node):
-    """A name in an expression: `x`, `s.x`, or with `call` a function's name and arguments.
+    """A name in an expression: `x`, `s.x`, or a function's name, with its arguments in `call`.
 
-    before, after : its neighbours
-    whole : whether it is a complete list item without an alias
+    before, after : its neighbours;  whole : whether it is a complete list item without an alias
     """
 
     words: tuple[Token, ...]
@@ -443,12 +442,12 @@ class Reference(Node):
 
     @property
     def arguments(self) -> list[Items]:
-        """Return the arguments of the call; empty without a call."""
+        """Return the call's arguments; empty without a call."""
         return [] if self.call is None else arguments(self.call)
 
     @property
     def is_measure(self) -> bool:
-        """Return whether it is a call named like a measure."""
+        """Return whether it is a call with a measure's name."""
         is_named = len(self.words) == 1 and is_word(self.word, *MEASURE_FUNCTIONS)
         return self.call is not None and is_named
 
@@ -479,7 +478,7 @@ def is_word(item: Item | None, *words: str) -> TypeGuard[Token]:
 
 
 def name_in(items: Items) -> Name | None:
-    """Return the name `x` or `a.x` if the words form one, else None."""
+    """Return the name `x` or `a.x` if the words form one; otherwise None."""
     dotted = [is_type(i, "DOT") if n % 2 else is_name(i) for n, i in enumerate(items)]
     if not all(dotted) or len(items) % 2 == 0:
         return None
@@ -493,9 +492,9 @@ def references(
     enter: Callable[[Reference], bool] = lambda reference: True,
     outermost: bool = True,
 ) -> Iterator[Reference]:
-    """Yield the names of an expression, except in nested queries, whose tables are separate.
+    """Yield the names in an expression, except in nested queries, whose tables are separate.
 
-    enter : whether to search the arguments of a call
+    enter : predicate of calls whose arguments are searched
     """
 
     def inside(item: Nested) -> Iterator[Reference]:
@@ -543,7 +542,7 @@ def split(
 
 
 def arguments(call: Group) -> list[Items]:
-    """Return the arguments of a call, split at its commas."""
+    """Return a call's arguments."""
     return [] if call.body is None else split(chain.from_iterable(call.body.word_lists()))
 
 
@@ -576,7 +575,7 @@ def nested_queries(items: Items) -> Iterator[Body]:
 
 @dataclass(frozen=True)
 class Star:
-    """`*` or `s.*` for columns; `but` is the list of a following EXCEPT."""
+    """`*` or `s.*` for columns. but : the list of a following EXCEPT"""
 
     token: Token
     qualifier: str | None
@@ -584,7 +583,7 @@ class Star:
 
 
 def stars(items: Items) -> Iterator[Star]:
-    """Yield the stars of an expression that denote columns: not products, not count(*)."""
+    """Yield the stars in an expression that denote columns, not products or count(*)."""
     for i, item in enumerate(items):
         before = items[i - 1] if i else None
         if isinstance(item, Nested):
