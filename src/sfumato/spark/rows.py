@@ -1,4 +1,4 @@
-"""Row functions over Spark frames: split_invalid, where and impute, without state."""
+"""Stateless row functions over Spark frames: split_invalid, where and impute."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def split_rows(
 
 
 def _above_one(frame: SparkFrame, reason: Column, earlier: WindowSpec) -> Column:
-    """Return the reason of a row that raises the total probability of its rule above 1."""
+    """Return the reason for a row that raises its rule's total probability above 1, or NULL."""
     if frame.uncertain:
         exists = existence()
     else:
@@ -198,7 +198,7 @@ def _kept(frame: SparkFrame, condition: str) -> Column:
 
 
 def counted_invalid(reason: Column) -> list[Column]:
-    """Return the observed columns: rows, invalid rows, most common reason (without its number)."""
+    """Return the observed metrics: rows, invalid rows, most common reason (without its number)."""
     invalid = reason.isNotNull()
     kind = F.regexp_replace(reason, r" to \S+$", " to more than 1")
     return [
@@ -236,7 +236,7 @@ def imputed(
 
 
 def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]
-    """Return the worker function for batches whose first `own` columns belong to the frame."""
+    """Return the function that imputes batches, whose first `own` columns belong to the frame."""
 
     def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, *FLAGS)

@@ -1,5 +1,1 @@
-"""Spark frames and columns: alternatives, expressions, repositories, untrusted text.
-
-`frame` reads a user's frame, `outside_text` checks text before Spark gets it, `declared_frame`
-handles frames that Spark has not analysed.
-"""
+"""Spark frames and columns: alternatives, expressions, repositories, untrusted SQL."""

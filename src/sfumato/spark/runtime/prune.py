@@ -1,4 +1,4 @@
-"""`prune` and `fuse` over Spark frames: functions from alternatives to alternatives."""
+"""`prune` and `fuse` over Spark frames."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
@@ -56,9 +56,9 @@ def _with_both(
     of: Callable[[Column], tuple[Column, Column]],
     marks: Mapping[str, str],
 ) -> DataFrame:
-    """Return the frame with new alternatives and a column more, both taken from one struct.
+    """Return the frame with new alternatives and an added column, both from one struct.
 
-    marks : metadata added to alternatives that are replaced
+    marks : metadata added to replaced alternatives
     """
     name = frame.free_name("__both")
     made, added = of(F.col(name))
@@ -72,7 +72,7 @@ def _with_both(
 
 
 def _fields(kind: Any) -> dict[str, str] | None:
-    """Return the types of the fields of an array of structs, None for another type."""
+    """Return the field types of an array of structs, or None for a different type."""
     element = kind.elementType if isinstance(kind, ArrayType) else None
     if not isinstance(element, StructType):
         return None
