@@ -91,7 +91,6 @@ class SqlToken:
 
     @property
     def is_name(self) -> bool:
-        """Return whether it is a name, quoted or not."""
         return self.kind in (NAME, QUOTED)
 
     def is_word(self, *words: str) -> bool:
@@ -99,7 +98,6 @@ class SqlToken:
         return self.kind == NAME and self.value.lower() in words
 
     def is_sign(self, *signs: str) -> bool:
-        """Return whether it is one of these signs."""
         return self.kind == SIGN and self.value in signs
 
 

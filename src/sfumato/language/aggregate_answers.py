@@ -120,7 +120,6 @@ class WindowedBlock:
         return PlannedFrame(df, Step(title, lines, inputs, facts, runs=steps_of(df), named=name))
 
     def remove(self, *words: str) -> None:
-        """Remove answered clauses from the text for Spark."""
         for clause in (self.clauses[word] for word in words if word in self.clauses):
             self.block.edits.remove(clause.start, clause.end)
             self.block.gone.add(clause.word)
@@ -182,7 +181,7 @@ class Aggregation(WindowedBlock):
     In the text for Spark, calls become fields of the answers, HAVING becomes WHERE, and GROUP BY
     is removed.
 
-    names : result columns by aggregate;  levels : of the requested quantiles
+    names : result columns by aggregate;  levels : requested quantile levels
     most : largest requested number of values per distribution, or None
     """
 
@@ -345,7 +344,6 @@ class Aggregation(WindowedBlock):
         self._put_field(reference, call, word, named, level)
 
     def _most_values(self, given: list[Items]) -> int:
-        """Return the maximum number of values in DISTRIBUTION(aggregate, most)."""
         if len(given) < 2:
             return MOST
         number = given[1][0] if len(given[1]) == 1 else None

@@ -72,7 +72,6 @@ class Rewriting:
         self._edits: list[tuple[int, int, str]] = []
 
     def put(self, source: Source) -> None:
-        """Replace a source's table in the text with its frame."""
         self.replace(source, f"{{d{len(self.inputs)}}}{source.written}")
         self.inputs.append(source.frame)
 
@@ -81,7 +80,6 @@ class Rewriting:
         self._edits.append((node.start, node.end, by))
 
     def insert(self, place: int, text: str) -> None:
-        """Insert text before the character at `place`."""
         self._edits.append((place, place, text))
 
     def remove(self, start: int, end: int) -> None:
@@ -168,7 +166,6 @@ class Block:
         return self.tables.checked(make, node, [*frame.attributes, *frame.df.columns])
 
     def clause(self, word: str) -> Clause | None:
-        """Return the first clause with this keyword, or None."""
         return next((clause for clause in self.clauses if clause.word == word), None)
 
     def conditions(self) -> list[Items]:
@@ -181,7 +178,6 @@ class Block:
         return [clause.items for clause in self.clauses] + self.conditions()
 
     def is_piped(self) -> bool:
-        """Return whether the block uses Spark's `|>`."""
         return any(
             one == "|" and other == ">" and end_of(one) == start_of(other)
             for items in self.word_lists()
@@ -292,7 +288,6 @@ class AddedColumn(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the column's default name."""
         return self.function if self.attribute is None else f"{self.function}_{self.attribute}"
 
 
@@ -332,7 +327,6 @@ class Measures:
                 self._measure(reference, named)
 
     def add(self) -> None:
-        """Add the columns to the sources' frames."""
         for wanted, name in self.names.items():
             source = self.sources[wanted.source]
             df = source.frame.df.withColumn(name, _column(wanted, source.frame))

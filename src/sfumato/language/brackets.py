@@ -43,7 +43,7 @@ from sfumato.windows import Delta, JoinWindow, Range, Rows
 
 WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "punctuation", "estimator"}
 WAIT_WORDS |= {"max_buffer", "max_buffer_total"}
-"""Arguments that determine how long rows are buffered; without any of them, rows are not."""
+"""Arguments that determine how long rows are buffered; otherwise, no rows are buffered."""
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
 """Arguments that request disorder control; otherwise, rows are assumed to be in order."""
 EXTENT_WORDS = ("RANGE", "SLIDE", "EMPTY")
@@ -67,7 +67,6 @@ class TableOptions(Options):
         return None, []
 
     def ordered(self) -> list[str]:
-        """Return the columns that order the rows."""
         return names_in(self.columns("ORDER", "arrival"))
 
 
@@ -112,7 +111,7 @@ class TimeOptions(TableOptions):
     def rows(self, *, answered: bool) -> PlannedFrame:
         """Return the rows in order, or unchanged if the next operator orders them itself.
 
-        Even a controller without slack would hold rows until one with a later event time arrives.
+        Even a controller without slack would hold rows until a later event time arrives.
         """
         frame, extent = self.table, self._extent()
         if not answered or extent is None:
@@ -243,7 +242,6 @@ class RowsOptions(TableOptions):
         return measure.value
 
     def join_window(self) -> JoinWindow:
-        """Return the window of one side of a join."""
         if (slide := self.get("SLIDE")) is not None:
             reason = (
                 "SLIDE is allowed only for aggregates; the window of a join moves with every "
@@ -275,7 +273,6 @@ class DeltaOptions(TableOptions):
         return self.join_window(), self.ordered()
 
     def join_window(self) -> Delta:
-        """Return the window over the frame, which may be one side of a join."""
         option = self.get("DELTA")
         assert option is not None
         known = self.table.attributes or self.table.df.columns

@@ -121,12 +121,10 @@ class Options:
 
     @property
     def table(self) -> PlannedFrame:
-        """Return the frame, which must be known."""
         assert self.frame is not None
         return self.frame
 
     def get(self, word: str) -> Option | None:
-        """Return the option with this word, or None."""
         return next((option for option in self.options if option.word == word), None)
 
     # ---- values

@@ -236,7 +236,6 @@ def _keys(join: Similarity, sides: Sides, names: Sequence[str], text: str) -> li
 
 
 def equated(join: Similarity) -> list[tuple[Name, ...]]:
-    """Return the column pairs that `AND a.key = b.key` equates."""
     return [option.names for option in join.options if option.word == "AND"]
 
 
@@ -383,7 +382,6 @@ def _written(block: Block, condition: str) -> str:
 
 
 def _side_names(left: Relation, right: Relation, text: str) -> list[str]:
-    """Return the qualifier of each side's columns. Raises SqlError if both are the same."""
     names = [left.name or SIDES[0], right.name or SIDES[1]]
     if names[0].lower() == names[1].lower():
         raise at(text, right, f"both sides are called {names[1]}: give them aliases")
@@ -423,7 +421,6 @@ def _join_lines(
     sides: Sides,
     imputed: Lines | None,
 ) -> Lines:
-    """Return the lines for EXPLAIN. imputed : an imputation's lines, or None"""
     key, probability, frames = given["key"], given["probability"], [frame for _, frame in sides]
     existence = dict.fromkeys(map(existence_said, frames))
     tasks = per_key(key, f"one per side, in {_tasks(given, windows, imputed)}")

@@ -326,7 +326,6 @@ class ToSyntax(Transformer[Token, Any]):
 def _explained(
     error: UnexpectedInput, text: str, found: Iterable[Token], vocabulary: Vocabulary
 ) -> SqlError:
-    """Convert a Lark error to a SqlError. found : tokens before the error"""
     if isinstance(error, UnexpectedCharacters):  # usually an unclosed quote
         start = error.pos_in_stream or 0
         opens = text[start] in "'\"`"

@@ -159,7 +159,7 @@ class Planner:
     # ---- lowering
 
     def query(self, body: Body, scope: Scope) -> PlannedFrame:
-        """Return a statement's query, or one in parentheses, as a frame."""
+        """Return a query, of a statement or in parentheses, as a frame."""
         edits = Rewriting(self.text)
         select = self._rewrite(body, scope, edits)
         frames: dict[str, Any] = {f"d{i}": frame.df for i, frame in enumerate(edits.inputs)}

@@ -84,7 +84,6 @@ class RankOptions(Options):
     words = RANK_WORDS
 
     def arguments(self, *but: str) -> dict[str, Any]:
-        """Return the arguments of `sf.top_k`. Raises SqlError."""
         given = {"plan": "dp", **super().arguments("USING", *but), **self.semantics()}
         if given["semantics"] == PT_K:  # each query has its own probability
             given |= {"semantics": PK_TOPK, "probability": None}
@@ -257,7 +256,6 @@ class RankingGroups:
                 )
 
     def group_of(self, wish: RankingClause, text: str) -> RankingGroup:
-        """Return the group that includes this query."""
         place = (text, start_of(wish.top[0]))
         if place not in self._of:
             self._add(RankingGroup(), wish, text, "")
@@ -337,7 +335,6 @@ class Ranking(WindowedBlock):
         return cls(block, source, wish)
 
     def read(self) -> None:
-        """Check the clauses. Raises SqlError for clauses that a ranking does not support."""
         grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
         if having is not None:
             reason = "HAVING is not allowed with TOP: filter with WHERE, or in an outer query"

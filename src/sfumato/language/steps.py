@@ -89,7 +89,6 @@ def _lines(step: Step) -> Iterator[str]:
 
 
 def names_in(value: str | Sequence[str] | None) -> list[str]:
-    """Return one name, several names or None as a list."""
     return [value] if isinstance(value, str) else list(value or ())
 
 
@@ -114,7 +113,6 @@ def _written(value: Any) -> str:
 
 
 def percent(ratio: float) -> str:
-    """Format a ratio as a percentage: 1%, 99.9%."""
     return f"{ratio * 100:.6g}%"
 
 
@@ -126,7 +124,6 @@ def span(length: int | timedelta) -> str:
 
 
 def size(count: float) -> str:
-    """Format a number of bytes in a suitable unit."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -135,12 +132,10 @@ def size(count: float) -> str:
 
 
 def one_line(text: str) -> str:
-    """Collapse each run of white space to one space."""
     return " ".join(text.split())
 
 
 def newest(window: Rows | JoinWindow) -> str:
-    """Describe a count window."""
     held = f"the newest tuples that contain {window.rows} existing ones"
     return f"{held} with confidence {percent(window.confidence)}"
 

@@ -25,8 +25,6 @@ MAX_LISTED = 8  # names listed in a message; further names are only counted
 
 @dataclass(frozen=True)
 class Node:
-    """A span of the text, from character `start` to just before `end`."""
-
     start: int
     end: int
 
@@ -67,7 +65,6 @@ class Name(Node):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return the parts without backquotes."""
         return tuple(plain(word) for word in self.words)
 
     def __str__(self) -> str:
@@ -137,7 +134,7 @@ class Relation(Node):
 
     head : None if it cannot be a table (a number in `substring(s FROM 2)`)
     rest : text for Spark: a join condition, a lateral view
-    own_end : the end of head, alias and bracket, where `rest` begins
+    own_end : the end of head, alias and bracket, where `rest` starts
     call : the arguments of the table function named by `head`
     join : the similarity join of which this is the right side
     """
@@ -153,7 +150,6 @@ class Relation(Node):
 
     @property
     def query(self) -> Body | None:
-        """Return the nested query, or None."""
         return self.head.query if isinstance(self.head, Group) else None
 
     @property
@@ -164,7 +160,6 @@ class Relation(Node):
         return self.head.parts[-1] if isinstance(self.head, Name) else ""
 
     def __str__(self) -> str:
-        """Return the name used in messages."""
         return str(self.head) if isinstance(self.head, Name) else "the query"
 
 
@@ -188,7 +183,6 @@ class Clause(Node):
 
     @property
     def place(self) -> Node | Token:
-        """Return the keyword, which errors point at."""
         return self.keyword or self
 
 
@@ -249,7 +243,6 @@ class Body(Node):
                 yield (*head, *(g for g in groups if isinstance(g, Group)), *relation.rest)
 
     def bodies(self) -> Iterator[Body]:
-        """Yield the body and all nested bodies."""
         yield self
         for item in chain((cte.query for cte in self.ctes), *self.word_lists()):
             if isinstance(item, Nested) and item.body is not None:
@@ -283,8 +276,6 @@ class Body(Node):
 
 @dataclass(frozen=True)
 class Statement(Node):
-    """One statement of a script."""
-
     explain: bool
     body: Body
 
@@ -302,33 +293,27 @@ class Script:
     read: tuple[SqlToken, ...] | None = field(default=None, repr=False)
 
     def words(self, node: Node) -> tuple[Token, ...]:
-        """Return the words within a node."""
         first = bisect_left(self.tokens, node.start, key=start_of)
         return self.tokens[first : bisect_left(self.tokens, node.end, key=start_of)]
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a string as a set."""
     return frozenset(text.split())
 
 
 def start_of(piece: Node | Token) -> int:
-    """Return the start of a node or word in the script."""
     return piece.start if isinstance(piece, Node) else piece.start_pos or 0
 
 
 def end_of(piece: Node | Token) -> int:
-    """Return the end of a node or word in the script."""
     return piece.end if isinstance(piece, Node) else piece.end_pos or 0
 
 
 def span_of(items: Sequence[Item]) -> Node:
-    """Return the span of several words, from the first to the last."""
     return Node(start_of(items[0]), end_of(items[-1]))
 
 
 def plain(word: Token | str) -> str:
-    """Return an identifier without its backquotes."""
     return word[1:-1].replace("``", "`") if word.startswith("`") else str(word)
 
 
@@ -437,12 +422,10 @@ class Reference(Node):
 
     @property
     def word(self) -> Token:
-        """Return the first word, which errors point at."""
         return self.words[0]
 
     @property
     def arguments(self) -> list[Items]:
-        """Return the call's arguments; empty without a call."""
         return [] if self.call is None else arguments(self.call)
 
     @property
@@ -463,12 +446,10 @@ class Reference(Node):
 
 
 def is_type(item: Item | None, *types: str) -> TypeGuard[Token]:
-    """Return whether an item is a word of one of these types."""
     return isinstance(item, Token) and item.type in types
 
 
 def is_name(item: Item | None) -> TypeGuard[Token]:
-    """Return whether an item can be (a part of) an identifier."""
     return is_type(item, "NAME", "BACKQUOTED")
 
 
@@ -542,7 +523,6 @@ def split(
 
 
 def arguments(call: Group) -> list[Items]:
-    """Return a call's arguments."""
     return [] if call.body is None else split(chain.from_iterable(call.body.word_lists()))
 
 

@@ -79,7 +79,6 @@ class Source:
     changed: bool = False
 
     def goes_by(self, qualifier: str) -> bool:
-        """Return whether a qualifier is one of its aliases."""
         return qualifier.lower() in [alias.lower() for alias in self.aliases]
 
     def attribute(self, parts: tuple[str, ...]) -> str | None:
@@ -104,7 +103,6 @@ def match_name(name: str, names: Iterable[str]) -> str | None:
 
 
 def free(name: str, taken: Iterable[str]) -> str:
-    """Append `_` to a name until it is not taken."""
     known = {other.lower() for other in taken}
     while name.lower() in known:
         name += "_"
@@ -248,7 +246,6 @@ class Tables:
 
 
 def common(name: Name, scope: Mapping[str, PlannedFrame]) -> PlannedFrame | None:
-    """Return the common table with a name, or None."""
     return scope.get(name.parts[0].lower()) if len(name.parts) == 1 else None
 
 

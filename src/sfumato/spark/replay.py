@@ -380,8 +380,6 @@ class Slice(InputPartition):
 
 
 class SliceReader:
-    """Reader of slices of a file."""
-
     def __init__(self, file: ReplayFile, schema: StructType) -> None:
         self.file, self.columns = file, schema
 
@@ -399,8 +397,6 @@ class SliceReader:
 
 
 class StaticReplay(SliceReader, DataSourceReader):
-    """Reader of the whole file as one partition."""
-
     def partitions(self) -> Sequence[InputPartition]:
         return [Slice(0, None, None)]
 

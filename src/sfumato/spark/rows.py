@@ -97,7 +97,6 @@ def split_rows(
     exclusive: str | None,
     strict: bool,
 ) -> tuple[DataFrame, DataFrame]:
-    """Implement `split_invalid` for a Spark frame."""
     df, reasons = frame.df, [invalid_reason(frame, attributes, bounds_of(metric, attributes))]
     columns = {"key": frame.resolved("key", key), "order": frame.resolved("order", order)}
     for argument, names_ in columns.items():
@@ -152,7 +151,6 @@ def _above_one(frame: SparkFrame, reason: Column, earlier: WindowSpec) -> Column
 
 
 def where(df: DataFrame, condition: str, name: str | None = None) -> DataFrame:
-    """Implement `where` for a Spark frame."""
     check_expression("condition", condition, df.sparkSession)
     condition = for_spark(condition, df.sparkSession)
     frame = SparkFrame(df)
@@ -211,7 +209,6 @@ def counted_invalid(reason: Column) -> list[Column]:
 def imputed(
     frame: SparkFrame, settings: ImputationSettings, prepared: PreparedRepository, name: str | None
 ) -> DataFrame:
-    """Implement `impute` for a Spark frame."""
     df = frame.df
     named = frame.resolved("attributes", settings.names)
     wanted = [column(n) if frame.kind(n) == "text" else column(n).cast("double") for n in named]

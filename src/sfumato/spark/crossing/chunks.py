@@ -54,7 +54,6 @@ MAX_BYTES = 16 << 20  # per chunk and per unpacked batch, unless one row is larg
 
 
 def to_bytes(table: pa.Table) -> bytes:
-    """Return a table as one Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -322,7 +321,6 @@ class OperatorFigures:
 
     @property
     def columns(self) -> StructType:
-        """Return the columns as a Spark type."""
         found = StructType()
         for kind in self.names:
             found = found.add(FIGURE_COLUMNS[kind][0], ArrayType(FIGURE_COLUMNS[kind][1]))
@@ -330,7 +328,6 @@ class OperatorFigures:
 
     @property
     def fields(self) -> list[pa.Field]:
-        """Return the columns as Arrow fields."""
         return list(arrow_schema(self.columns))
 
     @property
@@ -351,5 +348,4 @@ class OperatorFigures:
 
 
 def difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """Return the increase of each counter."""
     return {name: count - before.get(name, 0) for name, count in after.items()}

@@ -84,7 +84,6 @@ def run_whole(
 
 
 def explode_answers(out: DataFrame) -> DataFrame:
-    """Return the answers of `run_whole` as rows."""
     return out.select(F.inline(ANSWERS_COLUMN))
 
 
@@ -139,7 +138,6 @@ def sorted_rows(
 
 
 def _side(side: int, rows: DataFrame, keys: Sequence[Column], most: int) -> DataFrame:
-    """Return the rows of a side, with `most` sort columns."""
     *columns, tie, place = keys
     filled = [*columns, *[F.lit(None).cast("long")] * (most - len(keys)), tie, place]
     sorts = (key.alias(name) for key, name in zip(filled, _sorts(most), strict=True))
@@ -230,7 +228,6 @@ def _by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
-    """Yield the rows in tables of `most` rows or about BATCH_BYTES."""
     waiting, count, size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         start = 0
@@ -269,7 +266,6 @@ def _answers(
 
 
 def _by_side(rows: pa.Table, sides: Sequence[Sequence[str]]) -> Iterator[tuple[int, pa.Table]]:
-    """Yield (side, rows) for the sides that have rows."""
     if len(sides) == 1:
         yield 0, rows
         return

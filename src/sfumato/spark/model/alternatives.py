@@ -42,7 +42,6 @@ def alternatives(
     points: bool = False,
     normalize: bool = False,
 ) -> Column:
-    """Implement `alternatives` as a Spark column."""
     names = None if attributes is None else _listed(attributes)
     field = None if prob is None else _field_of(values, prob)
     wanted = wanted_values(
@@ -139,12 +138,10 @@ def sum_over(
 
 
 def _part(place: int | str) -> Callable[[Column], Column]:
-    """Return a function that selects a coordinate by number or a field by name."""
     return lambda value: value[place] if isinstance(place, str) else F.get(value, F.lit(place))
 
 
 def max_alternatives() -> int:
-    """Return the bound on alternatives per row in the active session."""
     session = SparkSession.getActiveSession()
     return alternatives_bound(
         MAX_ALTERNATIVES_SETTING,
@@ -186,14 +183,12 @@ def samples(
 
 
 def middle_and_half(low: Any, high: Any) -> tuple[Column, Column]:
-    """Return the middles of intervals, and half their lengths."""
     ends = [F.lit(float(x)) if isinstance(x, int | float) else column_of(x) for x in (low, high)]
     start, end = (x.cast("double") * 0.5 for x in ends)
     return start + end, end - start
 
 
 def existence(column: str | Column = ALTERNATIVES) -> Column:
-    """Implement `existence` as a Spark column."""
     alternatives_ = column_of(column)
     terms = F.size(alternatives_)
 
@@ -219,7 +214,6 @@ def total_probability(alternatives: str) -> str:
 def expected(
     attribute: str, column: str | Column = ALTERNATIVES, *, conditional: bool = False
 ) -> Column:
-    """Implement `expected` as a Spark column."""
     total = F.aggregate(
         column_of(column), F.lit(0.0), lambda acc, a: acc + a["prob"] * _number(a, attribute)
     )
@@ -230,7 +224,6 @@ def expected(
 def stddev(
     attribute: str, column: str | Column = ALTERNATIVES, *, conditional: bool = False
 ) -> Column:
-    """Implement `stddev` as a Spark column."""
     mean = expected(attribute, column, conditional=conditional)
     alternatives_ = column_of(column)
     spread = F.aggregate(
@@ -248,7 +241,6 @@ def stddev(
 
 
 def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> Column:
-    """Implement `quantile` as a Spark column."""
     alternatives_ = column_of(column)
     ordered = F.array_sort(
         F.transform(

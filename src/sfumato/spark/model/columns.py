@@ -31,12 +31,10 @@ def unquoted(text: str) -> str:
 
 
 def column(name: str) -> Column:
-    """Return the column with exactly this name."""
     return F.col(quoted(name))
 
 
 def named(column: Column, name: str, metadata: Mapping[str, Any] | None = None) -> Column:
-    """Return a column under a name, with any metadata."""
     return column.alias(name, metadata=dict(metadata)) if metadata else column.alias(name)
 
 
@@ -59,12 +57,10 @@ def computed(function: Callable[[pa.Array], pa.Array], kind: DataType, *read: Co
 
 
 def table_of(structs: pa.Array) -> pa.Table:
-    """Return the fields of structs as a table."""
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(structs)])
 
 
 def with_texts(df: DataFrame, texts: Mapping[str, str]) -> DataFrame:
-    """Return the frame with constant string columns before its own columns."""
     return df.select(*(F.lit(text).alias(name) for name, text in texts.items()), "*")
 
 

@@ -143,7 +143,6 @@ def maybe_in_thread(of: Any, question: Callable[[], R]) -> R:
 
 
 def is_connected(of: Any) -> bool:
-    """Return whether a session or a frame belongs to Spark Connect."""
     return isinstance(of, DeclaredFrame) or type(of).__module__.startswith("pyspark.sql.connect")
 
 

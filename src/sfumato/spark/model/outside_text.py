@@ -38,7 +38,6 @@ PATH_SIGNS = frozenset("/\\:")
 
 
 def is_trusted(spark: SparkSession) -> bool:
-    """Return whether the session's SQL may use all of Spark."""
     return str(spark.conf.get(TRUST_SETTING, "false")).lower() == "true"
 
 
@@ -167,7 +166,6 @@ def _is_hidden(name: str, spark: SparkSession) -> bool:
 
 
 def is_path(parts: Sequence[str]) -> bool:
-    """Return whether a part of a table name is a path."""
     return any(PATH_SIGNS & set(part) for part in parts)
 
 

@@ -98,7 +98,6 @@ class PreparedRepository:
         return held[1]
 
     def _rows(self, path: str) -> pa.Table:
-        """Return the repository at a path, read without Spark."""
         from pyarrow import dataset
 
         wanted = [*self.settings.names, *self.settings.key]
@@ -109,7 +108,6 @@ _NEWEST: dict[tuple[str, ImputationSettings], tuple[str, RepositoryImputer]] = {
 
 
 def require_static(repository: Any) -> None:
-    """Raise ValueError for a streaming frame."""
     if maybe_in_thread(repository, lambda: repository.isStreaming):
         raise ValueError("`repository` must be a static DataFrame; got a streaming one")
 

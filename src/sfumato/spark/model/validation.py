@@ -51,7 +51,6 @@ def call_with_frames(call: Callable[[], R], given: Mapping[str, Any], frames: Se
 
 
 def require_frame(argument: str, given: Any) -> None:
-    """Raise TypeError unless the argument is a Spark frame."""
     kind = type(given)
     of_connect = kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
     if of_connect or isinstance(given, DataFrame | DeclaredFrame):
@@ -205,7 +204,6 @@ class ColumnObjects:
 
 
 def _analysed(df: Any) -> Any:
-    """Return a frame that Spark can analyse."""
     return df.empty if isinstance(df, DeclaredFrame) else df
 
 

@@ -42,7 +42,6 @@ STRUCT_NUMBERS = ("mean", "stddev", "existence")  # fields of results that are n
 
 
 def frame_of(one: Input) -> SparkFrame:
-    """Return an input's frame as a Spark frame."""
     assert isinstance(one.frame, SparkFrame)
     return one.frame
 
@@ -248,7 +247,6 @@ class PlannedStep:
 
     @property
     def side_names(self) -> list[str]:
-        """Return the names of the inputs in metrics."""
         return ["input"] if len(self.sides) == 1 else ["left", "right"]
 
 
@@ -315,7 +313,6 @@ class ChainPlan:
         return found
 
     def selections(self) -> list[SelectedColumns]:
-        """Return the columns that Spark selects from each frame."""
         return [
             (frame_of(side.input).df, side.columns, [*map(column, side.bucket_key)])
             for side in self.sources
@@ -433,7 +430,6 @@ def _placed(aggregate: str, places: Mapping[str, str]) -> str:
 
 
 def _totals(places: Mapping[str, str], before: str, counters: Sequence[str]) -> list[Column]:
-    """Return the sums of counters, or 0 without rows."""
     sums = {name: F.sum(F.expr(places[f"{before}{name}"])) for name in counters}
     return [F.coalesce(of, F.lit(0)).alias(name) for name, of in sums.items()]
 

@@ -16,7 +16,6 @@ from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, common
 
 
 def pruned(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> DataFrame:
-    """Implement `prune` for a Spark frame."""
     column = F.col(ALTERNATIVES)
 
     def prob(a: Column) -> Column:
@@ -80,7 +79,6 @@ def _fields(kind: Any) -> dict[str, str] | None:
 
 
 def fused(frame: SparkFrame, measurements: Sequence[str]) -> DataFrame:
-    """Implement `fuse` for a Spark frame."""
     names = common_attributes({name: _fields(frame.type(name)) for name in measurements})
     columns = [column(name) for name in measurements]
 

@@ -1,4 +1,4 @@
-"""The run of an operator on frames: buckets, state, metrics, and user names.
+"""Execution of operators on frames: buckets, state, metrics, and user names.
 
 Upstream of an operator, columns get fixed names, so that no user name clashes with an operator's
 names. Downstream, they get their names, types and metadata back.
@@ -207,10 +207,7 @@ def result_of(output: Output) -> Column:
 
 
 def bucket_count(spark: SparkSession) -> int:
-    """Return the number of buckets into which keys are hashed.
-
-    A checkpoint keeps this number even if it is resumed with more cores or partitions.
-    """
+    """Return the number of key buckets, which is independent of cores and partitions."""
     given = spark.conf.get(BUCKETS_SETTING, str(BUCKETS)) or ""
     if not given.isdecimal() or not 1 <= int(given) <= MOST_BUCKETS:
         raise ValueError(

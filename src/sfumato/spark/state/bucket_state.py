@@ -90,7 +90,6 @@ class Header:
     layout: str = ""
 
     def to_bytes(self) -> bytes:
-        """Return the first line of the header's entry."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
 

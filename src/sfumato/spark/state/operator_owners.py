@@ -102,7 +102,6 @@ def pack_entries(facts: Any, batch: Entries) -> bytes:
 
 
 def unpack_entries(data: bytes) -> tuple[Any, list[tuple[int, bytes]]]:
-    """Return the facts and entries that `pack_entries` has packed."""
     line, _, rest = data.partition(b"\n")
     facts, sizes = json.loads(line)
     batch, start = [], 0
