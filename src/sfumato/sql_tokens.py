@@ -1,8 +1,8 @@
-"""Tokens of an untrusted SQL text, and the canonical text that Spark gets for them.
+"""Tokens of untrusted SQL, and the canonical text that Spark gets for them.
 
 `tokenize` accepts tokens of an exactly known form and refuses everything else, so that it cannot
-read a text differently from Spark's lexer. `render` writes the tokens: no comment or byte of the
-original is copied, texts and quoted names are quoted again, and tokens are separated by one space.
+read SQL differently from Spark's lexer. `render` writes the tokens, separated by one space: it
+copies no comment and no byte of the original, and quotes strings and quoted names again.
 """
 
 import re
@@ -58,10 +58,9 @@ TOKEN_PATTERN = re.compile(
 
 
 class TokenError(ValueError):
-    """A text contains something that is not a known token.
+    """The error for SQL with anything but known tokens.
 
-    start, end : its position in the text
-    is_open : whether a bracket or quote is unmatched
+    start, end : the position in the text;  is_open : whether a bracket or quote is unmatched
     function : the unknown function, if this is the problem
     """
 
@@ -75,11 +74,10 @@ class TokenError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SqlToken:
-    """One token of a text.
+    """One token.
 
     kind : NAME, QUOTED (a name in backquotes), STRING, NUMBER, SIGN or FRAME (a place for a frame)
-    value : a name or number as written, a quoted name or text without its quotes and escapes
-    start, end : its position in the text
+    value : a name or number as written, a quoted name or string without its quotes and escapes
     """
 
     kind: str
@@ -93,35 +91,25 @@ class SqlToken:
 
     @property
     def is_name(self) -> bool:
-        """Return whether it is a name, quoted or not."""
         return self.kind in (NAME, QUOTED)
 
     def is_word(self, *words: str) -> bool:
-        """Return whether it is one of some keywords, given in lower case."""
+        """Return whether it is one of these lower-case keywords."""
         return self.kind == NAME and self.value.lower() in words
 
     def is_sign(self, *signs: str) -> bool:
-        """Return whether it is one of some signs."""
         return self.kind == SIGN and self.value in signs
 
 
 def tokenize(text: str, *, frames: bool = False, constructs: bool = False) -> list[SqlToken]:
-    """Return the tokens of a text, without comments, in linear time.
+    """Return the tokens of a query, script or expression, without comments, in linear time.
 
-    Parameters
-    ----------
-    text : str
-        A query, a script or an expression.
-    frames : bool Whether `{d0}`, `{d1}`, ... are placeholders of frames; otherwise braces are
-        refused.
-    constructs : bool Whether a unit may follow its number in brackets, `[RANGE 5min ...]`. Spark
-        never gets such text.
+    frames : whether `{d0}`, `{d1}`, ... are placeholders of frames; otherwise braces are refused
+    constructs : whether units may directly follow numbers in brackets, as in `[RANGE 5min ...]`;
+        Spark never gets such text
 
-    Raises
-    ------
-    TokenError
-        For a text that is too long or too deeply nested, an unclosed quote, comment or bracket, and
-        any unknown character or token.
+    Raises TokenError for text that is too long or too deeply nested, an unclosed quote, comment or
+    bracket, and any unknown character or token.
     """
     if len(text) > LONGEST_TEXT:
         reason = f"the text has {len(text):,} characters; at most {LONGEST_TEXT:,} are allowed"
@@ -182,7 +170,7 @@ def _end_of_comment(text: str, place: int) -> int:
 
 
 def _text_in(text: str, start: int, end: int) -> str:
-    """Return the value of a quoted text; raw texts begin with an r."""
+    """Return the value of a string literal; raw literals start with r."""
     _refuse_variables(text, start, end)
     if text[start] in "rR":
         return text[start + 2 : end - 1]
@@ -213,7 +201,7 @@ def _name_in(text: str, start: int, end: int) -> str:
 
 
 def _refuse_variables(text: str, start: int, end: int) -> None:
-    # Spark replaces variables in texts, too, by settings and environment variables.
+    # Even in strings, Spark replaces variables with settings and environment variables.
     if (variable := QUERY_VARIABLE.search(text, start, end)) is not None:
         raise TokenError(NO_VARIABLES, variable.start(), variable.end())
 
@@ -274,7 +262,7 @@ def _not_closed(opening: SqlToken) -> TokenError:
 
 
 def _called(sign: str) -> str:
-    """Return a character for messages: itself, or its name and number if it is invisible."""
+    """Describe a character: itself if it is printable ASCII, otherwise its number and name."""
     if sign.isprintable() and sign.isascii():
         return f"the character {sign!r}"
     name = unicodedata.name(sign, "a control character").lower()
@@ -282,9 +270,9 @@ def _called(sign: str) -> str:
 
 
 def render(tokens: Iterable[SqlToken], *, braces: bool = False) -> str:
-    """Write tokens as a text that Spark reads as the same tokens.
+    """Return text that Spark reads as the given tokens.
 
-    braces : whether the text goes to a formatter, which requires braces in texts and names doubled
+    braces : whether the text goes to a formatter, which needs doubled braces in strings and names
     """
     return " ".join(_rendered(token, braces) for token in tokens)
 
@@ -293,7 +281,7 @@ def _rendered(token: SqlToken, braces: bool) -> str:
     if token.kind == STRING:
         text = "".join(_escaped(sign) for sign in token.value)
         return _doubled(f"'{text}'", braces)
-    # Names with letters outside ASCII are quoted: Spark versions differ in what they accept.
+    # Names with non-ASCII letters are quoted, because Spark versions differ in what they accept.
     if token.kind == QUOTED or (token.kind == NAME and not token.value.isascii()):
         return _doubled("`" + token.value.replace("`", "``") + "`", braces)
     return token.value

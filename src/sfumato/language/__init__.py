@@ -1,7 +1,7 @@
 """The query language: a small superset of Spark SQL's SELECT.
 
-`sql` turns text into frames; `explain` describes them. A script is parsed, its constructs become
-calls of sfumato's functions, and the remaining text goes to Spark with their results in it.
+`sql` turns text into frames; `explain` describes them. A script is parsed, each construct becomes
+a call of an sfumato function, and Spark runs the remaining text over the results.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ def sql(
         Queries separated by `;`. Only queries run: SELECT, WITH, FROM, VALUES, TABLE, and EXPLAIN
         of one of them, which gives a frame with one column `plan`.
     frames
-        Tables by name, which take precedence over the session's: sql(spark, "SELECT ... FROM s",
-        s=df). Functions from frames to a frame can be called in FROM by their names.
+        Tables by name; they take precedence over the session's: sql(spark, "SELECT ... FROM s",
+        s=df). A function that takes frames and returns a frame can be called by name in FROM.
 
     Returns
     -------
-    One frame for one statement, a list of frames for several. No query is started; only the
-    repository of an IMPUTE is collected.
+    One frame for one statement, or a list of frames for several. No query is started; only an
+    IMPUTE's repository is collected.
 
     Raises
     ------
     SqlError
-        A ValueError with line, column and likely word, for text that cannot be parsed or resolved,
-        including unknown streams and columns. Other Spark errors are raised unchanged.
+        If the text cannot be parsed or resolved, for example because a column is unknown. It is a
+        ValueError with line, column and likely word. Other Spark errors are raised unchanged.
 
     Notes
     -----
-    A text can only compute from tables known to the session. Hints, scripts, paths as tables,
-    functions of the session and Spark functions that call Java or read files are refused, unless
-    the session's setting "sfumato.trustText" is "true".
+    Queries can only read tables known to the session. Hints, scripts, paths as tables, session
+    functions, and Spark functions that call Java or read files are refused unless the session
+    setting "sfumato.trustText" is "true".
 
     A query without constructs of this language goes to `spark.sql` unchanged. TOP queries over the
     same table, window, filter and ranking are planned together; each query's frame selects its part
-    of their common answers.
+    of the shared answers.
     Cost: parsing takes milliseconds; Spark analyses each query once or a few times.
 
     Examples
@@ -90,8 +90,8 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame | Callable[..., 
 
     Returns
     -------
-    A text that notebooks and prompts display as lines. Nothing is started or collected; only the
-    columns of an IMPUTE's repository are read.
+    A string that notebooks and prompts display line by line. Nothing is started or collected; only
+    the columns of an IMPUTE's repository are read.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def explain(spark: SparkSession, text: str, **frames: DataFrame | Callable[..., 
 
     Notes
     -----
-    Cost: as `sql`, without running a query.
+    Cost: as for `sql`.
 
     Examples
     --------

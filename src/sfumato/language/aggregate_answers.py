@@ -1,7 +1,4 @@
-"""Aggregates over a window, which replace its table in the query.
-
-GROUP BY, HAVING and the aggregates of a block become one `sf.window_aggregate`.
-"""
+"""Aggregates over a window: a block's `sf.window_aggregate`, whose answers replace its table."""
 
 from __future__ import annotations
 
@@ -80,25 +77,25 @@ from sfumato.windows import Delta, Range
 
 
 class WindowedBlock:
-    """Aggregates or a ranking over a window. handled : spans of the text with a new meaning."""
+    """A block with aggregates or a ranking over a window. handled : spans that it answers"""
 
     def __init__(self, block: Block, source: Source) -> None:
         self.block, self.source, self.text = block, source, block.text
         self.clauses = {clause.word: clause for clause in block.clauses}
         self.handled: list[Node] = []
-        # Words of the table's bracket that are of its operator.
+        # Words in the table's bracket that belong to the operator over the window.
         words = (FORGET, NAMED, EARLY, LEVEL, UNIQUE, VERSION, SHARED)
         where = (source.node, self.text, "the stream", source.frame)
         self.given = Options(source.of_operator, *where, words=words)
         self.early = self.given.get(EARLY.word)
-        self.calling = self.given  # the words marked by errors
+        self.calling = self.given  # the words that errors point at
 
     def covers(self, place: int) -> bool:
-        """Return whether `read` has given a meaning to this position in the text."""
+        """Return whether a position in the text is in a handled span."""
         return any(node.start <= place < node.end for node in self.handled)
 
     def keys(self) -> list[str]:
-        """Return the GROUP BY columns as the frame spells them. Raises SqlError for others."""
+        """Return the GROUP BY columns in the frame's spelling. Raises SqlError for expressions."""
         clause, keys = self.clauses.get("GROUP_BY"), list[str]()
         for items in split(clause.items) if clause is not None else ():
             name = name_in(items)
@@ -115,7 +112,7 @@ class WindowedBlock:
     def answer(
         self, title: str, make: Callable[[], DataFrame], node: Node, lines: Lines, **facts: Any
     ) -> PlannedFrame:
-        """Return the answers of `make` with their step; errors point at `node`."""
+        """Return the frame built by `make`, with its step; errors point at `node`."""
         frame = self.source.frame
         df = self.block.checked(lambda: self.calling.call(make), node, frame)
         name = self.given.value(NAMED) or ""
@@ -123,7 +120,6 @@ class WindowedBlock:
         return PlannedFrame(df, Step(title, lines, inputs, facts, runs=steps_of(df), named=name))
 
     def remove(self, *words: str) -> None:
-        """Remove clauses that have been answered from the text for Spark."""
         for clause in (self.clauses[word] for word in words if word in self.clauses):
             self.block.edits.remove(clause.start, clause.end)
             self.block.gone.add(clause.word)
@@ -132,7 +128,7 @@ class WindowedBlock:
 # ---- aggregates ----------------------------------------------------------------------------------
 
 MOST = 64  # default number of values of DISTRIBUTION(x)
-MOST_VALUES = 1_000_000  # values of a distribution; merging would change a probability
+MOST_VALUES = 1_000_000  # the same for PROB: merged values would change the probability
 OVER_TIME = ("time_avg", "integral")
 CALLS = {
     **{name: name for name in ("count", "count_distinct", "sum", "avg", "min", "max")},
@@ -145,7 +141,7 @@ CALLS = {
     **dict.fromkeys(("stddev", "stddev_samp", "std"), "stddev"),
     **dict.fromkeys(("variance", "var_samp"), "var"),
 }
-"""Names of the aggregates in a query."""
+"""Aggregate functions by their lower-case names in a query."""
 FIELDS = {
     "EXPECTED": "mean",
     "EXISTENCE": "existence",
@@ -153,19 +149,19 @@ FIELDS = {
     "QUANTILE": "",
     "DISTRIBUTION": "distribution",
 }
-"""Measures of an aggregate, and the corresponding fields of its results."""
+"""Result field per measure of an aggregate; a QUANTILE's field depends on its level."""
 OF_CERTAIN = {
     "EXISTENCE": "CAST({0} IS NOT NULL AS DOUBLE)",
     "STDDEV": "CASE WHEN {0} IS NOT NULL THEN 0D END",
     "DISTRIBUTION": "CASE WHEN {0} IS NOT NULL THEN array(named_struct('prob', 1D, 'value', "
     "CAST({0} AS DOUBLE))) ELSE array() END",
 }
-"""Measures over certain rows that are plain values; other measures are the value itself."""
+"""SQL for measures of an aggregate over certain rows; other measures are the value itself."""
 HAVE_CALLS = ("SELECT", "HAVING", "ORDER_BY", "")
 
 
 def is_aggregate(reference: Reference) -> bool:
-    """Return whether a reference is a call of an aggregate of this language."""
+    """Return whether a reference calls an aggregate of this language, without OVER or FILTER."""
     is_called = reference.call is not None and len(reference.words) == 1
     known = is_called and reference.parts[0].lower() in CALLS
     return known and not is_word(reference.after, "OVER", "FILTER")
@@ -185,7 +181,8 @@ class Aggregation(WindowedBlock):
     In the text for Spark, calls become fields of the answers, HAVING becomes WHERE, and GROUP BY
     is removed.
 
-    names : result columns by aggregate;  levels : quantiles wanted;  most : distribution's values
+    names : result columns by aggregate;  levels : requested quantile levels
+    most : largest requested number of values per distribution, or None
     """
 
     def __init__(self, block: Block, source: Source) -> None:
@@ -207,7 +204,7 @@ class Aggregation(WindowedBlock):
 
     @classmethod
     def of(cls, block: Block) -> Aggregation | None:
-        """Return the aggregates of a block; None if its tables have no window."""
+        """Return a block's aggregates, or None if it aggregates over no window."""
         windowed = [source for source in block.sources if source.window is not None]
         if windowed and not cls.wanted(block.clauses):
             waiting = next((s for s in windowed if not isinstance(s.window, Range)), None)
@@ -227,13 +224,13 @@ class Aggregation(WindowedBlock):
         return cls(block, windowed[0]) if windowed else None
 
     def read(self) -> None:
-        """Find the calls, keys and other selected columns. Raises SqlError for errors in them."""
+        """Find the GROUP BY keys and the calls. Raises SqlError for errors in them."""
         self.grouped = self.keys()
         for clause in self.block.clauses:
             for reference in references(clause.items) if clause.word in HAVE_CALLS else ():
                 if reference.call is not None and not self.covers(reference.start):
                     self._read(reference, clause.word)
-        if not self.names:  # groups without aggregates: count rows so that extents are emitted
+        if not self.names:  # without aggregates, count rows so that extents are emitted
             self._name("count(*)")
 
     def _read(self, reference: Reference, clause: str) -> None:
@@ -317,7 +314,7 @@ class Aggregation(WindowedBlock):
     def _put_field(
         self, reference: Reference, call: str, word: str, named: bool, level: float | None = None
     ) -> None:
-        """Replace a call by a field of its aggregate. word : the measure; "" : all results"""
+        """Replace a call with a field of its aggregate. word : the measure, or "" for all fields"""
         name = self._name(call)
         column = by = quoted(name)
         path: tuple[str, ...] = (name,)
@@ -347,7 +344,6 @@ class Aggregation(WindowedBlock):
         self._put_field(reference, call, word, named, level)
 
     def _most_values(self, given: list[Items]) -> int:
-        """Return the maximum number of values in DISTRIBUTION(aggregate, most)."""
         if len(given) < 2:
             return MOST
         number = given[1][0] if len(given[1]) == 1 else None
@@ -364,7 +360,7 @@ class Aggregation(WindowedBlock):
         return asked
 
     def _probability(self, reference: Reference, inner: list[Reference]) -> str:
-        """Return PROB(condition on one aggregate): the probability that its value satisfies it."""
+        """Return SQL for PROB(condition): the probability that an aggregate satisfies it."""
         body = reference.call
         assert body is not None
         calls = [self._call(each) for each in inner]
@@ -520,5 +516,5 @@ def _shared_line(shared: str | None) -> str:
 
 
 def _without_spelling(call: str) -> str:
-    """Return the text of a call in a normalised spelling, unless part of it is quoted."""
+    """Return a call in normalised spelling, or unchanged if part of it is quoted."""
     return call if set(call) & set("'\"`") else "".join(call.split()).lower()

@@ -1,8 +1,7 @@
-"""The state of one SELECT block while its text for Spark is built, and measures in it.
+"""One SELECT block while its text for Spark is built, and the measures in it.
 
-All other text remains unchanged. Since Spark resolves names, references to an uncertain attribute
-become columns of its table: `x` is its distribution (an array of struct<prob, x>), `expected_x` its
-expected value.
+Spark resolves names, so references to an uncertain attribute become columns of its table: `x` is
+the distribution (an array of struct<prob, x>), `expected_x` the expected value.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,7 +47,7 @@ Scope = Mapping[str, PlannedFrame]
 
 
 class ResultField(NamedTuple):
-    """A column of an operator's answers, or a field of it. name : its name in the result"""
+    """A column of an operator's answers, or a field of one. name : its name in the result"""
 
     path: tuple[str, ...]
     name: str = ""
@@ -61,7 +60,7 @@ class Rewriting:
     in the replacements.
 
     inputs : the frames that appear in the text as `{d0}`, `{d1}`, ...
-    fields : spans replaced by a field of answers
+    fields : spans that are replaced with a field of the answers
     spared : whether a star includes fewer columns than its table has
     """
 
@@ -73,20 +72,18 @@ class Rewriting:
         self._edits: list[tuple[int, int, str]] = []
 
     def put(self, source: Source) -> None:
-        """Replace a source's table in the text by its frame."""
         self.replace(source, f"{{d{len(self.inputs)}}}{source.written}")
         self.inputs.append(source.frame)
 
     def replace(self, node: Node | Source, by: str) -> None:
-        """Replace the text of a node by `by`."""
+        """Replace a node's text with `by`."""
         self._edits.append((node.start, node.end, by))
 
     def insert(self, place: int, text: str) -> None:
-        """Insert a text before the character at `place`."""
         self._edits.append((place, place, text))
 
     def remove(self, start: int, end: int) -> None:
-        """Remove the text from `start` to just before `end`, and every edit within it."""
+        """Remove the text in [start, end), and every edit within it."""
         self._edits = [e for e in self._edits if not (start <= e[0] and e[1] <= end)]
         self._edits.append((start, end, ""))
 
@@ -110,14 +107,13 @@ class Rewriting:
 class Block:
     """One SELECT block.
 
-    rankings : the TOP queries that are planned together (`RankingGroups`)
-    clauses : all except FROM, whose tables are `relations`
-    scope : the common tables visible to it
-    edits : the text for Spark under construction
-    plan : plans a query in parentheses or a table function; None if Spark resolves it
-    sources : its planned tables;  unknown : tables not known to the session
+    rankings : the script's `RankingGroups`
+    clauses : all clauses except FROM, whose tables are `relations`
+    plan : function that plans a query in parentheses or a table function; it returns None if Spark
+        resolves the relation
+    sources : the planned tables;  unknown : tables that the session does not have
     joined : starts of relations whose condition has become part of a source
-    gone : the words of clauses that are answered and removed from the text
+    gone : the words of answered clauses, which are removed from the text
     """
 
     tables: Tables
@@ -138,7 +134,7 @@ class Block:
         return self.tables.text
 
     def frame(self, relation: Relation, *, needed: bool) -> tuple[PlannedFrame | None, bool]:
-        """Return the frame of a relation, and whether it is not a plain table of the session."""
+        """Return a relation's frame, and whether it is not a plain session table."""
         head, frame = relation.head, None
         if relation.query is not None or relation.call is not None:
             if relation.start not in self._planned:
@@ -156,13 +152,13 @@ class Block:
         return frame, frame is not None
 
     def needed(self, relation: Relation) -> PlannedFrame:
-        """Return the frame of a relation. Raises SqlError if there is none."""
+        """Return a relation's frame. Raises SqlError if there is none."""
         frame, _ = self.frame(relation, needed=True)
         assert frame is not None
         return frame
 
     def stored(self, name: Name) -> PlannedFrame:
-        """Return the table, view or common table of a name. Raises SqlError if there is none."""
+        """Return a table, view or common table. Raises SqlError if there is none."""
         return self.tables.stored(name, self.scope)
 
     def checked(self, make: Callable[[], DataFrame], node: Node, frame: PlannedFrame) -> DataFrame:
@@ -170,20 +166,18 @@ class Block:
         return self.tables.checked(make, node, [*frame.attributes, *frame.df.columns])
 
     def clause(self, word: str) -> Clause | None:
-        """Return the first clause of a kind, or None."""
         return next((clause for clause in self.clauses if clause.word == word), None)
 
     def conditions(self) -> list[Items]:
-        """Return the text after the tables of FROM: join conditions, lateral views."""
+        """Return the items after each table of FROM: join conditions and lateral views."""
         kept = [r for r in self.relations if r.join is None and r.start not in self.joined]
         return [relation.rest for relation in kept]
 
     def word_lists(self) -> list[Items]:
-        """Return the word lists of all clauses and conditions."""
+        """Return the items of all clauses and conditions."""
         return [clause.items for clause in self.clauses] + self.conditions()
 
     def is_piped(self) -> bool:
-        """Return whether the block uses Spark's `|>`."""
         return any(
             one == "|" and other == ">" and end_of(one) == start_of(other)
             for items in self.word_lists()
@@ -191,7 +185,7 @@ class Block:
         )
 
     def unqualified(self, items: Items, source: Source) -> Rewriting:
-        """Return edits that remove aliases: functions know the frame's columns only."""
+        """Return edits that remove table aliases, because functions accept only column names."""
         edits = Rewriting(self.text)
         for reference in references(items, enter=outside_measures([source])):
             parts, words = reference.parts, reference.words
@@ -210,8 +204,8 @@ class Block:
 class PlainSelect:
     """`SELECT list FROM table [WHERE condition]` and nothing else.
 
-    items : the items of the list;  where : the WHERE, or the HAVING converted to it
-    on : whether the table is a joined source with a condition, which acts as a filter
+    items : the selected items;  where : the WHERE, or a HAVING that became WHERE
+    on : whether the source is a join with a condition, which acts as a filter
     """
 
     items: tuple[Items, ...]
@@ -221,10 +215,10 @@ class PlainSelect:
     edits: Rewriting
 
     def selection(self) -> Selection | None:
-        """Return it as a selection that can run within the operator's step, else None.
+        """Return the selection to run within the operator's step, or None if it cannot run there.
 
-        Accepts only syntax with the same meaning in Spark and the operators: columns, fields of
-        results, and comparisons of a field with a number.
+        It accepts only syntax with the same meaning in Spark and the operators: columns, result
+        fields, and comparisons of a field with a number.
         """
         parts = split(self.where.items, lambda i: is_word(i, "AND")) if self.where else []
         conditions = tuple(c for c in map(self._condition, parts) if c is not None)
@@ -268,10 +262,7 @@ class PlainSelect:
 def plain_select(
     body: syntax.Body, gone: set[str], sources: list[Source], edits: Rewriting
 ) -> PlainSelect | None:
-    """Return a query as a plain SELECT; None if it contains anything else.
-
-    gone : the words of clauses that are answered and removed from the text
-    """
+    """Return a query as a plain SELECT, or None if it contains anything else."""
     clauses = [c for c in body.clauses if c.word != "FROM" and c.word not in gone]
     relations, words = list(body.relations), [clause.word for clause in clauses]
     on = any(relation.rest for relation in relations)
@@ -288,7 +279,7 @@ def plain_select(
 
 
 class AddedColumn(NamedTuple):
-    """A column to add: its source, function, attribute and, for a quantile, q."""
+    """A measure to add as a column. source : place in the sources;  q : level of a quantile"""
 
     source: int
     function: str
@@ -297,19 +288,18 @@ class AddedColumn(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the column name given by the function itself."""
         return self.function if self.attribute is None else f"{self.function}_{self.attribute}"
 
 
 def nowhere(place: int) -> bool:
-    """Return False: no position of the text has another meaning."""
+    """Return False: no position in the text is handled elsewhere."""
     return False
 
 
 class Measures:
-    """Replacement of measures of uncertain attributes by names of added columns.
+    """Replacement of uncertain attributes and their measures with added columns.
 
-    done : whether a position of the text already has a meaning
+    done : predicate of text positions that are handled elsewhere
     """
 
     def __init__(
@@ -323,10 +313,10 @@ class Measures:
         self.names: dict[AddedColumn, str] = {}
 
     def replace_in(self, items: Items, *, named: bool, distributions: bool = True) -> None:
-        """Add the edits of one clause.
+        """Add the edits for one clause.
 
-        named : its items become columns of the result and need readable names
-        distributions : attributes in plain use denote their distributions
+        named : whether its items become result columns, which need readable names
+        distributions : whether an attribute without a measure denotes its distribution
         """
         for reference in references(items, enter=outside_measures(self.sources)):
             if self.done(reference.start):
@@ -337,7 +327,6 @@ class Measures:
                 self._measure(reference, named)
 
     def add(self) -> None:
-        """Add the columns to the frames of the sources."""
         for wanted, name in self.names.items():
             source = self.sources[wanted.source]
             df = source.frame.df.withColumn(name, _column(wanted, source.frame))
@@ -369,7 +358,7 @@ class Measures:
 
     def _distribution(self, reference: Reference, named: bool) -> None:
         for parts in (reference.parts[:2], reference.parts[:1]):
-            # A name in several tables is ambiguous, which Spark reports: add it to all of them.
+            # Add a name that is in several tables to all of them: Spark reports the ambiguity.
             hits = [(i, s, a) for i, s in enumerate(self.sources) if (a := s.attribute(parts))]
             if hits:
                 break
@@ -404,7 +393,7 @@ class Measures:
         place, attribute = hits[0]
         frame = SparkFrame(self.sources[place].frame.df)
         kind = frame.attribute_type(attribute) if frame.uncertain else frame.type(attribute)
-        if isinstance(kind, StringType):  # Spark would cast them and fail at run time
+        if isinstance(kind, StringType):  # Spark would cast the strings and fail at run time
             reason = f"{function.upper()} needs numbers, but {attribute} is {kind.simpleString()}"
             raise at(self.text, node, reason, "COUNT, or a condition in WHERE")
         return hits[0]
@@ -425,7 +414,7 @@ class Measures:
 
 
 def level(given: Items, text: str) -> float:
-    """Return the level of a QUANTILE. Raises SqlError unless it is a number from 0 to 1."""
+    """Return a QUANTILE's level. Raises SqlError unless it is a number from 0 to 1."""
     kinds = [item.type for item in given if is_type(item, "NUMBER", "PERCENT")]
     if len(given) == len(kinds) and kinds in (["NUMBER"], ["NUMBER", "PERCENT"]):
         share = float(str(given[0])) / (100 if len(kinds) == 2 else 1)
@@ -436,7 +425,7 @@ def level(given: Items, text: str) -> float:
 
 
 def is_measure_of(reference: Reference, sources: list[Source]) -> bool:
-    """Return whether a call is a measure: STDDEV of a certain value is Spark's aggregate."""
+    """Return whether a call is a measure; STDDEV of a certain value is a Spark aggregate."""
     if not reference.is_measure:
         return False
     spread = reference.parts[0].upper() == "STDDEV"
@@ -444,12 +433,12 @@ def is_measure_of(reference: Reference, sources: list[Source]) -> bool:
 
 
 def outside_measures(sources: list[Source]) -> Callable[[Reference], bool]:
-    """Return a predicate: whether the arguments of a call are examined separately."""
+    """Return a predicate for `references` that enters the arguments of all calls but measures."""
     return lambda reference: not is_measure_of(reference, sources)
 
 
 def attribute_argument(reference: Reference, sources: list[Source]) -> str | None:
-    """Return the uncertain attribute that is the entire first argument of a call, or None."""
+    """Return the uncertain attribute that is a call's entire first argument, or None."""
     first = next(iter(reference.arguments), ())
     name = _short_name(tuple(i for i in first if not is_word(i, "DISTINCT")))
     return next((a for s in sources if name and (a := s.attribute(name.parts))), None)
@@ -460,7 +449,7 @@ def _short_name(items: Items) -> Name | None:
 
 
 def _plain_column(source: Source, parts: tuple[str, ...]) -> str | None:
-    """Return the column of a table without alternatives, where each row is one alternative."""
+    """Return the matching column of a table without alternatives (one per row), or None."""
     mine = not source.frame.attributes and (len(parts) == 1 or source.goes_by(parts[0]))
     return match_name(parts[-1], source.frame.df.columns) if mine else None
 

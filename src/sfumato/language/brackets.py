@@ -43,26 +43,23 @@ from sfumato.windows import Delta, JoinWindow, Range, Rows
 
 WAIT_WORDS = {"drop_ratio", "slack", "max_delay", "punctuation", "estimator"}
 WAIT_WORDS |= {"max_buffer", "max_buffer_total"}
-"""Arguments that limit the delay; without any of them no rows are buffered."""
+"""Arguments that determine how long rows are buffered; otherwise, no rows are buffered."""
 CONTROL_WORDS = WAIT_WORDS | {"source", "unique", "max_ahead", "max_behind"}
-"""Arguments that request disorder control; without any of them rows are assumed to be in order."""
+"""Arguments that request disorder control; otherwise, rows are assumed to be in order."""
 EXTENT_WORDS = ("RANGE", "SLIDE", "EMPTY")
 ESTIMATOR = "conformal"  # default of `sf.reorder` for a drop ratio
 
 
 class TableOptions(Options):
-    """A construct in brackets after a table, `s [ROWS 5]`, identified by its first word.
+    """A construct in brackets after a table, such as `s [ROWS 5]`, identified by its first word.
 
-    kind : "time", "count" or "value" for a window, "" without a window
+    kind : "time", "count" or "value" for a window; otherwise ""
     """
 
     kind = ""
 
     def rows(self, *, answered: bool) -> PlannedFrame:
-        """Return the rows of the construct.
-
-        answered : whether an aggregate, ranking or join follows, which reads rows in order
-        """
+        """Return the construct's rows. answered : whether an aggregate, ranking or join follows"""
         return self.table
 
     def window(self) -> tuple[BracketWindow | None, list[str]]:
@@ -70,14 +67,14 @@ class TableOptions(Options):
         return None, []
 
     def ordered(self) -> list[str]:
-        """Return the columns that order the rows."""
         return names_in(self.columns("ORDER", "arrival"))
 
 
 def of_operator(options: Sequence[Option]) -> tuple[Option, ...]:
     """Return the options of a bracket that belong to the operator over its window.
 
-    UNIQUE names duplicates, which the controller drops, or with VERSION rows that are corrected.
+    UNIQUE alone identifies duplicates, which the controller drops. With VERSION, it identifies
+    corrected rows for the operator.
     """
     versioned = any(option.word == VERSION.word for option in options)
     words = (*OF_OPERATORS, UNIQUE.word) if versioned else OF_OPERATORS
@@ -85,7 +82,7 @@ def of_operator(options: Sequence[Option]) -> tuple[Option, ...]:
 
 
 def refuse_of_aggregates(options: Sequence[Option], text: str) -> None:
-    """Raise SqlError for EARLY, LEVEL, VERSION, SHARED or EMPTY of a window without aggregates."""
+    """Raise SqlError for EARLY, LEVEL, VERSION, SHARED or EMPTY on a window without aggregates."""
     for option in options:
         if option.word in (*OF_AGGREGATES, "EMPTY"):
             reason = f"{option.word} is allowed only for aggregates over a RANGE"
@@ -114,7 +111,7 @@ class TimeOptions(TableOptions):
     def rows(self, *, answered: bool) -> PlannedFrame:
         """Return the rows in order, or unchanged if the next operator orders them itself.
 
-        A controller without slack would hold rows of one event time until a later row arrives.
+        Even a controller without slack would hold rows until a later event time arrives.
         """
         frame, extent = self.table, self._extent()
         if not answered or extent is None:
@@ -186,7 +183,7 @@ class TimeOptions(TableOptions):
         return self.call(lambda: Range(**given))
 
     def _arrival(self, arguments: dict[str, Any], controlled: bool) -> tuple[PlannedFrame, str]:
-        """Return a column `arrival`: the table's column, or the time of a row's micro-batch."""
+        """Return the table with its arrival column; a stream without one gets micro-batch times."""
         frame = self.table
         if (own := match_name("arrival", frame.df.columns)) is not None:
             return frame, own
@@ -203,7 +200,7 @@ class TimeOptions(TableOptions):
         raise at(self.text, self.node, reason, "ARRIVAL column")
 
     def _uncertain_time(self) -> str | None:
-        """Return the attribute named by WATTR, if the table has no such column."""
+        """Return the uncertain attribute that WATTR names, or None."""
         wattr, frame = self.get("WATTR"), self.frame
         if wattr is None or frame is None or len(wattr.names) != 1:
             return None
@@ -214,12 +211,12 @@ class TimeOptions(TableOptions):
 
 
 class RowsOptions(TableOptions):
-    """`sf.Rows`: the newest tuples with a number of existing ones; SPAN is their age in joins."""
+    """`sf.Rows`: the newest tuples that contain n existing ones; SPAN bounds their age in joins."""
 
     words = (
         *words_of(Rows, "rows"),
         *words_of(JoinWindow, "span"),
-        replace(words_of(Rows, "slide")[0], shape="duration"),  # the syntax of SLIDE after RANGE
+        replace(words_of(Rows, "slide")[0], shape="duration"),  # parsed like SLIDE after RANGE
         *words_of(Rows, "confidence", "max_tuples", "lockstep"),
         ORDER,
         FORGET,
@@ -245,7 +242,6 @@ class RowsOptions(TableOptions):
         return measure.value
 
     def join_window(self) -> JoinWindow:
-        """Return the window of one side of a join."""
         if (slide := self.get("SLIDE")) is not None:
             reason = (
                 "SLIDE is allowed only for aggregates; the window of a join moves with every "
@@ -262,7 +258,7 @@ class RowsOptions(TableOptions):
 
 
 class DeltaOptions(TableOptions):
-    """`sf.Delta`: the newest tuples, bounded by the change of an attribute."""
+    """`sf.Delta`: the newest tuples, bounded by an attribute's change."""
 
     words = (
         Word("DELTA", "number ON name", "delta"),
@@ -277,7 +273,6 @@ class DeltaOptions(TableOptions):
         return self.join_window(), self.ordered()
 
     def join_window(self) -> Delta:
-        """Return the window, also of one side of a join."""
         option = self.get("DELTA")
         assert option is not None
         known = self.table.attributes or self.table.df.columns
@@ -309,17 +304,14 @@ class EarlierOptions(TableOptions):
 
 
 BRACKETS = (TimeOptions, RowsOptions, DeltaOptions, EarlierOptions)
-"""All classes of brackets; the first is the default if no word identifies one."""
+"""All bracket classes; the first is the default if no word identifies one."""
 BRACKET_WORDS = tuple(word.word for bracket in BRACKETS for word in bracket.words)
 
 
 def bracket_of(
     relation: Relation, text: str, frame: PlannedFrame | None = None
 ) -> TableOptions | None:
-    """Return the construct of a relation's bracket with its words; None without a bracket.
-
-    Raises SqlError for words that cannot be combined.
-    """
+    """Return the construct in a relation's bracket, or None. Raises SqlError for clashing words."""
     node = relation.bracket
     if node is None:
         return None
@@ -341,7 +333,7 @@ def bracket_of(
 
 
 def _reorder_lines(given: dict[str, Any], extent: Range | None, each: int) -> Lines:
-    """Return the lines of a reordering for EXPLAIN. each : bytes per row"""
+    """Return a reordering's lines for EXPLAIN. each : bytes per row"""
     ratio, key = given.get("drop_ratio"), given.get("key")
     known = {"estimator": ESTIMATOR} if ratio is not None else {}
     shown = dict(given)

@@ -1,7 +1,7 @@
-"""The words of a construct, derived from the signature of its function, and the values after them.
+"""The words of a construct, derived from its function's signature, and the values after them.
 
-The functions check the values. Their errors name the argument in backquotes (or as `argument=`);
-this name locates the error in the text.
+The functions check the values. Their errors name the argument in backquotes (or as `argument=`),
+which locates the error in the text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WORDS = {
     "name": "NAMED",
     "strategy": "USING",
 }
-"""Arguments whose word differs from their name; most of these words are from the papers."""
+"""Words that differ from their argument's name; most of them are from the papers."""
 COLUMN_SHAPES = {
     "event_time": "name",
     "arrival": "name",
@@ -53,15 +53,15 @@ COLUMN_SHAPES = {
 }
 """Arguments that name one column ("name") or several ("names")."""
 DEFAULTS = {"event_time": "event_time", "order": "arrival"}
-"""Columns used by default, if the table has them."""
+"""Default columns, used if the table has them."""
 SHAPES = {"timedelta": "duration", "Mapping": "numbers", "bool": "", "int": "number"}
-"""The syntax after the word of an argument, by a part of its annotation."""
+"""Syntax after an argument's word, by a part of the argument's annotation."""
 NUMBER_SHAPES = ("numbers", "fraction", "distance")
-"""Shapes that are given as "number" in messages."""
+"""Shapes that messages show as "number"."""
 
 
 def words_of(function: Callable[..., Any], *arguments: str) -> tuple[Word, ...]:
-    """Return the words for some arguments of a function, as described by its signature."""
+    """Return the words for a function's arguments, derived from its signature."""
     parameters = signature(function).parameters
     return tuple(_word(parameters[argument]) for argument in arguments)
 
@@ -89,13 +89,11 @@ ORDER = replace(words_of(earlier_values, "order")[0], argument="")  # read toget
 
 
 class Options:
-    """The words that a text gives to a construct, over a frame.
+    """A construct's words in the text. Raises SqlError for duplicate and missing words.
 
     words : the words that the construct accepts
-    node : the node marked by errors about no specific word;  of : the table's name in messages
-    frame : the frame whose columns the words name; None if it is not known yet
-
-    Raises SqlError for duplicate words and for missing required words.
+    node : where errors about no specific word point;  of : the table's name in messages
+    frame : the frame whose columns the words name; None until it is known
     """
 
     words: Sequence[Word] = ()
@@ -123,18 +121,16 @@ class Options:
 
     @property
     def table(self) -> PlannedFrame:
-        """Return the frame, which must be known."""
         assert self.frame is not None
         return self.frame
 
     def get(self, word: str) -> Option | None:
-        """Return the option with this word, or None."""
         return next((option for option in self.options if option.word == word), None)
 
     # ---- values
 
     def arguments(self, *but: str) -> dict[str, Any]:
-        """Return the function's arguments given by words, except the words in `but`."""
+        """Return the function's arguments that the words give, except words in `but`."""
         values: dict[str, Any] = {}
         for word in self.words:
             value = self.value(word) if word.argument and word.word not in but else None
@@ -167,7 +163,7 @@ class Options:
         return option.names[0].parts[-1].lower() if word.shape == "choice" else word.constant
 
     def columns(self, word: str, default: str | None = None, *, qualified: bool = False) -> Any:
-        """Return the column or columns named by a word; without the word `default`, or None."""
+        """Return the column or columns that a word names; if it is absent, `default` or None."""
         option, known = self.get(word), self.table.df.columns
         if option is not None:
             of, text = self.of, self.text
@@ -182,7 +178,7 @@ class Options:
     # ---- errors
 
     def call(self, make: Callable[[], T]) -> T:
-        """Return the result of `make`; its errors point at the words that they concern."""
+        """Return the result of `make`; its errors point at the words that caused them."""
         return called(make, self._placed)
 
     def _placed(self, message: str) -> SqlError:
@@ -200,7 +196,7 @@ class Options:
         return at(self.text, name, reason, *expected, suggestion=likely)
 
     def _in_words(self, message: str, blamed: Option | None) -> str:
-        """Return a message with arguments replaced by the words that give them."""
+        """Return a message that names words instead of arguments."""
         for word in self.words:
             if word.argument and (self.get(word.word) is not None or word.constant is True):
                 spelled = rf"`{word.argument}( \({word.word}\))?`( \({word.word}\))?"
@@ -212,7 +208,7 @@ class Options:
 
 
 def called(make: Callable[[], T], placed: Callable[[str], SqlError]) -> T:
-    """Return the result of `make`; `placed` converts an error about an argument to a SqlError."""
+    """Return the result of `make`; `placed` converts error messages to SqlErrors."""
     try:
         return make()
     except SqlError:
@@ -225,7 +221,7 @@ def called(make: Callable[[], T], placed: Callable[[str], SqlError]) -> T:
 
 
 def argument_in(message: str, arguments: Iterable[str]) -> str | None:
-    """Return the first of the arguments that an error message names, or None."""
+    """Return the argument that an error message names first, or None."""
     named = [
         (match.start(), argument)
         for argument in arguments
@@ -235,9 +231,9 @@ def argument_in(message: str, arguments: Iterable[str]) -> str | None:
 
 
 def duration_of(word: str, measure: Measure, text: str, words: Sequence[str] = ()) -> int:
-    """Return the microseconds of `300 SECONDS` or `1 hour 30 mins`; negative for `-5 s`.
+    """Return the microseconds in `300 SECONDS` or `1 hour 30 mins`; `-5 s` is negative.
 
-    words : suggestions for an unknown unit
+    words : further suggestions for an unknown unit
     """
     if len(measure.units) < len(measure.numbers):
         raise at(text, measure, f"{word} needs a unit of time", *UNIT_WORDS)

@@ -31,7 +31,7 @@ def imputed_frame(
     text: str,
     repository: Callable[..., PlannedFrame],
 ) -> PlannedFrame:
-    """Return a table after an IMPUTE. repository : returns the table with a given name"""
+    """Return a table after its IMPUTE. repository : function that returns a table by name"""
     given = Options(node.options, node, text, relation, frame, IMPUTE_WORDS)
     imputation, lines = read_imputation(given, node, repository)
     name = given.value(NAMED)
@@ -45,7 +45,7 @@ def imputed_frame(
 def read_imputation(
     given: Options, node: syntax.Impute, repository: Callable[..., PlannedFrame]
 ) -> tuple[Imputation, Lines]:
-    """Return the imputation of an IMPUTE, and its lines for EXPLAIN. Raises SqlError."""
+    """Return an IMPUTE's imputation, and its lines for EXPLAIN. Raises SqlError."""
     text, columns = given.text, given.table.df.columns
     attributes = tuple(column(name, columns, given.of, text) for name in node.attributes)
     dependencies = [_dependency(token, text) for token in node.dependencies]
@@ -67,7 +67,7 @@ def read_imputation(
 
 
 def agreed(relations: tuple[Relation, Relation], text: str) -> int | None:
-    """Return the side whose IMPUTE applies to a join: one applies to both, two must be equal."""
+    """Return the side whose IMPUTE applies to a join, or None. Raises SqlError if two differ."""
     given = [(i, r.imputation) for i, r in enumerate(relations) if r.imputation is not None]
     if len({_clause_text(node) for _, node in given}) > 1:
         raise at(text, given[1][1], "both sides must have the same IMPUTE: write it once")
@@ -84,7 +84,7 @@ def _clause_text(node: syntax.Impute) -> str:
 
 
 def _dependency(token: Token, text: str) -> Any:
-    """Return the dependency given as text. Raises SqlError at its position."""
+    """Parse a dependency. Raises SqlError at the position of an error."""
     try:
         return Dependency.parse(unquoted(token))
     except ValueError as error:
@@ -95,7 +95,7 @@ def _dependency(token: Token, text: str) -> Any:
 
 
 def unquoted(token: Token) -> str:
-    """Return the value of a quoted text."""
+    """Return the value of a string literal."""
     begin = _opening(token)
     inside = str(token)[begin:-1]
     return inside if begin == 2 else re.sub(r"\\(.)", r"\1", inside, flags=re.DOTALL)

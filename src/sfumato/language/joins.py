@@ -53,7 +53,7 @@ from sfumato.spark.runtime.fuse import Selection, remember_selected, steps_of
 from sfumato.windows import JoinWindow, Range
 
 JOIN_WORDS = (
-    replace(words_of(similarity_join, "within")[0], shape="distance"),  # or a column of radii
+    replace(words_of(similarity_join, "within")[0], shape="distance"),  # or a radius column
     *words_of(similarity_join, "probability", "metric", "strategy", "output", "how", "tasks"),
     NAMED,
     Word("AND", "column EQUAL column", repeated=True),
@@ -61,11 +61,11 @@ JOIN_WORDS = (
 SIDES = ("left", "right")
 OUTER = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "CROSS", "NATURAL")
 OUTER_SIDES, INNER = ("LEFT", "RIGHT", "FULL"), "inner"
-TUPLES_COLUMN = "__tuples"  # emitting a window's rows requires an aggregate; it is dropped
+TUPLES_COLUMN = "__tuples"  # the aggregate required to emit a window's rows; it is dropped
 
 
 def joined_tables(block: Block, place: int) -> Source | None:
-    """Return the joined source of tables `place` and `place + 1`; None for joins left to Spark."""
+    """Return tables `place` and `place + 1` as one source, or None if Spark joins them."""
     left, right = block.relations[place : place + 2]
     if place == 0 and len(block.relations) > 2:
         _refuse_third_table(block)
@@ -76,7 +76,7 @@ def joined_tables(block: Block, place: int) -> Source | None:
 
 
 def _refuse_third_table(block: Block) -> None:
-    """Raise SqlError for two windows among several tables, which Spark would not join by extent."""
+    """Raise SqlError for two windows among three or more tables: Spark would not join by extent."""
     extents = [relation for relation in block.relations if _has_extents(block, relation)]
     if len(extents) > 1:
         reason = (
@@ -137,7 +137,7 @@ def _similarity_join(block: Block, left: Relation, right: Relation, join: Simila
 
 
 def join_words(join: Similarity, text: str) -> Options:
-    """Return the words of a join. Raises SqlError for missing words and one-sided columns."""
+    """Return a join's words. Raises SqlError for missing words and qualified columns."""
     for name in join.on:
         if len(name.words) > 1:
             raise at(
@@ -154,7 +154,7 @@ def join_words(join: Similarity, text: str) -> Options:
 def _shared(
     name: Name | str, place: Node, sides: Sides, text: str, *, attributes: bool = False
 ) -> str:
-    """Return a column or attribute as spelled by both sides. Raises SqlError at `place`."""
+    """Return the spelling of a name that both sides have. Raises SqlError if they differ."""
     spelled = []
     for relation, frame in sides:
         known = (attributes and frame.attributes) or frame.df.columns
@@ -172,7 +172,7 @@ def _shared(
 
 
 def _brackets(sides: Sides, join: Similarity, text: str) -> list[RowsOptions | DeltaOptions]:
-    """Return the window words of both sides; a single bracket applies to both."""
+    """Return the sides' window words; a single bracket applies to both sides."""
     brackets: list[RowsOptions | DeltaOptions] = []
     for relation, frame in sides:
         given = bracket_of(relation, text, frame)
@@ -236,7 +236,6 @@ def _keys(join: Similarity, sides: Sides, names: Sequence[str], text: str) -> li
 
 
 def equated(join: Similarity) -> list[tuple[Name, ...]]:
-    """Return the pairs of columns equated by `AND a.key = b.key`."""
     return [option.names for option in join.options if option.word == "AND"]
 
 
@@ -244,10 +243,11 @@ def equated(join: Similarity) -> list[tuple[Name, ...]]:
 
 
 def _extent_join(block: Block, left: Relation, right: Relation) -> Source | None:
-    """Return `sf.extent_join` of two tables; None for any other join.
+    """Return `sf.extent_join` of two tables, or None for any other join.
 
-    Either side may be a query or view whose column `window` holds extents. Equated columns in ON
-    are keys; the entire ON condition is a filter, so that an outer join has keys only.
+    Each side has a RANGE, or is a query or view whose column `window` holds extents. Columns that
+    ON equates are keys. In an inner join, the entire ON condition is also a filter; an outer join
+    accepts only keys.
     """
     text = block.text
     outer = bool(left.rest) and is_word(left.rest[0], *OUTER)
@@ -320,7 +320,7 @@ def _has_extents(block: Block, relation: Relation) -> bool:
 
 
 def _extents(block: Block, relation: Relation) -> tuple[PlannedFrame, Any, str | None]:
-    """Return the extents of a table (window rows or answers), and its FORGET and NAMED."""
+    """Return a table's extents (window rows or answers), and its FORGET and NAMED."""
     frame = block.needed(relation)
     given = bracket_of(relation, block.text, frame)
     if given is None:
@@ -355,7 +355,7 @@ def _equated(rest: Items, text: str) -> list[tuple[Name, ...]]:
 def _extent_keys(
     pairs: list[tuple[Name, ...]], names: list[str], frames: Sequence[PlannedFrame]
 ) -> list[str]:
-    """Return the equated columns with the same name on both sides: the keys of the join."""
+    """Return the join's keys: the equated columns with the same name on both sides."""
     keys, known = [], {name.lower() for name in names}
     for pair in pairs:
         (one, first), (other, second) = (name.parts for name in pair)
@@ -368,7 +368,7 @@ def _extent_keys(
 
 
 def _written(block: Block, condition: str) -> str:
-    """Return the condition of ON as a WHERE clause, combined with an existing one."""
+    """Return the ON condition as a WHERE clause; "" if it is added to an existing WHERE."""
     condition = condition.replace("{", "{{").replace("}", "}}")
     where = block.clause("WHERE") if condition else None
     if where is None:
@@ -382,7 +382,6 @@ def _written(block: Block, condition: str) -> str:
 
 
 def _side_names(left: Relation, right: Relation, text: str) -> list[str]:
-    """Return the qualifier of each side's columns. Raises SqlError if both are the same."""
     names = [left.name or SIDES[0], right.name or SIDES[1]]
     if names[0].lower() == names[1].lower():
         raise at(text, right, f"both sides are called {names[1]}: give them aliases")
@@ -400,7 +399,7 @@ def _joined_source(
     """Return the join as a source, with a copy of each side's struct under the side's name.
 
     Spark can then resolve `a.sensor`. A star does not include these copies.
-    span : of the join in the text;  node : for errors;  after : the text that follows
+    span : the join's span in the text;  node : where errors point;  after : the text that follows
     """
     df, sides = joined.df, dict(zip(names, SIDES, strict=True))
     copies = [name for name, side in sides.items() if name.lower() != side]
@@ -422,7 +421,6 @@ def _join_lines(
     sides: Sides,
     imputed: Lines | None,
 ) -> Lines:
-    """Return the lines for EXPLAIN. imputed : the lines of an imputation, or None"""
     key, probability, frames = given["key"], given["probability"], [frame for _, frame in sides]
     existence = dict.fromkeys(map(existence_said, frames))
     tasks = per_key(key, f"one per side, in {_tasks(given, windows, imputed)}")
@@ -471,7 +469,7 @@ def _join_lines(
 
 
 def _held(window: JoinWindow, probability: float, each: int) -> str:
-    """Describe the number of tuples in a window of rows. each : bytes of a tuple's alternatives"""
+    """Describe the number of tuples in a count window. each : bytes of a tuple's alternatives"""
     assert window.rows is not None
     level = join_confidence(window.confidence, probability)
     tuples, total = typical_bytes(window.rows, level, each)
@@ -503,7 +501,7 @@ def _tasks(
 
 
 def _pace(frames: Sequence[PlannedFrame], given: dict[str, Any]) -> str:
-    """Describe the effect of the sides' reading speeds; "" for static frames."""
+    """Describe the effect of the sides' reading speeds; "" unless both sides are streams."""
     if not all(frame.df.isStreaming for frame in frames):
         return ""
     order, key = given["order"], given["key"] or []

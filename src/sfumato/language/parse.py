@@ -1,7 +1,7 @@
-"""Parse text into a syntax tree, without resolving or running anything.
+"""The parser of query text into a syntax tree; it resolves and runs nothing.
 
 `grammar.lark` defines the positions of construct words (in a bracket, after SIMILARITY JOIN, in
-the options of IMPUTE). A vocabulary defines the words and what follows each of them.
+the options of IMPUTE). A vocabulary defines the words and the syntax after each word.
 """
 
 import re
@@ -25,7 +25,7 @@ NO_ALIAS = syntax.words(
     "ANTI ASOF CROSS EXCEPT FOR FULL IMPUTE INNER INTERSECT LATERAL LEFT MINUS NATURAL ON OUTER "
     "PIVOT RIGHT SEMI SETMINUS TABLESAMPLE TIMESTAMP UNION UNPIVOT USING VERSION WATERMARK"
 )
-"""Words after a table name that start another clause and are not an alias."""
+"""Words after a table name that are not an alias, because they start another clause."""
 SPELLED = {
     "RPAR": ")",
     "LPAR": "(",
@@ -39,7 +39,7 @@ SPELLED = {
     "PERCENT": "%",
     "EQUAL": "=",
 }
-"""The names of terminals in messages; other terminals keep their names."""
+"""Names of terminals in messages; other terminals keep their names."""
 NEVER_NAMED = {"BACKQUOTED", "MINUS", "$END", "_SEMICOLON", "COMMA", "DOT", "STRING"}
 CLAUSE_WORDS = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN")
 CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
@@ -50,7 +50,7 @@ PLACES = {
     "rank": ("rank_option", "in RANK BY"),
 }
 """Positions of words: the grammar rule of the position, and its name in messages."""
-# A column may be named like an option: then what follows is not a name, or continues the score.
+# A column may have an option's name; then no name follows it, or a word that continues the score.
 GOES_ON = (
     "and|between|div|else|end|escape|ilike|in|is|like|not|or|regexp|rlike|then|when|xor|"
     "asc|desc|using|rules|existence|streams|plan|processing|frequency|order|limit"
@@ -68,20 +68,20 @@ PATTERNS = {
     "NOTHING": r"/(?!)x/",  # placeholder where no words are allowed
 }
 OWN_TERMINALS = re.compile(r"\b(numbers?|fraction|duration|choice)\b")
-"""Rules that are copied for joins."""
+"""Rules with a copy (`join_number`, ...) for the words of joins and rankings."""
 
 
 @dataclass(frozen=True)
 class Word:
     """One word of a construct.
 
-    word : spelled as in messages, upper case
+    word : spelling in messages, in upper case
     shape : the syntax after it, as rules of `grammar.lark`: "number", "numbers" (one, or several in
         parentheses), "fraction", "duration", "name" (a column), "names" (columns), "choice" (a word
-        known to the function), "" for nothing, ...
-    argument : the function's argument that it gives; "": the construct itself reads it
+        that the function accepts), "" for nothing, ...
+    argument : the function's argument that it gives, or "" if the construct itself reads the word
     constant : the argument's value if nothing follows
-    default : for a column: the column used without the word, if the table has it
+    default : the column that is used without the word, if the table has it
     needed : whether the construct requires it;  repeated : whether it may be repeated
     """
 
@@ -99,7 +99,7 @@ Vocabulary: TypeAlias = Mapping[str, Sequence[Word]]
 
 
 def fragment(vocabulary: Vocabulary) -> str:
-    """Return the rules and terminals of all words, to be appended to `grammar.lark`.
+    """Return the rules and terminals of all words, to append to `grammar.lark`.
 
     Raises ValueError for a word with different syntax in two constructs at one position.
     """
@@ -126,7 +126,7 @@ def fragment(vocabulary: Vocabulary) -> str:
 
 @cache
 def parser(fragment: str) -> Lark:
-    """Return the parser that knows the construct words; built once per process (about 0.1 s)."""
+    """Return the parser of the grammar with a fragment; building it takes about 0.1 s."""
     grammar = f"{GRAMMAR.read_text(encoding='utf-8')}\n{fragment}"
     return Lark(grammar, parser="lalr", start="script", propagate_positions=True)
 
@@ -134,10 +134,10 @@ def parser(fragment: str) -> Lark:
 def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax.Script:
     """Return the statements of a script, separated by `;`, in linear time.
 
-    trusted : whether the text may contain syntax that only Spark knows, such as hints
+    trusted : whether the text may contain Spark syntax that is otherwise refused, such as hints
 
     Raises SqlError for a malformed bracket or similarity join, an unclosed quote, parenthesis or
-    bracket, and a text without a statement. Spark's own syntax is not checked.
+    bracket, and text without a statement. Spark's own syntax is not checked.
     """
     read, refused = None, None
     if not trusted:
@@ -145,7 +145,7 @@ def parse(text: str, vocabulary: Vocabulary, *, trusted: bool = False) -> syntax
             read = tuple(tokenize(text, constructs=True))
         except TokenError as error:
             refused = SqlError(str(error), text=text, start=error.start, end=error.end)
-            if not error.is_open:  # else the parser reports the probably missing token
+            if not error.is_open:  # otherwise, the parser reports the token that is missing
                 raise refused from None
     found: list[Token] = []
     run = parser(fragment(vocabulary)).parse_interactive(text)
@@ -188,9 +188,9 @@ Span = tuple[int, int]
 
 @v_args(wrapper=_with_span)
 class ToSyntax(Transformer[Token, Any]):
-    """One method per grammar rule; children arrive already converted, with the rule's span.
+    """Converter to syntax nodes, with one method per grammar rule; children are converted first.
 
-    Rules without a method remain trees: `ctes`, `alias`, `function` and what follows a table.
+    Rules without a method remain trees: `ctes`, `alias`, `function` and the words after a table.
     """
 
     def script(self, span: Span, statements: list[syntax.Statement]) -> list[syntax.Statement]:
@@ -326,7 +326,6 @@ class ToSyntax(Transformer[Token, Any]):
 def _explained(
     error: UnexpectedInput, text: str, found: Iterable[Token], vocabulary: Vocabulary
 ) -> SqlError:
-    """Convert a Lark error to a SqlError. found : the tokens before the error"""
     if isinstance(error, UnexpectedCharacters):  # usually an unclosed quote
         start = error.pos_in_stream or 0
         opens = text[start] in "'\"`"

@@ -1,8 +1,8 @@
-"""Plan statements: check the syntax tree, then lower it bottom-up, block by block.
+"""The planner: it checks a statement's syntax tree, then lowers it bottom-up, block by block.
 
 Each construct becomes a call of its function. Spark gets the remaining text, with `{d0}`, `{d1}`,
 ... in place of replaced tables; `spark.sql(text, d0=frame)` inserts the frames without temporary
-views. So Spark resolves names, types and functions; the planner handles only uncertain attributes.
+views. Spark resolves names, types and functions; the planner handles only uncertain attributes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -99,17 +99,14 @@ REFUSED = (
 
 
 def parsed(text: str, *, trusted: bool = False) -> Script:
-    """Parse the statements of a script. Raises SqlError.
-
-    trusted : whether the text may contain syntax that only Spark knows, such as hints
-    """
+    """Parse a script with the words of all constructs; see `parse`."""
     return parse(text, VOCABULARY, trusted=trusted)
 
 
 class Planner:
     """Planner of the statements of one script over a session's tables; runs nothing.
 
-    rankings : the collected TOP queries of several texts; None: only this text's
+    rankings : TOP queries collected from several scripts; by default, only this script's
     given : tables by name, which take precedence over the session's, and functions by name
     """
 
@@ -126,7 +123,7 @@ class Planner:
         self.rankings = rankings or RankingGroups(fold=folds_case(spark))
 
     def frames(self) -> list[PlannedFrame]:
-        """Return all statements as frames; TOP queries that can share work are planned once."""
+        """Return all statements as frames; TOP queries that can share work are planned together."""
         for statement in self.script.statements:
             check_query(self.script, statement.body)
             if not self._gathered:
@@ -147,7 +144,7 @@ class Planner:
         ]
 
     def _statement(self, body: Body) -> PlannedFrame:
-        """Return one statement as a frame; text without constructs goes to Spark unchanged."""
+        """Return a statement as a frame; text without constructs goes to Spark unchanged."""
         check_reach(self.script, body, self.spark)
         calls = (r.head for b in body.bodies() for r in b.relations if b.is_query and r.call)
         if (
@@ -162,7 +159,7 @@ class Planner:
     # ---- lowering
 
     def query(self, body: Body, scope: Scope) -> PlannedFrame:
-        """Return a query, of a statement or in parentheses, as a separate frame."""
+        """Return a query, of a statement or in parentheses, as a frame."""
         edits = Rewriting(self.text)
         select = self._rewrite(body, scope, edits)
         frames: dict[str, Any] = {f"d{i}": frame.df for i, frame in enumerate(edits.inputs)}
@@ -227,7 +224,7 @@ class Planner:
         check_tables(block)
         answers = Ranking.of(block) or Aggregation.of(block)
         covered = nowhere if answers is None else answers.covers
-        beside_attributes = not isinstance(answers, Ranking)  # of the table, with the answers
+        beside_attributes = not isinstance(answers, Ranking)  # whether rows keep their attributes
         if answers is None:
             check_unanswered(block)
         self._rewrite_nested(block)
@@ -255,7 +252,7 @@ class Planner:
                 block.edits.put(source)
 
     def _rewrite_nested(self, block: Block) -> None:
-        """Rewrite the queries nested in expressions in place, since they may be correlated."""
+        """Rewrite queries nested in expressions in place, because they may be correlated."""
         lists = block.word_lists()
         for relation in block.relations:
             if isinstance(relation.head, Group) and relation.query is None:
@@ -281,7 +278,7 @@ class Planner:
         """Return a plain SELECT over one declared frame, built with the frame's own methods.
 
         In a declarative pipeline, Spark accepts SQL text over a pipeline table only as the complete
-        definition of another table. The result of frame methods can be used anywhere.
+        definition of another table. The result of the frame's methods can be used anywhere.
         """
         refusal = at(self.text, body, REFUSED)
         if select is None or len(edits.inputs) > 1 or edits.spared:
@@ -313,18 +310,18 @@ class Planner:
 
 
 def folds_case(spark: SparkSession) -> bool:
-    """Return whether names that differ only in case are equal in a session."""
+    """Return whether a session treats names that differ only in case as equal."""
     return spark.conf.get("spark.sql.caseSensitive", "false") != "true"
 
 
 def _select(text: str, inputs: Sequence[Step] = ()) -> Step:
-    """Return the step of a text handed to Spark; `{d0}`, `{d1}`, ... in it are the inputs."""
+    """Return the step for SQL that Spark runs; `{d0}`, `{d1}`, ... in it stand for the inputs."""
     title = f"Spark SQL{'' if inputs else ', unchanged'}: {one_line(text)}"
     return Step(title, inputs={f"{{d{i}}}": step for i, step in enumerate(inputs)})
 
 
 def _table(block: Block, relation: Relation, answered: bool) -> Source | None:
-    """Return the source of a relation; None for a relation that Spark resolves itself."""
+    """Return the source of a relation, or None if Spark resolves the relation."""
     altered = relation.bracket is not None or relation.imputation is not None
     frame, changed = block.frame(relation, needed=altered)
     if frame is None:
@@ -353,7 +350,10 @@ def _table(block: Block, relation: Relation, answered: bool) -> Source | None:
 
 
 def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
-    """Apply a WHERE on uncertain attributes (`always`: any WHERE); remove it from the text."""
+    """Move a WHERE on uncertain attributes (with `always`, any WHERE) from the text to the source.
+
+    Returns the clause, or None if Spark applies it.
+    """
     clause = block.clause("WHERE")
     if clause is None:
         return None
@@ -401,7 +401,7 @@ def _filter_alternatives(block: Block, *, always: bool) -> Clause | None:
 
 
 def _name_columns(block: Block, select: Clause) -> None:
-    """Give result columns that were replaced in the text the names of the query's expressions."""
+    """Name result columns after the user's expressions where the text was replaced."""
     for item in list_items(select.items):
         if not item or any(stars(item)) or any(is_word(i, "AS") for i in item):
             continue
@@ -412,7 +412,7 @@ def _name_columns(block: Block, select: Clause) -> None:
 
 
 def _spare_from_stars(block: Block, items: Items) -> None:
-    """Exclude columns that were added for this query from stars."""
+    """Exclude from stars the columns that were added for this query."""
     several = len(block.conditions()) > 1
     for star in stars(items):
         spared = []
@@ -432,13 +432,10 @@ def _spare_from_stars(block: Block, items: Items) -> None:
 
 
 class NamedQueries:
-    """Texts by name. Each becomes frames when it is requested and the views that it reads exist.
+    """Scripts by name, each planned on request, once the views that it reads exist.
 
-    All wanted TOP queries over the same table, window, filter and ranking are planned together
-    first.
-
-    wanted : names of queries with an output; their upstream queries are included
-    share : see RankingGroups
+    wanted : names of scripts with an output; their TOP queries and those upstream share work
+    share : see `RankingGroups`
     """
 
     def __init__(
@@ -452,7 +449,7 @@ class NamedQueries:
         self.rankings = RankingGroups(fold=folds_case(spark), share=share)
         self._scripts: dict[str, Script] = {}
         for name, text in texts.items():
-            with suppress(SqlError):  # it is planned later, and the error is then located
+            with suppress(SqlError):  # planning raises it again
                 self._scripts[name] = parsed(text, trusted=is_trusted(spark))
         needed = self._needed(wanted)
         for name, script in self._scripts.items():
@@ -461,10 +458,7 @@ class NamedQueries:
                     self.rankings.gather(script, statement.body, name)
 
     def frames(self, name: str) -> list[PlannedFrame]:
-        """Return the statements of a text as frames; an EXPLAIN becomes a frame with the plan.
-
-        Raises SqlError and Spark's errors, like `sql`.
-        """
+        """Return a script's statements as frames, like `Planner.answers`. Raises as `sql` does."""
         with operators_of(name):
             script = self._scripts.get(name)
             if script is None:
@@ -472,11 +466,11 @@ class NamedQueries:
             return Planner(self.spark, script, self.rankings).answers()
 
     def read_by(self, name: str) -> set[str]:
-        """Return the names of the queries upstream of a query, including itself."""
+        """Return the names of the scripts upstream of a script, including itself."""
         return self._needed([name])
 
     def with_(self, name: str) -> list[str]:
-        """Return the names of the queries answered together with a query, including itself."""
+        """Return the scripts answered together with a script, including itself; [] if none are."""
         groups = [group.members for group in self.rankings.groups() if name in group.members]
         return next((list(dict.fromkeys(members)) for members in groups if len(members) > 1), [])
 

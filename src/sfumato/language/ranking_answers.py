@@ -1,7 +1,7 @@
-"""Rankings (TOP queries) over a window, which replace its table in the query.
+"""Rankings (TOP queries) over a window, whose answers replace its table.
 
-TOP, RANK BY and FREQUENCY become one `sf.top_k` for all queries that differ only in k and
-FREQUENCY. Their words are read, and the queries grouped, before any table is resolved.
+All queries that differ only in k, FREQUENCY and the probability of PT_K become one `sf.top_k`. They
+are parsed and grouped before any table is resolved.
 """
 
 from __future__ import annotations
@@ -84,14 +84,13 @@ class RankOptions(Options):
     words = RANK_WORDS
 
     def arguments(self, *but: str) -> dict[str, Any]:
-        """Return the arguments of `sf.top_k`. Raises SqlError."""
         given = {"plan": "dp", **super().arguments("USING", *but), **self.semantics()}
         if given["semantics"] == PT_K:  # each query has its own probability
             given |= {"semantics": PK_TOPK, "probability": None}
         return given
 
     def semantics(self) -> dict[str, Any]:
-        """Return the arguments of `sf.top_k` given by USING. Raises SqlError."""
+        """Return the arguments of `sf.top_k` that USING gives. Raises SqlError."""
         given: dict[str, Any] = {
             "semantics": PK_TOPK,
             "probability": None,
@@ -110,17 +109,17 @@ class RankOptions(Options):
 
 
 class TopQuery(NamedTuple):
-    """The k of TOP; microseconds, or None without FREQUENCY; the probability of PT_K, or None."""
+    """A TOP query. every : FREQUENCY in microseconds, or None;  probability : of PT_K, or None"""
 
     k: int
     every: int | None
     probability: float | None
 
     def called(self, *names: str) -> str:
-        """Return a name: top_3, with the `names` of further fields."""
+        """Return a name such as top_3, followed by the fields in `names` that are set."""
         found = f"top_{self.k}"
         if "probability" in names and self.probability is not None:
-            found += f" from {self.probability!r}"  # all digits, as names must differ
+            found += f" from {self.probability!r}"  # all digits, because names must differ
         return found + (f" every {spelled(self.every)}" if "every" in names and self.every else "")
 
 
@@ -128,8 +127,7 @@ class TopQuery(NamedTuple):
 class RankingClause:
     """The clauses of a TOP query.
 
-    top : the words from TOP to its number;  rest : whether more columns follow them
-    wanted : which answers;  by : the expression of RANK BY, or ()
+    top : TOP and its number;  rest : whether columns follow;  by : the score in RANK BY, or ()
     clauses : RANK BY and FREQUENCY, if present;  given : the options of RANK BY
     """
 
@@ -142,7 +140,7 @@ class RankingClause:
 
 
 def parse_ranking(clauses: Sequence[Clause], text: str) -> RankingClause | None:
-    """Return the TOP query of a block, None without TOP. Raises SqlError."""
+    """Return the TOP query of a block, or None without TOP. Raises SqlError."""
     words: dict[str, Clause] = {}
     for clause in clauses:
         if clause.word in ("RANK_BY", "FREQUENCY") and clause.word in words:
@@ -152,7 +150,7 @@ def parse_ranking(clauses: Sequence[Clause], text: str) -> RankingClause | None:
     padded: tuple[Item | None, ...] = (*items, None, None, None)
     top, after = padded[0], padded[1:]
     rank, frequency = words.get("RANK_BY"), words.get("FREQUENCY")
-    # `TOP 3` and, in a ranking, `TOP-3`: elsewhere `top - 3` may be a subtraction.
+    # `TOP-3` is `TOP 3`, but without RANK BY or FREQUENCY `top - 3` may be a subtraction.
     if not is_type(top, "NAME") or not is_word(top, "TOP"):
         return None
     if not (rank or frequency or is_type(after[0], "NUMBER")):
@@ -205,9 +203,8 @@ def _check_score(rank: Clause, text: str) -> None:
 class RankingGroup:
     """TOP queries over the same table, window, filter and ranking, and their answers.
 
-    wanted : of each query; PK_TOPK and PT_K are one ranking
-    members : the names of their statements, one per query, if the statements have names
-    key : the words that identify the ranking
+    members : the name of each query's statement, or ""
+    key : the words that identify the ranking; PK_TOPK and PT_K are one ranking
     """
 
     wanted: list[TopQuery] = field(default_factory=list)
@@ -216,21 +213,21 @@ class RankingGroup:
     frame: PlannedFrame | None = None
 
     def labels(self) -> dict[TopQuery, str]:
-        """Return the name of each query in state and files, independent of the other queries."""
+        """Return the name per query for state and files; it is independent of other queries."""
         return {of: of.called("probability", "every") for of in self.wanted}
 
     def names(self) -> dict[TopQuery, str]:
-        """Return the names of the queries: top_3, or `top_3 every 2 min` if that is ambiguous."""
+        """Return the name per query in answers: top_3, or `top_3 every 2 min` if ambiguous."""
         ks, labels = [of.k for of in self.wanted], self.labels()
         return {of: labels[of] if ks.count(of.k) > 1 else of.called() for of in self.wanted}
 
 
 class RankingGroups:
-    """The TOP queries of one script, or of several scripts planned one after the other.
+    """The TOP queries of one or more scripts.
 
     fold : whether names that differ only in case are equal
-    share : maps a group's answers to rows that its queries read instead, so that several sinks of a
-        run share the computation; called once per group of named queries
+    share : function that maps a group's answers to the rows that its queries read instead, so that
+        several sinks share the computation; called once per group of named queries
     """
 
     def __init__(
@@ -241,7 +238,7 @@ class RankingGroups:
     ) -> None:
         self.fold, self._share = fold, share
         self._groups: dict[tuple[str, ...], RankingGroup] = {}
-        # By text and position of TOP.
+        # The keys are the text and TOP's position in it.
         self._of: dict[tuple[str, int], RankingGroup] = {}
 
     def gather(self, script: Script, body: Body, name: str = "") -> None:
@@ -259,14 +256,13 @@ class RankingGroups:
                 )
 
     def group_of(self, wish: RankingClause, text: str) -> RankingGroup:
-        """Return the group of queries that includes this query."""
         place = (text, start_of(wish.top[0]))
         if place not in self._of:
             self._add(RankingGroup(), wish, text, "")
         return self._of[place]
 
     def shared(self, group: RankingGroup, answers: PlannedFrame) -> PlannedFrame:
-        """Return the rows that the queries of a group read as their common answers."""
+        """Return the rows that a group's queries read as their shared answers."""
         is_shared = self._share is not None and any(group.members)
         return self._share(group, answers) if is_shared and self._share else answers
 
@@ -290,7 +286,7 @@ class RankingGroups:
 
 
 def _is_front(token: Token, clause: Clause) -> bool:
-    """Return whether a word of RANK BY says USING PK_TOPK or PT_K, which share one ranking."""
+    """Return whether a word belongs to USING PK_TOPK or PT_K, which share one ranking."""
     using = (option for option in clause.options if option.word == "USING")
     return any(
         option.start <= start_of(token) < option.end
@@ -306,8 +302,8 @@ class Ranking(WindowedBlock):
     """A block with TOP: `sf.top_k` over its one windowed table replaces the table.
 
     The answers have the columns `query`, `k`, `time`, `rank`, `score`, `probability`, `answered`
-    and the certain columns of the tuple. If the table has a column with one of these names, it
-    keeps the name, and the column of the answers is prefixed with `top_`.
+    and the tuple's certain columns. If a certain column has one of these names, the answers' own
+    column is prefixed with `top_`.
     """
 
     def __init__(self, block: Block, source: Source, wish: RankingClause) -> None:
@@ -339,7 +335,6 @@ class Ranking(WindowedBlock):
         return cls(block, source, wish)
 
     def read(self) -> None:
-        """Check the clauses. Raises SqlError for clauses that a ranking does not support."""
         grouping, having = self.clauses.get("GROUP_BY"), self.clauses.get("HAVING")
         if having is not None:
             reason = "HAVING is not allowed with TOP: filter with WHERE, or in an outer query"
@@ -353,7 +348,7 @@ class Ranking(WindowedBlock):
                     self._check_selected(reference)
 
     def _check_selected(self, reference: Reference) -> None:
-        """Raise SqlError for attributes and Spark aggregates: answers do not have them."""
+        """Raise SqlError for Spark aggregates, and for attributes, which answers do not have."""
         columns, name = self.source.frame.df.columns, reference.parts[-1]
         aggregate = reference.call is not None and name.lower() in AGGREGATES
         if aggregate and not is_word(reference.after, "OVER"):
@@ -460,7 +455,7 @@ class Ranking(WindowedBlock):
         timetable = tuple((name, q.k, q.interval or otherwise) for name, q in named)
         facts = {"timetable": (timetable, options["plan"]), "ranked by": options["by"]}
         answers = self.answer("top-k answers", build, self.place, [], **facts)
-        # Only queries that the function has accepted have a timetable.
+        # The timetable can be computed only for queries that the function has accepted.
         least = [wanted.probability for wanted in group.wanted]
         step = replace(answers.step, lines=self._lines(timetable, least, options))
         return PlannedFrame(_flat(answers.df, self._columns(), options.get("group")), step)
@@ -511,7 +506,7 @@ def _runs(table: Timetable, queries: Sequence[tuple[str, int, int]]) -> str:
 
 
 def _flat(df: DataFrame, columns: list[str], streams: str | None) -> DataFrame:
-    """Return answers with the tuple's columns, and with the stream if `streams` are ranked."""
+    """Return answers with the tuple's columns, or with the stream if `streams` are ranked."""
     own = [F.col(name).alias(_called(name, columns)) for name in RANKING_COLUMNS]
     if streams is not None:
         return df.select(*own, F.col("stream").alias(streams))

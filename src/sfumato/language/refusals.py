@@ -1,4 +1,4 @@
-"""Refusals of queries, before any function is called."""
+"""Checks that refuse queries before any function is called."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -56,7 +56,7 @@ SESSIONS = (
     "FROM window_aggregate(s, map('n', 'count(*)'), window => session('5 minutes'), order => ts)"
 )
 FOREIGN_FUNCTIONS = {"TUMBLE": TUMBLING, "HOP": HOPPING, "SESSION": SESSIONS}
-"""Windows of Flink and Calcite. With _START and _END they are window.start and window.end here."""
+"""Flink and Calcite windows, and what a query writes instead."""
 FOREIGN_WINDOWS = {"TUMBLING": TUMBLING, "HOPPING": HOPPING, "SESSION": SESSIONS}  # ksqlDB
 OF_TWO_TABLES = {
     "split_late": "SELECT ... FROM reorder(...) WHERE late",
@@ -69,15 +69,12 @@ OVER = (
     "write GROUP BY with the columns of PARTITION BY"
 )
 PER_EXTENT = "over a RANGE window would apply to each extent separately, which is not supported"
-STREAM_WORDS = ("ISTREAM", "RSTREAM", "DSTREAM")  # from windows to streams, in CQL
+STREAM_WORDS = ("ISTREAM", "RSTREAM", "DSTREAM")  # CQL operators from windows to streams
 ABOUT_ALTERNATIVES = ("WHERE", "RANK_BY", "FREQUENCY")
 
 
 def check_query(script: Script, body: Body) -> None:
-    """Raise SqlError unless a statement is a query.
-
-    A query can hide an INSERT after WITH or FROM, and a script after USING; both are refused.
-    """
+    """Raise SqlError unless a statement is a query, without a hidden INSERT or script."""
     text, opening = script.text, list(body.opening_words())
     wrong = [word for word in opening if not is_word(word, *QUERY_WORDS)]
     if wrong or not opening:
@@ -93,9 +90,9 @@ def check_query(script: Script, body: Body) -> None:
 
 
 def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
-    """Raise SqlError for text that reaches beyond the session's tables, unless texts are trusted.
+    """Raise SqlError for untrusted text that reaches beyond the session's tables.
 
-    Windows in the syntax of Flink and ksqlDB are refused too, with a hint at the syntax used here.
+    Flink and ksqlDB window syntax is also refused, with a hint.
     """
     text = script.text
     if script.read is not None:
@@ -123,7 +120,7 @@ def check_reach(script: Script, body: Body, spark: SparkSession) -> None:
 
 
 def refused(error: TokenError, node: Node, script: Script) -> SqlError:
-    """Return the SqlError for an error in text generated from a node of the user's text."""
+    """Return the SqlError for an error in text that was generated from a node."""
     if error.function is None:
         return at(script.text, node, str(error))
     place = where_named(error.function, script, node) or node
@@ -137,7 +134,7 @@ def refused(error: TokenError, node: Node, script: Script) -> SqlError:
 
 
 def has_constructs(body: Body) -> bool:
-    """Return whether the text contains a construct of this language anywhere."""
+    """Return whether a statement contains a construct of this language."""
     return any(map(_shows_construct, body.bodies()))
 
 
@@ -196,9 +193,9 @@ def check_words(clauses: Sequence[Clause], relations: Sequence[Relation], text: 
 def without_stream_word(
     clauses: tuple[Clause, ...], relations: Sequence[Relation], edits: Rewriting
 ) -> tuple[Clause, ...]:
-    """Return clauses without ISTREAM or RSTREAM of CQL where it names what the query emits anyway.
+    """Return the clauses without CQL's ISTREAM or RSTREAM, if the word changes nothing.
 
-    Raises SqlError where it asks for something else.
+    Raises SqlError if it would change the answers.
     """
     text, select = edits.text, next((c for c in clauses if c.word == "SELECT"), None)
     items = () if select is None else select.items
@@ -211,7 +208,7 @@ def without_stream_word(
         return clauses
     name, rest = str(word).upper(), items[1:]
     if bracket is None:
-        if sure:  # else it may be a column, and what follows its alias
+        if sure:  # otherwise, it may be a column, followed by its alias
             raise at(text, word, f"{name} needs a window in brackets: add one, or leave {name} out")
         return clauses
     if isinstance(after, Group):
@@ -241,7 +238,7 @@ def without_stream_word(
 
 
 def check_tables(block: Block) -> None:
-    """Raise SqlError for a measure of an unknown table, or a join on an uncertain attribute."""
+    """Raise SqlError for a measure over an unknown table, or a join on an uncertain attribute."""
     named = (reference for items in block.word_lists() for reference in references(items))
     if block.unknown and any(is_measure_of(reference, block.sources) for reference in named):
         raise block.tables.unknown(block.unknown[0], block.scope)
@@ -255,7 +252,7 @@ def check_tables(block: Block) -> None:
 def check_unanswered(block: Block) -> None:
     """Raise SqlError for aggregates in a block whose windows feed no operator.
 
-    Over a RANGE window they would apply to each extent, but Spark would apply them to the stream.
+    Over a RANGE window, the user expects them per extent, but Spark would aggregate the stream.
     """
     sources, text = block.sources, block.text
     ranged = [source for source in sources if isinstance(source.window, Range)]
@@ -284,9 +281,9 @@ def check_unanswered(block: Block) -> None:
 
 
 def check_operands(block: Block, done: Callable[[int], bool]) -> None:
-    """Raise SqlError if a distribution is compared, used in arithmetic, sorted or grouped by.
+    """Raise SqlError for a distribution as an operand, or in ORDER BY, GROUP BY or DISTINCT.
 
-    done : whether a position in the text has another meaning
+    done : predicate of text positions that are handled elsewhere
     """
     select = block.clause("SELECT")
     named = map(alias_of, list_items(select.items)) if select is not None else ()
@@ -324,7 +321,7 @@ def _uncertain(items: Items, block: Block) -> Iterator[Reference]:
 
 
 def _ordered(clause: Clause, *, over: bool = False) -> Iterator[tuple[Items, str]]:
-    """Yield words that order or group rows, and the error's reason; over : in a Spark window."""
+    """Yield words that order or group rows, and an error's reason. over : in a Spark window"""
     outside_calls = tuple(item for item in clause.items if not isinstance(item, Nested))
     if clause.word in ("GROUP_BY", "ORDER_BY"):
         how = "grouped" if clause.word == "GROUP_BY" else "ordered"
@@ -339,7 +336,7 @@ def _ordered(clause: Clause, *, over: bool = False) -> Iterator[tuple[Items, str
 
 
 def _lambda_names(items: Items) -> Iterator[str]:
-    """Yield the names, in lower case, bound by `x ->` and `(x, y) ->` in an expression."""
+    """Yield the lower-case names that `x ->` and `(x, y) ->` bind in an expression."""
     for item, *sign in zip(items, (*items[1:], None), (*items[2:], None, None), strict=False):
         tokens = [s for s in sign if isinstance(s, Token)]
         is_arrow = [str(s) for s in tokens] == ["-", ">"]

@@ -15,7 +15,7 @@ Lines = list[tuple[str, str]]
 """Lines of a plan: a heading and its text."""
 INDENT = "    "
 EXISTENCES = (1.0, 0.9, 0.5)  # existences for which EXPLAIN shows window sizes
-TYPICAL = 0.9  # existence of the tuples in its state sizes
+TYPICAL = 0.9  # existence for which EXPLAIN shows state sizes
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class Step:
 
 
 def table_step(name: str, streaming: bool, columns: Sequence[tuple[str, str]] = ()) -> Step:
-    """Return the step of a table or view; `columns` : name and Spark type."""
+    """Return the step of a table or view. columns : names and Spark types"""
     listed = ", ".join(f"{column} {kind}" for column, kind in columns)
     kind = "stream" if streaming else "static table"
     return Step(f"{kind} {name} ({listed})", facts={"table": name})
 
 
 class Explanation(str):
-    """The text of a plan; prompts and notebooks display it as lines."""
+    """The text of a plan, which prompts and notebooks display line by line."""
 
     __slots__ = ()
 
@@ -60,7 +60,6 @@ class Explanation(str):
         return str(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Print lines in IPython, without escapes."""
         printer.text(str(self))
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
@@ -90,17 +89,16 @@ def _lines(step: Step) -> Iterator[str]:
 
 
 def names_in(value: str | Sequence[str] | None) -> list[str]:
-    """Return one name, several or none as a list."""
     return [value] if isinstance(value, str) else list(value or ())
 
 
 def per_key(key: str | Sequence[str] | None, without: str = "one, in one task") -> str:
-    """Describe a number per value of the key; without a key return `without`."""
+    """Describe one item per value of the key; without a key, return `without`."""
     return f"one per value of ({', '.join(names_in(key))}), in parallel" if key else without
 
 
 def argument_lines(arguments: Mapping[str, Any]) -> Lines:
-    """Return the arguments of a function as lines."""
+    """Return a function's arguments as lines, without None."""
     return [(name, _written(value)) for name, value in arguments.items() if value is not None]
 
 
@@ -115,7 +113,6 @@ def _written(value: Any) -> str:
 
 
 def percent(ratio: float) -> str:
-    """Format a ratio as a percentage: 1%, 99.9%."""
     return f"{ratio * 100:.6g}%"
 
 
@@ -127,7 +124,6 @@ def span(length: int | timedelta) -> str:
 
 
 def size(count: float) -> str:
-    """Format a number of bytes in a suitable unit."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -136,18 +132,16 @@ def size(count: float) -> str:
 
 
 def one_line(text: str) -> str:
-    """Collapse each run of white space in a text to one space."""
     return " ".join(text.split())
 
 
 def newest(window: Rows | JoinWindow) -> str:
-    """Describe a window of rows."""
     held = f"the newest tuples that contain {window.rows} existing ones"
     return f"{held} with confidence {percent(window.confidence)}"
 
 
 def held(rows: int, confidence: float) -> str:
-    """Describe the number of tuples in a window of rows, for several existences."""
+    """Describe the number of tuples in a count window, for several existences."""
     sizes = []
     for p in EXISTENCES:
         count = expected_tuples(rows, p, confidence)
@@ -157,7 +151,7 @@ def held(rows: int, confidence: float) -> str:
 
 
 def typical_bytes(rows: int, confidence: float, each: int) -> tuple[str, str]:
-    """Return w' of a window of rows, and its bytes (" = 3 MB"; "" if unbounded)."""
+    """Describe a count window's w' and its size (" = 3 MB", or "" if unbounded)."""
     count = expected_tuples(rows, TYPICAL, confidence)
     if count is None:
         return "w'", ""

@@ -1,8 +1,8 @@
 """The syntax tree of a script, before any checks or name resolution, and SqlError.
 
-Words are Lark tokens (strings with `type`, `start_pos` and `end_pos`). Every node knows its span
+Words are Lark tokens (strings with `type`, `start_pos` and `end_pos`). Every node has its span
 `[start, end)`, because a query is rewritten by replacing spans of the user's text. The last part
-finds names in expressions: references, calls, stars, measures, Spark's aggregates.
+finds names in expressions: references, calls, stars, measures and Spark aggregates.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ from lark import Token
 from sfumato.sql_tokens import SqlToken
 
 QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
-"""Words that can begin a query; any other statement would change something."""
+"""Words that can start a query; other statements change something."""
 MAX_LISTED = 8  # names listed in a message; further names are only counted
 
 
 @dataclass(frozen=True)
 class Node:
-    """A span of the text, from character `start` to just before `end`."""
-
     start: int
     end: int
 
@@ -39,11 +37,11 @@ class Nested(Node):
 
     @property
     def query(self) -> Body | None:
-        """Return the content if it is a query, else None."""
+        """Return the content if it is a query; otherwise None."""
         return self.body if self.body is not None and self.body.is_query else None
 
     def word_lists(self) -> Iterator[Items]:
-        """Yield the word lists of an expression; none for a query, whose tables are separate."""
+        """Yield the word lists of an expression; a query has none, as its tables are separate."""
         return self.body.word_lists() if self.body is not None and not self.query else iter(())
 
 
@@ -61,13 +59,12 @@ Items: TypeAlias = tuple[Item, ...]
 
 @dataclass(frozen=True)
 class Name(Node):
-    """A table or column name of one or more parts, `db.table` or `a.x`."""
+    """A table or column name with one or more parts, such as `db.table` or `a.x`."""
 
     words: tuple[Token, ...]
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return the parts without backquotes."""
         return tuple(plain(word) for word in self.words)
 
     def __str__(self) -> str:
@@ -76,7 +73,7 @@ class Name(Node):
 
 @dataclass(frozen=True)
 class Measure(Node):
-    """A number with unit, sign or percent sign, as written: `300 SECONDS`, `95%`, `-1`."""
+    """A number with its units, sign or percent sign: `300 SECONDS`, `95%`, `-1`."""
 
     numbers: tuple[Token, ...]
     units: tuple[Token, ...] = ()
@@ -92,7 +89,7 @@ class Measure(Node):
 
 @dataclass(frozen=True)
 class Option(Node):
-    """A word of a construct and what follows it: keyword (upper case), numbers and names."""
+    """A word of a construct (in upper case) with the numbers and names that follow it."""
 
     word: str
     measures: tuple[Measure, ...] = ()
@@ -100,7 +97,7 @@ class Option(Node):
 
     @property
     def place(self) -> Node:
-        """Return the node to mark if the value is wrong."""
+        """Return the node that errors about the value point at."""
         return self.measures[0] if len(self.measures) == 1 else self
 
 
@@ -137,9 +134,9 @@ class Relation(Node):
 
     head : None if it cannot be a table (a number in `substring(s FROM 2)`)
     rest : text for Spark: a join condition, a lateral view
-    own_end : the end of head, alias and bracket, where `rest` begins
+    own_end : the end of head, alias and bracket, where `rest` starts
     call : the arguments of the table function named by `head`
-    join : for the right side of a similarity join
+    join : the similarity join of which this is the right side
     """
 
     head: Name | Group | None
@@ -153,18 +150,16 @@ class Relation(Node):
 
     @property
     def query(self) -> Body | None:
-        """Return the nested query, or None."""
         return self.head.query if isinstance(self.head, Group) else None
 
     @property
     def name(self) -> str:
-        """Return the qualifier of its columns: the alias, or the last part of its name; or ""."""
+        """Return the qualifier of its columns: the alias, the last part of the name, or ""."""
         if self.alias is not None:
             return plain(self.alias)
         return self.head.parts[-1] if isinstance(self.head, Name) else ""
 
     def __str__(self) -> str:
-        """Return the name used in messages."""
         return str(self.head) if isinstance(self.head, Name) else "the query"
 
 
@@ -188,7 +183,6 @@ class Clause(Node):
 
     @property
     def place(self) -> Node | Token:
-        """Return the node to mark: the keyword."""
         return self.keyword or self
 
 
@@ -214,7 +208,7 @@ class Body(Node):
     clauses: tuple[Clause, ...]
 
     def opening_words(self) -> Iterator[Item]:
-        """Yield its first words, through parentheses: a WITH, then the start of the main query."""
+        """Yield the first words, inside parentheses too: a WITH, then the main query's start."""
         if self.with_ is not None:
             yield self.with_
         first = self.clauses[0] if self.clauses else None
@@ -227,7 +221,7 @@ class Body(Node):
 
     @cached_property
     def is_query(self) -> bool:
-        """Return whether it begins like a query."""
+        """Return whether it starts like a query."""
         words = list(self.opening_words())
         return bool(words) and all(is_word(word, *QUERY_WORDS) for word in words)
 
@@ -237,7 +231,7 @@ class Body(Node):
         return chain.from_iterable(clause.tables for clause in self.clauses)
 
     def word_lists(self) -> Iterator[Items]:
-        """Yield the word lists of an expression, and those after FROM in extract(year FROM ts)."""
+        """Yield all word lists, including those around FROM in extract(year FROM ts)."""
         for clause in self.clauses:
             if clause.word != "FROM":
                 yield clause.items
@@ -249,7 +243,6 @@ class Body(Node):
                 yield (*head, *(g for g in groups if isinstance(g, Group)), *relation.rest)
 
     def bodies(self) -> Iterator[Body]:
-        """Yield the body and all nested bodies."""
         yield self
         for item in chain((cte.query for cte in self.ctes), *self.word_lists()):
             if isinstance(item, Nested) and item.body is not None:
@@ -283,8 +276,6 @@ class Body(Node):
 
 @dataclass(frozen=True)
 class Statement(Node):
-    """One statement of a script."""
-
     explain: bool
     body: Body
 
@@ -293,7 +284,7 @@ class Statement(Node):
 class Script:
     """The statements of `text`.
 
-    tokens : its words in order;  read : the tokens as they were checked, unless the text is trusted
+    tokens : its words in order;  read : its tokens for the checks, or None if the text is trusted
     """
 
     text: str
@@ -302,38 +293,32 @@ class Script:
     read: tuple[SqlToken, ...] | None = field(default=None, repr=False)
 
     def words(self, node: Node) -> tuple[Token, ...]:
-        """Return the words within a node."""
         first = bisect_left(self.tokens, node.start, key=start_of)
         return self.tokens[first : bisect_left(self.tokens, node.end, key=start_of)]
 
 
 def words(text: str) -> frozenset[str]:
-    """Split a text into a set of words."""
     return frozenset(text.split())
 
 
 def start_of(piece: Node | Token) -> int:
-    """Return the start of a node or word in the script."""
     return piece.start if isinstance(piece, Node) else piece.start_pos or 0
 
 
 def end_of(piece: Node | Token) -> int:
-    """Return the end of a node or word in the script."""
     return piece.end if isinstance(piece, Node) else piece.end_pos or 0
 
 
 def span_of(items: Sequence[Item]) -> Node:
-    """Return the span of several words, from the first to the last."""
     return Node(start_of(items[0]), end_of(items[-1]))
 
 
 def plain(word: Token | str) -> str:
-    """Return an identifier without its backquotes."""
     return word[1:-1].replace("``", "`") if word.startswith("`") else str(word)
 
 
 def quoted(name: str) -> str:
-    """Return an identifier in backquotes, with any characters escaped."""
+    """Return an identifier in backquotes, with its own backquotes doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -341,7 +326,7 @@ def quoted(name: str) -> str:
 
 
 class SqlError(ValueError):
-    """A query cannot be parsed, resolved or run; nothing has been executed.
+    """The error for a query that cannot be parsed, resolved or run; nothing has been executed.
 
     The message shows the line with the offending words underlined. The same facts are attributes:
     `line` and `column` (both from 1), `word` (the offending text), `text_line` (the whole line),
@@ -383,7 +368,7 @@ class SqlError(ValueError):
 
 
 def listed(words: Iterable[str]) -> str:
-    """Format `a`, `a or b` or `a, b or c`; a long list is truncated and counted."""
+    """Format `a`, `a or b` or `a, b or c`; a long list is truncated, and the rest counted."""
     shown = list(words)
     if len(shown) > MAX_LISTED:
         return f"{', '.join(shown[:MAX_LISTED])} or one of {len(shown) - MAX_LISTED} more"
@@ -391,7 +376,7 @@ def listed(words: Iterable[str]) -> str:
 
 
 def at(text: str, node: Node | Token, reason: str, *expected: str, **more: Any) -> SqlError:
-    """Return a SqlError about a node or word."""
+    """Return a SqlError that points at a node or word."""
     if expected:
         more["expected"] = expected
     return SqlError(reason, text=text, start=start_of(node), end=end_of(node), **more)
@@ -400,7 +385,7 @@ def at(text: str, node: Node | Token, reason: str, *expected: str, **more: Any) 
 # ---- names in expressions ------------------------------------------------------------------------
 
 MEASURE_FUNCTIONS = ("EXPECTED", "EXISTENCE", "STDDEV", "QUANTILE")
-"""Measures of an uncertain attribute. Over other values STDDEV is Spark's aggregate."""
+"""Measures of an uncertain attribute. Over other values, STDDEV is a Spark aggregate."""
 
 AGGREGATES = words(
     "any any_value approx_count_distinct approx_percentile approx_top_k array_agg avg bit_and "
@@ -412,7 +397,7 @@ AGGREGATES = words(
     "regr_sxy regr_syy skewness some std stddev stddev_pop stddev_samp string_agg sum try_avg "
     "try_sum var_pop var_samp variance"
 )
-"""Spark's aggregate functions: over a time window they apply per extent, not per stream."""
+"""Spark's aggregate functions."""
 SIGNS = frozenset("+-*/%<>=!^&|~")
 OPERATORS = ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "DIV", "AND", "OR", "NOT")
 OPENING = (*OPERATORS, "WHEN", "CASE")  # words that precede an operand
@@ -420,10 +405,9 @@ OPENING = (*OPERATORS, "WHEN", "CASE")  # words that precede an operand
 
 @dataclass(frozen=True)
 class Reference(Node):
-    """A name in an expression: `x`, `s.x`, or with `call` a function's name and arguments.
+    """A name in an expression: `x`, `s.x`, or a function's name, with its arguments in `call`.
 
-    before, after : its neighbours
-    whole : whether it is a complete list item without an alias
+    before, after : its neighbours;  whole : whether it is a complete list item without an alias
     """
 
     words: tuple[Token, ...]
@@ -438,17 +422,15 @@ class Reference(Node):
 
     @property
     def word(self) -> Token:
-        """Return the first word, which errors point at."""
         return self.words[0]
 
     @property
     def arguments(self) -> list[Items]:
-        """Return the arguments of the call; empty without a call."""
         return [] if self.call is None else arguments(self.call)
 
     @property
     def is_measure(self) -> bool:
-        """Return whether it is a call named like a measure."""
+        """Return whether it is a call with a measure's name."""
         is_named = len(self.words) == 1 and is_word(self.word, *MEASURE_FUNCTIONS)
         return self.call is not None and is_named
 
@@ -464,12 +446,10 @@ class Reference(Node):
 
 
 def is_type(item: Item | None, *types: str) -> TypeGuard[Token]:
-    """Return whether an item is a word of one of these types."""
     return isinstance(item, Token) and item.type in types
 
 
 def is_name(item: Item | None) -> TypeGuard[Token]:
-    """Return whether an item can be (a part of) an identifier."""
     return is_type(item, "NAME", "BACKQUOTED")
 
 
@@ -479,7 +459,7 @@ def is_word(item: Item | None, *words: str) -> TypeGuard[Token]:
 
 
 def name_in(items: Items) -> Name | None:
-    """Return the name `x` or `a.x` if the words form one, else None."""
+    """Return the name `x` or `a.x` if the words form one; otherwise None."""
     dotted = [is_type(i, "DOT") if n % 2 else is_name(i) for n, i in enumerate(items)]
     if not all(dotted) or len(items) % 2 == 0:
         return None
@@ -493,9 +473,9 @@ def references(
     enter: Callable[[Reference], bool] = lambda reference: True,
     outermost: bool = True,
 ) -> Iterator[Reference]:
-    """Yield the names of an expression, except in nested queries, whose tables are separate.
+    """Yield the names in an expression, except in nested queries, whose tables are separate.
 
-    enter : whether to search the arguments of a call
+    enter : predicate of calls whose arguments are searched
     """
 
     def inside(item: Nested) -> Iterator[Reference]:
@@ -543,7 +523,6 @@ def split(
 
 
 def arguments(call: Group) -> list[Items]:
-    """Return the arguments of a call, split at its commas."""
     return [] if call.body is None else split(chain.from_iterable(call.body.word_lists()))
 
 
@@ -576,7 +555,7 @@ def nested_queries(items: Items) -> Iterator[Body]:
 
 @dataclass(frozen=True)
 class Star:
-    """`*` or `s.*` for columns; `but` is the list of a following EXCEPT."""
+    """`*` or `s.*` for columns. but : the list of a following EXCEPT"""
 
     token: Token
     qualifier: str | None
@@ -584,7 +563,7 @@ class Star:
 
 
 def stars(items: Items) -> Iterator[Star]:
-    """Yield the stars of an expression that denote columns: not products, not count(*)."""
+    """Yield the stars in an expression that denote columns, not products or count(*)."""
     for i, item in enumerate(items):
         before = items[i - 1] if i else None
         if isinstance(item, Nested):

@@ -43,7 +43,7 @@ from sfumato.spark.runtime.fuse import steps_of
 from sfumato.windows import Delta, Range, Rows, Session
 
 REPOSITORY = "repository"
-"""The argument that names a table in every function, so that a text never names a path."""
+"""The argument that names a table in every function, so that a string never names a path."""
 CLASSES: Mapping[str, Callable[..., Any]] = {
     "rows": Rows,
     "range": Range,
@@ -58,7 +58,7 @@ CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 def function_of(name: Name, tables: Tables | None = None) -> Callable[..., Any] | None:
-    """Return the table function of a name (passed with the text, or public), or None."""
+    """Return the table function with a name (passed with the text, or public), or None."""
     if len(name.parts) > 1:
         return None
     word = name.parts[0].lower()
@@ -70,7 +70,7 @@ def function_of(name: Name, tables: Tables | None = None) -> Callable[..., Any] 
 
 
 def tables_read(body: Body) -> list[Name]:
-    """Return the tables that a statement reads, including arguments of public functions."""
+    """Return the tables that a statement reads, including in arguments of public functions."""
     names = {name.parts: name for name in body.tables()}
     for part in body.bodies():
         for relation in part.relations if part.is_query else ():
@@ -96,17 +96,14 @@ def _tables_in(head: Any, call: Group | None) -> Iterator[Name]:
 
 @dataclass
 class TableFunctions:
-    """Planner of the calls in FROM.
-
-    scope : the common tables;  query : plans a query in parentheses
-    """
+    """Planner of calls in FROM. query : function that plans a query in parentheses"""
 
     scope: Scope
     tables: Tables
     query: Callable[[Body, Scope], PlannedFrame]
 
     def frame(self, name: Name, call: Group) -> PlannedFrame | None:
-        """Return the result of a call; None for a function that is not a table function here."""
+        """Return the result of a call, or None if it is not a table function."""
         function, text = function_of(name, self.tables), self.tables.text
         if function is None:
             return None
@@ -128,7 +125,7 @@ class TableFunctions:
     def _bound(
         self, function: Callable[..., Any], name: Name, call: Group, inputs: dict[str, PlannedFrame]
     ) -> tuple[Callable[[], Any], dict[str, Node]]:
-        """Return the call of a function or class, and its arguments' nodes; fills `inputs`."""
+        """Return a bound call of a function or class, and its arguments' nodes; fill `inputs`."""
         text, parameters = self.tables.text, signature(function).parameters
         kinds = {n: p.kind for n, p in parameters.items()}
         known = [n for n, kind in kinds.items() if kind in NAMED_KINDS]
@@ -248,7 +245,7 @@ def _table_parameters(function: Callable[..., Any]) -> set[str]:
 
 
 def _arguments(call: Group) -> list[Items]:
-    """Return the arguments of a call; the function WHERE is allowed among them."""
+    """Return a call's arguments, which may include calls of the function WHERE."""
     items: list[Item] = []
     for clause in call.body.clauses if call.body is not None else ():
         items += [clause.keyword] if clause.keyword is not None else []
@@ -257,7 +254,7 @@ def _arguments(call: Group) -> list[Items]:
 
 
 def _named(items: Items) -> tuple[Token | None, Items]:
-    """Return the name and value of `name => value`; (None, value) without a name."""
+    """Return the name and value of `name => value`, or (None, value) without a name."""
     word, signs = (*items, None)[0], items[1:3]
     if isinstance(word, Token) and [str(sign) for sign in signs] == ["=", ">"]:
         is_arrow = end_of(signs[0]) == start_of(signs[1])
@@ -266,7 +263,7 @@ def _named(items: Items) -> tuple[Token | None, Items]:
 
 
 def _call_in(items: Items) -> tuple[Name, Group] | None:
-    """Return the name and arguments if the argument is a single call, else None."""
+    """Return the name and arguments if an argument is a single call; otherwise None."""
     word, call = items if len(items) == 2 else (None, None)
     if isinstance(call, Group) and (is_name(word) or is_word(word, "WHERE")):
         return Name(start_of(word), end_of(word), (word,)), call
@@ -284,7 +281,7 @@ def _number(items: Items) -> float | None:
 
 
 def _duration(items: Items) -> str | None:
-    """Return `5 MINUTES`, `INTERVAL 5 MINUTES` or `INTERVAL '5' MINUTE` as text, or None."""
+    """Return `5 MINUTES`, `INTERVAL 5 MINUTES` or `INTERVAL '5' MINUTE` as a string, or None."""
     interval = is_word(items[0], "INTERVAL")
     words = items[interval:]
     if interval and words and is_type(words[0], "STRING"):

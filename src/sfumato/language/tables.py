@@ -1,4 +1,4 @@
-"""Tables as frames, and Spark's errors about names with the position in the user's text."""
+"""Tables as frames, and Spark errors about names, located in the user's text."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ BracketWindow = Rows | Range | Delta
 
 @dataclass(frozen=True)
 class PlannedFrame:
-    """A frame and its step. ordered : cached frames in order, by the arguments of `sf.reorder`"""
+    """A frame and its step. ordered : reordered frames by the arguments of `sf.reorder`"""
 
     df: DataFrame
     step: Step
@@ -49,7 +49,7 @@ class PlannedFrame:
         """Return the uncertain attributes: the fields of its alternatives."""
         try:
             return SparkFrame(self.df).attributes
-        except TypeError:  # a column `alternatives` of another type
+        except TypeError:  # a column `alternatives` of a different type
             return []
 
 
@@ -57,11 +57,10 @@ class PlannedFrame:
 class Source:
     """One table of a FROM clause as seen by the rest of the query.
 
-    start, end : its position in the text;  written : the text after its frame, with its alias
+    written : the text after its frame, with its alias;  node : where errors point
     aliases : the qualifiers of its columns; a join has two, and `sides` gives the side of each
-    window, order : for an aggregate or a ranking over the frame: the window and its order columns
-    node : the node marked by errors
-    of_operator : options of its bracket that are of the operator over the window, as FORGET
+    window, order : the window over the frame and its order columns, for an aggregate or a ranking
+    of_operator : the bracket's options for the operator over the window, such as FORGET
     extra : columns added for this query only, which a star does not include
     changed : whether it differs from the table and must be replaced in the text
     """
@@ -80,11 +79,10 @@ class Source:
     changed: bool = False
 
     def goes_by(self, qualifier: str) -> bool:
-        """Return whether a qualifier is one of its aliases."""
         return qualifier.lower() in [alias.lower() for alias in self.aliases]
 
     def attribute(self, parts: tuple[str, ...]) -> str | None:
-        """Return the uncertain attribute that a name of one or two parts denotes here, or None."""
+        """Return the uncertain attribute that a name of one or two parts denotes, or None."""
         if len(parts) == 1:
             return match_name(parts[0], self.frame.attributes)
         if not self.goes_by(parts[0]):
@@ -93,7 +91,7 @@ class Source:
         return match_name(side + parts[1], self.frame.attributes)
 
     def meant(self, parts: tuple[str, ...]) -> str | None:
-        """Return the uncertain attribute denoted by the first two parts of a name, or the first."""
+        """Return the uncertain attribute that the first one or two parts of a name denote."""
         return self.attribute(parts[:2]) or self.attribute(parts[:1])
 
 
@@ -105,7 +103,6 @@ def match_name(name: str, names: Iterable[str]) -> str | None:
 
 
 def free(name: str, taken: Iterable[str]) -> str:
-    """Append `_` to a name until it is not taken."""
     known = {other.lower() for other in taken}
     while name.lower() in known:
         name += "_"
@@ -115,10 +112,10 @@ def free(name: str, taken: Iterable[str]) -> str:
 def column(
     name: Name, columns: Iterable[str], of: object, text: str, *, qualified: bool = False
 ) -> str:
-    """Return the column of `of` that a name denotes.
+    """Return the column that a name denotes. Raises SqlError if there is none.
 
-    qualified : the name may have several parts, of which the last is the column
-    Raises SqlError with the closest column if there is none.
+    of : the table's name in messages
+    qualified : whether the name may have several parts, of which the last is the column
     """
     listed, last = list(columns), name.parts[-1]
     match = match_name(last, listed) if qualified or len(name.parts) == 1 else None
@@ -145,7 +142,7 @@ def existence_said(frame: PlannedFrame, given: str | None = None) -> str:
 
 
 class Tables:
-    """Cached look-up of tables for the queries of one text.
+    """Cached look-up of tables for one script.
 
     given : frames by name, which take precedence over the session's tables, and functions for FROM
     """
@@ -161,7 +158,7 @@ class Tables:
         self._frames: dict[tuple[str, ...], PlannedFrame | None] = {}
 
     def frame(self, name: Name) -> PlannedFrame | None:
-        """Return the table or view of a name; None if the session has none."""
+        """Return a table or view, or None if there is none with this name."""
         if name.parts not in self._frames:
             self._frames[name.parts] = self._look_up(name)
         return self._frames[name.parts]
@@ -189,7 +186,7 @@ class Tables:
         return frame
 
     def is_given(self, name: Name) -> bool:
-        """Return whether a name denotes a frame passed with the text."""
+        """Return whether a name denotes a frame that was passed with the text."""
         return len(name.parts) == 1 and name.parts[0].lower() in self._given
 
     def is_uncertain(self, name: Name) -> bool:
@@ -197,7 +194,7 @@ class Tables:
         return frame is not None and bool(frame.attributes)
 
     def unknown(self, name: Name, also: Iterable[str] = ()) -> SqlError:
-        """Return the error about an unknown stream. also : names of common tables"""
+        """Return the error for an unknown table. also : names of common tables"""
         known = [*also, *self._given, *(table.name for table in self.spark.catalog.listTables())]
         reason = f"there is no stream, table or view {name}"
         return at(self.text, name, reason, *known, suggestion=near(name.parts[-1], known))
@@ -205,10 +202,10 @@ class Tables:
     def checked(
         self, make: Callable[[], DataFrame], node: Node, known: Sequence[str] = ()
     ) -> DataFrame:
-        """Return the frame of `make`, analysed immediately, so that its errors are raised here.
+        """Return the frame of `make`, analysed immediately so that its errors are raised here.
 
-        Raises SqlError for a table, column, field or function that is in the text of `node` and
-        that Spark cannot find; other Spark errors are raised unchanged.
+        Raises SqlError if Spark cannot find a name in the text of `node`, or finds a distribution
+        in place of a number. Other Spark errors are raised unchanged.
         known : column names to suggest, in addition to Spark's suggestions
         """
         try:
@@ -235,7 +232,7 @@ class Tables:
         what, parameter, proposal = MISSING_NAMES[kind]
         name = parameters.get(parameter, "")
         known = [n.split(".")[-1] for n in BACKQUOTED.findall(parameters.get(proposal, ""))]
-        if what == "column":  # Spark suggests what the clause sees; an ORDER BY sees less
+        if what == "column":  # Spark suggests only columns visible in the clause, as in ORDER BY
             known = [n for n in dict.fromkeys([*known, *columns]) if not n.startswith("__")]
         elif parameter == "relationName":
             known = [table.name for table in self.spark.catalog.listTables()]
@@ -249,7 +246,6 @@ class Tables:
 
 
 def common(name: Name, scope: Mapping[str, PlannedFrame]) -> PlannedFrame | None:
-    """Return the common table of a name, or None."""
     return scope.get(name.parts[0].lower()) if len(name.parts) == 1 else None
 
 
@@ -263,17 +259,17 @@ MISSING_NAMES = {
     "TABLE_OR_VIEW_NOT_FOUND": ("stream, table or view", "relationName", ""),
     "UNRESOLVED_ROUTINE": ("function", "routineName", ""),
 }
-"""Spark error conditions: kind of missing object, parameters with its name and suggestions."""
+"""Spark error conditions: kind of the missing object, parameters of its name and suggestions."""
 FORMS = {
     "struct<prob": ("an array of alternatives", "its EXPECTED value where it is selected"),
     "struct<mean: double, stddev": ("its mean and standard deviation", "{}.mean"),
 }
-"""Distributions by the prefix of their types: (parts, how to get a number)."""
+"""Distributions by the prefix of their types: their parts, and how to get a number."""
 NOT_VALUES = ("DISTINCT", "ALL", "BY", "IS", "THEN", "ELSE", "JOIN", "INTERVAL", "TOP")
 
 
 def _mismatched(parameters: Mapping[str, str], script: Script, node: Node) -> SqlError | None:
-    """Return the error about a distribution used as another type; None for other errors."""
+    """Return the error for a distribution in place of a number, or None for other errors."""
     types = " ".join(parameters.values()).lower()
     form = next((form for form in FORMS if form in types), None)
     if form is None:
@@ -302,7 +298,7 @@ def where_named(name: str, script: Script, node: Node) -> Node | None:
 
 
 def _is_alias(before: Token | None) -> bool:
-    """Return whether a name after this word follows a value, and so is its alias."""
+    """Return whether a name after this word is an alias, because the word ends a value."""
     if before is None or before.type in ("AS", "RPAR", "RSQB", "NUMBER", "STRING"):
         return before is not None
     return is_name(before) and not is_word(before, *OPENING, *NOT_VALUES)

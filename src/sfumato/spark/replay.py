@@ -1,4 +1,4 @@
-"""Replay a file as a stream: its rows in arrival order, at a chosen speed."""
+"""A data source that replays a file as a stream, in arrival order and at a chosen speed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FORMATS = {
     "arrow": ("arrow", "ipc", "feather"),
 }
 FILE_NAME = re.compile(r".*?\.(\w+?)(?:\.(?:gz|bz2|zst|lz4))?", re.IGNORECASE | re.DOTALL)
-TIME_TYPES = re.compile(r"\b(timestamp|time32|time64|duration)\[")  # matches names of Arrow types
+TIME_TYPES = re.compile(r"\b(timestamp|time32|time64|duration)\[")  # in names of Arrow types
 FILES_KEPT = 4  # loaded files cached per process
 TEXT_BLOCK = 16 << 20  # bytes; a row of CSV or JSON must fit into one block
 ARROW_ROWS = 10_000  # rows of one record batch handed to Spark
@@ -81,13 +81,13 @@ class ReplaySource(DataSource):
     The schema is the file's (for CSV and JSON, inferred by pyarrow from the whole file), or the
     schema given with `.schema(...)`, whose columns are selected by name and converted. A CSV file
     starts with the column names; empty fields are NULL, in numeric columns also NA, NaN and null. A
-    JSON column that contains only times becomes a timestamp column. A timestamp without zone is
+    JSON column that contains only times becomes a timestamp column. A timestamp without a zone is
     TIMESTAMP_NTZ, or in UTC if the given schema has TIMESTAMP; it is truncated to microseconds.
 
     A stream replays the file as of the start of the query. Offsets are row numbers in arrival
     order, so a restart from a checkpoint continues with the next row. The file must then be the
-    same, except for rows added after the last replayed row. A restarted clock continues from the
-    last replayed row, however much time has passed. The trigger ``availableNow=True`` replays to
+    same, except for rows added after the last replayed row. After a restart, the clock continues
+    from the last replayed row, no matter how much time has passed. ``availableNow=True`` replays to
     the end of the file, at the given speed, in micro-batches of at most `rows_per_batch`, and ends.
     Each micro-batch is one ordered partition. A static read returns all rows in one ordered
     partition; `speed` and `rows_per_batch` then have no effect.
@@ -120,7 +120,7 @@ class ReplaySource(DataSource):
 
 
 def _checked(given: Mapping[str, str]) -> ReplayFile:
-    """Return the file given by the options. Raises ValueError for invalid options."""
+    """Return the file that the options describe. Raises ValueError for invalid options."""
     for name in given:
         if name.lower() not in REPLAY_OPTIONS:
             hint = did_you_mean(name.replace("-", "_"), REPLAY_OPTIONS, cutoff=0.5)
@@ -204,7 +204,7 @@ class ReplayFile:
     rows_per_batch: int
 
     def schema(self) -> StructType:
-        """Return the schema of the file in Spark types; all columns are nullable."""
+        """Return the file's schema in Spark types; all columns are nullable."""
         table, _ = self.load(None)
         if not table.column_names:
             raise ValueError(
@@ -226,17 +226,17 @@ class ReplayFile:
     def load(self, schema: StructType | None) -> tuple[pa.Table, pa.ChunkedArray | None]:
         """Return the rows in arrival order, and the first column of `order`, if any.
 
-        A process loads an unchanged file once: O(n log n), later O(1) to check its size and time.
+        A process loads an unchanged file once, in O(n log n); later calls check its size and time.
         """
         status = os.stat(_existing_file(self.path))
         version = status.st_size, status.st_mtime_ns
         return _load(replace(self, speed=None, rows_per_batch=1), schema, version)
 
     def arrival_clock(self, schema: StructType) -> np.ndarray:
-        """Return int64[n]: the microseconds of the first order column, in arrival order.
+        """Return the first order column in microseconds, int64[n], in arrival order.
 
-        A row without arrival time arrives with the last row that has one. Raises ValueError if the
-        column is neither a timestamp nor an integer.
+        A row without an arrival time arrives with the last row that has an arrival time. Raises
+        ValueError if the column is neither a timestamp nor an integer.
         """
         column = self.load(schema)[1]
         assert column is not None  # guaranteed by the check of `speed`
@@ -251,7 +251,7 @@ class ReplayFile:
         return pc.fill_null(known, 0).to_numpy()
 
     def order_columns(self, available: Sequence[str] = ()) -> list[str]:
-        """Return the columns of `order`; a single column may have a comma in its name."""
+        """Return the columns of `order`; an available column may have a comma in its name."""
         if self.order is None or self.order in available:
             return [] if self.order is None else [self.order]
         return [part.strip() for part in self.order.split(",")]
@@ -263,7 +263,7 @@ def _load(
 ) -> tuple[pa.Table, pa.ChunkedArray | None]:
     """Implement `ReplayFile.load`; reads the file again if its version has changed."""
     target = None if schema is None else arrow_schema(schema)
-    # pyarrow refuses texts without zone for a type with a zone: times are converted afterwards.
+    # pyarrow refuses strings without a zone for a type with a zone, so times are converted later.
     types = {of.name: of.type for of in target or () if not TIME_TYPES.search(str(of.type))}
     try:
         table = _read(file.path, file.format, types)
@@ -325,7 +325,7 @@ def _converted(column: pa.ChunkedArray, field: pa.Field, path: str) -> pa.Chunke
 
 
 def _as_times(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert text to timestamps, with or without a zone, if all values are timestamps."""
+    """Convert strings to timestamps, with or without a zone, if all values are timestamps."""
     for unit, zone in (("us", None), ("ns", None), ("us", "UTC"), ("ns", "UTC")):
         with suppress(pa.ArrowInvalid):
             return pc.cast(text, pa.timestamp(unit, tz=zone))
@@ -333,7 +333,7 @@ def _as_times(text: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _read(path: str, form: str, types: Mapping[str, pa.DataType]) -> pa.Table:
-    """Return all columns in file order; texts are parsed as `types`."""
+    """Return all columns in file order; CSV and JSON values are parsed as `types`."""
     if form == "parquet":
         from pyarrow import parquet
 
@@ -366,22 +366,20 @@ def _read(path: str, form: str, types: Mapping[str, pa.DataType]) -> pa.Table:
             text = table.column(place)
             if form == "csv":
                 text = pc.if_else(pc.equal(text, ""), pa.scalar(None, field.type), text)
-            elif field.name not in types:  # pyarrow infers only whole seconds without zone
+            elif field.name not in types:  # pyarrow infers only whole seconds without a zone
                 text = _as_times(text)
             table = table.set_column(place, field.name, text)
     return table
 
 
 class Slice(InputPartition):
-    """Rows [start, end) in arrival order. rows : rows of the file when this was planned"""
+    """Rows [start, end) in arrival order. rows : number of rows in the file at planning"""
 
     def __init__(self, start: int, end: int | None, rows: int | None) -> None:
         self.start, self.end, self.rows = start, end, rows
 
 
 class SliceReader:
-    """Reader of slices of a file."""
-
     def __init__(self, file: ReplayFile, schema: StructType) -> None:
         self.file, self.columns = file, schema
 
@@ -399,14 +397,12 @@ class SliceReader:
 
 
 class StaticReplay(SliceReader, DataSourceReader):
-    """The whole file as one partition."""
-
     def partitions(self) -> Sequence[InputPartition]:
         return [Slice(0, None, None)]
 
 
 class StreamReplay(SliceReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream whose offsets are row numbers in arrival order: ``{"row": replayed rows}``.
+    """Reader whose offsets are row numbers in arrival order: ``{"row": replayed rows}``.
 
     While a query with availableNow waits for the next row, offsets also count the waits. An
     unchanged offset would end the query, and one long sleep could not be interrupted.
@@ -416,7 +412,7 @@ class StreamReplay(SliceReader, DataSourceStreamReader, SupportsTriggerAvailable
     pace: Pace | None = None
 
     @cached_property
-    def rows(self) -> int:  # on first use: Spark also creates readers that only read slices
+    def rows(self) -> int:  # computed on first use, because some readers only read slices
         return int(self.file.load(self.columns)[0].num_rows)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -467,11 +463,11 @@ class StreamReplay(SliceReader, DataSourceStreamReader, SupportsTriggerAvailable
 
 
 class Pace:
-    """Rows that are due if the arrival clock runs at `speed` times real time.
+    """Schedule of rows on an arrival clock that runs at `speed` times real time.
 
-    clock : int64[n] microseconds, not decreasing; n > 0
-    It starts at `now`, in seconds of any steady clock, with the arrival of the last replayed row,
-    `row`-1.
+    clock : int64[n] arrival times in microseconds, not decreasing; n > 0
+    row : the first row to replay; the schedule starts at the arrival of row - 1
+    now : the time of the start, in seconds of any steady clock
     """
 
     def __init__(self, clock: np.ndarray, speed: float, row: int, now: float) -> None:
@@ -482,7 +478,7 @@ class Pace:
         """Return the number of rows that have arrived by `now`; O(log n)."""
         most = float(int(self.clock[-1]) - self.arrival)
         passed = min((now - self.began) * 1e6 * self.speed, most)
-        # Rounded, so that a wait computed in floating point does not end just before its row.
+        # Round, so that a wait computed in floating point does not end just before its row.
         return int(np.searchsorted(self.clock, self.arrival + round(passed), side="right"))
 
     def wait(self, row: int, now: float) -> float:

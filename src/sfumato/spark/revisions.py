@@ -1,4 +1,4 @@
-"""Revisions of early answers in tables of Spark."""
+"""Revisions of early answers in Spark tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEWER = "__newer"  # the rows to be merged
 
 
 def newest_rows(df: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Implement `newest_revisions` for a Spark frame; `by` are the key and the window."""
+    """Implement `newest_revisions` for a Spark frame. by : key columns and the window"""
     rows, revision = F.struct(*map(column, df.columns)), column("revision")
     twice = F.count_distinct(revision) < F.count(revision)
     newest = F.when(twice, F.raise_error(F.lit(SAME_REVISION))).otherwise(F.max_by(rows, revision))
@@ -22,7 +22,7 @@ def newest_rows(df: DataFrame, by: Sequence[str]) -> DataFrame:
 
 
 def merge_newer(rows: DataFrame, table: str, keys: Sequence[str]) -> None:
-    """Merge rows into a table that has one per key and window, unless its revision is as large."""
+    """Merge rows into a table with one row per key and window, but replace only older revisions."""
     same = [f"{table}.{name} <=> {NEWER}.{name}" for name in map(quoted, [*keys, "window"])]
     newer = f"{table}.revision < {NEWER}.revision"
     merge = rows.alias(NEWER).mergeInto(table, F.expr(" AND ".join(same)))

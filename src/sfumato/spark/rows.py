@@ -1,4 +1,4 @@
-"""Row functions over Spark frames: split_invalid, where and impute, without state."""
+"""Stateless row functions over Spark frames: split_invalid, where and impute."""
 
 from __future__ import annotations
 
@@ -97,7 +97,6 @@ def split_rows(
     exclusive: str | None,
     strict: bool,
 ) -> tuple[DataFrame, DataFrame]:
-    """Implement `split_invalid` for a Spark frame."""
     df, reasons = frame.df, [invalid_reason(frame, attributes, bounds_of(metric, attributes))]
     columns = {"key": frame.resolved("key", key), "order": frame.resolved("order", order)}
     for argument, names_ in columns.items():
@@ -135,7 +134,7 @@ def split_rows(
 
 
 def _above_one(frame: SparkFrame, reason: Column, earlier: WindowSpec) -> Column:
-    """Return the reason of a row that raises the total probability of its rule above 1."""
+    """Return the reason for a row that raises its rule's total probability above 1, or NULL."""
     if frame.uncertain:
         exists = existence()
     else:
@@ -152,7 +151,6 @@ def _above_one(frame: SparkFrame, reason: Column, earlier: WindowSpec) -> Column
 
 
 def where(df: DataFrame, condition: str, name: str | None = None) -> DataFrame:
-    """Implement `where` for a Spark frame."""
     check_expression("condition", condition, df.sparkSession)
     condition = for_spark(condition, df.sparkSession)
     frame = SparkFrame(df)
@@ -198,7 +196,7 @@ def _kept(frame: SparkFrame, condition: str) -> Column:
 
 
 def counted_invalid(reason: Column) -> list[Column]:
-    """Return the observed columns: rows, invalid rows, most common reason (without its number)."""
+    """Return the observed metrics: rows, invalid rows, most common reason (without its number)."""
     invalid = reason.isNotNull()
     kind = F.regexp_replace(reason, r" to \S+$", " to more than 1")
     return [
@@ -211,7 +209,6 @@ def counted_invalid(reason: Column) -> list[Column]:
 def imputed(
     frame: SparkFrame, settings: ImputationSettings, prepared: PreparedRepository, name: str | None
 ) -> DataFrame:
-    """Implement `impute` for a Spark frame."""
     df = frame.df
     named = frame.resolved("attributes", settings.names)
     wanted = [column(n) if frame.kind(n) == "text" else column(n).cast("double") for n in named]
@@ -236,7 +233,7 @@ def imputed(
 
 
 def _worker(prepared: PreparedRepository, own: int):  # type: ignore[no-untyped-def]
-    """Return the worker function for batches whose first `own` columns belong to the frame."""
+    """Return the function that imputes batches, whose first `own` columns belong to the frame."""
 
     def imputed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         imputer, names = prepared.newest(), (ALTERNATIVES, IMPUTED_BY, *FLAGS)

@@ -1,4 +1,4 @@
-"""Run a streaming query to the end of its available data, and flush its operators."""
+"""`run_to_end`, which flushes a streaming query's operators at the end of its available data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 from sfumato.spark.runtime.run import ENDS_SETTING, THAT_END, same_numbers_again
 
 OPERATOR = "transformWithState"  # prefix of Spark's name for sfumato's operators
-OTHER_SOURCES = "sources in the checkpoint offsets"  # part of Spark's error for another number
+OTHER_SOURCES = "sources in the checkpoint offsets"  # part of Spark's error for a changed number
 
 
 def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> StreamingQuery:
@@ -25,8 +25,8 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
     start
         Function that builds the frame, starts it with ``trigger(availableNow=True)`` and a
         checkpoint, and returns the query. It is called twice, with the same checkpoint. If the
-        query has no operator with state (``sf.where`` and ``sf.impute`` have none), it is called
-        once.
+        query has no operator with state (``sf.where`` and ``sf.impute`` have no state), it is
+        called once.
 
     Returns
     -------
@@ -38,20 +38,20 @@ def run_to_end(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Stre
         If `start` is not a function, or does not return a query.
     ValueError
         If the query has an operator with state that was built before `start` was called, and so
-        cannot receive the end of the stream; or if the checkpoint is that of a query with another
-        number of sources. Errors of the query are raised, too.
+        cannot receive the end of the stream; or if the checkpoint belongs to a query with a
+        different number of sources. The query's own errors are also raised.
 
     Notes
     -----
     All rows are processed first. A second run then flushes every operator of the query, upstream
     operators first, in one micro-batch. The sinks then have the same rows as for a static frame.
     The query may be continued later with new rows, by calling this function again, for example
-    every night. Results emitted at an end are not emitted again: rows older than the rows emitted
-    by a reorder are late, and so are rows of a window that was open at an end and was emitted then.
+    every night. Results emitted at an end are not emitted again: rows older than a reorder's output
+    are late, and so are rows of a window that was open at an end and was emitted then.
     Both are counted as `late`. The checkpoint cannot be shared with a query started in another way:
     Spark refuses to continue with a different number of sources.
 
-    Needs PySpark 4.2 where an operator keeps state. Cost: a second start of the query.
+    Needs PySpark 4.2 if an operator keeps state. Cost: a second start of the query.
 
     Examples
     --------
@@ -106,9 +106,9 @@ def _require_stateless(query: StreamingQuery) -> None:
 
 @contextmanager
 def ending(spark: SparkSession, last: bool) -> Iterator[None]:
-    """Let streams created in this context end, in their next availableNow run if it is the `last`.
+    """Create streams in this context that can end; in the `last` run, they do.
 
-    If it is not the last, operators are created again later, so their metrics keep their names.
+    Unless it is the last run, operators are created again afterwards, under the same metrics names.
     """
     before = spark.conf.get(ENDS_SETTING, None)
     spark.conf.set(ENDS_SETTING, str(last).lower())

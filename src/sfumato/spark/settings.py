@@ -5,16 +5,16 @@ MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 
 def settings(cores: int | None = None, *, local_disk: bool = False) -> dict[str, str]:
-    """Return settings for queries with state, as ``SparkSession.builder.config`` takes them.
+    """Return settings for queries with state, as ``SparkSession.builder.config`` accepts them.
 
     Parameters
     ----------
     cores
-        Number of cores of the whole cluster. Sets one shuffle partition per core; every partition
-        costs about 30 ms per micro-batch. None: not set. A query resumed from a checkpoint keeps
-        the number of partitions of its first start; the results are the same. With 16 or more
-        cores, set ``spark.sfumato.buckets`` (default 32) to twice their number: keys are hashed
-        into this number of buckets, the units of work, during the lifetime of the checkpoint.
+        Number of cores in the whole cluster, which becomes the number of shuffle partitions; each
+        partition costs about 30 ms per micro-batch. By default, it is not set. A query resumed from
+        a checkpoint keeps the number of partitions of its first start; the results are the same.
+        With 16 or more cores, set ``spark.sfumato.buckets`` (default 32) to twice their number:
+        keys are hashed into this number of buckets during the lifetime of the checkpoint.
     local_disk
         Whether checkpoints are on a local disk: they are then committed by renaming files, which is
         faster. Not for object stores.

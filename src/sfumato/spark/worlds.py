@@ -20,7 +20,6 @@ from sfumato.tables.reading.worlds import Draw, Merge
 
 
 def drawn(frame: SparkFrame, draw: Draw, name: str | None) -> DataFrame:
-    """Implement `draw_worlds` for a Spark frame."""
     df = frame.df
     read = [name for name in (ALTERNATIVES, EXISTENCE, *draw.ids) if name in frame.columns]
     if df.isStreaming:

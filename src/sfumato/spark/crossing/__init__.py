@@ -1,5 +1,5 @@
 """Transfer of rows between Spark and Python.
 
-`chunks` packs rows of streams by bucket and carries counters and gauges next to the answers,
-`whole_frames` sorts and processes static frames. Used by `runtime` and `state`.
+`chunks` packs the rows of streams by bucket and carries counters and gauges next to the answers;
+`whole_frames` sorts and processes static frames.
 """

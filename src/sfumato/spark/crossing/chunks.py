@@ -1,13 +1,13 @@
 """Rows packed into binary chunks, so that a stateful operator reads few cells with many rows.
 
-A chunk is one Arrow IPC stream with rows of one bucket of keys. Packing and unpacking are
-stateless. Spark partitions rows by hashing a number, and might put 20 of 32 buckets into one of two
-partitions. The hash of an int is invertible: bucket i of a stream is sent under the int with hash i
-(its place), so that it is in partition i modulo the number of partitions.
+A chunk is one Arrow IPC stream with rows of one key bucket. Spark partitions rows by hashing a
+number, and might put 20 of 32 buckets into one of two partitions. The hash of an int is invertible:
+bucket i is sent under the int with hash i (its place), and so goes to partition i modulo the number
+of partitions.
 
-Counters and gauges of an operator are next to its answers in one list column per type. One column
-per counter would be slow: Spark plans, compiles and passes on every column of a micro-batch at each
-observation point.
+An operator's counters and gauges are next to its answers in one list column per type. One column
+per counter would be slow: Spark plans, compiles and passes on every column at each observation
+point.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructT
 from sfumato.reports import IDENTITY, METRIC_PREFIX
 from sfumato.spark.model.columns import arrow_schema, without_constraints
 
-if TYPE_CHECKING:  # a process next to the driver imports this: no kernels
+if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
     from sfumato.tables.reading.chain import ChainConfig
 
 BUCKET = "__bucket"
 WORD_MASK = 0xFFFFFFFF
-# MurmurHash3 of one int, as computed by Spark: the seed, the odd factors by which a word is
-# multiplied modulo 2**32, and the addend.
+# Spark's MurmurHash3 of one int: the seed, the factors (odd, modulo 2**32) and the addend.
 HASH_SEED, MURMUR_C1, MURMUR_C2, MURMUR_M, MURMUR_F1, MURMUR_F2 = (
     42,
     0xCC9E2D51,
@@ -47,15 +46,14 @@ HASH_SEED, MURMUR_C1, MURMUR_C2, MURMUR_M, MURMUR_F1, MURMUR_F2 = (
 MURMUR_N, INT_BYTES = 0xE6546B64, 4
 PLACES_COLUMN = "__places"
 CHUNK_SCHEMA = f"{BUCKET} int, side int, chunk binary"
-QUERY = -1  # a place without rows, in which a stream stores the query it belongs to
-GATHERED = 32_768  # rows packed together while Spark produces the next ones
-MAX_ROWS = 65_536  # rows of an unpacked batch; bounds the rows held by a downstream operator
+QUERY = -1  # a place without rows, where a stream stores its query's identity
+GATHERED = 32_768  # rows packed together while Spark produces the next rows
+MAX_ROWS = 65_536  # rows per unpacked batch; bounds the rows that a downstream operator holds
 FROZEN = 120.0  # seconds
-MAX_BYTES = 16 << 20  # of a chunk and of an unpacked batch, unless one row is larger
+MAX_BYTES = 16 << 20  # per chunk and per unpacked batch, unless one row is larger
 
 
 def to_bytes(table: pa.Table) -> bytes:
-    """Return a table as one Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -83,16 +81,15 @@ def parts(table: pa.Table) -> Iterator[bytes]:
 
 
 def _rows_within(table: pa.Table) -> int:
-    """Return the number of rows that take MAX_BYTES on average; at least one."""
+    """Return the number of rows that take MAX_BYTES on average, but at least one."""
     return max(1, int(MAX_BYTES * table.num_rows // max(table.nbytes, 1)))
 
 
 def pack(df: DataFrame, side: int, tasks: int = 1) -> DataFrame:
-    """Return chunks (place, side, chunk) of a frame with an int column BUCKET.
+    """Return the rows of a frame with an int column BUCKET as chunks (place, side, chunk).
 
-    tasks : number of operators that get each chunk; bucket i has the places of the numbers from
-        i * tasks on
-    On a stream, every task with rows first yields one chunk without rows at the place QUERY.
+    tasks : number of operators that get each chunk; bucket i has the places of i * tasks + task
+    On a stream, every Spark task with rows first yields an empty chunk at the place QUERY.
     """
     asks = df.isStreaming
 
@@ -111,7 +108,7 @@ def pack(df: DataFrame, side: int, tasks: int = 1) -> DataFrame:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield tables of GATHERED rows or about MAX_BYTES, since each chunk has a fixed cost."""
+    """Yield tables of GATHERED rows or about MAX_BYTES, because each chunk has a fixed cost."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting += [batch] if batch.num_rows else []
@@ -131,7 +128,7 @@ def _chunks(table: pa.Table, side: int, tasks: int) -> Iterator[pa.RecordBatch]:
     if len(present) > 1:
         rows = rows.take(pa.array(order))
     ends = np.append(starts[1:], len(buckets))
-    whole = rows.nbytes <= MAX_BYTES  # then each chunk is, too
+    whole = rows.nbytes <= MAX_BYTES  # then each chunk is small enough, too
     found: list[tuple[list[int], bytes]] = []
     for bucket, start, end in zip(present.tolist(), starts, ends, strict=True):
         of = rows.slice(start, end - start)
@@ -179,9 +176,9 @@ class GcFreezer:
     """Exclusion of operators from garbage collection, which PySpark runs after every task.
 
     A collection visits every object, and an operator with many keys has millions. Objects alive
-    after a micro-batch are frozen (gc.freeze). Occasionally they are unfrozen until the next
-    collection has also found the frozen garbage.
-    clock : seconds, never decreasing
+    after a micro-batch are frozen (gc.freeze). Every FROZEN seconds they are unfrozen until a full
+    collection has freed their garbage.
+    clock : function that returns seconds, never decreasing
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -190,7 +187,7 @@ class GcFreezer:
         self._awaited = 0  # number of full collections before the next freeze
 
     def after_batch(self, evicted: bool = False) -> None:
-        """End a micro-batch. evicted : operators were evicted, and their memory is needed"""
+        """End a micro-batch. evicted : whether the memory of evicted operators must be freed"""
         now, collections = self._clock(), gc.get_stats()[-1]["collections"]
         if evicted or now >= self._until:
             gc.unfreeze()
@@ -203,7 +200,7 @@ _HERE = GcFreezer()
 
 
 def after_batch(evicted: bool = False) -> None:
-    """End a micro-batch of this process; see `GcFreezer`."""
+    """End a micro-batch in this process; see `GcFreezer`."""
     _HERE.after_batch(evicted)  # a function, because Spark would copy an object into tasks
 
 
@@ -212,8 +209,7 @@ class RawRows:
     """The rows of one frame under generated column names.
 
     frame : BUCKET, an int column, and the other columns
-    columns : generated name by name in the user's frame
-    kinds : type by generated name
+    columns : generated name by the user's name;  kinds : type by generated name
     """
 
     frame: DataFrame
@@ -221,7 +217,7 @@ class RawRows:
     kinds: Mapping[str, DataType]
 
 
-# The frame, the columns to select from it with their types, and the columns that decide the bucket.
+# A frame, its columns to select with their types, and the columns that determine the bucket.
 SelectedColumns = tuple[DataFrame, Mapping[str, tuple[Column, DataType]], Sequence[Column]]
 
 
@@ -229,10 +225,9 @@ def raw_rows(selections: Sequence[SelectedColumns], buckets: int) -> list[RawRow
     """Return the rows of frames under short column names.
 
     Columns of one type have the same names in all frames, so that rows of several frames can be
-    sorted together in few columns. Names are assigned and ties computed at a point where Spark
-    derives nothing from them.
+    sorted together in few columns. Spark infers no constraints on them; see `without_constraints`.
     """
-    numbers: dict[str, int] = {}  # type -> number of columns so far
+    numbers: dict[str, int] = {}  # position of a type in the order of first appearance
     found = []
     for frame, columns, key in selections:
         names, count, cells = dict[str, str](), Counter[int](), list[Column]()
@@ -252,7 +247,7 @@ def _bucket(keys: Sequence[Column], buckets: int) -> Column:
 
 
 def spark_hash(value: int) -> int:
-    """Return the hash of an int that Spark uses for partitioning."""
+    """Return the hash by which Spark partitions an int."""
     mixed = _rotated(value * MURMUR_C1 & WORD_MASK, 15) * MURMUR_C2 & WORD_MASK
     found = (_rotated(HASH_SEED ^ mixed, 13) * MURMUR_M + MURMUR_N & WORD_MASK) ^ INT_BYTES
     found = (found ^ found >> 16) * MURMUR_F1 & WORD_MASK
@@ -262,7 +257,7 @@ def spark_hash(value: int) -> int:
 
 @cache
 def place(bucket: int) -> int:
-    """Return the int whose `spark_hash` is a number from 0 to 2**31 - 1."""
+    """Return the int whose `spark_hash` is `bucket`, a number from 0 to 2**31 - 1."""
     word = _unshifted(_unshifted(bucket, 16) * pow(MURMUR_F2, -1, 1 << 32) & WORD_MASK, 13)
     word = _unshifted(word * pow(MURMUR_F1, -1, 1 << 32) & WORD_MASK, 16)
     word = ((word ^ INT_BYTES) - MURMUR_N) * pow(MURMUR_M, -1, 1 << 32) & WORD_MASK
@@ -275,7 +270,7 @@ def _rotated(word: int, bits: int) -> int:
 
 
 def _unshifted(word: int, bits: int) -> int:
-    """Invert x ^ x >> bits; bits > 10."""
+    """Invert x ^ (x >> bits) for bits > 10."""
     return word ^ word >> bits ^ word >> 2 * bits
 
 
@@ -283,7 +278,7 @@ def _signed(word: int) -> int:
     return word if word < 1 << 31 else word - (1 << 32)
 
 
-# The column of metrics of a kind (Spark's name of a type), and the type of one metric.
+# Per Spark type of a metric: the column that lists such metrics, and the type.
 FIGURE_COLUMNS: dict[str, tuple[str, DataType]] = {
     "long": ("numbers", LongType()),
     "string": ("texts", StringType()),
@@ -294,29 +289,28 @@ FIGURE_COLUMNS: dict[str, tuple[str, DataType]] = {
 class MetricsName(str):
     """The name of an operator's observed metrics, `sfumato_KIND_NAME`.
 
-    kind : of the operator     given : whether the user chose NAME
+    kind : the operator's kind;  given : whether the user chose NAME
     """
 
     kind: str
     given: bool
 
     def __new__(cls, kind: str, name: str, *, given: bool = False) -> MetricsName:
-        """Create the name for an operator of this kind."""
         found = super().__new__(cls, f"{METRIC_PREFIX}{kind}_{name}")
         found.kind, found.given = kind, given
         return found
 
     def identity(self, side: str = "", step: int = 1) -> list[Column]:
-        """Return the fields that identify the source of an observed row."""
+        """Return the columns that identify the operator in observed metrics."""
         values = (self.kind, self.removeprefix(METRIC_PREFIX), step, side)
         return [F.lit(of).alias(name) for name, of in zip(IDENTITY, values, strict=True)]
 
 
 class OperatorFigures:
-    """The counters and gauges of an operator. kinds : name -> Spark's name of its type"""
+    """An operator's counters and gauges. kinds : Spark type by metric name"""
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
-        self.names: dict[str, list[str]] = {}  # by kind: the metrics in a column, in order
+        self.names: dict[str, list[str]] = {}  # per type: the metrics in its column, in order
         for name, kind in kinds.items():
             self.names.setdefault(kind, []).append(name)
 
@@ -327,7 +321,6 @@ class OperatorFigures:
 
     @property
     def columns(self) -> StructType:
-        """Return the columns as a Spark type."""
         found = StructType()
         for kind in self.names:
             found = found.add(FIGURE_COLUMNS[kind][0], ArrayType(FIGURE_COLUMNS[kind][1]))
@@ -335,12 +328,11 @@ class OperatorFigures:
 
     @property
     def fields(self) -> list[pa.Field]:
-        """Return the columns as Arrow fields."""
         return list(arrow_schema(self.columns))
 
     @property
     def places(self) -> dict[str, str]:
-        """Return the SQL expression of each metric, by name."""
+        """Return the SQL expressions of the metrics, by name."""
         return {
             name: f"{FIGURE_COLUMNS[kind][0]}[{place}]"
             for kind, names in self.names.items()
@@ -348,7 +340,7 @@ class OperatorFigures:
         }
 
     def cells(self, known: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Return one row of the columns; metrics that are not known are NULL."""
+        """Return one row of the columns; unknown metrics are NULL."""
         return {
             FIGURE_COLUMNS[kind][0]: [known.get(name) for name in names]
             for kind, names in self.names.items()
@@ -356,5 +348,4 @@ class OperatorFigures:
 
 
 def difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """Return the increase of each counter."""
     return {name: count - before.get(name, 0) for name, count in after.items()}

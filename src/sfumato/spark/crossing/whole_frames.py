@@ -1,8 +1,8 @@
-"""Process static frames in one pass; memory is bounded by an operator's state and one batch.
+"""One pass over static frames; memory is bounded by an operator's state and one batch.
 
 Spark groups the rows by bucket and sorts them (`sorted_rows`). The operator gets them in batches,
-bucket by bucket. Its answers are lists, one per output row, next to counters and gauges; Spark
-explodes the lists, which is cheaper than another pass through Python.
+bucket by bucket. An output row has a list of answers, or counters and gauges; Spark explodes the
+lists, which is cheaper than another pass through Python.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sfumato.spark.crossing.chunks import BUCKET, OperatorFigures, RawRows, batc
 from sfumato.spark.model.columns import arrow_schema
 from sfumato.tables.reading.user_warnings import warn_of_skipped
 
-if TYPE_CHECKING:  # a process next to the driver imports this, and must not import kernels
+if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
     from sfumato.tables.arrival_order import Arrival
     from sfumato.tables.reading.chain import Chain, ChainConfig, Feed
 
@@ -51,9 +51,9 @@ BATCH_BYTES = 64 << 20  # approximate size of a batch; batches of large rows hav
 AHEAD = 8  # Spark batches read in advance, by default of 10,000 rows each
 SIDE_COLUMN = "__side"
 PLACE_COLUMN = "__place"  # position of a row in the user's frame
-ANSWERS_COLUMN = "__answers"  # counters have other names
+ANSWERS_COLUMN = "__answers"  # no counter has this name
 
-# Answers and metrics: increases of counters, if any; gauges at the end of a bucket.
+# Answers, and metrics if any: increases of counters; gauges at the end of a bucket.
 Emitted = tuple[list[pa.Table], dict[str, Any] | None]
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ T = TypeVar("T")
 def run_whole(
     sides: Sequence[RawRows], config: ChainConfig, buckets: int, columns: StructType
 ) -> DataFrame:
-    """Return lists of answers to static frames, counters and gauges."""
+    """Return the answers to static frames in lists, with counters and gauges."""
     if config.tasks > 1:
         buckets *= config.tasks
         sides = [replace(of, frame=_for_all_tasks(of.frame, config.tasks)) for of in sides]
@@ -84,12 +84,11 @@ def run_whole(
 
 
 def explode_answers(out: DataFrame) -> DataFrame:
-    """Return the answers of `run_whole` as rows of their columns."""
     return out.select(F.inline(ANSWERS_COLUMN))
 
 
 def _for_all_tasks(frame: DataFrame, tasks: int) -> DataFrame:
-    """Return the rows of bucket i copied to `tasks` buckets, from i * tasks on."""
+    """Copy the rows of bucket i to `tasks` buckets, starting at i * tasks."""
     first = F.col(BUCKET) * F.lit(tasks)
     return frame.withColumn(BUCKET, F.explode(F.sequence(first, first + F.lit(tasks - 1))))
 
@@ -113,12 +112,11 @@ def sorted_rows(
     """Return the rows, each bucket in one partition and in order.
 
     The columns are BUCKET, SIDE if there are several sides, and the columns of all sides. Buckets
-    are distributed evenly; a hash might put 20 of 32 into one of two partitions. The number of
-    partitions is fixed, so that Spark does not coalesce small ones: an operator's work does not
-    depend only on the number of rows.
+    are distributed evenly over a fixed number of partitions. Spark must not coalesce small
+    partitions, because an operator's work does not depend only on the number of rows.
     """
-    together = [BUCKET] if buckets > partitions else []  # else each partition has one bucket
-    # Before any operation that moves rows.
+    together = [BUCKET] if buckets > partitions else []  # otherwise, one bucket per partition
+    # Number the rows before any operation that moves them.
     placed = [
         side.frame.withColumn(PLACE_COLUMN, F.monotonically_increasing_id()) for side in sides
     ]
@@ -140,7 +138,6 @@ def sorted_rows(
 
 
 def _side(side: int, rows: DataFrame, keys: Sequence[Column], most: int) -> DataFrame:
-    """Return the rows of a side, with `most` sort columns."""
     *columns, tie, place = keys
     filled = [*columns, *[F.lit(None).cast("long")] * (most - len(keys)), tie, place]
     sorts = (key.alias(name) for key, name in zip(filled, _sorts(most), strict=True))
@@ -156,7 +153,7 @@ def sort_keys(rows: RawRows, feed: Feed, arrival: Arrival) -> list[Column]:
     assert feed.reading is not None
 
     def read(name: str) -> tuple[Column, DataType]:
-        """Return the column read under a fixed name (or a field of it), and its type."""
+        """Return the column (or field) that is read under a fixed name, and its type."""
         outer, *fields = name.split(".")
         raw = rows.columns[feed.reading.column(outer)]  # type: ignore[union-attr]
         column, kind = F.col(raw), rows.kinds[raw]
@@ -173,12 +170,12 @@ def sort_keys(rows: RawRows, feed: Feed, arrival: Arrival) -> list[Column]:
     if arrival.needed:
         missing = [_is_missing(*read(name), arrival.within) for name in arrival.needed]
         unusable = reduce(lambda a, b: a | b, missing)
-        keys = [F.when(~unusable, key) for key in keys]  # NULL is first
+        keys = [F.when(~unusable, key) for key in keys]  # NULL sorts first
     return [*keys, F.col(PLACE_COLUMN)]
 
 
 def _number(column: Column, kind: DataType) -> Column:
-    """Return a column in the form that operators compare: see `as_numbers`."""
+    """Return a column in the form that operators compare; see `as_numbers`."""
     if isinstance(kind, TimestampType):
         return F.unix_micros(column)
     if isinstance(kind, DateType):
@@ -214,7 +211,7 @@ def feed(
     sides: Sequence[Sequence[str]],
     most: int,
 ) -> Iterator[Emitted]:
-    """Yield the answers to the rows of a partition, in the order of their buckets."""
+    """Yield the answers to a partition's rows, in bucket order."""
     parts = (part for batch in batches if batch.num_rows for part in _by_bucket(batch))
     for bucket, rows in groupby(parts, itemgetter(0)):
         operator = config.for_task(bucket % config.tasks).make()
@@ -222,7 +219,7 @@ def feed(
 
 
 def _by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of each bucket; a bucket's rows are consecutive."""
+    """Yield (bucket, rows); a bucket's rows are consecutive."""
     buckets = batch.column(BUCKET).to_numpy()
     rows = batch.drop_columns([BUCKET])
     starts = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist()]
@@ -231,7 +228,6 @@ def _by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
-    """Yield the rows in tables of `most` rows, or about BATCH_BYTES."""
     waiting, count, size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         start = 0
@@ -250,7 +246,7 @@ def _gathered(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table
 def _answers(
     operator: Chain, tables: Iterable[pa.Table], sides: Sequence[Sequence[str]]
 ) -> Iterator[Emitted]:
-    """Yield the answers of a bucket's operator, and its gauges at the end."""
+    """Yield the answers of a bucket's operator, and finally its gauges."""
     from sfumato.tables.reading.chain import REASONS_NAME
 
     counted, answered = dict[str, int](), False
@@ -270,7 +266,6 @@ def _answers(
 
 
 def _by_side(rows: pa.Table, sides: Sequence[Sequence[str]]) -> Iterator[tuple[int, pa.Table]]:
-    """Yield (side, rows) for the sides that have rows."""
     if len(sides) == 1:
         yield 0, rows
         return

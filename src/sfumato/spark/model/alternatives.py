@@ -1,8 +1,8 @@
 """The uncertain tuple as a Spark column: its construction, and measures of its alternatives.
 
-All functions are Spark SQL expressions: they run in the JVM, on streaming and static frames.
+All functions return Spark SQL expressions, which run in the JVM, on streaming and static frames.
 Alternatives are an ``array<struct<prob: double, ATTR: double, ...>>``: mutually exclusive values
-with probabilities; the remainder to 1 is the probability that the tuple does not exist.
+with probabilities. The remainder to 1 is the probability that the tuple does not exist.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PROB = "prob"
 
 
 def can_make_columns() -> bool:
-    """Return whether columns can be named: without Spark Connect, they need a session."""
+    """Return whether Columns can be created; without Spark Connect, they need a session."""
     try:
         F.lit(None)
     except AssertionError:
@@ -42,7 +42,6 @@ def alternatives(
     points: bool = False,
     normalize: bool = False,
 ) -> Column:
-    """Implement `alternatives` as a Spark column."""
     names = None if attributes is None else _listed(attributes)
     field = None if prob is None else _field_of(values, prob)
     wanted = wanted_values(
@@ -71,19 +70,19 @@ def alternatives(
 
 
 def _element(column: str | Column, wanted: str) -> Column:
-    """Return an element of an array column, for `_of_types`, with the expected type in its text."""
+    """Return an array element for `_of_types`; Spark's errors about it show the `wanted` type."""
     return F.get(column_of(column), F.length(F.lit(wanted)))
 
 
 def _of_types(made: Column, *elements: Column) -> Column:
-    """Return `made` in an expression that Spark refuses if `elements` have other types."""
+    """Return `made` in an expression that Spark refuses if an element has the wrong type."""
     unknown = [element.isNull() for element in elements]
     never = reduce(lambda a, b: a & b, unknown, F.lit(False))
     return F.when(never, None).otherwise(made).alias(ALTERNATIVES)
 
 
 def _field_of(values: str | Column, prob: str | Column) -> str | None:
-    """Return the field of `values` named by `prob`, "score" for "scores.score", or None."""
+    """Return the field of `values` that `prob` names, as "score" in "scores.score", or None."""
     whole, part = (re.sub(r"^Column<'(.*)'>$", r"\1", str(given)) for given in (values, prob))
     found = re.fullmatch(re.escape(whole) + r"(?:\.(\w+)|\.`([^`]+)`|\['?(\w+)'?\])", part)
     return None if found is None else next(filter(None, found.groups()))
@@ -99,11 +98,11 @@ def _as_it_is(struct: Column, field: str, names: Sequence[str] | None) -> Column
 
 
 def _summing_to_one(given: Column, normalize: bool) -> Column:
-    """Return the alternatives without probability 0, scaled to sum 1 if required."""
+    """Return the alternatives without probability 0, scaled to sum to 1 if required."""
 
     def scaled(some: Column, total: Column) -> Column:
         if normalize:
-            # Numbers that are not valid probabilities are not scaled.
+            # Do not scale numbers that are not valid probabilities.
             wrong = F.exists(some, lambda a: ~F.coalesce(a["prob"] > 0.0, F.lit(False)))
             scales = (total > 0.0) & (total < float("inf")) & ~wrong
         else:
@@ -119,14 +118,14 @@ def _summing_to_one(given: Column, normalize: bool) -> Column:
 
 
 def once(value: Column, of: Callable[[Column], Column]) -> Column:
-    """Return a function of a value that is computed only once, however often it is used."""
+    """Return `of(value)`, with the value computed only once even if `of` uses it repeatedly."""
     return F.transform(F.array(value), of)[0]
 
 
 def sum_over(
     alternatives_: Column, term: Callable[[Column], Column], rule: Callable[[Column], Column]
 ) -> Column:
-    """Return a rule applied to the compensated sum (Neumaier) of a term."""
+    """Return `rule` of the compensated sum (Neumaier) of `term` over the alternatives."""
     start = F.struct(F.lit(0.0).alias("total"), F.lit(0.0).alias("lost"))
 
     def step(acc: Column, a: Column) -> Column:
@@ -139,12 +138,10 @@ def sum_over(
 
 
 def _part(place: int | str) -> Callable[[Column], Column]:
-    """Return a function that selects a coordinate by number or a field by name."""
     return lambda value: value[place] if isinstance(place, str) else F.get(value, F.lit(place))
 
 
 def max_alternatives() -> int:
-    """Return the bound on alternatives per row in the active session."""
     session = SparkSession.getActiveSession()
     return alternatives_bound(
         MAX_ALTERNATIVES_SETTING,
@@ -161,8 +158,8 @@ def samples(
 ) -> Column:
     """Implement `samples` as a Spark column.
 
-    points : float64[n, attributes], standard errors
-    period : of a single reading that wraps; its cosine and sine are returned
+    points : float64[n, attributes], errors in units of `sds`
+    period : of a single circular reading, whose cosine and sine are returned
     """
     centres = [column_of(of).cast("double") for of in means]
     widths = [F.lit(float(s)) if isinstance(s, int | float) else column_of(s) for s in sds]
@@ -186,14 +183,12 @@ def samples(
 
 
 def middle_and_half(low: Any, high: Any) -> tuple[Column, Column]:
-    """Return the middle of intervals, and half their length."""
     ends = [F.lit(float(x)) if isinstance(x, int | float) else column_of(x) for x in (low, high)]
     start, end = (x.cast("double") * 0.5 for x in ends)
     return start + end, end - start
 
 
 def existence(column: str | Column = ALTERNATIVES) -> Column:
-    """Implement `existence` as a Spark column."""
     alternatives_ = column_of(column)
     terms = F.size(alternatives_)
 
@@ -211,7 +206,7 @@ def existence(column: str | Column = ALTERNATIVES) -> Column:
 
 
 def total_probability(alternatives: str) -> str:
-    """Return SQL for the total probability of some outcomes of a result."""
+    """Return SQL for the total probability of an array of outcomes."""
     certain = f"if(`:s` >= {1.0 - CERTAIN!r}D, 1D, `:s`)"
     return f"aggregate({alternatives}, 0D, (`:s`, `:v`) -> `:s` + `:v`.prob, `:s` -> {certain})"
 
@@ -219,7 +214,6 @@ def total_probability(alternatives: str) -> str:
 def expected(
     attribute: str, column: str | Column = ALTERNATIVES, *, conditional: bool = False
 ) -> Column:
-    """Implement `expected` as a Spark column."""
     total = F.aggregate(
         column_of(column), F.lit(0.0), lambda acc, a: acc + a["prob"] * _number(a, attribute)
     )
@@ -230,7 +224,6 @@ def expected(
 def stddev(
     attribute: str, column: str | Column = ALTERNATIVES, *, conditional: bool = False
 ) -> Column:
-    """Implement `stddev` as a Spark column."""
     mean = expected(attribute, column, conditional=conditional)
     alternatives_ = column_of(column)
     spread = F.aggregate(
@@ -248,7 +241,6 @@ def stddev(
 
 
 def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> Column:
-    """Implement `quantile` as a Spark column."""
     alternatives_ = column_of(column)
     ordered = F.array_sort(
         F.transform(
@@ -273,7 +265,7 @@ def quantile(attribute: str, q: float, column: str | Column = ALTERNATIVES) -> C
 
 
 def _number(alternative: Column, attribute: str) -> Column:
-    """Return an attribute of an alternative; raises an error for text, which Spark would cast."""
+    """Return an attribute of an alternative; a string, which Spark would cast, raises an error."""
     value = alternative[attribute]
     refused = F.raise_error(
         f"the attribute `{attribute}` must be numeric; it is string, for which an expected value, "
@@ -283,7 +275,7 @@ def _number(alternative: Column, attribute: str) -> Column:
 
 
 def column_of(column: str | Column) -> Column:
-    """Return a column given as such or by name. Raises TypeError for other types."""
+    """Return a column given as a Column or by name. Raises TypeError for other types."""
     if isinstance(column, str):
         return F.col(column)
     if hasattr(column, "isNull"):  # a Column, classic or Connect

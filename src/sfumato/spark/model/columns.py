@@ -20,52 +20,47 @@ LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 
 
 def quoted(name: str) -> str:
-    """Return a name quoted for Spark, with any characters escaped."""
+    """Return a name in backquotes, with its own backquotes doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def unquoted(text: str) -> str:
-    """Remove the backquotes of a quoted name; return any other text unchanged."""
+    """Remove the backquotes of a quoted name; return any other string unchanged."""
     inner = text[1:-1].replace("``", "`")
     return inner if text == quoted(inner) else text
 
 
 def column(name: str) -> Column:
-    """Return the column with exactly this name."""
     return F.col(quoted(name))
 
 
 def named(column: Column, name: str, metadata: Mapping[str, Any] | None = None) -> Column:
-    """Return a column under a name, with metadata if there is any."""
     return column.alias(name, metadata=dict(metadata)) if metadata else column.alias(name)
 
 
 def without_constraints(df: DataFrame) -> DataFrame:
-    """Return the same rows and columns without Spark's knowledge of their computation.
+    """Return the same rows and columns without the constraints that Spark has inferred.
 
-    Spark infers constraints such as `tie = xxhash64(c0, ..., c99)` and repeats each of them for
-    every renamed column. This doubles their number per column, here to 2**100. An Expand, which
-    makes rows from a table of values, passes no constraints on; with one value per row, the rows
-    are unchanged.
+    Spark infers constraints such as `tie = xxhash64(c0, ..., c99)` and repeats them for every
+    renamed column. This doubles their number per column, here to 2**100. The Expand of an unpivot
+    passes no constraints on; with one value column, it leaves the rows unchanged.
 
-    df : its columns have names without dots, and none is called `__value` or `__name`
+    df : column names must not contain dots, and must not be `__value` or `__name`
     """
     valued = df.select("*", F.lit(0).alias("__value"))
     return valued.unpivot([*df.columns], ["__value"], "__name", "__value").select(*df.columns)
 
 
 def computed(function: Callable[[pa.Array], pa.Array], kind: DataType, *read: Column) -> Column:
-    """Return a column that workers compute. function : of an array of structs of `read`"""
+    """Return a column that workers compute. function : maps an array of structs of `read`"""
     return F.arrow_udf(function, kind)(F.struct(*read))  # type: ignore[call-overload]
 
 
 def table_of(structs: pa.Array) -> pa.Table:
-    """Return the fields of structs as a table."""
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(structs)])
 
 
 def with_texts(df: DataFrame, texts: Mapping[str, str]) -> DataFrame:
-    """Return the frame with columns of constant texts before the existing columns."""
     return df.select(*(F.lit(text).alias(name) for name, text in texts.items()), "*")
 
 

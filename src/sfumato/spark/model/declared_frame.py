@@ -1,8 +1,8 @@
-"""A frame with declared columns, and an empty frame that answers Spark's questions about it.
+"""A frame with declared columns, and an empty frame that has the same schema.
 
-Under Spark Connect a frame is a plan that Spark has not analysed. Facts that an operator needs
-(columns, types, whether it is a stream) are obtained from an empty frame with the same columns, to
-which the same methods are applied. Only public frame methods are called.
+Under Spark Connect, a frame is a plan that Spark has not analysed. What an operator needs (columns,
+types, whether it is a stream) is read from an empty frame with the same columns, to which the same
+methods are applied. Only public frame methods are called.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ from sfumato.spark.model.columns import column
 R = TypeVar("R")
 
 ASKED = ("schema", "columns", "dtypes", "isStreaming", "storageLevel")
-READING = ("mapInArrow", "mapInPandas")  # methods that request the columns of their frame
-PAIRED = ("DataFrame", "GroupedData")  # results that are pairs again
+READING = ("mapInArrow", "mapInPandas")  # methods that read their frame's columns
+PAIRED = ("DataFrame", "GroupedData")  # types of results that become a DeclaredFrame
 THREAD = "sfumato-declared"
 
 
 class DeclaredFrame:
-    """A Spark frame and an empty frame with the same columns; has the methods of Spark frames.
+    """A Spark frame and an empty frame with the same columns; it has the methods of Spark frames.
 
-    frame : runs    empty : answers questions
-    A method that returns a frame returns a DeclaredFrame; any other result is the result of
-    `frame`. Names of columns mean the columns.
+    frame : the frame that runs;  empty : the frame from which columns and types are read
+    A method that would return a frame returns a DeclaredFrame. Columns are attributes.
     """
 
     def __init__(self, frame: Any, empty: Any) -> None:
@@ -49,7 +48,7 @@ class DeclaredFrame:
         if of is None and not name.startswith("_") and name in self.columns:
             return column(name)
         if isfunction(of) and (name in READING or name.startswith("_")):
-            # Called on this object, so that the method queries it rather than the frame.
+            # Bind the method to this object, so that it reads the columns of `empty`.
             method: Callable[..., Any] = MethodType(of, self)
         else:
             method = getattr(self.frame, name)
@@ -63,14 +62,13 @@ class DeclaredFrame:
         return self.where(item) if isinstance(item, Column) else self.select(*item)
 
     def withColumn(self, colName: str, col: Column) -> DeclaredFrame:  # noqa: N802
-        """Return `withColumns` for one column."""
         return self.withColumns({colName: col})
 
     def withColumns(self, colsMap: Mapping[str, Column]) -> DeclaredFrame:  # noqa: N802
         """Return the frame with these columns added or replaced, by a selection.
 
-        Spark's own method reads the catalog's version of a table from an earlier run of the
-        pipeline, so the table would no longer belong to the pipeline.
+        Spark's own method reads the catalog's table from an earlier run of the pipeline, so the
+        table would no longer belong to the pipeline.
         """
         given = {name.lower(): (name, of) for name, of in colsMap.items()}
         chosen = []
@@ -107,9 +105,9 @@ class DeclaredFrame:
 
 
 def require_known(frame: Any) -> None:
-    """Raise ValueError for a declared stream of a table not yet known to Spark.
+    """Raise ValueError for a declared stream of a table that does not exist yet.
 
-    Operators with state require known tables, see docs/decisions/0011.
+    Stateful operators require existing tables; see docs/decisions/0011.
     """
     if not isinstance(frame, DeclaredFrame):
         return
@@ -128,10 +126,10 @@ def require_known(frame: Any) -> None:
 
 
 def in_thread(question: Callable[[], R]) -> R:
-    """Run a question about empty frames, or about no frame, in another thread.
+    """Return the result of `question`, which must not depend on tables, from another thread.
 
-    While a function defines a pipeline table, Spark refuses questions from its thread, because they
-    could concern tables that do not exist yet. Empty frames do not depend on tables.
+    While a function defines a pipeline table, Spark refuses requests from its thread, because they
+    could concern tables that do not exist yet.
     """
     if threading.current_thread().name.startswith(THREAD):
         return question()
@@ -140,17 +138,16 @@ def in_thread(question: Callable[[], R]) -> R:
 
 
 def maybe_in_thread(of: Any, question: Callable[[], R]) -> R:
-    """Answer a question that concerns no table; under Connect with `in_thread`."""
+    """Return the result of `question`, which must not depend on tables; see `in_thread`."""
     return in_thread(question) if is_connected(of) else question()
 
 
 def is_connected(of: Any) -> bool:
-    """Return whether a session or a frame belongs to Spark Connect."""
     return isinstance(of, DeclaredFrame) or type(of).__module__.startswith("pyspark.sql.connect")
 
 
 def unwrap(given: Any, half: str) -> Any:
-    """Return arguments with each declared frame replaced by one of its two frames."""
+    """Replace each declared frame in arguments with its `half`: "frame" or "empty"."""
     if isinstance(given, DeclaredFrame):
         return getattr(given, half)
     if isinstance(given, list | tuple):

@@ -22,7 +22,7 @@ __all__ = [
 
 
 def row_bytes(df: DataFrame) -> int:
-    """Estimate the bytes of a row in a buffer: 8 per number or time, 20 per text, 16 per item."""
+    """Estimate a row's bytes in a buffer: 8 per number or time, 20 per string, 16 per field."""
     total = 0
     for declared in df.schema.fields:
         kind = declared.dataType.simpleString()
@@ -36,15 +36,15 @@ def row_bytes(df: DataFrame) -> int:
 def timetables(
     queries: Sequence[tuple[str, int, int]], plan: str = "dp"
 ) -> tuple[Timetable, Timetable]:
-    """Return the timetables of (name, k, every) for a plan, and for separate queries."""
+    """Return the timetables of queries (name, k, every): with a plan, and without sharing."""
     asked = [(k, every) for _, k, every in queries]
     return timetable(asked, plan), timetable(asked, "none")
 
 
 def join_sharing(windows: Sequence[JoinWindow]) -> tuple[int, float, int, float] | None:
-    """Return how a join without key is shared, or None if the windows' sizes are unknown.
+    """Return how a join without a key is shared, or None if the windows' sizes are unknown.
 
-    Returns (tasks, microseconds per arrival in a single task, number n >= 2 of tasks,
+    Returns (tasks, microseconds per arrival in a single task, a number n >= 2 of tasks,
     microseconds per arrival in each of n tasks).
     """
     held, tasks = rows_held(windows), tasks_for(windows, 0)

@@ -53,12 +53,12 @@ KIND_OF_TYPE: dict[Any, Kind] = {
     StringType: "text",
 }
 BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-# Kinds for which Arrow computes expressions like Spark.
+# Types for which Arrow computes expressions as Spark does.
 KIND_IN_ARROW = {IntegralType: "whole", DoubleType: "double", BooleanType: "truth"}
 
 
 class SparkFrame(Frame):
-    """A Spark frame. If Spark ignores case, as by default, names here do too."""
+    """A Spark frame. Names ignore case if Spark does, as by default."""
 
     noun, filtered = "frame", "`where('not late')`"
     ungroupable = (
@@ -136,18 +136,17 @@ class SparkFrame(Frame):
         return self.df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
 
     def values_of(self, attribute: str) -> Column:
-        """Return array<double>: an attribute, or `prob`, of every alternative; NULL if missing."""
+        """Return an attribute, or `prob`, per alternative as array<double>; NULL if missing."""
         # Spark compiles the field of an array of structs, but interprets a lambda per alternative.
         values = F.col(ALTERNATIVES).getField(attribute)
         is_double = isinstance(self.attribute_type(attribute), DoubleType)
         return values if is_double else values.cast("array<double>")
 
     def mentioned(self, text: str) -> list[str]:
-        """Return the attributes whose names occur in a text.
+        """Return the attributes whose names occur in an expression.
 
-        In an expression, each name is bound to its value by a lambda over a one-element array, so
-        that Spark resolves the names and the text is unchanged. A line break then ends a trailing
-        comment.
+        Callers bind each name to its value by a lambda over a one-element array, so that Spark
+        resolves the names and the text is unchanged. A line break ends a trailing comment.
         """
         words = set(NAME_WORD.findall(text.lower()))
         return [name for name in self.attributes if set(NAME_WORD.findall(name.lower())) <= words]
@@ -237,9 +236,9 @@ class SparkExpressions(Expressions):
         return Computation(cells, columns)
 
     def _evaluated(self, text: str, exact: bool, hashed: bool) -> tuple[Column, DataType]:
-        """Return the values of an expression: a number per row, or an array per alternative.
+        """Return an expression's column, with a value per row or an array per row, and its type.
 
-        exact : rows are certain, and values keep their type    hashed : values become strings
+        exact : whether values keep their type (certain rows);  hashed : whether they become strings
         """
         frame = self.frame
         safe = for_spark(text, frame.df.sparkSession)
@@ -258,17 +257,17 @@ class SparkExpressions(Expressions):
         return self._per_alternative(safe, "CAST(({}\n) AS DOUBLE)"), ArrayType(DoubleType())
 
     def _per_alternative(self, safe: str, form: str) -> Column:
-        """Return an array: a checked expression, formatted by `form`, for every alternative."""
+        """Return an array of a checked expression's values, formatted by `form`."""
         bound = form.format(safe)
         for name in self.frame.mentioned(safe):
             bound = f"transform(array(`:a`.{quoted(name)}), {quoted(name)} -> {bound})[0]"
         return F.expr(f"transform({quoted(ALTERNATIVES)}, `:a` -> {bound})")
 
     def _alike(self, text: str, is_expression: bool) -> Expression | None:
-        """Return an expression that Arrow computes like Spark, else None."""
+        """Return the expression if Arrow computes it as Spark does; otherwise None."""
         if not is_expression:  # the attribute of sf.Delta is a plain name
             expression: Expression = ColumnRef((text,))
-        elif "--" in text:  # to Spark a comment
+        elif "--" in text:  # a comment in Spark
             return None
         else:
             try:
@@ -286,7 +285,7 @@ class SparkExpressions(Expressions):
         return next((known for of, known in KIND_IN_ARROW.items() if isinstance(kind, of)), "")
 
     def _type(self, name: ColumnRef) -> DataType | None:
-        """Return the type of a column, attribute or struct field; None if it is ambiguous."""
+        """Return the type of a column, attribute or field; None if it is unknown or ambiguous."""
         frame, (first, *fields) = self.frame, name.parts
         if first.lower() in LITERALS:
             return None

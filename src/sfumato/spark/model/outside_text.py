@@ -1,8 +1,8 @@
-"""Untrusted texts: queries and expressions that may only compute from given tables.
+"""Untrusted SQL: queries and expressions that may only read known tables.
 
-Unless a session trusts its texts, Spark gets text written from our own tokens (`for_spark`,
+Unless a session trusts its SQL, Spark gets text rendered from our own tokens (`for_spark`,
 `query_for_spark`): a query in a position where Spark's grammar allows only queries, with functions
-from `ALLOWED_FUNCTIONS` and tables known to the catalog.
+from `ALLOWED_FUNCTIONS` and tables in the catalog.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sfumato.spark.model.columns import quoted
 from sfumato.sql_tokens import NAME, SIGN, SqlToken, TokenError, render, tokenize
 
 TRUST_SETTING = "sfumato.trustText"
-"""Setting of a session: "true" permits texts to use all of Spark."""
+"""Session setting: "true" permits SQL to use all of Spark."""
 
 DOUBLE_QUOTED_NAMES = "spark.sql.ansi.doubleQuotedIdentifiers"
 PLAIN_ESCAPES = "spark.sql.parser.escapedStringLiterals"
@@ -31,19 +31,18 @@ NO_OPERANDS = (
     *("select", "all", "distinct", "by", "and", "or", "not", "case", "when", "then", "else", "on"),
     *("where", "having", "qualify", "between", "in", "like", "values"),
 )
-BEFORE = 4  # number of preceding tokens that are examined
+BEFORE = 4  # number of preceding tokens that are inspected
 NO_TOKEN = SqlToken("", "", 0, 0)  # stands for a missing token at either end
 QUERY_BEGINS = ("select", "with", "from", "values", "table")
 PATH_SIGNS = frozenset("/\\:")
 
 
 def is_trusted(spark: SparkSession) -> bool:
-    """Return whether the session's texts may use all of Spark."""
     return str(spark.conf.get(TRUST_SETTING, "false")).lower() == "true"
 
 
 def refusal(what: str) -> str:
-    """Return the reason for refusing a text, and who can permit it."""
+    """Return the message for refused SQL, with the setting that permits it."""
     return (
         f"{what}, which is not allowed in a query; in a session whose queries you trust, set "
         f'spark.conf.set("{TRUST_SETTING}", "true")'
@@ -51,7 +50,7 @@ def refusal(what: str) -> str:
 
 
 def check_expression(argument: str, text: str, spark: SparkSession) -> None:
-    """Raise ValueError unless a text is a single expression without side effects."""
+    """Raise ValueError unless the text is a single expression without side effects."""
     if is_trusted(spark):
         return
     try:
@@ -72,7 +71,7 @@ def for_spark(text: str, spark: SparkSession) -> str:
 
 
 def query_for_spark(text: str, spark: SparkSession, *, frames: bool = False) -> str:
-    """Return the text that Spark gets for a query."""
+    """Return the text that Spark gets for a query. Raises TokenError for a refused query."""
     if is_trusted(spark):
         return text
     tokens = _known(text, spark, frames=frames)
@@ -106,7 +105,7 @@ def _check_quotes(tokens: Sequence[SqlToken], text: str, spark: SparkSession) ->
 
 
 def _selecting_all(tokens: Sequence[SqlToken]) -> Iterator[SqlToken]:
-    """Write SELECT ALL for SELECT, which can otherwise be an alias or begin a TRANSFORM script."""
+    """Yield SELECT ALL for SELECT, which can otherwise be an alias or start a TRANSFORM script."""
     for before, token, following in zip(
         [NO_TOKEN, *tokens], tokens, [*tokens[1:], NO_TOKEN], strict=False
     ):
@@ -124,8 +123,7 @@ def check_tokens(
 ) -> None:
     """Raise TokenError for a function, table or clause that reaches beyond the data.
 
-    constructs : whether words of sfumato's language may occur; then unknown functions are not
-        reported
+    constructs : whether constructs of sfumato's language are allowed, and so unknown functions
     """
     walk = _Walk(tokens, constructs)
     for name, token in walk.called.items():
@@ -159,7 +157,7 @@ def _not_allowed(token: SqlToken, exists: bool) -> TokenError:
 
 
 def _is_hidden(name: str, spark: SparkSession) -> bool:
-    """Return whether a session function hides a Spark function of the same name."""
+    """Return whether a session function hides a Spark function with the same name."""
     try:
         found = spark.catalog.getFunction(name).className or OWN_CLASSES
     except PySparkException:  # part of the grammar, such as cast
@@ -168,12 +166,11 @@ def _is_hidden(name: str, spark: SparkSession) -> bool:
 
 
 def is_path(parts: Sequence[str]) -> bool:
-    """Return whether a part of a table name is a path."""
     return any(PATH_SIGNS & set(part) for part in parts)
 
 
 def is_known(spark: SparkSession, parts: Sequence[str]) -> bool:
-    """Return whether the catalog has a table of that name, excluding files and formats."""
+    """Return whether the catalog has a table with this name, excluding files and formats."""
     try:
         return bool(spark.catalog.tableExists(".".join(map(quoted, parts))))
     except PySparkException:
@@ -184,10 +181,10 @@ def is_known(spark: SparkSession, parts: Sequence[str]) -> bool:
 class _Level:
     """The parser state within one pair of brackets.
 
-    kind : "table" if a table is in the parentheses, "call" for arguments, else "group"
+    kind : "table" if a table is in the parentheses, "call" for arguments, otherwise "group"
     tables : whether a name after a comma may be a table
-    query : whether the content begins like a query
-    no_list : the clause in which a comma is not allowed, if any
+    query : whether the content starts like a query
+    no_list : the clause in which a comma is not allowed, or ""
     with_ : whether names of common tables are expected
     """
 
@@ -202,11 +199,11 @@ class _Level:
 class _Walk:
     """A walk over tokens that finds called functions and possible table names.
 
-    A name counts as a table wherever Spark's grammar could read one: after FROM, JOIN, TABLE,
-    LATERAL and STREAM, and after a comma or parenthesis following FROM or JOIN unless something in
-    between ends the list of tables.
+    A name may be a table wherever Spark's grammar could read a table: after FROM, JOIN, TABLE,
+    LATERAL, STREAM or APPLY, and after a comma or parenthesis that follows FROM or JOIN, unless the
+    list of tables has ended.
 
-    called : the functions, by name    tables : names that may be tables, as their parts
+    called : called functions by name;  tables : the parts of names that may be tables
     """
 
     def __init__(self, tokens: Sequence[SqlToken], constructs: bool) -> None:
@@ -270,7 +267,7 @@ class _Walk:
         return token.is_word(*BEFORE_TABLE) and not after_dot
 
     def _is_operand(self, place: int, level: _Level) -> bool:
-        """Return whether a FROM is part of an expression: IS DISTINCT FROM, or in a function."""
+        """Return whether a FROM is part of an expression: in IS DISTINCT FROM, or in a call."""
         if level.kind == "call" and not level.query:
             return True
         operand, is_, distinct = self.tokens[place - 3 : place]

@@ -1,4 +1,4 @@
-"""The repository of an imputation: prepare it for workers, or search it for dependencies."""
+"""An imputation's repository, prepared for workers or sampled for dependency discovery."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WITHOUT_DATA: ContextVar[bool] = ContextVar("without_data", default=False)
 
 @contextmanager
 def without_data() -> Iterator[None]:
-    """Plan imputations within this context from the repositories' columns alone, without data."""
+    """Plan imputations in this context from the repositories' columns alone, without data."""
     token = _WITHOUT_DATA.set(True)
     try:
         yield
@@ -69,7 +69,7 @@ def prepared(
 class PreparedRepository:
     """A prepared repository, as sent to workers.
 
-    path, version : its path, if this process can access it, and the version when it was read
+    path, version : the repository's path, if it has one, and the version that was read
     """
 
     settings: ImputationSettings
@@ -78,11 +78,11 @@ class PreparedRepository:
     version: str | None
 
     def imputer(self) -> RepositoryImputer:
-        """Return the imputers of the prepared data, created once per process."""
+        """Return the imputer of the prepared data, created once per process."""
         return cached_imputer(self.data, RepositoryImputer)
 
     def newest(self) -> RepositoryImputer:
-        """Return the imputers of the path's current data; without a path, of the prepared data."""
+        """Return the imputer of the path's current data, or of older data if no file is visible."""
         if self.path is None:
             return self.imputer()
         version = version_of(self.path)
@@ -98,7 +98,6 @@ class PreparedRepository:
         return held[1]
 
     def _rows(self, path: str) -> pa.Table:
-        """Return the repository at a path, read without Spark."""
         from pyarrow import dataset
 
         wanted = [*self.settings.names, *self.settings.key]
@@ -109,13 +108,12 @@ _NEWEST: dict[tuple[str, ImputationSettings], tuple[str, RepositoryImputer]] = {
 
 
 def require_static(repository: Any) -> None:
-    """Raise ValueError for a streaming frame."""
     if maybe_in_thread(repository, lambda: repository.isStreaming):
         raise ValueError("`repository` must be a static DataFrame; got a streaming one")
 
 
 def path_of(repository: Any) -> str | None:
-    """Return the absolute path of a Path, or of text with a slash or the suffix .parquet."""
+    """Return the absolute path of a Path or of a string with a slash or .parquet, or None."""
     if not isinstance(repository, str | Path):
         return None
     text = str(repository)
@@ -125,7 +123,7 @@ def path_of(repository: Any) -> str | None:
 
 
 def read(repository: str | Path, spark: SparkSession) -> DataFrame:
-    """Return the data at a path, or a table, as a DataFrame."""
+    """Return a table, or the data at a path, as a DataFrame."""
     path = path_of(repository)
     df = spark.table(str(repository)) if path is None else spark.read.parquet(path)
     require_static(df)
@@ -133,7 +131,7 @@ def read(repository: str | Path, spark: SparkSession) -> DataFrame:
 
 
 def arrow_of(df: DataFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> pa.Table:
-    """Collect columns as doubles or text, and the key's as they are. Raises for missing ones."""
+    """Collect columns as doubles or strings, and the key unchanged. Raises if one is missing."""
     frame = SparkFrame(df)
     cells = [
         column(name) if frame.kind(name) == "text" else column(name).cast("double")
@@ -146,12 +144,12 @@ def arrow_of(df: DataFrame, wanted: Sequence[str], key: Sequence[str] = ()) -> p
 def complete_rows(
     frame: SparkFrame, asked: Sequence[str], max_rows: int, seed: int
 ) -> tuple[pa.Table, AttributeRanges] | None:
-    """Return some complete rows (of finite numbers), and the columns' extents over all of them.
+    """Return at most `max_rows` rows with finite numbers, and the columns' ranges over all of them.
 
-    Returns None if there are too few rows or columns.
+    Returns None if fewer than two rows or columns are usable.
     """
     rows = frame.df.select(*(column(name).cast("double").alias(name) for name in asked))
-    # NaN counts as greater than every number in Spark.
+    # In Spark, NaN is greater than every number.
     finite = {name: F.abs(column(name)) < float("inf") for name in asked}
     counted = rows.agg(F.count(F.lit(1)), *(F.count_if(each) for each in finite.values())).first()
     assert counted is not None
@@ -181,7 +179,7 @@ def complete_rows(
 
 
 def version_of(path: str) -> str | None:
-    """Return names, sizes and times of the data files at a path; None if no files are visible."""
+    """Return names, sizes and times of the data files at a path, or None if none is visible."""
     from pyarrow import dataset
 
     try:  # given a schema, no file is opened

@@ -24,14 +24,14 @@ DUPLICATED_NAME = "DUPLICATED_METRICS_NAME"  # Spark's error condition
 QUOTED_NAME = re.compile(r"`((?:[^`]|``)*)`")
 CONDITION_PREFIX = re.compile(r"^\s*\[[A-Z_.]+\]\s*")
 NAME_RESULTS = ("on", "attributes", "columns")  # these arguments name result columns
-# Under Connect also raised for `df.x` and `df.x + 1` once the columns of `df` have been read.
+# Under Connect, also raised for `df.x` and `df.x + 1` once the columns of `df` have been read.
 OF_ANOTHER_FRAME = "CANNOT_RESOLVE_DATAFRAME_COLUMN"
 SORTED = re.compile(r" (ASC|DESC) NULLS (FIRST|LAST)$")
 SQLSTATE_TAIL = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 
 
 def call_with_frames(call: Callable[[], R], given: Mapping[str, Any], frames: Sequence[str]) -> R:
-    """Return the result of a public function for Spark frames."""
+    """Return the result of a public function, with Spark errors about its arguments translated."""
     for argument in frames:
         several = given[argument]
         if isinstance(several, Mapping):
@@ -51,7 +51,6 @@ def call_with_frames(call: Callable[[], R], given: Mapping[str, Any], frames: Se
 
 
 def require_frame(argument: str, given: Any) -> None:
-    """Raise TypeError unless the argument is a Spark frame."""
     kind = type(given)
     of_connect = kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
     if of_connect or isinstance(given, DataFrame | DeclaredFrame):
@@ -64,7 +63,7 @@ def require_frame(argument: str, given: Any) -> None:
 
 
 def translated(error: AnalysisException, given: Mapping[str, Any]) -> str | None:
-    """Return the message for an error in an argument that is SQL text; None for other errors."""
+    """Return the message for a Spark error about an argument, or None for other errors."""
     texts = dict(_texts(given))
     parameters = error.getMessageParameters() or {}
     condition = error.getCondition() or ""
@@ -114,7 +113,7 @@ def _known(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 class ColumnObjects:
-    """The Column objects among the arguments of one call, and the columns added for expressions.
+    """Column objects among a call's arguments, and the columns that are added for expressions.
 
     given : the arguments by name; a frame with added columns replaces the user's frame
     frames : names of the arguments that are frames
@@ -125,7 +124,7 @@ class ColumnObjects:
         self.temporary: set[str] = set()
 
     def name_of(self, argument: str, column: Any) -> str:
-        """Return the name of a column; an expression is added to every frame as a column."""
+        """Return a column's name; an expression is first added to every frame as a column."""
         if not hasattr(column, "isNull"):
             raise TypeError(
                 f"`{argument}` must be a string or a Spark Column, because the frame is a Spark "
@@ -152,7 +151,7 @@ class ColumnObjects:
             raise ValueError(f"Spark cannot compute `{argument}` = {text:.200}: {said}") from error
 
     def result(self, found: Any) -> Any:
-        """Return a frame, or each of several frames, without the temporary columns."""
+        """Return a frame or a tuple of frames without the temporary columns."""
         if not self.temporary:
             return found
         if isinstance(found, tuple):
@@ -205,12 +204,11 @@ class ColumnObjects:
 
 
 def _analysed(df: Any) -> Any:
-    """Return a frame that Spark can analyse."""
     return df.empty if isinstance(df, DeclaredFrame) else df
 
 
 def _referred(df: Any, column: Column) -> str | None:
-    """Return the column of a frame that a Column refers to; None for an expression."""
+    """Return the frame's column that a Column refers to, or None for an expression."""
     try:
         gone = Counter(df.columns) - Counter(df.drop(column).columns)
     except AnalysisException:  # an ambiguous reference

@@ -1,7 +1,7 @@
-"""Operators that read each other's answers within the same buckets, as one step of Spark.
+"""Fusion of operators that read each other's answers in the same buckets into one Spark step.
 
-The operators that created frames are remembered as long as the frames exist. Only the frame itself
-is remembered: a method called on it creates another frame without lineage.
+A frame's lineage, the operator that created it, is kept as long as the frame exists. A method
+called on the frame creates a new frame without lineage.
 """
 
 from __future__ import annotations
@@ -42,18 +42,17 @@ STRUCT_NUMBERS = ("mean", "stddev", "existence")  # fields of results that are n
 
 
 def frame_of(one: Input) -> SparkFrame:
-    """Return the frame of an input as a Spark frame."""
     assert isinstance(one.frame, SparkFrame)
     return one.frame
 
 
 def described(one: Input) -> dict[str, Any]:
-    """Return the identity of an input for checkpoints, apart from its columns."""
+    """Return an input's identity for checkpoints, without its columns."""
     return {"order": [*one.reading.order], "key": [*one.reading.key], **one.about}
 
 
 def bucket_key(one: Input) -> list[str]:
-    """Return the columns that decide which rows share an operator."""
+    """Return the columns that determine which rows share an operator."""
     key = one.reading.key
     return [*key] if one.bucket is None else [key[i] for i in one.bucket]
 
@@ -64,13 +63,13 @@ class FrameLineage:
 
     idle_timeout : microseconds, or None
     columns : positions of the frame's columns in the answers
-    order : the input columns by which answers are ordered; None: no operator can run in the same
+    order : the input columns that order the answers, or None if no operator can run in the same
         step
     late : whether rows flagged late are exempt from the order
     where : conditions that select the frame's answers
     fused_with : the operators that run in the same step
-    not_fused_because : the reasons why others do not
-    first_use : the `first_use` of the first operator that was fused with this one
+    not_fused_because : the reasons why other operators do not
+    first_use : the `first_use` of the first operator that reads the answers in the same step
     """
 
     inputs: Sequence[Input]
@@ -92,7 +91,7 @@ class FrameLineage:
         return self.first_use[0] is by.first_use
 
     def origin(self, name: str) -> str | None:
-        """Return the input column that a column of the frame copies unchanged, else None."""
+        """Return the input column that a column of the frame copies unchanged, or None."""
         place = self.columns.get(name)
         reading = self.inputs[0].reading
         if place is None or len(place.path) > 1 or place.cast:
@@ -112,7 +111,7 @@ def record_lineage(frame: DataFrame, how: FrameLineage | None) -> None:
 
 
 def lineage_of(frame: DataFrame) -> FrameLineage | None:
-    """Return how a frame was created; None for a frame not created by an operator."""
+    """Return a frame's lineage, or None if no operator created the frame."""
     return _LINEAGES.get(frame)
 
 
@@ -128,9 +127,10 @@ def steps_of(frame: DataFrame) -> str:
 
 @dataclass(frozen=True)
 class Selection:
-    """Selected columns of a frame, or their fields, by name, each with an optional cast type.
+    """A selection of a frame's rows and columns.
 
-    None: all columns. where : conditions on columns and fields of the frame
+    columns : (path of a column or field, cast type or "") by result name, or None for all columns
+    where : conditions on columns and fields
     """
 
     columns: Mapping[str, tuple[Path, str]] | None
@@ -138,13 +138,13 @@ class Selection:
 
 
 def remember_selected(frame: DataFrame, of: DataFrame, what: Selection) -> None:
-    """Record that a frame is a selection of another frame, if an operator created that frame."""
+    """Record that `frame` is the selection `what` of a frame that an operator created."""
     how = lineage_of(of)
     record_lineage(frame, None if how is None or how.order is None else selected(how, of, what))
 
 
 def selected(how: FrameLineage, frame: DataFrame, what: Selection) -> FrameLineage | None:
-    """Return how a selection of a frame was created; None if only Spark can compute it."""
+    """Return the lineage of a selection, or None if only Spark can compute the selection."""
     where = []
     for condition in what.where:
         place = _within(how, frame, condition.path)
@@ -176,7 +176,7 @@ def _is_result(place: Place) -> bool:
 
 
 def _within(how: FrameLineage, frame: DataFrame, path: Path) -> Place | None:
-    """Return the position of a column, or of its field, in the answers; None if it is ambiguous."""
+    """Return the place of a column or field in the answers, or None if it has no place there."""
     kind: DataType = frame.schema
     for part in path:
         if not isinstance(kind, StructType) or part not in kind.names:
@@ -205,10 +205,9 @@ COMMONEST = """transform(
 class StepInput:
     """An input of an operator of a chain.
 
-    bucket_key : the columns that decide which rows share an operator
-    below : the step whose answers it reads; None: it reads a frame
-    reading : how it reads its rows
-    columns : for a frame: the columns selected by Spark, with their types
+    bucket_key : the columns that determine which rows share an operator
+    below : the step whose answers it reads, or None if it reads a frame
+    columns : the columns that Spark selects from its frame, with their types
     """
 
     input: Input
@@ -222,9 +221,9 @@ class StepInput:
 
     @property
     def lineage(self) -> FrameLineage:
-        """Return the lineage of the frame, for an input that reads answers."""
+        """Return the frame's lineage; the input must read answers."""
         how = lineage_of(frame_of(self.input).df)
-        assert how is not None  # guaranteed for a step below another
+        assert how is not None  # guaranteed if there is a step below
         return how
 
 
@@ -232,8 +231,8 @@ class StepInput:
 class PlannedStep:
     """An operator of a chain.
 
-    passed_on : the columns of its input that later steps read
-    not_fused_because : the reason why answers of other operators are read as frames
+    passed_on : the input columns that later steps read
+    not_fused_because : the reasons why other operators' answers are read as frames
     """
 
     how: FrameLineage
@@ -242,18 +241,17 @@ class PlannedStep:
     not_fused_because: list[str] = field(default_factory=list)
 
     def all(self) -> list[PlannedStep]:
-        """Return this step after all steps below it, each once."""
+        """Return all steps below this step, each once, and then this step."""
         below = (one for side in self.sides if side.below is not None for one in side.below.all())
         return [*dict.fromkeys(below), self]
 
     @property
     def side_names(self) -> list[str]:
-        """Return the names of the inputs in metrics."""
         return ["input"] if len(self.sides) == 1 else ["left", "right"]
 
 
 class ChainPlan:
-    """An operator and the operators below it that run in the same step."""
+    """The plan for an operator and the operators below it that run in the same step."""
 
     def __init__(self, how: FrameLineage) -> None:
         self.last = _build_steps(how, _bucket_keys(how), {})
@@ -262,7 +260,7 @@ class ChainPlan:
         sides = [side for step in self.steps for side in step.sides]
         self._taken = {name.lower() for of in sides for name in of.input.frame.columns}
         self._ties: dict[tuple[int, tuple[str, ...]], str] = {}  # tie column by frame and columns
-        # Later steps first: earlier steps pass on the columns that later steps read.
+        # Connect later steps first, because they determine which columns earlier steps pass on.
         for step in reversed(self.steps):
             for side in step.sides:
                 self._connect(step, side)
@@ -287,7 +285,7 @@ class ChainPlan:
         side.below.passed_on |= dict.fromkeys(filter(None, (self._passed(side, n) for n in names)))
 
     def _passed(self, side: StepInput, name: str) -> str | None:
-        """Return the input column of the step below that a column or its field copies, or None."""
+        """Return the input column of the step below that a column or field copies, or None."""
         if name in self._ties.values():
             return name
         how = side.lineage
@@ -295,7 +293,7 @@ class ChainPlan:
         return None if found is None else how.inputs[0].reading.passed[int(found[1])]
 
     def _tie(self, side: StepInput, names: Sequence[str]) -> str | None:
-        """Return the tie column of columns of the frame below all steps; None for other columns."""
+        """Return the tie column for columns that copy columns of the lowest frame, or None."""
         if side.below is None:
             known = id(side), tuple(names)
             if known not in self._ties:
@@ -315,17 +313,13 @@ class ChainPlan:
         return found
 
     def selections(self) -> list[SelectedColumns]:
-        """Return the columns that Spark selects from each frame."""
         return [
             (frame_of(side.input).df, side.columns, [*map(column, side.bucket_key)])
             for side in self.sources
         ]
 
     def config(self, frames: Sequence[RawRows], stored: bool) -> ChainConfig:
-        """Return the config of all steps.
-
-        frames : the rows selected by Spark    stored : whether rows will be in state
-        """
+        """Return the config of all steps. stored : whether rows will be stored in state"""
         steps = []
         for step in self.steps:
             feeds = [self._feed(side, frames) for side in step.sides]
@@ -346,7 +340,7 @@ class ChainPlan:
         places = {}
         for name in names:
             place, origin = how.columns.get(name, Place(("",))), self._passed(side, name)
-            if origin is not None:  # fewer columns pass than in an unfused step
+            if origin is not None:  # fewer columns are passed on than in an unfused step
                 place = replace(place, path=(f"c{passed.index(origin)}", *place.path[1:]))
             places[name] = place
         return Feed(
@@ -365,18 +359,18 @@ class ChainPlan:
 
     @property
     def fused(self) -> list[str]:
-        """Return the metrics names of the operators if there are several, else an empty list."""
+        """Return the operators' metrics names; empty if there is only one operator."""
         return [step.how.metrics for step in self.steps] if len(self.steps) > 1 else []
 
     def _metrics(self, step: PlannedStep) -> str:
-        """Return an operator's metrics name; a repeated name is followed by the last operator's."""
+        """Return an operator's metrics name, made unique by the last operator's if necessary."""
         own, last = step.how.metrics, self.last.how.metrics.removeprefix("sfumato_")
         if step is self.last or (own.given and step in self._plain):
             return own
         return f"{own}{IN_STEP_WITH}{last}"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the identity of the query for checkpoints, as JSON values."""
+        """Return the query's identity for checkpoints, as JSON values."""
         found = []
         for step in self.steps:
             inputs = [described(side.input) for side in step.sides]
@@ -388,7 +382,7 @@ class ChainPlan:
         return {"operator": operators} | {f"step {i}": one for i, one in enumerate(found)}
 
     def figures(self, config: ChainConfig) -> Iterator[tuple[str, list[Column]]]:
-        """Yield (name, counters and gauges) of each observed operator or input."""
+        """Yield (name, counters and gauges) per observed operator or input."""
         places = OperatorFigures.of(config).places
         for number, step in enumerate(self.steps):
             before, of, name = prefix(number), step.how.config, self._metrics(step)
@@ -421,7 +415,7 @@ def _layout(side: StepInput, feed: Feed) -> InputLayout:
 
 
 def _first_uses(steps: Sequence[PlannedStep]) -> set[PlannedStep]:
-    """Return the steps that no other chain may have used before this one."""
+    """Return the steps that no other chain has used before."""
     found = {steps[-1]}
     for step in reversed(steps[:-1]):
         by = [other for other in steps if any(side.below is step for side in other.sides)]
@@ -431,18 +425,17 @@ def _first_uses(steps: Sequence[PlannedStep]) -> set[PlannedStep]:
 
 
 def _placed(aggregate: str, places: Mapping[str, str]) -> str:
-    """Return an SQL aggregate over metrics, with each metric replaced by its expression."""
+    """Replace each metric in a SQL aggregate with its expression."""
     return re.sub(rf"\b({'|'.join(places)})\b", lambda of: places[of[0]], aggregate)
 
 
 def _totals(places: Mapping[str, str], before: str, counters: Sequence[str]) -> list[Column]:
-    """Return the sums of counters; 0 without rows."""
     sums = {name: F.sum(F.expr(places[f"{before}{name}"])) for name in counters}
     return [F.coalesce(of, F.lit(0)).alias(name) for name, of in sums.items()]
 
 
 def _bucket_keys(how: FrameLineage) -> list[list[str]]:
-    """Return, per input of an operator, the columns that decide which rows share an operator."""
+    """Return, per input, the columns that determine which rows share an operator."""
     own = [bucket_key(one) for one in how.inputs]
     if not all(one.light for one in how.inputs):
         return own
@@ -490,7 +483,7 @@ def _build_steps(
 
 
 def _why_sides_not_fused(below: Sequence[PlannedStep], sides: int) -> str:
-    """Return the reason why an operator's inputs are read as frames; "" if they need not be."""
+    """Return the reason why an operator's inputs are read as frames, or "" if they are not."""
     if len(below) < sides:  # the rows of both sides would not arrive in one order
         return "the other side is read directly"
     steps = {step for one in below for step in one.all()}
@@ -503,7 +496,7 @@ def _why_sides_not_fused(below: Sequence[PlannedStep], sides: int) -> str:
 def _why_not_fused(
     how: FrameLineage, one: Input, before: FrameLineage, key: Sequence[str | None]
 ) -> str:
-    """Return the reason why an input created by an operator is read as a frame; "" if it is not."""
+    """Return the reason why an operator's answers are read as a frame, or "" if they are not."""
     reading, df = one.reading, frame_of(one).df
     if not _fuses(df.sparkSession):
         return f"`{FUSE_SETTING}` is false"

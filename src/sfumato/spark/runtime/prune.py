@@ -1,4 +1,4 @@
-"""`prune` and `fuse` over Spark frames: functions from alternatives to alternatives."""
+"""`prune` and `fuse` over Spark frames."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
@@ -16,7 +16,6 @@ from sfumato.tables.reading.tuples import ALTERNATIVES, CONFLICT, PRUNED, common
 
 
 def pruned(frame: SparkFrame, min_prob: float, top: int, normalize: bool) -> DataFrame:
-    """Implement `prune` for a Spark frame."""
     column = F.col(ALTERNATIVES)
 
     def prob(a: Column) -> Column:
@@ -56,9 +55,9 @@ def _with_both(
     of: Callable[[Column], tuple[Column, Column]],
     marks: Mapping[str, str],
 ) -> DataFrame:
-    """Return the frame with new alternatives and a column more, both taken from one struct.
+    """Return the frame with new alternatives and an added column, both from one struct.
 
-    marks : metadata added to alternatives that are replaced
+    marks : metadata added to replaced alternatives
     """
     name = frame.free_name("__both")
     made, added = of(F.col(name))
@@ -72,7 +71,7 @@ def _with_both(
 
 
 def _fields(kind: Any) -> dict[str, str] | None:
-    """Return the types of the fields of an array of structs, None for another type."""
+    """Return the field types of an array of structs, or None for a different type."""
     element = kind.elementType if isinstance(kind, ArrayType) else None
     if not isinstance(element, StructType):
         return None
@@ -80,7 +79,6 @@ def _fields(kind: Any) -> dict[str, str] | None:
 
 
 def fused(frame: SparkFrame, measurements: Sequence[str]) -> DataFrame:
-    """Implement `fuse` for a Spark frame."""
     names = common_attributes({name: _fields(frame.type(name)) for name in measurements})
     columns = [column(name) for name in measurements]
 

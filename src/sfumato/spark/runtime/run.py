@@ -1,7 +1,7 @@
-"""Run an operator on frames: buckets, state, metrics, and user names.
+"""Execution of operators on frames: buckets, state, metrics, and user names.
 
-Before an operator, the columns of a frame are renamed to fixed names, so that no user name clashes
-with names used by operators. Afterwards they get their names, types and metadata back.
+Upstream of an operator, columns get fixed names, so that no user name clashes with an operator's
+names. Downstream, they get their names, types and metadata back.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ from sfumato.tables.reading.user_warnings import InvalidRowsWarning
 
 BUCKETS = 32  # enough to balance 16 cores, few enough to share state accesses
 MOST_BUCKETS = 100_000
-BUCKETS_SETTING = "spark.sfumato.buckets"  # a different number, for larger clusters
+BUCKETS_SETTING = "spark.sfumato.buckets"  # number of buckets, for larger clusters
 ENDS_SETTING = "spark.sfumato.ends"  # set if streams can end: whether they do in this run
-MAX_COUNTED = 100  # maximum number of queries whose answers are counted, each in one column
+MAX_COUNTED = 100  # maximum number of queries whose answers are counted, in one column per query
 THAT_END: Counter[str] = Counter()  # number of steps created from streams that can end
-SIDE_SUFFIX = re.compile(r"_(left|right|input)$")  # suffixes of the metrics of inputs
-PARTITIONING = 7  # incremented when the layout of the buckets' state changes
+SIDE_SUFFIX = re.compile(r"_(left|right|input)$")  # suffixes of input metrics
+PARTITIONING = 7  # incremented when the layout of bucket state changes
 SPARK_TYPES: dict[str, DataType] = {
     DOUBLE_TYPE: DoubleType(),
     LONG_TYPE: LongType(),
@@ -74,11 +74,11 @@ _QUERY: ContextVar[tuple[str, Counter[str]] | None] = ContextVar("query", defaul
 
 
 def run_operator(job: Job) -> DataFrame:
-    """Return the answers of an operator to one or several frames.
+    """Return an operator's answers to one or two frames. Raises the config's errors.
 
-    The metrics of an input's invalid rows end in "_input", for two inputs in "_left" and "_right".
-    No query is started or collected. If rows of a stream may be invalid, the session gets one
-    listener that warns about them. Raises errors of the config.
+    Names of metrics about invalid rows end in "_input", or in "_left" and "_right" for two inputs.
+    No query is started or collected. If stream rows may be invalid, the session gets one listener
+    that warns about them.
     """
     job.config.check()
     answers = answers_of(job.outputs)
@@ -144,7 +144,7 @@ def _streamed(
 
 
 def count_answers(answers: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return the answers of a ranking, and observe the number of answers per query."""
+    """Return a ranking's answers, with their number per query observed."""
     how = lineage_of(answers)
     assert how is not None
     if len(names) > MAX_COUNTED:
@@ -159,7 +159,7 @@ def count_answers(answers: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def type_of(kind: Any, *, fixed: bool) -> DataType:
-    """Return the Spark type of an `Output`, with fixed or user names for its fields."""
+    """Return the Spark type of an `Output` kind, with fixed or user names for its fields."""
     if isinstance(kind, Struct):
         fields = []
         for part in kind.parts:
@@ -184,13 +184,13 @@ def answers_of(outputs: Sequence[Output]) -> StructType:
             columns[first] = kind
         else:
             struct = columns.setdefault(first, StructType())
-            if output.source[1] not in struct.names:  # a field of a struct that is a result, too
+            if output.source[1] not in struct.names:  # the whole struct may also be a result
                 struct.add(output.source[1], kind)
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
 def cast_of(output: Output) -> DataType | None:
-    """Return the type a column is cast to, with user names for its fields; None for no cast."""
+    """Return the type to which a column is cast, with user names for its fields, or None."""
     if isinstance(output.kind, Struct | ListOf):
         return type_of(output.kind, fixed=False)
     cast: DataType | None = output.cast
@@ -207,11 +207,7 @@ def result_of(output: Output) -> Column:
 
 
 def bucket_count(spark: SparkSession) -> int:
-    """Return the number of buckets into which keys are hashed.
-
-    It is independent of cores and partitions, so that a checkpoint can be resumed with other
-    numbers.
-    """
+    """Return the number of key buckets, which is independent of cores and partitions."""
     given = spark.conf.get(BUCKETS_SETTING, str(BUCKETS)) or ""
     if not given.isdecimal() or not 1 <= int(given) <= MOST_BUCKETS:
         raise ValueError(
@@ -223,7 +219,7 @@ def bucket_count(spark: SparkSession) -> int:
 def metrics_name(operator: str, name: str | None = None) -> MetricsName:
     """Return the name of an operator's observed metrics: sfumato_OPERATOR_NAME.
 
-    Without a name, it is named after the query it is created for (see `operators_of`), or numbered.
+    Without a given name, NAME is the query of `operators_of`, or a number.
     """
     query = _QUERY.get()
     if name is None and query is not None:
@@ -241,7 +237,7 @@ def metrics_name(operator: str, name: str | None = None) -> MetricsName:
 def operators_of(query: str) -> Iterator[None]:
     """Name operators created in this context after a query; the second of a kind is `QUERY__2`.
 
-    Then metrics keep their names when other parts of a pipeline file change.
+    Metrics then keep their names when other parts of a pipeline file change.
     """
     name = re.sub(r"\W", "_", query)
     name += "_" if SIDE_SUFFIX.search(f"_{name}") else ""
@@ -254,7 +250,7 @@ def operators_of(query: str) -> Iterator[None]:
 
 @contextmanager
 def same_numbers_again(again: bool) -> Iterator[None]:
-    """Let operators created later reuse the numbers of operators created inside, if `again`."""
+    """Let later operators reuse the numbers of operators created in this context, if `again`."""
     before = Counter(_NUMBERS)
     try:
         yield
@@ -264,15 +260,15 @@ def same_numbers_again(again: bool) -> Iterator[None]:
             _NUMBERS.update(before)
 
 
-# "false": no warnings. This is the default of Spark Connect, where they require polling the server
-# for reports during the lifetime of the client.
+# "false" disables warnings. It is the default under Spark Connect, where warnings require polling
+# the server during the lifetime of the client.
 WARN_INVALID_SETTING = "spark.sfumato.warnInvalid"
 INPUTS = ("input", "left", "right")  # the sides of an operator that are its inputs
 FIND = (
     "sf.split_invalid(df) finds rows with invalid alternatives or existence; given the operator's "
     "value columns, key= and order=, it also finds rows with a missing value, key or order"
 )
-_LISTENING = "_sfumato_listener"  # attribute of a session with a listener
+_LISTENING = "_sfumato_listener"  # attribute of a session that has a listener
 
 
 def warn_of_invalid_rows(spark: SparkSession) -> None:
@@ -311,7 +307,7 @@ class InvalidRows(StreamingQueryListener):
 
 
 def above_one(metric: str, rejected: int) -> str:
-    """Return the warning about rows of a micro-batch whose rule has more than probability 1."""
+    """Return the warning about rows whose rule has a total probability above 1."""
     return (
         f"{metric.removeprefix(METRIC_PREFIX)}: {rejected} rows were skipped, because the "
         "probabilities of their rule sum to more than 1 in a window; further rows are only "
@@ -322,7 +318,7 @@ def above_one(metric: str, rejected: int) -> str:
 
 
 def warning_text(metric: str, rows: int, invalid: int, why: str | None = None) -> str:
-    """Return the warning about invalid rows of a micro-batch. why : the most common reason"""
+    """Return the warning about a micro-batch's invalid rows. why : the most common reason"""
     commonest = "" if why is None else f" (the most common reason: {why})"
     return (
         f"{metric.removeprefix(METRIC_PREFIX)}: {invalid} of {rows} rows ({invalid / rows:.1%}) of "

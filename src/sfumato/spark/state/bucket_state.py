@@ -1,7 +1,7 @@
-"""Run an engine-free operator on a stream: one instance per bucket of keys, with durable state.
+"""An engine-free operator on a stream: one instance per key bucket, with durable state.
 
-The state of a bucket is a snapshot of its operator and a log of the chunks since then. Each
-micro-batch writes the smaller of the two; of a snapshot, only new pieces are written:
+A bucket's state is a snapshot of its operator and a log of the chunks since then. Each micro-batch
+writes the smaller of the two, and only the new pieces of a snapshot:
 
     entry  0   header: JSON, "\\n", the snapshot if it is small
     entry  1   chunks of the first micro-batch after the snapshot       (pack_entries)
@@ -10,13 +10,13 @@ micro-batch writes the smaller of the two; of a snapshot, only new pieces are wr
     entry -2   another piece ...
 
 The live operator also stays in the memory of a Python worker, its owner, so that most micro-batches
-rebuild nothing. It may only be used if it equals the stored state. So every write of the state has
+rebuild nothing. It may be used only if it equals the stored state, so every write of the state has
 a new random nonce. A call removes the operator from the cache before changing it, and uses it only
-if the nonces match. A retried, speculative, moved or restarted task finds another nonce, or
-nothing, and rebuilds the operator from snapshot and log. docs/decisions/0002 shows the sequence.
+if the nonces match. A retried, speculative, moved or restarted task finds a different nonce or no
+operator, and rebuilds the operator from snapshot and log. See docs/decisions/0002.
 
-The identity of the query is stored with every bucket, and once in a separate bucket
-(`chunks.QUERY`), so that no other query can continue from the checkpoint unnoticed.
+The query's identity is stored with every bucket, and once in a separate bucket (`chunks.QUERY`), so
+that no other query can continue from the checkpoint unnoticed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from sfumato.tables.reading.chain import Chain, ChainConfig
     from sfumato.tables.reading.layout import LayoutChange
 
-HEADER, LOG = 0, 1  # entries of a bucket's state; log from LOG on, snapshot pieces below 0
+HEADER, LOG = 0, 1  # entries of a bucket's state: the log starts at LOG, pieces are below 0
 WITH_HEADER = 32_768  # bytes; a snapshot up to this size is stored in the header's entry
 PIECE = 4 << 20  # maximum bytes of a snapshot in one entry
 MAX_LOGGED = 8 << 20  # maximum bytes of a log entry; a larger entry becomes a snapshot
@@ -70,12 +70,11 @@ _SEEN: set[tuple[str, int]] = set()  # queries and buckets whose state this work
 class Header:
     """The state of a bucket, except snapshot and log.
 
-    owner : the worker that has the live operator, for calls by other workers
-    logged, log_bytes : valid entries of the log, and the size of their chunks
-    pieces : of the snapshot, unless it is with the header: (hash of its bytes, its entry)
-    seen, timer : processing time of the newest row, and the timer's time; ms
-    run : the run of the query that wrote it
-    layout : the places of columns in the state: `ChainConfig.layout` as JSON text
+    owner : the worker that has the live operator
+    logged, log_bytes : number of valid log entries, and the bytes of their chunks
+    pieces : (hash, entry) of each snapshot piece; empty if the snapshot is with the header
+    seen, timer : processing time of the newest row, and the timer's time, in ms
+    run : the query run that wrote it;  layout : `ChainConfig.layout` as JSON
     """
 
     fingerprint: str
@@ -91,12 +90,11 @@ class Header:
     layout: str = ""
 
     def to_bytes(self) -> bytes:
-        """Return the first line of the header's entry."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
 def _run() -> str:
-    """Return the run of the streaming query of this task; "" if it is unknown."""
+    """Return the id of this task's query run, or "" if it is unknown."""
     context = TaskContext.get()
     return "" if context is None else context.getLocalProperty("spark.jobGroup.id") or ""
 
@@ -109,7 +107,7 @@ def run_buckets(
 ) -> DataFrame:
     """Run an operator on chunks of `chunks.pack`; return chunks of answers, counters and gauges.
 
-    fingerprint : JSON text; a checkpoint with another fingerprint cannot be resumed
+    fingerprint : JSON; a checkpoint with a different fingerprint cannot be resumed
     idle_timeout : milliseconds
     """
     columns = [StructField("chunk", BinaryType()), *OperatorFigures.of(blueprint).columns]
@@ -141,11 +139,11 @@ class BucketProcessor:
 
     @cached_property
     def layout(self) -> str:
-        """The places of columns in state, as text."""
+        """The places of columns in state, as JSON."""
         return json.dumps(self.blueprint.layout())
 
     def open(self, handle: StatefulProcessorHandle, entries: Any) -> None:
-        """Set the handle, which is for timers, and the map with the entries of the state."""
+        """Set the handle for timers, and the map with the state's entries."""
         self.handle, self.entries = handle, entries
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802
@@ -167,7 +165,7 @@ class BucketProcessor:
         bucket = key[0]
         header, snapshot = self._header(bucket)
         if not header.nonce and all(side == END for side, _ in batch):
-            return  # a bucket without any rows so far
+            return  # the bucket has had no rows
         size = sum(len(chunk) for _, chunk in batch)
         whole = size > MAX_LOGGED or header.log_bytes + size >= header.snapshot_bytes
         whole = whole or header.layout != self.layout  # the log has chunks of one layout
@@ -197,7 +195,7 @@ class BucketProcessor:
             yield Row(**row)
 
     def _check_query(self) -> None:
-        """Refuse the checkpoint of another query, even if these buckets have no state."""
+        """Refuse a different query's checkpoint, even if this task's buckets have no state."""
         if (self.identity, chunks.QUERY) not in _SEEN:
             header, _ = self._header(chunks.QUERY)
             if not header.nonce or header.layout != self.layout:
@@ -216,12 +214,12 @@ class BucketProcessor:
         held = self.entries.getValue((HEADER,))
         if held is None:
             return new, b""
-        if len(_SEEN) >= MAX_SEEN:  # entries of ended queries; another existence check is cheap
+        if len(_SEEN) >= MAX_SEEN:  # mostly ended queries; another existence check is cheap
             _SEEN.clear()
         _SEEN.add((self.identity, bucket))
         text, _, snapshot = bytes(held[0]).partition(b"\n")
         known = json.loads(text)
-        before = known["fingerprint"]  # checked first: headers of other formats have other fields
+        before = known["fingerprint"]  # checked first: other formats have different fields
         if before != self.fingerprint:
             raise _refused(differences(before, self.fingerprint))
         header = Header(**known)
@@ -229,7 +227,7 @@ class BucketProcessor:
         return header, snapshot
 
     def _change_of(self, header: Header) -> LayoutChange | None:
-        """Return the change of the columns since the state was written; None: they are the same."""
+        """Return the change of columns since the state was written, or None."""
         if header.layout == self.layout:
             return None
         try:
@@ -244,7 +242,6 @@ class BucketProcessor:
         return bytes(held[0])
 
     def _rebuild(self, bucket: int, header: Header, snapshot: bytes) -> Chain:
-        """Rebuild the operator from snapshot and log."""
         blueprint = self.blueprint.for_task(spark_hash(bucket) % self.blueprint.tasks)
         if not header.nonce:
             return blueprint.make()
@@ -259,14 +256,14 @@ class BucketProcessor:
         return operator
 
     def _converted(self, side: int, chunk: bytes, change: LayoutChange) -> bytes:
-        """Return a chunk of the log in the present layout."""
+        """Return a logged chunk in the current layout."""
         if side < 0:
             return chunk
         rows = self.blueprint.converted(chunks.from_bytes(chunk), side, change)
         return chunks.to_bytes(rows)
 
     def _store(self, header: Header, snapshot: bytes) -> bytes:
-        """Write the new pieces of a snapshot; return the part to be written with the header."""
+        """Write a snapshot's new pieces; return the part to write with the header."""
         header.logged, header.log_bytes = 0, 0  # older log entries are overwritten later
         header.snapshot_bytes = len(snapshot)
         before = dict(header.pieces)
@@ -286,8 +283,8 @@ class BucketProcessor:
         return b"" if pieces else snapshot
 
     def _keep_timer(self, header: Header, result: BucketResult, now: int) -> None:
-        # One timer per bucket: if it fires early because rows have arrived, it is set again.
-        # If the clock steps back, the current timer would fire too late: it is replaced.
+        # Each bucket has one timer, which is set again if it fires early because rows have arrived.
+        # It is replaced if the clock steps back, because it would fire too late.
         assert self.idle_timeout is not None
         header.seen = now if result.took else min(header.seen, now)
         due = header.seen + self.idle_timeout

@@ -1,8 +1,8 @@
-"""Load the processor of buckets with the first rows, instead of at the start of a query.
+"""A processor of buckets that is loaded with the first rows, not at the start of a query.
 
-At every start, Spark loads its processor in a new process next to the driver, which asks for the
-state variables only. That process must not import NumPy, Arrow or kernels: their imports take
-longer than all others. So this module imports none of them. Spark sends every processor pickled;
+At every start, Spark loads its processor in a new process next to the driver, only to read the
+state variables. That process must not import NumPy, Arrow or kernels, because these imports take
+longer than all others. This module imports none of them. Spark sends every processor pickled;
 nothing pickled is stored.
 """
 
@@ -18,7 +18,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StructType
 
-# Types as objects: Spark would parse texts again for every task.
+# Types are objects, because Spark would parse strings again for every task.
 ENTRY = StructType().add("number", LongType())
 DATA_SCHEMA = StructType().add("data", BinaryType())
 
@@ -27,7 +27,7 @@ DATA_SCHEMA = StructType().add("data", BinaryType())
 class DeferredProcessor(StatefulProcessor):
     """A pickled processor, which is loaded when it is first called.
 
-    Uses a single map, because every state variable costs milliseconds per micro-batch.
+    It uses a single map, because every state variable costs milliseconds per micro-batch.
     """
 
     pickled: bytes
@@ -38,7 +38,7 @@ class DeferredProcessor(StatefulProcessor):
 
     @cached_property
     def processor(self) -> Any:
-        """The processor, over the state of this task."""
+        """The processor over this task's state."""
         processor = pickle.loads(self.pickled)
         processor.open(self.handle, self.entries)
         return processor

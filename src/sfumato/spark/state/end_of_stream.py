@@ -1,9 +1,9 @@
 """The end of a stream as an additional source: one mark per bucket in the last run.
 
-Operators hold rows until later rows release them, but Spark does not report the last micro-batch of
-a stream. A query that may end also reads this source: with the option `ends`, it has marks in one
-micro-batch of a run with ``availableNow``. Options are not part of a checkpoint, so the same query
-runs without marks first, and then once with marks. A repeated micro-batch has the same marks.
+Operators hold rows until later rows release them, but Spark does not report a stream's last
+micro-batch. A query that may end also reads this source: with the option `ends`, it has marks in
+one micro-batch of a run with ``availableNow``. Options are not part of a checkpoint, so a query can
+run first without marks, and then once with marks. A repeated micro-batch has the same marks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ except ImportError as error:  # pragma: no cover - only on an older Spark
 
 
 def end_marks(spark: SparkSession, buckets: int, ends: bool) -> DataFrame:
-    """Return a stream of chunks without rows, one per bucket, at the end of the stream."""
+    """Return a stream of empty chunks, one per bucket; without `ends`, it has no chunks."""
     spark.dataSource.register(EndOfStream)
     reader = spark.readStream.format(EndOfStream.name()).option("buckets", buckets)
     return reader.option("ends", str(ends).lower()).load()  # Connect would send "True"

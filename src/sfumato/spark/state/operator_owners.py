@@ -30,12 +30,12 @@ from sfumato.spark.crossing import chunks
 from sfumato.spark.crossing.chunks import OperatorFigures, after_batch, difference
 from sfumato.tables.arrow import joined
 
-if TYPE_CHECKING:  # a process next to the driver imports this: no kernels
+if TYPE_CHECKING:  # imported in a process next to the driver, which must not import kernels
     from sfumato.tables.reading.chain import Chain
 
-IDLE = -1  # as an entry's side: no rows arrived, the idle timeout has expired
-END = -2  # as a chunk's side: the stream ends after the rows of this micro-batch
-HELD_GAUGE = "held"  # counter of the rows held by a reorder; in a chain `step0_held`
+IDLE = -1  # side of an entry: no rows arrived, and the idle timeout has expired
+END = -2  # side of a chunk: the stream ends after the rows of this micro-batch
+HELD_GAUGE = "held"  # counter of the rows that a reorder holds; in a chain `step0_held`
 Entries = Sequence[tuple[int, bytes]]  # (side, chunk)
 
 
@@ -43,10 +43,10 @@ Entries = Sequence[tuple[int, bytes]]  # (side, chunk)
 class BucketResult:
     """The result of a micro-batch.
 
-    chunks : answers    changes : increases of the counters    gauges : current values
-    snapshot : of the operator afterwards, if requested
-    held : rows held by its reorders before, if not zero
-    took : whether valid rows were processed    wakes : see `TableOperator.wakes`
+    chunks : answers;  changes : increases of the counters;  gauges : current values
+    snapshot : the operator's snapshot afterwards, if requested
+    held : number of rows that each reorder held before, if not zero
+    took : whether valid rows were processed;  wakes : see `TableOperator.wakes`
     """
 
     chunks: list[bytes]
@@ -58,7 +58,7 @@ class BucketResult:
     wakes: int | None = None
 
     def rows(self, figures: OperatorFigures) -> Iterator[dict[str, Any]]:
-        """Yield rows (chunk, metrics); metrics once, with the first chunk or alone."""
+        """Yield rows (chunk, metrics); only the first row has metrics."""
         if self.chunks or any(self.changes.values()):
             known = figures.cells({**self.changes, **self.gauges})
             yield {"chunk": self.chunks[0] if self.chunks else None, **known}
@@ -67,7 +67,7 @@ class BucketResult:
 
 
 def process_batch(operator: Chain, batch: Entries, now: int, snapshot: bool) -> BucketResult:
-    """Process a micro-batch with an operator, and take a `snapshot` afterwards if requested."""
+    """Process a micro-batch with an operator, and take a snapshot afterwards if requested."""
     operator.begin()
     before = operator.counters()
     tables = process_entries(operator, batch, now)
@@ -96,13 +96,12 @@ def tables_of(batch: Entries) -> Iterator[tuple[int, pa.Table]]:
 
 
 def pack_entries(facts: Any, batch: Entries) -> bytes:
-    """Pack facts (JSON values) and entries into bytes: a line with the sizes, and the chunks."""
+    """Pack facts (JSON values) and entries: one line with the facts and sizes, then the chunks."""
     line = json.dumps([facts, [(side, len(chunk)) for side, chunk in batch]])
     return b"".join([line.encode(), b"\n", *(chunk for _, chunk in batch)])
 
 
 def unpack_entries(data: bytes) -> tuple[Any, list[tuple[int, bytes]]]:
-    """Unpack the facts and entries of `pack_entries`."""
     line, _, rest = data.partition(b"\n")
     facts, sizes = json.loads(line)
     batch, start = [], 0
@@ -116,20 +115,20 @@ IDLE_SECONDS = 600.0  # seconds without use after which an operator is evicted
 MIN_SHARE = 1 << 30
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")  # limit of a container, if any
 OBJECTS_PER_BYTE = 2  # memory of an operator relative to the size of its state, approximately
-ANSWER, SNAPSHOT = 0, 1  # used as sides of the entries in a reply
+ANSWER, SNAPSHOT = 0, 1  # sides of the entries in a reply
 
 # A lock is held while an operator of a query is running here. Queries that happen to share a lock
 # only wait for each other, or rebuild an operator.
 _AT_WORK = [threading.RLock() for _ in range(64)]
-_IDS: dict[int, str] = {}  # worker id by process id, so that a forked process starts without one
+_IDS: dict[int, str] = {}  # worker id by process id, so that a forked process has no id at first
 _STARTING = threading.Lock()
 
 
 class BatchRequest(NamedTuple):
     """One micro-batch of one operator.
 
-    nonce, next_nonce : of the state required before, and of the state afterwards
-    now : processing time, ms    snapshot : whether a snapshot is needed afterwards
+    nonce, next_nonce : nonces of the required state, and of the state afterwards
+    now : processing time in ms;  snapshot : whether a snapshot is needed afterwards
     size : bytes of the state before
     """
 
@@ -152,12 +151,12 @@ class CachedOperator(NamedTuple):
 
 
 def memory_share(memory: int, cores: int) -> int:
-    """Return the bytes per worker: a quarter of all memory per core, at least MIN_SHARE."""
+    """Return the bytes per worker: a quarter of the memory per core, but at least MIN_SHARE."""
     return max(MIN_SHARE, memory // (4 * cores))
 
 
 def available_memory() -> int:
-    """Return the memory in bytes of this machine, or the limit of its container."""
+    """Return this machine's memory in bytes, or its container's limit."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(physical, int(MEMORY_LIMIT.read_text()))
@@ -171,8 +170,8 @@ class OperatorCache:
     A worker serves many queries and is not notified when one ends, so operators are also evicted
     after a period without use. A miss only costs a rebuild.
 
-    max_bytes : None for `memory_share` of this machine
-    clock : seconds, never decreasing
+    max_bytes : by default, this machine's `memory_share`
+    unused : seconds without use;  clock : function that returns seconds, never decreasing
     """
 
     def __init__(
@@ -192,7 +191,7 @@ class OperatorCache:
         return len(self._held)
 
     def take(self, query: str, bucket: int, nonce: str) -> Any:
-        """Remove an operator; return it if its state has this `nonce`, else None."""
+        """Remove an operator, and return it if its state has this `nonce`; otherwise None."""
         with self._lock:
             held = self._held.pop((query, bucket), None)
             if held is None:
@@ -218,7 +217,7 @@ CACHE = OperatorCache()  # the cache of this process
 
 
 def run_local(request: BatchRequest, batch: Entries) -> BucketResult | None:
-    """Process a micro-batch with the operator owned by this worker; None if it is not the owner."""
+    """Process a micro-batch if this worker owns the operator; otherwise return None."""
     operator = CACHE.take(request.query, request.bucket, request.nonce)
     return None if operator is None else run_with(operator, request, batch)
 
@@ -253,7 +252,7 @@ def run_remote(owner: str, request: BatchRequest, batch: Entries) -> BucketResul
 
 
 def worker_id() -> str:
-    """Return the id of this worker as an owner; "" if workers cannot call each other."""
+    """Return this worker's id as an owner, or "" if workers cannot call each other."""
     with _STARTING:
         if os.getpid() not in _IDS:
             _IDS[os.getpid()] = _serve()
@@ -261,7 +260,7 @@ def worker_id() -> str:
 
 
 def _serve() -> str:
-    """Serve calls of other workers from now on, each in a separate thread; return the id."""
+    """Start a thread that serves other workers' calls; return this worker's id, or ""."""
     folder, worker = _folder(), uuid.uuid4().hex
     if folder is None:
         return ""
@@ -314,7 +313,7 @@ def _answer(message: bytes) -> bytes:
 
 
 def _folder() -> Path | None:
-    """Return the folder of this user's sockets; None if others can access it."""
+    """Return the folder of this user's sockets, or None if others can access it."""
     if not hasattr(os, "getuid"):
         return None
     try:
