@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def checks_call(example: str) -> Callable[[T], T]:
-    """Return a decorator of functions and classes that checks the arguments of calls."""
+    """Return a decorator that checks the arguments of calls to a function or class."""
 
     def decorate(called: T) -> T:
         of: Any = called
