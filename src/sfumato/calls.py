@@ -69,7 +69,6 @@ def is_column_object(given: Any) -> bool:
 
 
 def is_polars_expression(given: Any) -> bool:
-    """Return whether a value is a Polars expression, without importing Polars."""
     return type(given).__name__ == "Expr" and type(given).__module__.startswith("polars.")
 
 

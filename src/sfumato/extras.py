@@ -47,7 +47,6 @@ def needed(what: str, error: ImportError) -> str | None:
 
 
 def _too_old(what: str) -> str | None:
-    """Return the message for an installed PySpark that is too old, or None."""
     version = str(getattr(sys.modules["pyspark"], "__version__", ""))
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if not numbers or numbers >= MIN_SPARK:

@@ -57,12 +57,11 @@ def check_alternatives(argument: str, asked: int | None, bound: int) -> None:
 
 
 def most_placed(extents: int) -> int:
-    """Return the largest n with n² · extents ≤ MAX_PLACED, for rows with an uncertain event time."""
+    """Return √(MAX_PLACED / extents), the most alternatives of a row with an uncertain time."""
     return math.isqrt(MAX_PLACED // extents)
 
 
 def why_not_placed(extents: int) -> str:
-    """Return the reason for which a row with an uncertain event time is invalid."""
     return (
         "an alternative has no time or a time beyond 2**60 microseconds of 1970, or the row has "
         f"more than {most_placed(extents)} alternatives, each in up to {extents} extents"

@@ -24,9 +24,7 @@ IDENTITY = ("kind", "operator", "step", "side")  # fields that identify the sour
 ANSWERS_SUFFIX = "answers"  # the side with the number of a ranking's answers per query
 
 
-# Drift is reported if less than this share of tested values is within the 90% range, and the
-# minimum number of tested values
-DRIFTING, MIN_TESTS = 0.8, 200
+DRIFTING, MIN_TESTS = 0.8, 200  # share in the 90% range below which values drift; minimum number
 
 
 def drift(counts: Mapping[str, int]) -> str | None:

@@ -297,7 +297,6 @@ def above(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
 
     Notes
     -----
-    The distance from the limit has an exponential distribution, as for `below`.
     Cost: n alternatives per row, without state.
 
     Examples
@@ -472,8 +471,6 @@ def expected(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = 
 def stddev(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = False) -> Any:
     """Return an attribute's standard deviation; an absent tuple has the value 0.
 
-    It is computed from deviations, not from a difference of large squares.
-
     Parameters
     ----------
     attribute
@@ -547,7 +544,6 @@ def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
 
 
 def _check_attribute(call: str, attribute: object) -> None:
-    """Raise TypeError for an attribute that is not a name."""
     if not isinstance(attribute, str):
         raise TypeError(
             f"`attribute` must be the name of an attribute of the alternatives, as in {call}; got "

@@ -105,7 +105,6 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
 
 
 def _check_metrics_name(name: Any) -> None:
-    """Raise TypeError or ValueError unless the name has only letters, digits and `_`."""
     if name is not None and not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}")
     if name is not None and not re.fullmatch(r"\w+", name):
@@ -191,7 +190,6 @@ def frame_of(given: Any, argument: str = "df") -> Frame:
 
 
 def in_memory(frame: Frame) -> TypeGuard[ArrowFrame]:
-    """Return whether a frame is a table in memory."""
     return isinstance(frame, ArrowFrame)
 
 

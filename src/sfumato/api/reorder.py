@@ -66,8 +66,8 @@ def reorder(
     estimator
         With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
     max_buffer, max_buffer_total
-        Buffer at most this many rows per controller, or for all keys together (in one task, and not
-        with `source` or `forget_after`); the oldest rows are emitted first.
+        Buffer at most this many rows per controller, or for all keys (in one task, and not with
+        `source` or `forget_after`); the oldest rows are emitted first.
     max_ahead, max_behind
         Rows whose event time is further after or before their arrival ("1 hour") are late.
     unique
@@ -84,8 +84,7 @@ def reorder(
 
     Returns
     -------
-    Each row once, with `late`, `punctuation` (the time up to which the order is final) and, with
-    `unique`, `duplicate`.
+    Each row once, with `late`, `punctuation` (the order is final up to it), `duplicate` (`unique`).
 
     Raises
     ------
@@ -119,9 +118,8 @@ def reorder(
 def split_late(df: Any) -> tuple[Any, Any]:
     """Split a reordered frame into (on_time, late), with all columns.
 
-    On a stream the results become two separate queries, each with its own controller; the same rows
-    are late in both. To compute both in one query, split each micro-batch in ``foreachBatch``,
-    where it is persisted.
+    On a stream the results become two separate queries; the same rows are late in both. To compute
+    both in one query, split each micro-batch in ``foreachBatch``, where it is persisted.
     More: page how-to/late-rows of the documentation.
 
     Parameters

@@ -81,8 +81,7 @@ def similarity_join(
     metric
         "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in metres.
     idle_timeout, forget_after
-        Durations: a side without rows for the first no longer delays the other side; a key without
-        rows for the second is reset.
+        Durations: a side silent for the first delays no rows; a key silent for the second is reset.
     impute
         `sf.Imputation`, or its arguments as a dict: impute missing attributes during the join.
     how
@@ -102,8 +101,7 @@ def similarity_join(
 
     Notes
     -----
-    The probability is exact: the total probability of the possible worlds in which both exist and
-    are close.
+    The probability is exact: it sums the possible worlds in which both tuples exist and are close.
     Cost: one shuffle by key. State: the tuples of the windows, and rows that wait for a side.
     More: page reference/functions/similarity_join of the documentation.
 

@@ -52,11 +52,9 @@ def top_k(
     window
         sf.Range: at each instant, the tuples of the last `length`. sf.Rows: the newest tuples.
     order, key
-        Event time (a timestamp or whole microseconds), and columns whose values each have a
-        ranking.
+        Event time (a timestamp or whole microseconds), and columns; each key has a ranking.
     exclusive
-        Column; at most one of the tuples with the same value exists. Tuples with NULL are
-        independent.
+        Column; at most one of the tuples with the same value exists. NULL: independent tuples.
     rescale
         Divide the probabilities of such tuples by their sum in the window if the sum exceeds 1.
     semantics

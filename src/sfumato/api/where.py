@@ -48,8 +48,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     invalid if its probabilities are invalid, or if an attribute in the condition is not finite, or
     NULL in all alternatives. The observed metrics ``sfumato_where_N_input`` count rows and invalid
     rows (`invalid`). ``sf.split_invalid`` of the frame upstream finds these rows.
-    On Spark the filter runs in the JVM, as a higher-order function.
-    Cost: linear in the number of alternatives, without state.
+    Cost: linear in the number of alternatives, without state; on Spark it runs in the JVM.
 
     References
     ----------
@@ -194,7 +193,6 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
 
 
 def _engine(frame: Frame) -> Any:
-    """Return the module for Spark columns, or the module for columns in memory."""
     if in_memory(frame):
         from sfumato.memory import alternatives as of_table
 

@@ -73,9 +73,8 @@ def window_aggregate(
         Range: also emit revisions of open extents at multiples of `early` ("10 seconds"), with
         intervals at `level` (0.9) for the final answers. sf.reorder needs ``early=True``.
     unique, version, shared
-        Range: of a key's rows with the same `unique`, an extent includes the row with the largest
-        `version` that arrived before the extent was complete; rows with the same `shared` take the
-        same alternative.
+        Range: of a key's rows with the same `unique`, an extent has the largest `version` that
+        arrived before it was complete; rows with the same `shared` take the same alternative.
     seed, samples
         Seed and number of samples, for results with too many possible values to be exact.
     forget_after
@@ -87,9 +86,8 @@ def window_aggregate(
     -------
     Rows, Delta: one row per input row that is not late: its certain columns, `held`, the results.
     Range, Session: one row per extent and key: the key, `window`, `held`, `punctuation`, `late`,
-    the results, and with `early` also `final`, `revision`, `completeness`, `interval`. Results are
-    values for certain rows; for others they are structs with `mean`, `stddev`, `existence`, and the
-    requested quantiles and distribution.
+    the results, and with `early` also `final`, `revision`, `completeness`, `interval`. Results of
+    certain rows are values, others are structs: `mean`, `stddev`, `existence`, requested fields.
 
     Raises
     ------

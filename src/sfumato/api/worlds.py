@@ -50,10 +50,9 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
     Operators require `world` in their `key`. Joined pairs of drawn rows have the column `world` and
     no alternatives. Draws depend only on source, id and world, so they are the same for any split
     into micro-batches, after a restart, and in memory.
-    Cost: each row becomes up to n rows; no state is kept.
-
     The metrics ``sfumato_draw_worlds_N_input`` count rows and invalid rows (`invalid`: wrong
     probabilities, a missing value or id), which are left out.
+    Cost: each row becomes up to n rows; no state is kept.
 
     References
     ----------
@@ -156,9 +155,8 @@ def assume_independent(df: Any) -> Any:
     Notes
     -----
     The error of the results is unknown. A tuple that exists with probability 0.5 and is in three
-    pairs gives 0 or 3 pairs with probability 0.5 each. Three independent pairs give 0, 1, 2 and 3
-    with probabilities 0.125, 0.375, 0.375 and 0.125. ``sf.draw_worlds`` leads to correct answers
-    with a known error.
+    pairs gives 0 or 3 pairs with probability 0.5 each; three independent pairs give 0 or 3 with
+    probability 0.125 each. ``sf.draw_worlds`` leads to correct answers with a known error.
     Cost: none; only the columns' metadata changes.
 
     Examples
@@ -182,7 +180,6 @@ def assume_independent(df: Any) -> Any:
 
 
 def _engine(frame: Frame) -> Any:
-    """Return the module for Spark DataFrames, or the module for tables in memory."""
     if in_memory(frame):
         from sfumato.memory import rows as of_tables
 

@@ -187,7 +187,6 @@ def _cost(table: Timetable, group: int) -> int:
 
 
 def _costs(table: Timetable, plans: Sequence[str], end: int, size: int) -> list[dict[str, Any]]:
-    """Return the cumulative sum of k at each run, per plan."""
     rows = []
     for plan in plans:
         other = table if plan == table.plan else timetable(table.queries, plan)

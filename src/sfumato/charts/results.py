@@ -405,7 +405,7 @@ def chart(
 
     Notes
     -----
-    Cost: the rows must be in memory; a chart has one mark per row.
+    Cost: the rows are in memory; a chart has one mark per row.
 
     Examples
     --------

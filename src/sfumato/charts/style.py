@@ -62,7 +62,6 @@ def theme_of(name: str) -> Theme:
 
 
 def chart_of(rows: list[dict[str, Any]], height: int = HEIGHT, width: int = WIDTH) -> Any:
-    """Return a chart of rows without marks."""
     alt = altair()
     return alt.Chart(alt.Data(values=rows), width=width, height=height)
 
@@ -87,7 +86,6 @@ def time_axis(times: Sequence[str]) -> Any:
 
 
 def styled(chart: Any, title: str, *subtitle: str, theme: str = "light") -> Any:
-    """Return a chart with titles and legible font sizes."""
     colours, is_dark = theme_of(theme), theme != "light"
     inks = {"color": colours.ink, "subtitleColor": colours.faint} if is_dark else {}
     sizes = {"fontSize": 16, "subtitleFontSize": 13, "offset": 12}

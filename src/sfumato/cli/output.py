@@ -89,7 +89,6 @@ class Log:
             self._json(sink=sink, row=dict(zip(columns, row, strict=True)))
 
     def refreshed(self) -> AbstractContextManager[Any]:
-        """Return a context manager that displays the progress table, if it is live."""
         return nullcontext() if self._live is None else self._live
 
     def refresh(self, queries: Sequence[SinkQuery]) -> None:
@@ -147,7 +146,6 @@ def _as_json(value: Any) -> Any:
 
 
 def _progress(queries: Sequence[SinkQuery]) -> Group:
-    """Build the tables of console sinks and the progress table."""
     started = [query for query in queries if query.query is not None]
     tables = [
         rows_table(f"{query.name}: the newest {row_count(len(rows))}", query.columns, rows)
@@ -158,7 +156,6 @@ def _progress(queries: Sequence[SinkQuery]) -> Group:
 
 
 def label(counter: str) -> str:
-    """Return a counter's name for people."""
     return LABELS.get(counter, counter.replace("_", " "))
 
 

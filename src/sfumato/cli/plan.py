@@ -80,7 +80,6 @@ class Plan:
 
     @property
     def streams(self) -> list[Sink]:
-        """Return the sinks whose rows are a stream."""
         return [sink for sink in self.pipeline.sinks if self.frames[sink.query].isStreaming]
 
     def rows_of(self, sink: Sink) -> DataFrame:

@@ -36,7 +36,6 @@ class RunView:
     about: dict[str, About] = field(default_factory=dict)
 
     def describe(self, plan: Plan, sinks: Sequence[SinkQuery]) -> None:
-        """Set the query texts, plans and newest rows of a pipeline's sinks."""
         texts = {query.name: query.sql for query in plan.pipeline.queries}
         hidden = self.figures.hide = plan.pipeline.environment.hidden
         for each in sinks:
@@ -131,10 +130,7 @@ def _queries(
     log: Log,
     view: RunView,
 ) -> list[SinkQuery]:
-    """Build a run's queries; print the rows of static sinks.
-
-    With `once` and `flush` the pipeline is planned twice: the second plan ends the streams.
-    """
+    """Build a run's queries, twice with `flush` to end streams; print the rows of static sinks."""
     plans = []
     for last in (False, True) if once and pipeline.flush else (False,):
         with ending(spark, last=last) if pipeline.flush else nullcontext():

@@ -25,7 +25,7 @@ from sfumato.metrics.anomalies import DisorderDetector
 from sfumato.metrics.figures import QueryFigures, SessionFigures
 from sfumato.metrics.progress import ROWS_OUT, MicroBatch
 
-ATTEMPTS = 5  # without a micro-batch in between, before a transient failure is reported
+ATTEMPTS = 5  # maximum number of starts in a row without a finished micro-batch
 FIRST_WAIT = 1.0  # seconds before the second attempt; each later wait is twice as long
 MAX_START_TIME = 30.0  # seconds after which the next query starts in any case
 
@@ -70,7 +70,6 @@ class SinkQuery:
         return self.frames[0].columns
 
     def start(self) -> None:
-        """Start or restart the query."""
         self.attempts, self.retry_at = self.attempts + 1, None
         if self.query is None:
             self.progress.started = time.monotonic()
@@ -218,7 +217,6 @@ def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
 
 
 def _refused(error: Exception, sink: Sink, cause: str) -> PipelineError:
-    """Build the error about a sink that Spark refuses to start."""
     what = f"{cause}{_other_mode(error, sink)}{missing_connector(error)}"
     return PipelineError(f"`sinks.{sink.name}`: {what}")
 

@@ -269,7 +269,6 @@ class Server:
         return self._server.should_exit
 
     def stop(self) -> None:
-        """Stop the server and end open requests."""
         self._server.should_exit = True
         self._thread.join(PATIENCE)
         self._socket.close()

@@ -108,10 +108,7 @@ def _as_they_are(
 def _summing_to_one(
     columns: dict[str, pa.Array], sizes: np.ndarray, missing: np.ndarray, normalize: bool
 ) -> pa.Array:
-    """Return the columns as lists of structs, without elements of probability 0, and scaled.
-
-    The probabilities are scaled to the sum 1 if `normalize`, or if their sum is just above 1.
-    """
+    """Return the columns as lists of structs, without probability 0, scaled to 1 if required."""
     prob = columns["prob"]
     known = prob.is_valid().to_numpy(zero_copy_only=False)
     weights = floats_of(prob)
@@ -219,7 +216,6 @@ def pruned(frame: ArrowFrame, min_prob: float, top: int, normalize: bool) -> pa.
 
 
 def _with_both(frame: ArrowFrame, made: pa.Array, name: str, added: pa.Array) -> pa.Table:
-    """Return the table with new alternatives and one additional column."""
     table = frame.table
     if frame.uncertain:
         place = frame.columns.index(ALTERNATIVES)
@@ -292,7 +288,6 @@ def fused(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
 
 
 def _zeros_alike(values: pa.Array) -> pa.Array:
-    """Replace -0.0 with 0.0, because they are equal."""
     return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
 
 
@@ -387,7 +382,6 @@ def existence_of(tuples: Tuples) -> np.ndarray:
 
 
 def _mean(tuples: Tuples, attribute: str, exists: np.ndarray | None) -> np.ndarray:
-    """Return Σ prob · attribute per row, divided by `exists` if given."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         weighed = _doubles(tuples, "prob") * _doubles(tuples, attribute)
         total = np.bincount(tuples.owner, weighed, len(tuples.lengths))

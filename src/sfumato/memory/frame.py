@@ -50,7 +50,6 @@ def is_pandas(given: Any) -> bool:
 
 
 def is_polars(given: Any) -> bool:
-    """Return whether a value is a Polars frame, without importing Polars."""
     polars = sys.modules.get("polars")
     return polars is not None and isinstance(given, polars.DataFrame)
 

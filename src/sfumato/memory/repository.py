@@ -34,8 +34,7 @@ def read_parquet(path: str | Path) -> ArrowFrame:
 
 
 def rows_of(frame: ArrowFrame, wanted: Sequence[str], key: Sequence[str]) -> pa.Table:
-    """Return a repository's columns under the given names: `wanted` as doubles or text, and `key`.
-    """
+    """Return a repository's columns, renamed: `wanted` as doubles or strings, and `key`."""
     columns = frame.resolved("repository", list(wanted))
     found = [
         frame.table.column(of)

@@ -98,7 +98,6 @@ def newest(frame: ArrowFrame, by: Sequence[str]) -> pa.Table:
 
 
 def _existences(tuples: Tuples) -> np.ndarray:
-    """Return float64[n], the existence of each row; NaN for invalid rows."""
     if tuples.uncertain:
         return existence_of(tuples)
     given = "existence" if "existence" in tuples.table.column_names else None
@@ -197,7 +196,6 @@ def imputed(
 
 
 def _cells(frame: ArrowFrame, name: str) -> pa.ChunkedArray | pa.Array:
-    """Return a string column unchanged, and any other column as doubles."""
     column = frame.table.column(name)
     return column if frame.kind(name) == "text" else as_doubles(column, f"`{name}`")
 

@@ -67,7 +67,6 @@ def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table
 
 
 def _answers_of(outputs: Sequence[Output]) -> pa.Schema:
-    """Return the schema of an operator's answers, with fixed names."""
     whole = [output for output in outputs if len(output.source) == 1]
     return pa.schema([_field(of.source[0], of.kind, None, fixed=True) for of in whole])
 
@@ -154,10 +153,7 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
 
 
 def recorded(table: Any) -> list[dict[str, Any]]:
-    """Return the records of the operators that computed a table, oldest first.
-
-    A record has the keys `operator`, `name` and `counts`.
-    """
+    """Return the records (`operator`, `name`, `counts`) in a table's metadata, oldest first."""
     schema = metadata_of(table) if is_pandas(table) or is_polars(table) else table.schema
     schema_metadata = None if schema is None else (schema.metadata or {}).get(COUNTERS_METADATA)
     return [] if schema_metadata is None else list(json.loads(schema_metadata))
@@ -194,7 +190,6 @@ def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
 
 
 def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
-    """Return the records of several tables, without duplicates."""
     records: list[dict[str, Any]] = []
     for table in tables:
         records += [record for record in recorded(table) if record not in records]

@@ -126,7 +126,6 @@ class DisorderDetector:
 
 
 def row_count(rows: int) -> str:
-    """Format a number of rows: `1 row`, `2,000 rows`."""
     return f"{rows:,} row{'' if rows == 1 else 's'}"
 
 

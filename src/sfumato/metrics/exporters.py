@@ -114,7 +114,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def registry(figures: SessionFigures) -> CollectorRegistry:
-    """Return a registry that reads the metrics at each collection."""
     from prometheus_client import CollectorRegistry
 
     found = CollectorRegistry(auto_describe=False)

@@ -50,7 +50,6 @@ class Point:
 
 
 def joined(points: Sequence[Point], size: int) -> list[Point]:
-    """Return one point per `size` neighbouring points."""
     parts = (points[i : i + size] for i in range(0, len(points), size))
     return [reduce(Point.then, part) for part in parts]
 

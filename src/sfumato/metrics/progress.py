@@ -169,8 +169,7 @@ class QueryProgress:
 
     @property
     def held(self) -> int | None:
-        """Return the held rows of reorders, in buckets with rows since the start; None without one.
-        """
+        """Return the held rows of reorders, in buckets with rows since the start, or None."""
         found = [of.get("held", 0) for part, of in self.counters.items() if part.kind == REORDER]
         return sum(found) if found else None
 
@@ -203,10 +202,7 @@ def late_and_rows(counters: Counters) -> tuple[int, int]:
 
 
 def left_out(counters: Counters) -> dict[str, int]:
-    """Return the late rows that operators other than reorders left out, by kind of operator.
-
-    Empty without a reorder.
-    """
+    """Return the late rows left out downstream of reorders, by kind of operator."""
     kinds = _by_kind(counters, "late")
     return {kind: late for kind, late in kinds.items() if kind != REORDER and REORDER in kinds}
 
@@ -222,7 +218,6 @@ def late_of(kind: str, counts: Mapping[str, int]) -> tuple[int, int]:
 
 
 def _by_kind(counters: Counters, counter: str) -> dict[str, int]:
-    """Return the sum of a counter over operators, by kind of operator."""
     kinds: dict[str, int] = {}
     for part, counts in counters.items():
         is_input = counter == "rows" and part.side

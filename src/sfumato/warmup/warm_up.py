@@ -112,10 +112,7 @@ def warm_up(
 def _compile_elsewhere(
     names: Sequence[str], processes: int, progress: Callable[[str], None] | None
 ) -> int:
-    """Run steps in other processes; return the number of kernels compiled there.
-
-    Errors are ignored, because they recur when this process runs the steps.
-    """
+    """Run steps in other processes; return the number of compiled kernels. Errors recur here."""
     folder = compile_store.folder()
     if folder is None or processes == 1 or len(names) < 2 or not sys.executable:
         return 0

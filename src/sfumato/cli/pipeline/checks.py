@@ -78,7 +78,6 @@ def _same_folder(path: str, other: str) -> bool:
 
 
 def _check_endpoint(place: str, part: PipelineSource | Sink) -> None:
-    """Raise PipelineError if a source or sink does not meet the requirements of its format."""
     form, options = part.format.lower(), {name.lower() for name in part.options}
     source = part if isinstance(part, PipelineSource) else None
     if source and form in OF_FILES and source.schema is None and not source.static:

@@ -28,7 +28,6 @@ class PipelineError(ValueError):
 
     @classmethod
     def at(cls, place: str, why: str) -> PipelineError:
-        """Build the error about a position in the file."""
         return cls(f"`{place}`{why if why.startswith(':') else f' {why}'}")
 
 
@@ -196,7 +195,6 @@ class Pipeline:
     environment: Environment = field(default_factory=lambda: Environment({}), repr=False)
 
     def endpoints(self) -> list[tuple[str, PipelineSource | Sink]]:
-        """Return the sources and sinks with their positions in the file."""
         sources = [(f"sources.{source.name}", source) for source in self.sources]
         return [*sources, *((f"sinks.{sink.name}", sink) for sink in self.sinks)]
 

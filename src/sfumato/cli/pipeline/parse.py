@@ -51,7 +51,6 @@ def read_pipeline(file: Path) -> Pipeline:
 
 
 def parse_pipeline(text: str, file: Path) -> Pipeline:
-    """Parse the text of a pipeline file; see `read_pipeline`."""
     return _pipeline(_content(text, file), file, file.resolve().parent)
 
 
@@ -184,7 +183,6 @@ def convert(content: Any, kind: type[T]) -> T:
 
 
 def _problem(value: Any, kind: Any, place: str) -> PipelineError:
-    """Build the error about a value's first type error."""
     bare, notes = _unwrap(kind)
     origin, arguments = typing.get_origin(bare), typing.get_args(bare)
     is_table = isinstance(bare, type) and issubclass(bare, FileTable)

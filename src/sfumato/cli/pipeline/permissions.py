@@ -243,7 +243,6 @@ KNOWN_FORMATS = {*BUNDLED_FORMATS, *CONNECTORS} - {"jdbc"}
 
 
 def _values(name: str) -> list[re.Pattern[str]]:
-    """Return the patterns of a setting's or option's allowed values."""
     return [value for names, value in RULES if names.fullmatch(name)]
 
 
@@ -253,5 +252,4 @@ def _fits(value: str, patterns: list[re.Pattern[str]]) -> bool:
 
 
 def _refusal(place: str, why: str, option: str) -> PipelineError:
-    """Build the error about a problem that a command line option would permit."""
     return PipelineError.at(place, f"{why}; if you trust the file, write {option} or {TRUST_FLAG}")
