@@ -1,8 +1,8 @@
 """Continuous queries on Spark over uncertain, incomplete and out-of-order streams.
 
 `__init__.pyi` lists the public names, the building blocks of queries. `sfumato.ops` runs and
-observes queries, `sfumato.engine_free` works on arrays, `sfumato.errors` has errors and warnings;
-their names, listed in their `.pyi` files, can also be imported from here.
+observes queries, `sfumato.engine_free` works on arrays, `sfumato.errors` has errors and warnings.
+The names in their `.pyi` files can also be imported from here.
 """
 
 from typing import Any

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def checks_call(example: str) -> Callable[[T], T]:
-    """Return a decorator of functions and classes that checks the arguments of calls."""
+    """Return a decorator that checks the arguments of calls to a function or class."""
 
     def decorate(called: T) -> T:
         of: Any = called
@@ -69,7 +69,6 @@ def is_column_object(given: Any) -> bool:
 
 
 def is_polars_expression(given: Any) -> bool:
-    """Return whether a value is a Polars expression, without importing Polars."""
     return type(given).__name__ == "Expr" and type(given).__module__.startswith("polars.")
 
 

@@ -1,4 +1,4 @@
-"""Durations as written by users."""
+"""Parsing and formatting of durations."""
 
 import re
 from datetime import timedelta
@@ -31,7 +31,7 @@ AMOUNT_AND_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", re.IGNORECAS
 
 
 def microseconds(argument: str, duration: str | timedelta) -> int:
-    """Return the microseconds (> 0) of a duration: "5 minutes", "1 hour 30 min", a timedelta."""
+    """Convert a duration ("5 minutes", "1 hour 30 min", a timedelta) to microseconds, > 0."""
     if isinstance(duration, timedelta):
         total = duration // timedelta(microseconds=1)
     elif isinstance(duration, str):

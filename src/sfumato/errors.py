@@ -1,4 +1,4 @@
-"""Errors and warnings of the package, in addition to Python's own.
+"""The package's own errors and warnings.
 
 The names are listed in `errors.pyi`, one per line, and loaded on first use.
 """

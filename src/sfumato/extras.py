@@ -1,14 +1,13 @@
-"""Find the extra of the package that provides a missing module.
+"""The extras of the package that provide missing modules.
 
-PySpark is an extra too: platforms provide it, and tables in memory do not need it. This module
-imports nothing.
+PySpark is an extra too, because platforms provide it and tables in memory do not need it.
 """
 
 import re
 import sys
 
 MIN_SPARK = (4, 1)
-# Module -> extra that provides it. For modules that only Spark needs, PySpark is reported first.
+# Module -> extra that provides it
 BROUGHT_BY = {
     "pyspark": "spark",
     "py4j": "spark",
@@ -31,7 +30,7 @@ BROUGHT_BY = {
 
 
 def needed(what: str, error: ImportError) -> str | None:
-    """Return the message for an import that failed because of a missing extra, else None."""
+    """Return the message for an import that failed because of a missing extra, or None."""
     module = (error.name or "").split(".")[0]
     if module == "pyspark" and module in sys.modules:
         return _too_old(what)
@@ -48,7 +47,6 @@ def needed(what: str, error: ImportError) -> str | None:
 
 
 def _too_old(what: str) -> str | None:
-    """Return the message for an installed PySpark that is too old, else None."""
     version = str(getattr(sys.modules["pyspark"], "__version__", ""))
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if not numbers or numbers >= MIN_SPARK:

@@ -1,7 +1,7 @@
 """Public names that are loaded on first use, listed in a `.pyi` file next to their module.
 
-A Spark worker imports only the kernels and operators that it runs. Type checkers and editors read
-the same lists.
+A Spark worker therefore imports only the kernels and operators that it runs. Type checkers and
+editors read the same lists.
 """
 
 import ast
@@ -18,9 +18,9 @@ MODULES = ("sfumato", "sfumato.engine_free", "sfumato.errors", "sfumato.ops")
 
 
 class LazyNames:
-    """The names of one public module, from its `.pyi`: lines `from HOME import NAME as NAME`.
+    """The names of a public module, from the lines `from HOME import NAME as NAME` in its `.pyi`.
 
-    module : "sfumato" (list in `__init__.pyi`) or "sfumato.NAME" (list in `NAME.pyi`)
+    module : "sfumato" (listed in `__init__.pyi`) or "sfumato.NAME" (listed in `NAME.pyi`)
     homes : name -> the module that defines it, or "sfumato" if the name is a module itself
     """
 
@@ -39,7 +39,7 @@ class LazyNames:
         return sorted(self.homes)
 
     def load(self, name: str, also: Sequence[str] = ()) -> Any:
-        """Import the object of a name; used as `__getattr__`."""
+        """Import and return the object `name`; used as `__getattr__`. also : modules to search"""
         if name not in self.homes:
             for module in also:
                 if _has(module, name):

@@ -6,21 +6,21 @@ import math
 import os
 from typing import Any
 
-# Event times lie within this many microseconds of 1970, about 36,000 years, and no duration is
-# longer: the sum of two times fits in int64.
+# Event times lie within this many microseconds of 1970, about 36,000 years. No duration is longer,
+# so the sum of two times fits in int64.
 MAX_TIME_US = 2**60
 MAX_ALTERNATIVES = 10_000  # per row, unless a setting overrides it
-MAX_EXTENTS = 10_000  # extents of a `Range` that may contain one row
-MAX_PLACED = 100_000_000  # visits of a row's alternatives, see `most_placed`
-MAX_ALTERNATIVES_SETTING = "sfumato.maxAlternatives"  # setting of a Spark session
+MAX_EXTENTS = 10_000  # maximum number of extents of a `Range` that contain a row
+MAX_PLACED = 100_000_000  # bounds a row's alternatives, see `most_placed`
+MAX_ALTERNATIVES_SETTING = "sfumato.maxAlternatives"  # setting of the Spark session
 MAX_ALTERNATIVES_VARIABLE = "SFUMATO_MAX_ALTERNATIVES"  # environment variable, for tables in memory
 HOW_TO_RAISE = f"{MAX_ALTERNATIVES_SETTING} on Spark, {MAX_ALTERNATIVES_VARIABLE} in memory"
-MOST_EMPTY = 1_000_000  # empty extents of one gap; about 200 bytes each while they are built
+MOST_EMPTY = 1_000_000  # empty extents per gap; each needs about 200 bytes while it is built
 LARGEST_BOUND = 100_000_000  # lists of alternatives have 32-bit offsets
 
 
 def alternatives_bound(name: str, given: Any) -> int:
-    """Return the bound given by a setting; `MAX_ALTERNATIVES` for None or an empty text."""
+    """Return the bound that a setting gives; MAX_ALTERNATIVES for None or an empty string."""
     text = str("" if given is None else given).strip()
     if not text:
         return MAX_ALTERNATIVES
@@ -38,12 +38,12 @@ def alternatives_bound_in_memory() -> int:
 
 
 def too_many(bound: int) -> str:
-    """Return the text after the number of alternatives in the reason for an invalid row."""
+    """Return the end of an invalid row's reason, which follows the number of alternatives."""
     return f" alternatives, more than the bound of {bound} ({HOW_TO_RAISE})"
 
 
 def check_alternatives(argument: str, asked: int | None, bound: int) -> None:
-    """Raise ValueError for an argument that is not a whole number, or exceeds the bound per row."""
+    """Raise ValueError unless an argument is None or a whole number from 1 to the bound per row."""
     if asked is None:
         return
     if isinstance(asked, bool) or not hasattr(asked, "__index__") or asked < 1:
@@ -57,12 +57,11 @@ def check_alternatives(argument: str, asked: int | None, bound: int) -> None:
 
 
 def most_placed(extents: int) -> int:
-    """Return the maximum number of alternatives of a row with an uncertain event time."""
+    """Return √(MAX_PLACED / extents), the most alternatives of a row with an uncertain time."""
     return math.isqrt(MAX_PLACED // extents)
 
 
 def why_not_placed(extents: int) -> str:
-    """Return the reason for an invalid row with an uncertain event time, see `most_placed`."""
     return (
         "an alternative has no time or a time beyond 2**60 microseconds of 1970, or the row has "
         f"more than {most_placed(extents)} alternatives, each in up to {extents} extents"

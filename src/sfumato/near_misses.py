@@ -1,4 +1,4 @@
-"""Find the word that a misspelled word most likely stands for."""
+"""Suggestions for misspelled words."""
 
 import difflib
 from collections.abc import Iterable
@@ -12,6 +12,6 @@ def near(word: str, words: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def did_you_mean(word: str, words: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the end of an error about `word`: the closest of `words`, or ""."""
+    """Return a suggestion to append to an error about `word`, or ""."""
     likely = near(word, words, cutoff)
     return f"; did you mean `{likely}`?" if likely else ""

@@ -25,16 +25,16 @@ class Top:
         Name of the query in the answers; None: "top_K".
     probability
         Return all tuples that are among the best k with at least this probability, in (0, 1], as
-        semantics="pt_k" does; None: as the `semantics` of `top_k` says.
+        with semantics="pt_k". None: use the `semantics` of `top_k`.
 
     Raises
     ------
     ValueError, TypeError
-        For a number or duration out of range, and for other types.
+        For a number or duration out of range, and for values of the wrong type.
 
     Notes
     -----
-    Cost: an answer takes longer the larger k is; `sf.top_k` shares the work of several queries.
+    Cost: grows with k; `sf.top_k` shares the work of several queries.
 
     References
     ----------
@@ -69,7 +69,7 @@ class Top:
 
     @property
     def label(self) -> str:
-        """Return the name of the query in the answers."""
+        """Return the query's name in the answers."""
         return f"top_{self.k}" if self.name is None else self.name
 
     @property
@@ -79,12 +79,12 @@ class Top:
 
 
 def listed(queries: Top | int | Sequence[Top | int]) -> Sequence[Any]:
-    """Return queries, given as one or several, as a list."""
+    """Return a query or a list of queries as a list."""
     return queries if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
 
 
 def least_of(queries: Top | int | Sequence[Top | int]) -> dict[str, float]:
-    """Return {name: probability} of the queries that have one."""
+    """Return {name: probability} for the queries with a probability."""
     several = (query for query in listed(queries) if isinstance(query, Top))
     return {q.label: float(q.probability) for q in several if q.probability is not None}
 
@@ -92,10 +92,10 @@ def least_of(queries: Top | int | Sequence[Top | int]) -> dict[str, float]:
 def registered(
     queries: Top | int | Sequence[Top | int], otherwise: int | None
 ) -> dict[str, tuple[int, int]]:
-    """Return {name: (k, every in microseconds)} of one query or several; a number k means Top(k).
+    """Return {name: (k, every in microseconds)} for one or several queries.
 
-    otherwise : default of `every`, or None if each query must have one
-    Raises TypeError for anything but queries, ValueError for equal names or a missing `every`.
+    otherwise : default of `every`, or None if each query must have an `every`
+    Raises TypeError for anything but queries, and ValueError for equal names or a missing `every`.
     """
     given = listed(queries)
     if not given or not all(_is_query(query) for query in given):
@@ -121,10 +121,10 @@ def registered(
 
 
 def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
-    """Return the expression of `by` without its direction, and whether the smallest ranks first.
+    """Return the expression `by` without its direction, and whether the smallest score ranks first.
 
-    Raises TypeError if `by` is not text, ValueError for a direction that contradicts `ascending`,
-    for several expressions, and for an order of NULLs (NULLs are skipped).
+    Raises TypeError if `by` is not a string. Raises ValueError for a direction that contradicts
+    `ascending`, for several expressions, and for an order of NULLs.
     """
     if not isinstance(by, str) or not by.strip():
         raise TypeError(
@@ -141,7 +141,7 @@ def direction(by: str, ascending: bool | None) -> tuple[str, bool]:
             "`by` must be one expression, the score, because rows of equal score rank in order of "
             f"arrival; got {by!r}"
         )
-    # A name alone may be `asc`; after an expression it is a direction.
+    # `asc` alone may be a column name; after an expression it is a direction.
     found = re.fullmatch(r"(.*[\w\s)\]`'\"])\s(asc|desc)(?:ending)?\s*", by, re.I | re.DOTALL)
     if found is None:
         return by, bool(ascending)

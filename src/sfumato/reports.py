@@ -1,8 +1,8 @@
-"""Reports of streaming queries: listening to them, and the counters of operators in them.
+"""Reports of streaming queries: listening to them, and reading the counters of operators.
 
 A Spark Connect client polls for reports, because Spark's own listeners hold a lock while they wait
 for a thread that may need it: removing the last listener or stopping the session can hang
-(SPARK-59623). And the values of an observed row are next to a schema rather than named.
+(SPARK-59623). Its observed rows consist of a list of values and a schema.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.5  # seconds between two polls of the server
 METRIC_PREFIX = "sfumato_"
 IDENTITY = ("kind", "operator", "step", "side")  # fields that identify the source of a row
-ANSWERS_SUFFIX = "answers"  # the side that counts a ranking's answers per query
+ANSWERS_SUFFIX = "answers"  # the side with the number of a ranking's answers per query
 
 
-DRIFTING, MIN_TESTS = 0.8, 200  # share within the range of 90% that is reported; least values
+DRIFTING, MIN_TESTS = 0.8, 200  # share in the 90% range below which values drift; minimum number
 
 
 def drift(counts: Mapping[str, int]) -> str | None:
-    """Describe the drift of a stream away from its repository, or return None.
+    """Describe a stream's drift away from its repository, or return None.
 
-    counts : of an operator; `tested` and `covered` are those of known values
+    counts : an operator's counters; `tested` known values, of which `covered` are in their range
     """
     tested, covered = counts.get("tested", 0), counts.get("covered", 0)
     if tested < MIN_TESTS or covered >= DRIFTING * tested:
@@ -45,8 +45,8 @@ def drift(counts: Mapping[str, int]) -> str | None:
 class OperatorPart(NamedTuple):
     """An operator of a query, one of its inputs, or its answers.
 
-    kind : of the operator, "reorder"       operator : its name, "reorder_intake"
-    side : empty for the operator itself; else "input", "left", "right" or "answers"
+    kind : kind of the operator, "reorder"     operator : its name, "reorder_intake"
+    side : "" for the operator itself, or "input", "left", "right" or "answers"
     """
 
     kind: str
@@ -55,19 +55,19 @@ class OperatorPart(NamedTuple):
 
     @property
     def metric(self) -> str:
-        """Return the metrics name, unless the query contains the operator a second time."""
+        """Return the metrics name of an operator that the query contains once."""
         return METRIC_PREFIX + self.operator + (f"_{self.side}" if self.side else "")
 
 
 def observed(report: Any) -> dict[str, dict[str, Any]]:
-    """Return all observed metrics of a report: name -> field -> value."""
+    """Return a report's observed metrics: name -> field -> value."""
     by_attribute = hasattr(report, "observedMetrics")
     found = report.observedMetrics if by_attribute else report.get("observedMetrics")
     return {name: _by_field(row) for name, row in (found or {}).items()}
 
 
 def parts_of(rows: dict[str, dict[str, Any]]) -> dict[OperatorPart, dict[str, Any]]:
-    """Return the counters of each part of an operator."""
+    """Return the fields of observed rows by operator part; rows of other origin are ignored."""
     found: dict[OperatorPart, dict[str, Any]] = {}
     for name, row in rows.items():
         kind, operator, side = (row.get(field) for field in ("kind", "operator", "side"))
@@ -95,9 +95,9 @@ def by_connect(spark: SparkSession) -> bool:
 
 
 def listen(spark: SparkSession, listener: StreamingQueryListener) -> Callable[[], None]:
-    """Send the session's future reports to a listener; return a function that stops it.
+    """Send the session's future reports to a listener; return a function that stops this.
 
-    Under Spark Connect, reports arrive up to POLL_SECONDS late, `onQueryIdle` is never called, and
+    With Spark Connect, reports arrive up to POLL_SECONDS late, `onQueryIdle` is never called, and
     a query that starts and ends between two polls is missed.
     """
     if by_connect(spark):
@@ -114,8 +114,8 @@ class QueryRun:
     reported: str = ""
 
     def news(self) -> list[Any]:
-        """Return its reports since the last call, oldest first."""
-        last = self.query.lastProgress  # usually unchanged, and far shorter than recentProgress
+        """Return the reports since the last call, oldest first."""
+        last = self.query.lastProgress  # usually unchanged, and much shorter than recentProgress
         if last is None or last.timestamp <= self.reported:
             return []
         found = [r for r in self.query.recentProgress if r.timestamp > self.reported]
@@ -124,7 +124,7 @@ class QueryRun:
 
 
 class Poller:
-    """Daemon thread that polls a session for its queries and their reports."""
+    """A daemon thread that polls a session for its queries and their reports."""
 
     def __init__(self, spark: Any, listener: Any) -> None:
         self._spark, self._listener = spark, listener
@@ -140,8 +140,8 @@ class Poller:
         while not self._ended.is_set():
             try:
                 self._poll_once()
-            except Exception as error:  # any error of a lost server or a stopped session
-                self._ended.wait(POLL_SECONDS)  # a stopping session reports it at the end
+            except Exception as error:  # any error from a lost server or a stopped session
+                self._ended.wait(POLL_SECONDS)  # `is_stopped` becomes true at the end of a stop
                 over = self._ended.is_set() or not threading.main_thread().is_alive()
                 if not (over or self._spark.is_stopped):
                     lost = f"sfumato no longer listens to this session's queries: {error}"

@@ -1,4 +1,4 @@
-"""Window configurations: immutable, validated on construction."""
+"""Window configurations, which are immutable and validated on construction."""
 
 import math
 import re
@@ -27,31 +27,31 @@ Duration = str | timedelta
 @checks_call("sf.Rows(500)")
 @dataclass(frozen=True)
 class Rows:
-    """Count window over uncertain tuples: the fewest newest tuples with `rows` existing ones.
+    """Count window: the smallest number of newest tuples that contains `rows` existing tuples.
 
     Parameters
     ----------
     rows
         Number of existing tuples in the window, ≥ 1.
     confidence
-        Probability that the window contains them, in (0, 1].
+        Probability that the window contains this number of existing tuples, in (0, 1].
     max_tuples
-        Maximum number of tuples kept (None: no bound). Tuples evicted by this bound are counted as
-        overflow; the confidence is not reached while they are missing.
+        Maximum number of held tuples; None for no bound. Tuples evicted by this bound are counted
+        as overflow; while they are missing, the confidence is not reached.
     within
         Joins only: a time bound, "10 minutes" or a timedelta. A tuple is evicted when a tuple of
         its key that is at least this much later arrives from any stream. None: no time bound.
     slide
         Aggregates only: emit a result at every `slide`-th row of each key, whether or not the row
-        exists. The rows in between are in the window, but emit no result. None: a result per row.
+        exists. The rows in between are in the window, but emit no result. None: one result per row.
     lockstep
         `similarity_join` only: both windows take all rows of an event time before any are compared.
-        With one row per time and side, Rows(1) then pairs only rows of equal times.
+        With one row per time and side, Rows(1) then pairs only rows with equal times.
 
     Raises
     ------
     ValueError, TypeError
-        For values out of range, and for other types.
+        For values out of range, and for values of the wrong type.
 
     Notes
     -----
@@ -105,13 +105,13 @@ class Rows:
 class Range:
     """Event-time window: extents of `length`, one every `slide`, aligned to 1970-01-01 UTC.
 
-    Extent i holds the tuples with (i + 1) * slide - length <= event time < (i + 1) * slide. The
-    units are those of a calendar if they are months or years, or if a `zone` is given.
+    Extent i contains the tuples with (i + 1) * slide - length <= event time < (i + 1) * slide.
+    Months and years are calendar units; with a `zone`, so are days and weeks.
 
     Parameters
     ----------
     length
-        "5 minutes" or a timedelta, > 0 ("5 us" where event times are whole microseconds); or
+        "5 minutes" or a timedelta, > 0 ("5 us" if event times are whole microseconds); or
         "1 month", "2 years". With a `zone`: days, weeks (from Monday), months or years.
     slide
         As `length`, with months for months and days for days; None: equal to `length` (tumbling
@@ -124,24 +124,25 @@ class Range:
         Whether to emit a group's empty extents between two extents with tuples. A gap of more than
         1,000,000 extents is not emitted, but counted as `skipped`. A number n: emit the first n
         empty extents after each extent with tuples, including the last, as soon as a punctuation
-        completes them, and the n before the first. Further ones of a gap are counted as `skipped`.
+        completes them, and the n before the first. Further empty extents of a gap are counted as
+        `skipped`.
     zone
         Time zone of the calendar, "America/New_York"; its days have 23, 24 or 25 hours. Without a
-        zone a day has 24 hours, and months are those of UTC.
+        zone a day has 24 hours, and months are in UTC.
 
     Raises
     ------
     ValueError, TypeError
-        For durations out of range, unknown zones, and for other types.
+        For durations out of range, unknown zones, and values of the wrong type.
 
     Notes
     -----
-    Calendars are for `window_aggregate` with certain event times; whole numbers are microseconds
-    since 1970-01-01 UTC.
+    Only `window_aggregate` with certain event times accepts calendar units; whole numbers are then
+    microseconds since 1970-01-01 UTC.
     If event times are timestamps, extents are between 0001-01-02 and 9999-12-31 in UTC. A row with
     an extent outside this range, for example with the sentinel 9999-12-31, is invalid and counted.
     Cost: constant per row and per extent, except for distributions. Memory: the tuples of one
-    `length` and one `slide`; for certain rows, totals alone.
+    `length` and one `slide`; for certain rows, only totals.
 
     References
     ----------
@@ -181,7 +182,7 @@ class Range:
 
     @property
     def calendar_unit(self) -> str | None:
-        """Return "day" or "month" for extents of calendar units, else None."""
+        """Return "day" or "month" for extents of calendar units, or None."""
         named = re.search(r"\b(month|year)s?\b", f"{self.length} {self.slide}", re.IGNORECASE)
         if self.zone is None and named is None:
             return None
@@ -236,7 +237,7 @@ class Range:
 
     @property
     def slide_us(self) -> int:
-        """Return `slide` in microseconds, as `length_us`."""
+        """Return `slide` in microseconds; by default `length_us`."""
         return self.length_us if self.slide is None else span_of("slide", self.slide)
 
     @property
@@ -250,28 +251,28 @@ class Range:
 class Session:
     """Event-time window of activity: the rows of a key with less than `gap` between neighbours.
 
-    A session starts at its first row and ends `gap` after its last one.
+    A session starts at its first row and ends `gap` after its last row.
 
     Parameters
     ----------
     gap
         "30 minutes" or a timedelta, > 0.
     max_length
-        As `gap`; None: no bound. A session ends at most this long after its start; a later row
-        starts another one. Bounds the state of keys that are never silent.
+        Maximum length of a session, as `gap`; None for no bound. A later row starts a new session.
+        This bounds the state of keys that are never silent.
     idle_timeout
         As for `Range`.
 
     Raises
     ------
     ValueError, TypeError
-        For durations out of range, and for other types.
+        For durations out of range, and for values of the wrong type.
 
     Notes
     -----
     A late row that is less than `gap` behind the punctuation joins, and possibly merges, the
-    sessions that are still open. Tuples that may not exist count as rows: sessions follow from the
-    event times, which are certain.
+    sessions that are still open. Tuples that may not exist also extend sessions, because only the
+    certain event times determine sessions.
     Cost: constant per row. Memory: the tuples of open sessions.
 
     Examples
@@ -308,11 +309,11 @@ class Session:
 
 @dataclass(frozen=True)
 class JoinWindow:
-    """Window of one stream in a join, built from a user's window. Not public; saved.
+    """Window of one stream in a join, built from a user's window. It is saved in checkpoints.
 
     rows, confidence, max_tuples : as for `Rows`; rows=None: any number
     span : `within` of `Rows` or `length` of `Range`; None: no time bound
-    delta, threshold : as for `Delta`, on the coordinate `on` of the join; delta=None: no such bound
+    delta, threshold : as for `Delta`, for the join's coordinate `on`; delta=None: no such bound
     lockstep : as for `Rows`
     """
 
@@ -350,16 +351,16 @@ class Delta:
     on
         Name of the attribute or column, or a Column (see `reorder`).
     threshold
-        The oldest tuple is evicted while it exceeds `delta` with at least this probability, in (0,
-        1].
+        The oldest tuple is evicted while a distance from it exceeds `delta` with at least this
+        probability, in (0, 1].
     max_tuples
-        Maximum number of tuples kept (None: no bound); tuples evicted by this bound are counted as
-        overflow.
+        Maximum number of held tuples; None for no bound. Tuples evicted by this bound are counted
+        as overflow.
 
     Raises
     ------
     ValueError, TypeError
-        For values out of range, and for other types.
+        For values out of range, and for values of the wrong type.
 
     Notes
     -----
@@ -398,7 +399,7 @@ def _check_bound(most: Any) -> None:
 
 
 def window_of(given: Any) -> Any:
-    """Return a window unchanged, or convert a duration (text or timedelta) to a Range."""
+    """Return a window unchanged, or convert a duration (string or timedelta) to a Range."""
     if not isinstance(given, str | timedelta):
         return given
     try:
@@ -424,7 +425,7 @@ def _check_zone(zone: Any) -> None:
 
 
 def _calendar_units(argument: str, duration: Any) -> tuple[str, int]:
-    """Return the calendar unit ("day" or "month") of a duration, and the number of units."""
+    """Return a duration's calendar unit, "day" or "month", and the number of units."""
     found = CALENDAR_DURATION.fullmatch(duration) if isinstance(duration, str) else None
     if found is None or int(found[1]) == 0:
         raise ValueError(
@@ -438,10 +439,10 @@ def _calendar_units(argument: str, duration: Any) -> tuple[str, int]:
 
 
 def span_of(argument: str, duration: Any) -> int:
-    """Return a duration, given as text or timedelta, in microseconds.
+    """Convert a duration, a string or a timedelta, to microseconds.
 
-    Raises TypeError for a bare number (5 would mean five microseconds, rarely intended) and for
-    other types, ValueError for a length out of range.
+    Raises TypeError for a bare number, whose unit is unclear, and for other types. Raises
+    ValueError for a duration out of range.
     """
     if isinstance(duration, int | float) and not isinstance(duration, bool):
         raise TypeError(

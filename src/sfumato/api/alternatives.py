@@ -1,4 +1,4 @@
-"""Uncertain tuples as a column: alternatives of values or samples, and statistics of them."""
+"""Uncertain tuples as a column of alternatives: construction, and statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HALF_WIDTHS = {"uniform": math.sqrt(3.0), "triangular": math.sqrt(6.0)}  # in st
 
 
 def _engine(*given: Any) -> Any:
-    """Return the module for columns of Spark, or for those in memory."""
+    """Return the module for Spark columns, or the module for columns in memory."""
     if all(map(_is_of_spark, given)):
         try:
             from sfumato.spark.model import alternatives as of_spark
@@ -50,49 +50,50 @@ def alternatives(
     points: bool = False,
     normalize: bool = False,
 ) -> Any:
-    """Build alternatives from arrays of values and of probabilities, or from arrays of structs.
+    """Build alternatives from arrays of values and probabilities, or from arrays of structs.
 
     Parameters
     ----------
     values
-        A column of Spark, by name or F.col(...), or one in memory (Arrow array, pandas or Polars
-        series, list, matrix). It holds arrays of numbers, arrays of structs, or, with
+        A Spark column, by name or as F.col(...), or a column in memory (Arrow array, pandas or
+        Polars series, list, matrix). It holds arrays of numbers, arrays of structs, or, with
         ``points=True``, arrays of coordinates.
     prob
-        Array column with one probability per value. None: `values` are structs with a field `prob`.
-        The name of a field of `values` ("scores.confidence" of the column "scores"; "confidence" in
-        memory): `values` are structs with that field.
+        Array column with one probability per value. If `values` are structs that include the
+        probability: the name of that field ("scores.confidence" for the column "scores";
+        "confidence" in memory), or None for the field `prob`.
     attributes
-        Numbers: the name they get, by default `value`. Coordinates: one name per coordinate.
-        Structs: the fields to take, by name; None: all fields but the probability, unchanged.
+        For numbers: the name of the attribute, by default `value`. For coordinates: one name per
+        coordinate. For structs: the names of the fields to keep, or None to keep all fields except
+        the probability, with their types.
     points
         Whether `values` are arrays of coordinates.
     normalize
-        Scale the probabilities so that they sum to 1, whatever their sum is (scores, counts; a
-        tuple that exists for sure). Otherwise only a sum above 1 by at most 1e-6 is scaled, the
-        rounding error of a model in single precision.
+        Scale the probabilities so that they sum to 1: for scores, counts, or a tuple that certainly
+        exists. By default a sum is scaled only if it exceeds 1 by at most 1e-6, the rounding error
+        of a single-precision model.
 
     Returns
     -------
     A Column or an Arrow array of type ``array<struct<prob: double, ATTR: double, ...>>``, NULL
-    where an array is NULL. The Column is called `alternatives`, unless an alias says otherwise.
-    Values of probability 0 (an underflow of a softmax) are not alternatives and are removed.
+    where an array is NULL. The Column is named `alternatives` unless you give it an alias.
+    Values with probability 0 (such as a softmax underflow) are removed.
 
     Raises
     ------
     ValueError, TypeError
-        For `attributes` that name nothing, or that are not different names. For columns of another
-        type Spark raises its error when a frame takes the column; the error says which type is
-        needed and what to write.
+        For `attributes` that are empty, not names, or not distinct. For a column of the wrong type,
+        Spark raises its own error when the column is used; the error gives the required type and
+        what to write.
 
     Notes
     -----
-    Where lengths differ, the missing parts are NULL. `sf.split_invalid` shows such a row, and rows
-    with a sum beyond 1 + 1e-6 or a negative probability. Operators skip these rows. A stream warns
-    of them; for a static frame only `sf.split_invalid` reports them, and raises with
-    ``strict=True``.
-    For a map from values to probabilities use F.map_keys and F.map_values. In memory, for dicts,
-    give their keys and their values as two lists.
+    If the lengths of the arrays differ, the missing parts are NULL. Such a row is invalid, as is a
+    row with a negative probability or a sum above 1 + 1e-6: operators skip it. A stream warns of
+    invalid rows. For a static frame only `sf.split_invalid` reports them; with ``strict=True`` it
+    raises an error.
+    For a map from values to probabilities, use F.map_keys and F.map_values. For dicts in memory,
+    pass the keys and the values as two lists.
     Cost: linear in the number of values, without state.
 
     Examples
@@ -117,18 +118,18 @@ def samples(
     distribution: str = "normal",
     attributes: str | Sequence[str] = "value",
 ) -> Any:
-    """Build `n` equally likely alternatives of a reading whose error is known.
+    """Build `n` equally likely alternatives for a reading with a known error.
 
     Parameters
     ----------
     mean
-        The reading, a column of Spark or in memory; for several attributes a list of columns.
+        The reading, a Spark column or a column in memory; for several attributes a list of columns.
     sd
         Standard deviation of the error, a number or a column, in the reading's unit; for several
         attributes one each, or one for all.
     n
         Number of alternatives, at least 1; each gets probability 1/n. Several attributes need more
-        alternatives than attributes, otherwise a warning says that their errors are correlated.
+        alternatives than attributes; with fewer, a warning reports that the errors are correlated.
     distribution
         Distribution of the error, with mean zero: "normal", "uniform", "triangular" or
         "exponential".
@@ -137,10 +138,10 @@ def samples(
 
     Returns
     -------
-    A column of alternatives, called `alternatives` unless an alias says otherwise; in memory an
-    Arrow array, which pandas takes as `array.to_pylist()`. It is NULL where
-    a reading or its sd is NULL, or the sd is negative ("unknown"); operators count such a row as
-    invalid and `sf.split_invalid` shows it.
+    A column of alternatives, named `alternatives` unless you give it an alias; in memory an Arrow
+    array, which pandas takes as `array.to_pylist()`. It is NULL where a reading or its sd is NULL,
+    or the sd is negative ("unknown"). Operators treat such a row as invalid and `sf.split_invalid`
+    shows it.
 
     Raises
     ------
@@ -154,10 +155,10 @@ def samples(
     -----
     The points are fixed, not drawn: the quantiles at (i + ½)/n, scaled. Every attribute has exactly
     its mean and sd (a single sample has the mean only). Errors of several attributes are
-    uncorrelated; some errors that are not normal have a correlation of at most 0.05. For normal and
-    uniform errors, a point with the sign of one error changed is a point too if n is at least 4
-    (two attributes), 8 (three) or 2^(d + 2) (d attributes). For smaller n of at least 2d this holds
-    for the point with all signs changed. A few uniform or exponential samples of several attributes
+    uncorrelated, except that some non-normal errors have a correlation of at most 0.05. The points
+    of normal and uniform errors are symmetric. If n is at least 4 (two attributes), 8 (three) or
+    2^(d + 2) (d attributes), changing the sign of one error gives another point. For smaller n of
+    at least 2d, changing all signs does. A few uniform or exponential samples of several attributes
     may lie beyond the bounds of the error.
     Cost: n alternatives per row, without state.
 
@@ -184,12 +185,12 @@ def samples(
 
 
 def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str = "value") -> Any:
-    """Build `n` equally likely alternatives of a value that is known to lie in an interval.
+    """Build `n` equally likely alternatives for a value that lies in a known interval.
 
     Parameters
     ----------
     low, high
-        Ends of the interval: columns of Spark or in memory, at most one of them a number.
+        Ends of the interval: Spark columns or columns in memory; one of them may be a number.
     n
         Number of alternatives, at least 1; each gets probability 1/n.
     shape
@@ -199,22 +200,22 @@ def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str 
 
     Returns
     -------
-    A column of alternatives, called `alternatives` unless an alias says otherwise. It is NULL where
-    an end is NULL or the ends are reversed; operators count such a row as invalid and
+    A column of alternatives, named `alternatives` unless you give it an alias. It is NULL where an
+    end is NULL or the ends are reversed. Operators treat such a row as invalid and
     `sf.split_invalid` shows it.
 
     Raises
     ------
     ValueError
-        For wrong numbers and shapes, as `samples` does.
+        For an unknown shape, and for n out of range, as in `samples`.
     TypeError
         For an attribute that is not a name.
 
     Notes
     -----
-    The points are the quantiles at (i + ½)/n, scaled, and lie within the interval. Mean and
-    standard deviation are exactly those of the shape, for an interval of length w: the middle, and
-    w/√12 (uniform) or w/√24 (triangular). A single alternative is the middle.
+    The points are the quantiles at (i + ½)/n, scaled, and lie within the interval. Their mean is
+    exactly the middle of the interval. Their standard deviation is exactly w/√12 (uniform) or w/√24
+    (triangular) for an interval of length w. A single alternative is the middle.
     Cost: n alternatives per row, without state.
 
     Examples
@@ -235,12 +236,12 @@ def between(low: Any, high: Any, n: int, shape: str = "uniform", attribute: str 
 
 
 def below(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
-    """Build `n` equally likely alternatives of a value that is known to lie below a limit.
+    """Build `n` equally likely alternatives for a value that lies below a known limit.
 
     Parameters
     ----------
     limit
-        The limit, such as a detection limit: a column of Spark or in memory.
+        The limit, such as a detection limit: a Spark column or a column in memory.
     scale
         Mean distance of the value from the limit, a number or a column.
     n, attribute
@@ -248,20 +249,20 @@ def below(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
 
     Returns
     -------
-    A column of alternatives, as `between` returns it. It is NULL where `limit` or `scale` is NULL,
-    or `scale` is negative.
+    A column of alternatives, as from `between`. It is NULL where `limit` or `scale` is NULL, or
+    `scale` is negative.
 
     Raises
     ------
     ValueError, TypeError
-        As `between` does.
+        As in `between`.
 
     Notes
     -----
-    The distance from the limit has an exponential distribution, the least informative one with this
-    mean: its mean and its standard deviation are exactly `scale` (a single alternative has the mean
-    only). No alternative lies beyond the limit. Where the value also has a lower end, such as 0 for
-    a concentration, use `between`.
+    The distance from the limit has an exponential distribution, the least informative distribution
+    with this mean. Its mean and its standard deviation are exactly `scale` (a single alternative
+    has the mean only). No alternative lies beyond the limit. If the value also has a lower end,
+    such as 0 for a concentration, use `between`.
     Cost: n alternatives per row, without state.
 
     Examples
@@ -276,9 +277,9 @@ def below(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
 
 
 def above(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
-    """Build `n` equally likely alternatives of a value that is known to lie above a limit.
+    """Build `n` equally likely alternatives for a value that lies above a known limit.
 
-    It is `below` with the other sign, for a saturated sensor or a lifetime that has not ended.
+    It mirrors `below`, for a saturated sensor or a lifetime that has not ended.
 
     Parameters
     ----------
@@ -292,11 +293,10 @@ def above(limit: Any, scale: Any, n: int, attribute: str = "value") -> Any:
     Raises
     ------
     ValueError, TypeError
-        As `between` does.
+        As in `between`.
 
     Notes
     -----
-    The distance from the limit has an exponential distribution, as for `below`.
     Cost: n alternatives per row, without state.
 
     Examples
@@ -318,16 +318,16 @@ def circular(
     distribution: str = "normal",
     attributes: Sequence[str] = ("cos", "sin"),
 ) -> Any:
-    """Build `n` equally likely alternatives of a value that wraps: an angle, an hour, a longitude.
+    """Build `n` equally likely alternatives for a value that wraps: an angle, an hour, a longitude.
 
     Each alternative is a point on the unit circle, so that 359° and 1° are near each other.
 
     Parameters
     ----------
     angle
-        The reading, a column of Spark or in memory.
+        The reading, a Spark column or a column in memory.
     sd
-        Standard deviation of its error, a number or a column, in the reading's unit; 0 with n = 1
+        Standard deviation of the error, a number or a column, in the reading's unit; 0 with n = 1
         for a reading without error.
     n
         Number of alternatives, at least 1; each gets probability 1/n.
@@ -340,17 +340,17 @@ def circular(
 
     Returns
     -------
-    A column of alternatives, as `samples` returns it.
+    A column of alternatives, as from `samples`.
 
     Raises
     ------
     ValueError, TypeError
-        As `samples` does; ValueError for a period that is not positive.
+        As in `samples`; ValueError also for a period that is not positive.
 
     Notes
     -----
-    Two angles that differ by d have the distance 2·sin(π·d/period) along the chord; it grows with d
-    up to half a period, so a join with this `within` finds exactly the pairs within d.
+    The chord between two angles that differ by d has length 2·sin(π·d/period). It grows with d up
+    to half a period, so a join with this `within` finds exactly the pairs within d.
     The mean direction is atan2(mean sine, mean cosine) · period / 2π. The page on angles and hours
     shows joins, windows and the mean direction, and their limits.
     Cost: n alternatives per row, without state.
@@ -376,7 +376,7 @@ def circular(
 
 
 def _shaped(call: str, column: Any, n: int, shape: str, attribute: str) -> tuple[Any, np.ndarray]:
-    """Return the engine of a column, and the `n` points of a shape with mean 0 and sd 1."""
+    """Return a column's engine, and the `n` points of a shape with mean 0 and sd 1."""
     _check_attribute(call, attribute)
     _check_names(attribute)
     engine = _engine(column)
@@ -399,13 +399,13 @@ def existence(column: Any = ALTERNATIVES) -> Any:
     Parameters
     ----------
     column
-        The alternatives: a column of Spark, an Arrow array or a series; or a table with the column
+        The alternatives: a Spark column, an Arrow array or a series; or a table with the column
         `alternatives`.
 
     Returns
     -------
-    A column of doubles. NULL where the alternatives are NULL and where their probabilities are
-    invalid: not numbers in [0, 1], or with a greater sum.
+    A column of doubles. It is NULL where the alternatives are NULL, and where their probabilities
+    are invalid: not numbers in [0, 1], or with a sum greater than 1.
 
     Raises
     ------
@@ -414,10 +414,10 @@ def existence(column: Any = ALTERNATIVES) -> Any:
 
     Notes
     -----
-    All operators use this rule. The sum is compensated. Sums up to 1 + 1e-9 are rounding errors and
-    are clipped to 1. A sum of several probabilities that misses 1 by at most the rounding errors of
-    its terms (2⁻⁵² each) is 1, so ten tenths are certain.
-    Inside an aggregate of Spark, as `F.min(sf.existence())`, give the aggregate an alias: Spark
+    All operators use this rule. The sum is compensated. Sums between 1 and 1 + 1e-9 are clipped to
+    1. A sum of several probabilities that is short of 1 by at most its terms' rounding errors
+    (2⁻⁵² each) is 1, so ten tenths are certain.
+    Inside a Spark aggregate, such as `F.min(sf.existence())`, give the aggregate an alias: Spark
     names it after the whole expression.
     Cost: linear in the number of alternatives, without state.
 
@@ -435,7 +435,7 @@ def existence(column: Any = ALTERNATIVES) -> Any:
 
 
 def expected(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = False) -> Any:
-    """Return the expected value of an attribute: Σ prob · attribute; an absent tuple counts as 0.
+    """Return an attribute's expected value, Σ prob · attribute; an absent tuple has the value 0.
 
     Parameters
     ----------
@@ -448,7 +448,7 @@ def expected(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = 
 
     Returns
     -------
-    A column of doubles. NULL where the alternatives are NULL or invalid, see `existence`.
+    A column of doubles. It is NULL where the alternatives are NULL or invalid, see `existence`.
 
     Raises
     ------
@@ -469,9 +469,7 @@ def expected(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = 
 
 
 def stddev(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = False) -> Any:
-    """Return the standard deviation of an attribute; an absent tuple counts as 0.
-
-    It is computed from deviations, not from a difference of large squares.
+    """Return an attribute's standard deviation; an absent tuple has the value 0.
 
     Parameters
     ----------
@@ -484,7 +482,7 @@ def stddev(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = Fa
 
     Returns
     -------
-    A column of doubles. NULL where the alternatives are NULL or invalid, see `existence`.
+    A column of doubles. It is NULL where the alternatives are NULL or invalid, see `existence`.
 
     Raises
     ------
@@ -507,7 +505,7 @@ def stddev(attribute: str, column: Any = ALTERNATIVES, *, conditional: bool = Fa
 def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
     """Return the q-quantile of an attribute given that the tuple exists.
 
-    It is the smallest of the alternatives' values v with Pr(attribute ≤ v | exists) ≥ q.
+    It is the alternatives' smallest value v with Pr(attribute ≤ v | exists) ≥ q.
 
     Parameters
     ----------
@@ -520,16 +518,16 @@ def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
 
     Returns
     -------
-    A column of doubles. NULL where the alternatives are NULL or invalid, see `existence`.
+    A column of doubles. It is NULL where the alternatives are NULL or invalid, see `existence`.
 
     Raises
     ------
     ValueError, TypeError
-        For q out of range, and for arguments of other types.
+        For q out of range, and for arguments of the wrong type.
 
     Notes
     -----
-    Cost: a sort of the alternatives of each row, without state.
+    Cost: one sort of each row's alternatives, without state.
 
     Examples
     --------
@@ -546,7 +544,6 @@ def quantile(attribute: str, q: float, column: Any = ALTERNATIVES) -> Any:
 
 
 def _check_attribute(call: str, attribute: object) -> None:
-    """Raise TypeError for an attribute that is not a name; the column comes last."""
     if not isinstance(attribute, str):
         raise TypeError(
             f"`attribute` must be the name of an attribute of the alternatives, as in {call}; got "
@@ -555,13 +552,13 @@ def _check_attribute(call: str, attribute: object) -> None:
 
 
 def _preview(given: object) -> str:
-    """Return a value for an error, or its type if the value may be long."""
+    """Return a value as text for an error, or its type if the value may be long."""
     plain = given is None or isinstance(given, str | int | float)
     return f"{given!r:.80}" if plain else type(given).__name__
 
 
 def _check_names(attributes: Any) -> None:
-    """Raise TypeError or ValueError for what cannot name attributes."""
+    """Raise TypeError or ValueError unless `attributes` can name attributes."""
     names = [attributes] if isinstance(attributes, str) else attributes
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""As-of joins: each row with the newest earlier row of another stream, for frames."""
+"""As-of joins of frames: each row with the newest earlier row of another stream."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ def asof_join(
     Parameters
     ----------
     left, right
-        DataFrames of Spark, streaming or static, or pandas, Polars or Arrow tables that are the
-        whole streams. The result has the type of `left`.
+        Spark DataFrames, streaming or static, or pandas, Polars or Arrow tables that are the whole
+        streams. The result has the type of `left`.
     order
         Event time, a column of both frames: a timestamp or whole microseconds.
     key
         Column(s) of both frames that must be equal.
     within
-        Maximum age of the right row, inclusive: "10 seconds"; None: any.
+        Maximum age of the right row, inclusive: "10 seconds"; None for any age.
     probability
         Minimum probability of a row of the result, in (0, 1].
     how
-        "left": also left rows without an earlier right row, with NULL. "inner": without these.
+        "left" or "inner". "left" also returns, with NULL, left rows without an earlier right row.
     idle_timeout
         A side without rows for this long no longer delays the other side.
     forget_after
-        Time to live of a key ("1 day"): it then starts without earlier rows.
+        Time to live of a key ("1 day"), after which it starts without earlier rows.
     name
         Name of the metrics, instead of the number N in ``sfumato_asof_N``.
 
     Returns
     -------
-    `left` and `right` (structs of all columns), a row per left row. If right rows have alternatives
-    or a column `existence`: a row per candidate, with the `probability` that it is the newest that
-    exists, and a row with NULL, with the probability that none exists.
+    `left` and `right` (structs of all columns), with one row per left row. If right rows have
+    alternatives or a column `existence`: one row per candidate, with the `probability` that it is
+    the newest existing row, and one row with NULL and the probability that no candidate exists.
 
     Raises
     ------
     ValueError, TypeError
-        For values out of range, and for columns that are missing or have another type.
+        For values out of range, and for columns that are missing or have the wrong type.
 
     Notes
     -----
-    Cost: one shuffle by key. State: the newest right row of each key, and rows that wait.
+    Cost: one shuffle by key. State: the newest right row per key, and waiting rows.
     More: page reference/functions/asof_join of the documentation.
 
     References

@@ -1,4 +1,4 @@
-"""Users' calls: checks, columns given as objects, results of the kind of the frame given."""
+"""Calls of public functions: checks, column objects as arguments, and results of the right kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sfumato.tables.reading.frame import Frame
 from sfumato.tables.reading.job import Job
 from sfumato.windows import Delta
 
-# The name of a column as text, or a Column of Spark; the `public` decorator makes it text.
+# A column name, or a Spark Column, which the `public` decorator replaces with its name
 ColumnName: TypeAlias = Any
 ColumnNames: TypeAlias = Any  # one, or a list of them
 
@@ -28,7 +28,7 @@ COLUMN_ARGUMENTS = (
     "on", "attributes", "columns", "dependents", "measurements", "id", "punctuation", "within",
 )  # fmt: skip
 PUBLIC: dict[str, Callable[..., Any]] = {}
-"""The public functions of frames by name; `frames` of each names its arguments that are frames."""
+"""The public functions of frames, by name. Their attribute `frames` names the frame arguments."""
 
 
 @cache
@@ -45,21 +45,20 @@ R = TypeVar("R")
 
 
 def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a public function: check its calls and return the kind of frame that was given.
+    """Decorate a public function: check its calls, and return a frame of the kind that it received.
 
     Parameters
     ----------
     example
-        A call, for messages.
+        A call, for error messages.
     frames
-        The arguments that are frames, all of Spark or all in memory; the result has the type of
+        The arguments that are frames, all from Spark or all in memory; the result has the type of
         the first. An argument with a default may be None.
 
     Notes
     -----
-    Columns given as objects are replaced by their names, see `ColumnObjects`. A call that does not
-    fit the signature, or an argument that is not a frame, raises a TypeError that says what was
-    expected, what came and what to write.
+    Column objects are replaced with their names, see `ColumnObjects`. A call that does not fit the
+    signature, or an argument that is not a frame, raises TypeError.
     """
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:
@@ -106,7 +105,6 @@ def public(example: str, *frames: str) -> Callable[[Callable[P, R]], Callable[P,
 
 
 def _check_metrics_name(name: Any) -> None:
-    """Raise TypeError or ValueError for a name of metrics that is not letters, digits and `_`."""
     if name is not None and not isinstance(name, str):
         raise TypeError(f"`name` must be a string; got {name!r}")
     if name is not None and not re.fullmatch(r"\w+", name):
@@ -114,19 +112,19 @@ def _check_metrics_name(name: Any) -> None:
 
 
 def is_of_spark(given: Any) -> bool:
-    """Return whether something is a frame of Spark, of Spark Connect or a declared one."""
+    """Return whether an object is a frame of Spark or Spark Connect, or a declared frame."""
     return type(given).__name__ == "DeclaredFrame" or has_class_of_spark(given, "DataFrame")
 
 
 def is_column_of_spark(given: Any) -> bool:
-    """Return whether something names a column of Spark, or is one."""
+    """Return whether an object is a Spark column or a string, which may name one."""
     return isinstance(given, str) or has_class_of_spark(given, "Column")
 
 
 def replace_columns(given: dict[str, Any], name_of: Callable[[str, Any], str]) -> None:
-    """Replace the column objects among the arguments that name columns by names.
+    """Replace column objects with their names in the arguments that name columns.
 
-    given : the arguments by name    name_of : return the name of an argument's column
+    given : the arguments by name    name_of : returns the name of an argument's column
     """
 
     def named(argument: str, one: Any) -> Any:
@@ -152,9 +150,9 @@ def replace_columns(given: dict[str, Any], name_of: Callable[[str, Any], str]) -
 
 
 def plain_name(argument: str, column: Any) -> str:
-    """Return the name of a column object of Polars, or of Spark where no frame is at hand.
+    """Return the name of a Polars column object, or of a Spark column when no frame is available.
 
-    Raises TypeError for anything but a plain reference.
+    Raises TypeError unless the object is a plain column reference.
     """
     if has_class_of_spark(column, "Column"):
         name = str(column).removeprefix("Column<'").removesuffix("'>")
@@ -170,10 +168,7 @@ def plain_name(argument: str, column: Any) -> str:
 
 
 def name_in_memory(argument: str, column: Any) -> str:
-    """Return the name of a column object for a table in memory: a plain one of Polars.
-
-    Raises TypeError for any other.
-    """
+    """Return the name of a plain Polars column object. Raises TypeError for any other object."""
     if has_class_of_spark(column, "Column"):
         raise TypeError(
             f"`{argument}` must be a column name (a string) for a table in memory; got a Spark "
@@ -183,9 +178,9 @@ def name_in_memory(argument: str, column: Any) -> str:
 
 
 def frame_of(given: Any, argument: str = "df") -> Frame:
-    """Return the frame of Spark, or of a pandas, Polars or Arrow table.
+    """Return the frame of a Spark DataFrame or a pandas, Polars or Arrow table.
 
-    Raises TypeError for anything else, ValueError for a table that has a name twice.
+    Raises TypeError for anything else, and ValueError for a table with duplicate column names.
     """
     if is_of_spark(given):
         from sfumato.spark.model.frame import SparkFrame
@@ -195,12 +190,11 @@ def frame_of(given: Any, argument: str = "df") -> Frame:
 
 
 def in_memory(frame: Frame) -> TypeGuard[ArrowFrame]:
-    """Return whether a frame is a table in memory."""
     return isinstance(frame, ArrowFrame)
 
 
 def refuse_shown_early(frame: Frame, function: str) -> None:
-    """Raise ValueError for rows that a controller has also shown on their arrival."""
+    """Raise ValueError if a controller also emits each row on its arrival."""
     if frame.shown_early is not None:
         raise ValueError(
             f"the {frame.noun} has each row twice, once on its arrival: only "
@@ -210,7 +204,7 @@ def refuse_shown_early(frame: Frame, function: str) -> None:
 
 
 def run(job: Job) -> Any:
-    """Return the answers of an operator: a frame of Spark, or an Arrow table."""
+    """Return an operator's answers: a Spark DataFrame or an Arrow table."""
     if not job.config.reads_shown_early:
         for one in job.inputs:
             refuse_shown_early(one.frame, job.function)

@@ -1,4 +1,4 @@
-"""Frames with declared columns, for tables of a pipeline about which Spark cannot be asked yet."""
+"""Frames with declared columns, for pipeline tables whose schemas Spark cannot return yet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sfumato.spark.model.declared_frame import DeclaredFrame, is_connected, mayb
 
 @public('sf.ops.declared(spark.read.table("readings"), "id long, t timestamp")', "df")
 def declared(df: DataFrame, schema: StructType | str, *, streaming: bool = False) -> DataFrame:
-    """Return a frame with declared columns, so that no function needs to ask Spark for them.
+    """Return a frame with declared columns, so that no function has to request them from Spark.
 
     Parameters
     ----------
@@ -24,27 +24,27 @@ def declared(df: DataFrame, schema: StructType | str, *, streaming: bool = False
         A table, spark.read.table("readings") or spark.readStream.table("readings"), or any other
         frame.
     schema
-        Its columns, as Spark's DDL or as a StructType; they are selected by name and converted.
+        The columns, as Spark DDL or as a StructType; they are selected by name and converted.
     streaming
-        Whether it is a stream, spark.readStream; not needed without Spark Connect.
+        Whether `df` is a stream (spark.readStream). Only needed with Spark Connect.
 
     Returns
     -------
-    A frame for tables of a declarative pipeline, whose columns Spark does not know while the
-    pipeline is defined, and for the functions that define its tables, in which requests for a
-    schema fail. All functions of the package take such frames, `sf.sql` as frames by name. Under
-    Spark Connect it has the methods of Spark's frames, names of columns mean the columns, and the
-    results of its methods and of the functions are declared as well. Nothing is started.
+    A frame that can be used while a declarative pipeline is being defined, when Spark has no
+    schemas yet and requests for a schema fail. All functions of the package accept such frames,
+    and `sf.sql` accepts them by name. With Spark Connect the frame has the methods of a DataFrame,
+    and their results, like the results of the package's functions, are declared frames too. No job
+    is started.
 
     Raises
     ------
     TypeError
-        For a schema that is neither DDL nor a StructType. DDL that is not valid raises Spark's
+        For a schema that is neither DDL nor a StructType. Invalid DDL raises Spark's
         ParseException.
 
     Notes
     -----
-    Cost: none; Spark is asked nothing.
+    Cost: none; no schema is requested from Spark.
 
     Examples
     --------

@@ -59,16 +59,17 @@ def discover_dependencies(
         A static DataFrame, a pandas, Polars or Arrow table, a Parquet path or a table's name, as
         for `sfumato.impute`.
     attributes
-        Columns to examine, by name or as Column objects (see `reorder`), determinants and
-        dependents; None: all columns of numbers.
+        Columns to examine as determinants and dependents, by name or as Column objects (see
+        `reorder`); None for all numeric columns.
     dependents
-        The attributes to infer (None: all).
+        The attributes to infer; None for all.
     within
         Maximum epsilon of a dependent, as a share of its extent.
     confidence
-        Share of the pairs close on the determinants that must be close on the dependent, in (0, 1].
+        Of the pairs that are close on the determinants, the share that must be close on the
+        dependent, in (0, 1].
     epsilons
-        Candidates for the epsilon of the determinants of a dependency.
+        Candidates for the epsilon of a dependency's determinants.
     max_determinants
         Maximum number of determinants of a dependency.
     least_donors
@@ -78,31 +79,31 @@ def discover_dependencies(
     sample
         Number of collected rows that are compared in pairs.
     max_rows, seed
-        Maximum number of complete rows collected. A hash of their values and `seed` chooses them,
+        Maximum number of complete rows to collect. A hash of their values and `seed` chooses them,
         so the same rows are chosen every time.
     order, key
         The order of a stream and its key, as for `sf.impute`. The repository is then the past of
         the stream, with gaps. The dependencies are on earlier values and changes, for
-        ``sf.impute(..., dependencies=found, order=..., key=...)``, which makes these columns.
-        `max_determinants` counts other attributes, and `sample` rows that are imputed to compare
-        dependencies. `within`, `confidence`, `epsilons`, `least_donors` and `scaling` cannot be
-        given.
+        ``sf.impute(..., dependencies=found, order=..., key=...)``, which computes these columns.
+        `max_determinants` is then the number of other attributes, and `sample` the number of rows
+        that are imputed to compare dependencies. `within`, `confidence`, `epsilons`,
+        `least_donors` and `scaling` cannot be given.
 
     Returns
     -------
-    A list of `sf.engine_free.Dependency` objects with confidence, support and spread as seen in the
+    A list of `sf.engine_free.Dependency` objects with the confidence, support and spread in the
     sample; with `order`, with the score of the imputed rows.
 
     Raises
     ------
     ValueError, TypeError
-        For values out of range, and for columns that are missing or have another type.
+        For values out of range, and for columns that are missing or have the wrong type.
 
     Notes
     -----
-    Runs Spark jobs at the call. A column in which no row has a finite number is left out, with a
-    warning. Another warning reports when less than half of the rows have all columns.
-    With `order`: page imputation of the documentation.
+    Spark jobs run during the call. A column without any finite number is left out, with a warning.
+    A second warning reports that less than half of the rows have all columns.
+    For discovery with `order`, see page imputation of the documentation.
     Cost: O(sample²) for each set of determinants, dependent and epsilon; `max_rows` rows in memory.
 
     References

@@ -1,4 +1,4 @@
-"""Join of two windowed streams, extent by extent, for frames."""
+"""Join of two windowed streams by extent, for frames."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def extent_join(
     how
         "inner", or "left", "right", "full": also emit the rows of a side that have no partner.
     one_to_one
-        True: each row is in at most one pair, the most probable pairs first. Needs `on`.
+        Put each row in at most one pair; the most probable pairs come first. Needs `on`.
     forget_after
-        Time to live of a controller upstream that has a key.
+        Time to live of a key, if the controllers upstream have keys.
     name
         Name of the metrics, instead of the number N in ``sfumato_extents_N``.
 
     Returns
     -------
-    A row per pair: `window`, `left` and `right` (structs of all columns) and, with `on`,
+    One row per pair: `window`, `left` and `right` (structs of all columns) and, with `on`,
     `probability` and `alternatives` (the matching pairs).
 
     Raises
     ------
     ValueError, TypeError
-        For values out of range, and for columns that are missing or have another type.
+        For values out of range, and for columns that are missing or have the wrong type.
 
     Notes
     -----

@@ -39,48 +39,49 @@ class Imputation(ImputationArguments):
     ----------
     repository
         A static DataFrame, a pandas, Polars or Arrow table, the path of Parquet data (a Path, or a
-        text with a slash or ending in .parquet), or the name of a table of Spark. It has the
-        attributes and all determinants, as numbers; its rows with a missing value are not used.
+        string that contains a slash or ends in .parquet), or the name of a Spark table. It has the
+        attributes and all determinants, as numbers or strings; rows with a missing value are not
+        used.
     dependencies
         `sf.engine_free.Dependency` objects or strings, like "humidity -> temperature : 0.05 ->
-        0.1"; epsilons are of scaled attributes.
+        0.1"; epsilons are in units of the scaled attributes.
     attributes
-        Attribute(s) to impute, by name or as plain Column objects; the alternatives have these. The
-        determinants may be other columns. Both are numbers or strings; strings are near if they are
-        equal, and an imputed one has the shares of its donors as probabilities.
+        Attribute(s) to impute, by name or as plain Column objects; the alternatives have these
+        attributes. The determinants may be other columns. Both are numbers or strings. Strings are
+        close if they are equal; an imputed string has the shares of its donors as probabilities.
     joint
         Take several missing attributes of an object from the same rows of the repository, which
         keeps their correlation.
     max_alternatives
-        Maximum number of alternatives per object; values are merged. None: 1,024 where several
-        attributes are missing ("plain": 10,000), else 10,000. Below 100 for two missing attributes,
-        or 1,000 for three, "calibrated" takes them from the same rows, too: independent values
-        would be fewer than ten each.
+        Maximum number of alternatives per object; values are merged. None: 1,024 if several
+        attributes are missing and `method` is "calibrated", otherwise 10,000. Below 100 for two
+        missing attributes, or 1,000 for three, "calibrated" also takes them from the same rows:
+        with independent values, each attribute would have fewer than ten.
     fallback
-        Where no dependency has donors: "marginal", the attribute's distribution in the repository;
-        "reject", the row has no alternatives, and `imputed_by` says why.
+        If no dependency has donors: "marginal" uses the attribute's distribution in the repository;
+        "reject" leaves the row without alternatives, with the reason in `imputed_by`.
     scaling
-        {name: (shift, span)}: scaled = (value - shift) / span. Names that are not given, and the
-        default, have the minimum and the extent in the repository.
+        {name: (shift, span)}: scaled = (value - shift) / span. By default, and for missing names,
+        shift and span are the minimum and the extent in the repository.
     method
-        "calibrated", the default: a value lies in a range of probability p in a share p of the
-        cases. "plain": the donors of the first combination of dependencies that has any, unchanged
+        "calibrated", the default: a range of probability p contains the value in a share p of the
+        cases. "plain": the unchanged donors of the first combination of dependencies that has any
         (see `sfumato.engine_free.Imputer`).
     least_donors
-        Fewer donors are ignored; None: 20 for "calibrated", 1 for "plain".
+        Minimum number of donors; fewer are ignored. None: 20 for "calibrated", 1 for "plain".
     key, least_rows
-        Column(s) that tell one device or sensor from another, in the frame and in the repository.
-        The donors of a row have its key where that key has at least `least_rows` complete rows
-        there; other keys, and NULL, share the whole repository, which the counter `shared` counts.
-        Scaling is that of the whole repository. A join imputes without `key`.
+        Column(s) that identify a device or sensor, in the frame and in the repository. A row's
+        donors have the same key if that key has at least `least_rows` complete rows in the
+        repository. Other keys, and NULL, use the whole repository and are counted in `shared`.
+        The scaling is the same for all keys. A join imputes without `key`.
     order
-        The column of a stream's order, see `sfumato.impute`; it replaces scaling and method, and
+        The column that orders a stream, see `sfumato.impute`. It replaces scaling and method, and
         `dependencies` are on earlier values and changes, or None. A join imputes without `order`.
 
     Raises
     ------
     ValueError, TypeError
-        For wrong arguments, as far as they show without reading the repository.
+        For wrong arguments that can be found without reading the repository.
 
     Notes
     -----
@@ -115,7 +116,7 @@ class Imputation(ImputationArguments):
         Raises
         ------
         ValueError, TypeError
-            For a repository that does not have the columns needed.
+            For a repository without the required columns.
         """
         imputer = self.settings.make(
             self.rows_of(repository_frame(self.repository, of_spark=False))
@@ -124,15 +125,15 @@ class Imputation(ImputationArguments):
         return imputer
 
     def prepare(self, spark: SparkSession) -> PreparedRepository:
-        """Read the whole repository into this process and prepare it for frames of Spark.
+        """Read the whole repository into this process and prepare it for Spark DataFrames.
 
-        This is done once per object, and again where something new stands at its path. Cost: the
-        rows of the repository in memory, and O(D N log N) for N of them.
+        This is done once per object, and again if the data at its path has changed. Cost: the
+        rows of the repository in memory, and O(D N log N) for N rows.
 
         Raises
         ------
         ValueError, TypeError
-            For a repository that does not have the columns needed.
+            For a repository without the required columns.
         """
         from sfumato.spark.model.repository import prepared
 
@@ -154,7 +155,7 @@ class Imputation(ImputationArguments):
         return self.prepare(spark.df.sparkSession).data
 
     def check_kinds(self, frame: Frame) -> None:
-        """Raise TypeError if a column has one kind in the repository and another in a frame."""
+        """Raise TypeError if a column has different kinds in the repository and in a frame."""
         memory = in_memory(frame)
         spark: Any = None if memory else cast("Any", frame).df.sparkSession
         past = repository_frame(self.repository, of_spark=not memory, spark=spark)
@@ -171,7 +172,7 @@ class Imputation(ImputationArguments):
             )
 
     def rows_of(self, frame: Frame) -> pa.Table:
-        """Return the needed columns of a repository: numbers as doubles, key and order as is."""
+        """Return a repository's required columns: numbers as doubles, key and order unchanged."""
         names, key = self.settings.names, self.settings.key
         if self.order is None:
             require_numbers_or_texts(frame, "repository", names)
@@ -189,7 +190,7 @@ class Imputation(ImputationArguments):
 
 
 def check_repository(repository: Any) -> None:
-    """Raise TypeError or ValueError unless it can be read as a repository."""
+    """Raise TypeError or ValueError unless the object can be read as a repository."""
     if isinstance(repository, str | Path):
         if not str(repository).strip():
             raise ValueError("`repository` must be a path or a table's name; got an empty string")
@@ -211,7 +212,7 @@ def repository_frame(
 ) -> Frame:
     """Return the frame of a repository.
 
-    of_spark : whether Spark reads what is at a path; None: where a session is active
+    of_spark : whether Spark reads the data at a path; None: if a session is active
     """
     check_repository(repository)
     if not isinstance(repository, str | Path):

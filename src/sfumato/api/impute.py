@@ -36,21 +36,21 @@ def impute(
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> Any:
-    """Replace missing attributes by distributions, inferred from a repository of complete rows.
+    """Replace missing attributes with distributions inferred from a repository of complete rows.
 
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
+        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
         whole stream. The result has the same type. Attributes and determinants are numbers or
-        text.
+        strings.
     repository, ..., least_rows
         See `sfumato.Imputation`.
     order
         Column that orders the stream, a timestamp or a number, as for `sf.earlier_values`. A
         missing value is then the last known value of its `key` plus a change since then, imputed
         from the changes in the past. The repository is the past of the stream, with gaps, and has
-        this column and the key. `dependencies` are built by default, or those that
+        this column and the key. `dependencies` are built by default; or pass dependencies that
         `sf.discover_dependencies` finds with the same `order` and `key`.
     forget_after
         With `order`: time to live of a key, as for `sf.earlier_values`.
@@ -59,22 +59,23 @@ def impute(
 
     Returns
     -------
-    A row per input row: all columns of `df` unchanged (a NULL stays a NULL), `alternatives`:
+    One row per input row: all columns of `df` unchanged (a NULL stays NULL), `alternatives`:
     array<struct<prob, ATTR...>> over `attributes`, and `imputed_by`: the dependencies used. A
     complete row is its only alternative, and its `imputed_by` is NULL. A row that cannot be imputed
-    has no alternatives, and the reason in `imputed_by`; ``sf.split_invalid`` finds it. The
-    probabilities are multiplied by a column `existence` of `df`.
+    has no alternatives, and the reason in `imputed_by`; ``sf.split_invalid`` finds it. If `df` has
+    a column `existence`, the probabilities are multiplied by it.
 
     Raises
     ------
     ValueError, TypeError
-        For values out of range, and for columns that are missing or have another type.
+        For values out of range, and for columns that are missing or have the wrong type.
 
     Notes
     -----
-    The whole repository is read into memory when this is called. Without `order` the function is
-    stateless: no shuffle, any order. With it, there is one shuffle by key, and the state is 4
-    numbers per attribute and key. Cost: microseconds per row, more with many donors or an `order`.
+    The whole repository is read into memory during the call. Without `order` the function is
+    stateless: it needs no shuffle and accepts rows in any order. With `order`, there is one shuffle
+    by key, and the state is 4 numbers per attribute and key. Cost: microseconds per row, more with
+    many donors or an `order`.
     With `order`, values of one gap share their last value, but windows treat rows as independent:
     for the range of an average over a gap, average the ends of the rows' ranges (`sf.quantile`).
     More: page reference/functions/impute of the documentation.

@@ -1,4 +1,4 @@
-"""Ordering of rows by event time, with late rows marked: the disorder controller for frames."""
+"""The disorder controller for frames: rows in order of event time, with late rows marked."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def reorder(
     Parameters
     ----------
     df
-        A DataFrame of Spark, or a table in memory that is the whole stream, as is the result.
+        A Spark DataFrame, or a table in memory that is the whole stream. So is the result.
     event_time, arrival
         When the event happened, and when the row was received: timestamps, or whole microseconds.
         Wherever an argument names a column, write its name or a Column object.
@@ -61,12 +61,12 @@ def reorder(
     slack, max_delay
         Instead of `drop_ratio`: a number of rows to buffer, or a fixed time to wait ("5 minutes").
     punctuation
-        Instead of these: a column of times that the sources send, each a promise that no later row
-        has an earlier event time. NULL promises nothing. A row that breaks a promise is late.
+        Instead of these: a time column from the sources. Each time is a promise that no later row
+        has an earlier event time; NULL promises nothing. A row that breaks a promise is late.
     estimator
         With `drop_ratio`: "conformal" (default) or "normal". Alone: "max", the largest delay seen.
     max_buffer, max_buffer_total
-        Buffer at most this many rows per controller, or of all keys (in one task, and not with
+        Buffer at most this many rows per controller, or for all keys (in one task, and not with
         `source` or `forget_after`); the oldest rows are emitted first.
     max_ahead, max_behind
         Rows whose event time is further after or before their arrival ("1 hour") are late.
@@ -84,7 +84,7 @@ def reorder(
 
     Returns
     -------
-    The rows, each once, with `late`, `punctuation` (the order is closed up to here), `duplicate`.
+    Each row once, with `late`, `punctuation` (the order is final up to it), `duplicate` (`unique`).
 
     Raises
     ------
@@ -116,11 +116,10 @@ def reorder(
 
 @public("sf.split_late(reordered)", "df")
 def split_late(df: Any) -> tuple[Any, Any]:
-    """Split a reordered frame into (on_time, late), with all columns; each row is in one of them.
+    """Split a reordered frame into (on_time, late), with all columns.
 
-    On a stream the results are two separate queries once they are started, each with its own
-    controller; both see the same rows as late. To compute both in one query, split each micro-batch
-    in ``foreachBatch``, where it is persisted.
+    On a stream the results become two separate queries; the same rows are late in both. To compute
+    both in one query, split each micro-batch in ``foreachBatch``, where it is persisted.
     More: page how-to/late-rows of the documentation.
 
     Parameters
@@ -139,7 +138,7 @@ def split_late(df: Any) -> tuple[Any, Any]:
 
     Notes
     -----
-    Cost: a filter for each of the frames.
+    Cost: one filter per frame.
 
     Examples
     --------

@@ -27,32 +27,33 @@ def resample(
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
+        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
         whole stream. The result has the same type.
     every
-        Distance of the grid points, "1 minute" or a timedelta: the multiples of it since 1970 UTC.
+        Distance between grid points, "1 minute" or a timedelta. The points are its multiples since
+        1970 UTC.
     order
         Event time, a timestamp or whole microseconds. A stream needs ``sf.reorder`` upstream.
     key
-        Column(s); each of their values has a grid, from its first to its last row.
+        Column(s); each key has a grid from its first to its last row.
     columns
         Columns to resample; default: all others. `alternatives` and `existence` are always carried.
     fill
-        "last": the values of the newest row. None: these if the row is younger than `every`, else
-        NULL. "linear": on the line between the neighbouring rows. "mean": the mean since the last
-        point, weighted by time.
+        "last": the values of the newest row. None: the same if the row is younger than `every`,
+        otherwise NULL. "linear": on the line between the neighbouring rows. "mean": the
+        time-weighted mean since the last point.
     limit
-        Maximum gap that is filled; None: any. Beyond it the columns are NULL.
+        Maximum gap to fill; in longer gaps the columns are NULL. None for no maximum.
     forget_after
-        Time to live of a key ("1 day"): a later row begins a new grid, without points between.
+        Time to live of a key ("1 day"): a later row starts a new grid, without points in between.
     name
         Name of the metrics, instead of the number N in ``sfumato_resample_N``.
 
     Returns
     -------
-    A row per key and grid point: the key columns, `order`, the columns, and `age`: the time since
-    the newest row of the key, in seconds if `order` is a timestamp, else in its unit. Columns of
-    "linear" and "mean" are double.
+    One row per key and grid point: the key columns, `order`, the columns, and `age`, the time since
+    the key's newest row, in seconds if `order` is a timestamp, otherwise in the unit of `order`.
+    Columns filled with "linear" or "mean" are double.
 
     Raises
     ------
@@ -62,8 +63,8 @@ def resample(
 
     Notes
     -----
-    The first row of a key at or after a grid point emits the point.
-    Cost: one shuffle by key. State: the newest row of each key.
+    A grid point is emitted when the key's first row at or after it arrives.
+    Cost: one shuffle by key. State: the newest row per key.
     More: page reference/functions/resample of the documentation.
 
     Examples

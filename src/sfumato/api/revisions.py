@@ -1,4 +1,4 @@
-"""Revisions of early answers: the newest one of each window, and tables that hold these."""
+"""Revisions of early answers: the newest revision per window, and tables of newest revisions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
     Parameters
     ----------
     df
-        Answers of ``sf.window_aggregate(..., early=...)``: a static DataFrame of Spark, such as a
+        Answers of ``sf.window_aggregate(..., early=...)``: a static Spark DataFrame, such as a
         micro-batch in ``foreachBatch``, or a pandas, Polars or Arrow table. The result has the
         same type.
     key
@@ -27,7 +27,7 @@ def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
     Returns
     -------
     The row with the largest `revision` for each `key` and `window`, in no particular order. A final
-    answer is the newest revision of its window. A NULL key is a key like any other.
+    answer is its window's newest revision. NULL is treated as a key.
 
     Raises
     ------
@@ -35,16 +35,16 @@ def newest_revisions(df: Any, *, key: ColumnNames | None = None) -> Any:
         For a stream, for a frame without the columns of early answers, for unknown columns, and for
         two rows with the same key, window and revision (on Spark, when the query runs).
     TypeError
-        For arguments of other types.
+        For arguments of the wrong type.
 
     Notes
     -----
-    ``upsert_revisions`` writes these rows to a table that has MERGE. For another target, such as a
-    key-value store, call this function in ``foreachBatch`` and write the rows by `key` and
+    ``upsert_revisions`` writes these rows to a table that supports MERGE. For another target, such
+    as a key-value store, call this function in ``foreachBatch`` and write the rows by `key` and
     `window`, unless the target has a larger `revision`. A micro-batch that is repeated after a
     failure then changes nothing.
 
-    Cost: one shuffle by `key` and `window` on Spark, a sort in memory.
+    Cost: one shuffle by `key` and `window` on Spark, one sort in memory.
 
     Examples
     --------
@@ -77,23 +77,23 @@ def upsert_revisions(table: str, *, key: ColumnNames | None = None) -> Callable[
     Parameters
     ----------
     table
-        Name of an existing table with the columns of the answers, in a format that has MERGE, such
-        as Delta Lake or Iceberg.
+        Name of an existing table with the columns of the answers, in a format that supports MERGE,
+        such as Delta Lake or Iceberg.
     key
         The `key` of the window_aggregate, or None if it has none.
 
     Returns
     -------
     A function of a micro-batch and its number. It inserts the newest revision of each new `key` and
-    `window`, and updates a row whose `revision` is smaller.
+    `window`, and updates rows with a smaller `revision`.
 
     Raises
     ------
     TypeError
         If `table` is not the name of a table.
     ValueError
-        When the query runs, as for ``newest_revisions``. Errors of Spark, such as for a table
-        without MERGE, are raised as they are.
+        When the query runs, as for ``newest_revisions``. Spark's own errors, such as for a table
+        without MERGE, are passed on unchanged.
 
     Notes
     -----
@@ -119,7 +119,7 @@ def upsert_revisions(table: str, *, key: ColumnNames | None = None) -> Callable[
 
 
 def _keys(frame: Frame, key: ColumnNames | None) -> list[str]:
-    """Return the names of the keys. Raises ValueError or TypeError without early answers."""
+    """Return the names of the keys. Raises ValueError or TypeError unless answers are early."""
     missing = [f"`{name}`" for name in REVISION_COLUMNS if name not in frame.columns]
     if missing:
         raise ValueError(

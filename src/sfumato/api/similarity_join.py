@@ -1,4 +1,4 @@
-"""Similarity joins of uncertain streams: of two streams, of one with itself, and of several."""
+"""Similarity joins of two uncertain streams, of one stream with itself, and of several streams."""
 
 from __future__ import annotations
 
@@ -59,33 +59,33 @@ def similarity_join(
     Parameters
     ----------
     left, right
-        DataFrames of Spark, or tables in memory that are the whole streams; and so is the result.
+        Spark DataFrames, or tables in memory that are the whole streams; so is the result.
     on
-        Attribute(s) of the alternatives of both frames, or plain columns: numbers that span the
-        distance, and strings that must be equal.
+        Attribute(s) of both frames' alternatives, or plain columns: the distance is between the
+        numbers; strings must be equal.
     within
-        Maximum distance, inclusive; a dict with a distance per number; or the column of a
-        radius per row, and two rows match within the sum of their radii.
+        Maximum distance, inclusive; a dict with a distance per numeric attribute; or a radius
+        column, so that two rows match within the sum of their radii.
     probability
         Minimum probability of a pair, in (0, 1].
     window
         sf.Rows(500), sf.Range("10 minutes") (rows less than ten minutes older), sf.Delta(5, on="x")
-        with an attribute of `on`, or a pair of these for left and right.
+        with an attribute of `on`, or a pair of windows for left and right.
     order, key
-        Column(s) of both frames: the order of arrival, and what must be equal.
+        Column(s) of both frames: the order of arrival, and the columns that must be equal.
     strategy, tasks
-        "nested", "index", "sort" (one attribute) or "auto", and the number of tasks that share the
-        work of a key (None: chosen by a model of the work). The results are the same.
+        "nested", "index", "sort" (one attribute) or "auto", and the number of tasks that share a
+        key's work (None: chosen by a cost model). They do not change the results.
     output
-        "append", or "changes": also emit a pair with "-" when a tuple of it leaves its window.
+        "append", or "changes": also emit a pair with "-" when one of its tuples leaves its window.
     alternatives
         False omits the column `alternatives`, which may have thousands of entries per pair.
     metric
         "euclidean", or "haversine": `on` = [longitude, latitude] in degrees, `within` in metres.
     idle_timeout, forget_after
-        Durations: a side silent for the first delays no rows, a key silent for the second is reset.
+        Durations: a side silent for the first delays no rows; a key silent for the second is reset.
     impute
-        `sf.Imputation`, or its arguments as a dict: impute missing attributes, and join at once.
+        `sf.Imputation`, or its arguments as a dict: impute missing attributes during the join.
     how
         "inner", or "left", "right", "full": also emit the tuples of a side that have no partner.
     name
@@ -93,17 +93,17 @@ def similarity_join(
 
     Returns
     -------
-    A row per pair: `left` and `right` (structs of the certain columns), `probability`,
+    One row per pair: `left` and `right` (structs of the certain columns), `probability`,
     `alternatives` (the matching pairs of alternatives) and, with output="changes", `change`.
 
     Raises
     ------
     ValueError, TypeError
-        For values out of range, and for columns that are missing or have another type.
+        For values out of range, and for columns that are missing or have the wrong type.
 
     Notes
     -----
-    The probability is exact: the share of the possible worlds in which both exist and are close.
+    The probability is exact: it sums the possible worlds in which both tuples exist and are close.
     Cost: one shuffle by key. State: the tuples of the windows, and rows that wait for a side.
     More: page reference/functions/similarity_join of the documentation.
 
@@ -159,7 +159,7 @@ def self_join(
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
+        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
         whole stream. The result has the same type.
     on, ..., name
         As for ``sf.similarity_join``.
@@ -168,19 +168,19 @@ def self_join(
     -------
     Each arriving tuple is matched with the earlier tuples in the window, as by
     ``sf.similarity_join``. Every pair is emitted once: `left` is the arriving tuple, `right` an
-    earlier one. No tuple is paired with itself. The other columns are the same as in
+    earlier tuple. No tuple is paired with itself. The other columns are the same as in
     ``sf.similarity_join``.
 
     Raises
     ------
     ValueError, TypeError
-        For values out of range, and for columns that are missing or have another type.
+        For values out of range, and for columns that are missing or have the wrong type.
 
     Notes
     -----
     The metrics ``sfumato_self_join_N`` count as in ``sf.similarity_join``. Downstream of
     sf.reorder, with its event time as `order`, late rows are skipped and counted.
-    Cost: the cost of a join of two streams of half the rows each. One shuffle by `key`, of `tasks`
+    Cost: as much as a join of two streams with half the rows each. One shuffle by `key`, of `tasks`
     copies of the rows; the stream is read once. State: the rows of the window.
 
     References
@@ -237,52 +237,52 @@ def neighbours(
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
+        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
         whole stream. The result has the same type.
     other
-        A frame of the same kind whose tuples are counted. None: the tuples of `df` itself.
+        A frame of the same kind whose tuples are counted; None for `df` itself.
     on, within, order, key, metric, idle_timeout, forget_after, name
-        As for ``sf.similarity_join``. The metrics are ``sfumato_neighbours_N``. `idle_timeout` is
-        for two frames.
+        As for ``sf.similarity_join``. The metrics are ``sfumato_neighbours_N``. `idle_timeout`
+        needs two frames.
     window
         As for ``sf.self_join``: the tuples of the last `length`, or the newest `rows` that exist,
         without the tuple itself; with `other`, tuples of that frame. The `confidence` of sf.Rows
         has no effect.
     fewer_than
-        Number of neighbours, at least 1: adds the column `probability` of fewer neighbours.
+        At least 1: adds the column `probability`, of having fewer neighbours than this number.
     aggregates, quantiles, distribution
-        As for ``sf.window_aggregate``, over the neighbours: ``{"best": "max(score)"}``. The window
-        is a time window, unless the rows of the last frame are certain.
+        As for ``sf.window_aggregate``, over the neighbours: ``{"best": "max(score)"}``. Uncertain
+        neighbours need a time window.
 
     Returns
     -------
     Each valid row that may exist and is not late, once, with all its columns and `neighbours`:
     mean, stddev and `distribution`, an array of prob and value (the number), for
-    ``sf.quantile("value", 0.9, "neighbours.distribution")``. With `fewer_than` also `probability`,
-    with `aggregates` their results: structs, or plain values if all rows are certain.
+    ``sf.quantile("value", 0.9, "neighbours.distribution")``; with `fewer_than`, also `probability`;
+    with `aggregates`, their results: structs, or plain values if all rows are certain.
 
     Raises
     ------
     ValueError, TypeError
-        For values out of range, and for columns that are missing or have another type.
+        For values out of range, and for columns that are missing or have the wrong type.
 
     Notes
     -----
-    All answers are conditional on the existence of the tuple. They are final: the row is emitted as
-    it arrives, with the neighbours among the tuples then in its window; later ones do not change
-    it. They are exact over the possible worlds, since tuples are near independently given the value
-    of the tuple that is counted for. In a window by count a tuple is ignored once it is among the
-    newest `rows` that exist with probability at most 1e-9. Answers of different rows share tuples:
-    operators that combine them refuse them.
+    All answers are conditional on the tuple's existence. They are final: the row is emitted when it
+    arrives, with its neighbours among the tuples then in its window. They are exact over the
+    possible worlds, because other tuples are close independently, given the counted tuple's value.
+    In a count window a tuple is ignored once its probability of being among the newest `rows` that
+    exist is at most 1e-9. Answers of different rows share tuples, so operators that would combine
+    them reject them.
 
     Downstream of sf.reorder, with its event time as `order`, late rows are skipped and counted.
     Both frames are aligned as in ``sf.similarity_join``. With `other`, the two frames must have no
     tuple in common.
     More: page reference/functions/neighbours of the documentation.
     Cost: one shuffle by `key`. Per alternative of a row, the square of its possible neighbours. In
-    a full window by count whose tuples exist with probabilities below 1, the product of rows,
-    tuples held and possible neighbours: about 10 ms per row for 500 rows of 10 alternatives. Choose
-    a window by time there. State: the tuples of the window.
+    a full count window whose tuples exist with probabilities below 1, the product of rows, held
+    tuples and possible neighbours: about 10 ms per row for 500 rows of 10 alternatives. Prefer a
+    time window in this case. State: the tuples of the window.
 
     References
     ----------
@@ -339,12 +339,13 @@ def neighbours(
     "streams",
 )
 def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **options: Any) -> Any:
-    """Find pairs of tuples of different streams that are close with at least some probability.
+    """Find the pairs of tuples of different streams that are close with at least a probability.
 
     Parameters
     ----------
     streams
-        {name: frame}, two or more, of Spark or in memory, with the same columns of the same types.
+        {name: frame}, at least two, all from Spark or all in memory, with the same columns and
+        types.
     name
         Name of the metrics: a pair of streams has the metrics of a join named NAME_left_right.
     options
@@ -353,13 +354,14 @@ def join_streams(streams: Mapping[str, Any], *, name: str | None = None, **optio
     Returns
     -------
     The columns of ``sf.similarity_join``, preceded by `left_stream` and `right_stream`, the names.
-    Every two streams are joined by ``sf.similarity_join``, with the one named first on the left; no
-    stream is joined with itself. Each stream has its own windows, of the same kind.
+    Every two streams are joined by ``sf.similarity_join``, with the stream that comes first in
+    `streams` on the left; no stream is joined with itself. Each stream has separate windows of the
+    same kind.
 
     Raises
     ------
     ValueError, TypeError
-        For values out of range, and for columns that are missing or have another type.
+        For values out of range, and for columns that are missing or have the wrong type.
 
     Notes
     -----

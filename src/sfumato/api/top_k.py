@@ -43,36 +43,36 @@ def top_k(
     Parameters
     ----------
     df
-        A DataFrame of Spark, or a table in memory that is the whole stream, as is the result.
+        A Spark DataFrame, or a table in memory that is the whole stream. So is the result.
     queries
-        sf.Top, one or a list; their names must differ. A number k stands for sf.Top(k).
+        One sf.Top or a list; their names must differ. A number k stands for sf.Top(k).
     by
         The score of a tuple: an expression over attributes and certain columns, optionally
-        followed by `asc` or `desc` for the end that ranks first (default: the greatest score).
+        followed by `asc` or `desc` (default: the greatest score ranks first).
     window
-        sf.Range: at each instant, the tuples of its `length` before. sf.Rows: the newest tuples.
+        sf.Range: at each instant, the tuples of the last `length`. sf.Rows: the newest tuples.
     order, key
-        Event time (a timestamp or whole microseconds), and the columns with a ranking per value.
+        Event time (a timestamp or whole microseconds), and columns; each key has a ranking.
     exclusive
-        Column; at most one of the tuples with the same value exists. NULL: independent of all.
+        Column; at most one of the tuples with the same value exists. NULL: independent tuples.
     rescale
-        Divide the probabilities of such tuples by their sum in the window where this exceeds 1.
+        Divide the probabilities of such tuples by their sum in the window if the sum exceeds 1.
     semantics
         "pk_topk", "pt_k", "u_topk", "u_kranks", "expected_rank", "prf" or "prfe".
     probability, alpha, weights
-        For "pt_k" the least probability, for "prfe" the base, for "prf" the weights of the ranks.
+        For "pt_k" the minimum probability, for "prfe" the base, for "prf" the ranks' weights.
     existence
-        Column with the probability of each row of a frame without alternatives.
+        Column with the probability of each row, for a frame without alternatives.
     group
         Column; rank groups of tuples by the sum of their probabilities: the expected number of
         tuples among the k best, which may exceed 1 ("pk_topk" only).
     plan
-        "dp" (least sum of k), "time" (least time), "greedy" (at most twice "dp"), or "none".
+        "dp" (minimal sum of k), "time" (minimal time), "greedy" (at most twice "dp"), or "none".
     processing_time
-        After the window's `idle_timeout`, event time follows the clock, so that queries are
-        answered as often as asked while no rows come. Rows before an answered instant are late.
+        After the window's `idle_timeout`, event time follows the clock, so that queries are still
+        answered on schedule while no rows arrive. Rows before an answered instant are late.
     ascending
-        Whether the least score ranks first, where `by` has neither `asc` nor `desc`.
+        Whether the smallest score ranks first, if `by` has neither `asc` nor `desc`.
     forget_after
         Time to live of a key ("1 day"), after which it starts with an empty window.
     name
@@ -80,13 +80,13 @@ def top_k(
 
     Returns
     -------
-    A row per answer and rank: the key columns, `query`, `k`, `time` (end of the window), `rank`
+    One row per answer and rank: the key columns, `query`, `k`, `time` (end of the window), `rank`
     from 1, `score`, `probability`, `row` (struct of the tuple's certain columns) and `answered`.
 
     Raises
     ------
     ValueError, TypeError
-        For values out of range, and for columns that are missing or have another type.
+        For values out of range, and for columns that are missing or have the wrong type.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Separation of valid rows from invalid ones, with the reason: no row is lost."""
+"""Separation of valid from invalid rows, with the reason."""
 
 from __future__ import annotations
 
@@ -24,36 +24,35 @@ def split_invalid(
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
+        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
         whole stream. The results have the same type.
     attributes
         Attributes (or value columns) to check, by name or as Column objects (see `reorder`). None:
         all attributes of the alternatives, no value column.
     key, order
-        Columns that must not be NULL, as `key` and `order` of the operator that reads the rows.
-        Windows and rankings group NULL keys like any other: leave out `key` for these.
+        Columns that must not be NULL: `key` and `order` of the operator that reads the rows.
+        Windows and rankings treat NULL as a key: leave out `key` for these operators.
     metric
         "haversine" for rows that a join with this metric reads: `attributes` are its longitude and
         latitude, which must lie from -180 to 180 and from -90 to 90.
     within
-        Column of radii, as `within` of a join: they must be finite and at least 0.
+        Radius column, as `within` of a join: its values must be finite and at least 0.
     exclusive
-        Static frames only: the column given to a ranking as `exclusive`. A row is invalid if, by
-        `order`, the probabilities of the rows that exclude each other (per `key`) sum to more than
-        1 with it. A ranking skips the same rows if its window holds the whole frame.
+        Static frames only: the column given to a ranking as `exclusive`. A row is invalid if it
+        raises the sum of the probabilities of rows that exclude each other above 1, in the order of
+        `order`, per `key`. A ranking skips the same rows if its window holds the whole frame.
     strict
-        Raise at the first invalid row, when the valid rows are read, instead of skipping it.
+        Raise an error at the first invalid row, when the valid rows are read.
 
     Returns
     -------
-    Two frames; each row is in one of them. The valid rows are unchanged. The invalid rows are
-    whole, with a column `reason` (text) added. On a stream the results are two separate queries
-    once they are started.
+    Two frames; each row is in one of them. The valid rows are unchanged. The invalid rows have an
+    additional string column, `reason`. On a stream the results become two separate queries.
 
     A row is valid if it has at least one alternative; every prob is finite, > 0 and ≤ 1; their sum
     is ≤ 1 + 1e-9; and every attribute is present and, if a number, finite. In a frame without
-    alternatives, `existence`, if there is such a column, must lie in [0, 1 + 1e-6], and the named
-    value columns must be present and finite.
+    alternatives, a column `existence` must lie in [0, 1 + 1e-6], and the given value columns must
+    be present and finite.
 
     Raises
     ------
@@ -62,7 +61,7 @@ def split_invalid(
 
     Notes
     -----
-    Cost: a pass over the rows for each frame that is read. Only `exclusive` needs a shuffle.
+    Cost: one pass over the rows for each frame that is read. Only `exclusive` needs a shuffle.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Functions from alternatives to alternatives of each row: filter, prune, fuse."""
+"""Functions that change each row's alternatives: filter, prune, fuse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table that is the
+        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
         whole stream. The result has the same type.
     condition
         Any Spark SQL condition over the alternatives' attributes (by their plain names) and the
@@ -29,27 +29,26 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
 
     Returns
     -------
-    The frame without the tuples whose alternatives all fail the condition. A tuple that keeps some
-    of its alternatives exists with less probability. A comparison with NULL is not satisfied.
-    A frame without alternatives is filtered as by ``DataFrame.where``.
+    The frame without the tuples whose alternatives all fail the condition. If only some
+    alternatives satisfy it, the tuple exists with a smaller probability. A comparison with NULL is
+    not satisfied. A frame without alternatives is filtered as by ``DataFrame.where``.
 
     Raises
     ------
     TypeError
-        For a condition that is not text.
+        For a condition that is not a string.
     ValueError
         For a condition that is not a single expression, or that calls functions that reach beyond
         the data (`reflect`, ...), unless the session's setting "sfumato.trustText" is "true". A
-        condition that Spark cannot read raises Spark's own error.
+        condition that Spark cannot parse raises Spark's own error.
 
     Notes
     -----
-    Invalid rows are skipped, whatever the condition keeps of them: rows whose probabilities are
-    invalid, or where an attribute in the condition is not finite, or NULL in all alternatives. The
-    observed metrics ``sfumato_where_N_input`` count rows and invalid rows (`invalid`), and
-    ``sf.split_invalid`` of the frame upstream finds them.
-    On Spark the filter runs in the JVM, as a higher-order function.
-    Cost: linear in the number of alternatives, without state.
+    Invalid rows are skipped, even if the condition would keep some of their alternatives. A row is
+    invalid if its probabilities are invalid, or if an attribute in the condition is not finite, or
+    NULL in all alternatives. The observed metrics ``sfumato_where_N_input`` count rows and invalid
+    rows (`invalid`). ``sf.split_invalid`` of the frame upstream finds these rows.
+    Cost: linear in the number of alternatives, without state; on Spark it runs in the JVM.
 
     References
     ----------
@@ -78,27 +77,27 @@ def where(df: Any, condition: str, *, name: str | None = None) -> Any:
 def prune(
     df: Any, *, min_prob: float = 0.0, top: int | None = None, normalize: bool = False
 ) -> Any:
-    """Keep the likeliest alternatives of each row, and state the probability of the others.
+    """Keep each row's likeliest alternatives, and report the probability of the others.
 
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table, with
+        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table, with
         alternatives. The result has the same type.
     min_prob
         Alternatives with a smaller probability are removed.
     top
-        Maximum number of alternatives kept per row; among equally probable ones the first are kept.
-        None: any number.
+        Maximum number of alternatives per row; of equally probable alternatives, the first are
+        kept. None for no maximum.
     normalize
-        False: the removed probability is left out, and the existence of the row decreases by it.
-        True: the remaining alternatives are scaled so that the row exists as it did before.
+        False: the existence of the row decreases by the removed probability. True: the remaining
+        alternatives are scaled so that the existence does not change.
 
     Returns
     -------
     Every row of the frame, with at least its likeliest alternative, and the column `pruned`: the
-    total probability of the alternatives removed. It is NULL for a row without alternatives or with
-    invalid probabilities; such a row is unchanged, for operators to count as invalid.
+    total probability of the removed alternatives. It is NULL for a row without alternatives or with
+    invalid probabilities; such a row is not changed, and operators count it as invalid.
 
     Raises
     ------
@@ -109,9 +108,8 @@ def prune(
     -----
     With ``normalize=False`` each remaining alternative has its true probability, and any answer
     Pr(...) over n rows is off by at most the sum of their `pruned`. With ``normalize=True`` the
-    existence is right, and the answer says what would be true if the removed alternatives were not
-    possible.
-    Cost: a sort of the alternatives of each row, without state.
+    existence is kept, and answers are conditional on the removed alternatives being impossible.
+    Cost: one sort of each row's alternatives, without state.
 
     Examples
     --------
@@ -138,40 +136,40 @@ def prune(
 
 @public('sf.fuse(df, ["front", "back"])', "df")
 def fuse(df: Any, measurements: ColumnNames) -> Any:
-    """Fuse several measurements of one thing: the product of their distributions, normalised.
+    """Fuse several measurements of one object: the normalised product of their distributions.
 
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table. The result is
-        of the same kind.
+        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table. The result has
+        the same type.
     measurements
         Columns of alternatives (see `alternatives`) with the same attributes, one per measurement.
         A NULL carries no information and is left out.
 
     Returns
     -------
-    Every row of the frame, with `alternatives`: the values that all measurements consider possible,
-    each with a probability in proportion to the product of its probabilities. `conflict`: the
-    probability that independent draws, one from each measurement, are not all the same.
+    Every row of the frame, with two columns. `alternatives` has the values that are possible in all
+    measurements, with probabilities in proportion to the products of their probabilities.
+    `conflict` is the probability that independent draws, one per measurement, are not all equal.
 
-    The alternatives are NULL, and operators count the row as invalid, where no value is common to
-    all measurements (`conflict` is 1, or less if all consider it possible that the thing does not
-    exist), where all are NULL, and where a measurement has invalid probabilities (`conflict` is
-    NULL).
+    The alternatives are NULL, and operators count the row as invalid, if no value is common to
+    all measurements (`conflict` is 1, or less if in all of them the object may not exist), if all
+    are NULL, or if a measurement has invalid probabilities (`conflict` is NULL).
 
     Raises
     ------
     ValueError, TypeError
-        For columns that are not alternatives, or not of the same attributes and types.
+        For columns that are not alternatives, or that have different attributes or types.
 
     Notes
     -----
-    This is Bayes' rule for measurements with independent errors and a uniform prior;
-    give a prior as one more measurement. Missing probability is that of "does not exist", and is
-    multiplied like that of a value. Values are equal or not: round numbers to a common grid first.
-    The conflict is also high where the measurements agree but leave many values open.
-    Cost: per row, the number of alternatives of the first measurement times the number of all.
+    This is Bayes' rule for measurements with independent errors and a uniform prior. To use a
+    different prior, pass it as one more measurement. The remainder to 1 is the probability that the
+    object does not exist, and is multiplied like the probability of a value. Only exactly equal
+    values match: round numbers to a common grid first.
+    The conflict is also high if the measurements agree but many values remain possible.
+    Cost: per row, the number of alternatives of the first measurement times the total number.
 
     References
     ----------
@@ -195,7 +193,6 @@ def fuse(df: Any, measurements: ColumnNames) -> Any:
 
 
 def _engine(frame: Frame) -> Any:
-    """Return the module for columns of Spark, or for those in memory."""
     if in_memory(frame):
         from sfumato.memory import alternatives as of_table
 

@@ -1,4 +1,4 @@
-"""Aggregates over windows of uncertain tuples as a function of frames."""
+"""Aggregates over windows of uncertain tuples, for frames."""
 
 from __future__ import annotations
 
@@ -46,37 +46,37 @@ def window_aggregate(
     forget_after: str | timedelta | float | None = None,
     name: str | None = None,
 ) -> Any:
-    """Compute aggregates over windows: plain values of certain rows, distributions of others.
+    """Compute aggregates over windows: plain values for certain rows, distributions for others.
 
     Parameters
     ----------
     df
-        A DataFrame of Spark, or a table in memory that is the whole stream, as is the result.
+        A Spark DataFrame, or a table in memory that is the whole stream. So is the result.
     aggregates
-        Result name to text: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)", "first(x)",
+        {result name: aggregate}: "count(*)", "sum(x)", "avg(x)", "min(x)", "max(x)", "first(x)",
         "last(x)", "count_distinct(x)", "quantile(x, 0.9)", "stddev(x)", "var(x)",
         "boundary_sum(x)", for Range "time_avg(x)", "integral(x)"; x is an expression (notes).
     window
         sf.Rows, sf.Range (or its length, "5 minutes"), sf.Session or sf.Delta.
     order, key
-        Column(s) with the order of arrival, for Range and Session the event time; and columns
-        whose values have a window each.
+        Column(s) with the order of arrival, or with the event time for Range and Session; and
+        columns whose values each have a window.
     distribution, quantiles
-        Add the distribution of each result, with at most this many values; and its quantiles for
-        these shares, as fields q05, q50, ...
+        Add each result's distribution, with at most this many values; and its quantiles for these
+        shares, as fields q05, q50, ...
     existence
-        Column with the probability of each row of a frame without alternatives.
+        Column with the probability of each row, for a frame without alternatives.
     with_rows, missed
-        Range and Session: return every row of an extent, with the results of the extent; or also
-        return each row that is in no extent, see `split_missed`.
+        Range and Session: return every row of an extent, with the extent's results; or also return
+        each row that is in no extent, see `split_missed`.
     early, level
         Range: also emit revisions of open extents at multiples of `early` ("10 seconds"), with
         intervals at `level` (0.9) for the final answers. sf.reorder needs ``early=True``.
     unique, version, shared
-        Range: among the rows of a key with the same `unique`, an extent has the largest `version`
-        that arrived before it was complete; rows with the same `shared` take the same alternative.
+        Range: of a key's rows with the same `unique`, an extent has the largest `version` that
+        arrived before it was complete; rows with the same `shared` take the same alternative.
     seed, samples
-        For results that are sampled because they have too many possible values.
+        Seed and number of samples, for results with too many possible values to be exact.
     forget_after
         Time to live of a key ("1 day"), after which it starts with an empty window.
     name
@@ -84,10 +84,10 @@ def window_aggregate(
 
     Returns
     -------
-    Rows, Delta: a row per input row that is not late: its certain columns, `held`, the results.
-    Range, Session: a row per extent and key: the key, `window`, `held`, `punctuation`, `late`, the
-    results, and with `early` also `final`, `revision`, `completeness`, `interval`. Results of
-    certain rows are values, of others structs: `mean`, `stddev`, `existence`, what is requested.
+    Rows, Delta: one row per input row that is not late: its certain columns, `held`, the results.
+    Range, Session: one row per extent and key: the key, `window`, `held`, `punctuation`, `late`,
+    the results, and with `early` also `final`, `revision`, `completeness`, `interval`. Results of
+    certain rows are values, others are structs: `mean`, `stddev`, `existence`, requested fields.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def window_aggregate(
 
     Notes
     -----
-    Cost: one shuffle by key. State: the tuples held.
+    Cost: one shuffle by key. State: the held tuples.
     More: page reference/functions/window_aggregate of the documentation.
 
     References
@@ -125,15 +125,15 @@ def split_missed(df: Any) -> tuple[Any, Any]:
     Parameters
     ----------
     df
-        The result, or a micro-batch of it in ``foreachBatch``: then one query writes both parts.
+        The result, or a micro-batch of it in ``foreachBatch``, so that one query writes both parts.
 
     Returns
     -------
-    The results without the column `missed`, and the missed rows with the columns that they had
-    before, and `reason`: "late" (too late for each of their extents), "outside" (between two
-    extents), "invalid" (skipped; `sf.split_invalid` says why), "absent" (they exist with
-    probability 0), "outdated" (with `version`, not newer than the known version) or "unequal" (with
-    `shared`, other probabilities than earlier rows). Each input row is in an extent or among the
+    The results without the column `missed`, and the missed rows with their original columns and
+    `reason`: "late" (too late for each of their extents), "outside" (between two extents),
+    "invalid" (skipped; see `sf.split_invalid`), "absent" (they exist with probability 0),
+    "outdated" (with `version`, not newer than the known version) or "unequal" (with `shared`, the
+    probabilities differ from those in earlier rows). Each input row is in an extent or among the
     missed rows, unless a newer version replaced it, or sf.reorder flagged it as a duplicate.
 
     Raises
@@ -143,7 +143,7 @@ def split_missed(df: Any) -> tuple[Any, Any]:
 
     Notes
     -----
-    Cost: a filter for each of the frames.
+    Cost: one filter per frame.
 
     Examples
     --------
@@ -192,8 +192,7 @@ def aggregated(
 ) -> Any:
     """Return the result of `window_aggregate`.
 
-    structs : see `WindowQuery`    distributions : the other arguments that `WindowQuery.settings`
-        takes
+    structs : see `WindowQuery`    distributions : the other arguments of `WindowQuery.settings`
     """
     frame, window, placed = frame_of(df), window_of(window), None
     orders = names("order", order)
@@ -231,9 +230,9 @@ def aggregated(
 
 
 def window_input(query: WindowQuery, with_rows: bool = False, placed: Range | None = None) -> Input:
-    """Return a frame as the operator of a window reads it.
+    """Return a query's frame as input of a window operator.
 
-    `placed` is the window whose extents are meant, where the rows are those of `by_extent`.
+    `placed` is the window whose extents the rows belong to, if `by_extent` placed the rows.
     """
     why = "" if placed is None else why_not_placed(extents_per_row(placed))
     about: dict[str, Any] = {"values": query.expressions}

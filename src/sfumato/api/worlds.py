@@ -1,4 +1,4 @@
-"""Chains of operators over rows that share tuples: possible worlds, or an assumption."""
+"""Chains of operators over rows that share tuples: drawn worlds, or assumed independence."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from sfumato.tables.reading.worlds import Draw, Merge
 def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | None = None) -> Any:
     """Draw possible worlds: one certain row per tuple and world in which the tuple exists.
 
-    Any chain of operators is right within a world, whatever its rows share. ``sf.merge_worlds``
-    counts the answers over all worlds.
+    Any chain of operators is correct within a world, even if its rows share tuples.
+    ``sf.merge_worlds`` counts the answers over all worlds.
 
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table, with
+        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table, with
         alternatives or a column `existence`. The result has the same type.
     n
-        Number of worlds, up to 1,000,000. The error of an answer falls with its square root.
+        Number of worlds, at most 1,000,000. The error of an answer is in proportion to 1/√n.
     source
         Name of the set of tuples, such as the topic. A tuple with the same source and id takes the
         same alternative in every call, even in another query. Different tuples need different
         sources or ids.
     id
-        Column(s) that identify a tuple. Whole numbers of any width are equal.
+        Column(s) that identify a tuple. The width of an integer type does not matter.
     name
         Name of the metrics, instead of the number N.
 
@@ -47,13 +47,12 @@ def draw_worlds(df: Any, n: int, *, source: str, id: ColumnNames, name: str | No
 
     Notes
     -----
-    Operators require `world` in their `key`. Pairs of drawn rows have the column `world` and no
-    alternatives. Draws depend on source, id and world only, so they are the same in any
-    micro-batches, after a restart, and in memory. Cost: each row becomes up to
-    n rows; no state is kept.
-
+    Operators require `world` in their `key`. Joined pairs of drawn rows have the column `world` and
+    no alternatives. Draws depend only on source, id and world, so they are the same for any split
+    into micro-batches, after a restart, and in memory.
     The metrics ``sfumato_draw_worlds_N_input`` count rows and invalid rows (`invalid`: wrong
     probabilities, a missing value or id), which are left out.
+    Cost: each row becomes up to n rows; no state is kept.
 
     References
     ----------
@@ -81,22 +80,23 @@ def merge_worlds(
     Parameters
     ----------
     df
-        Answers of operators over rows of ``sf.draw_worlds``, a static DataFrame of Spark, or a
+        Answers of operators over rows from ``sf.draw_worlds``, as a static Spark DataFrame, or a
         pandas, Polars or Arrow table. The result has the same type.
     key
-        Columns that identify an answer within a world, such as `window`, or `id` of a ranking.
+        Columns that identify an answer within a world, such as `window`, or `id` for a ranking.
     columns
-        Columns of values, whose joint distribution is returned; None: only the probability of the
+        Value columns, whose joint distribution is returned; None for only the probability of the
         answer.
     n
-        Number of worlds; needed only if the frame no longer has it, as after a file.
+        Number of worlds; only needed if the frame no longer has it, for example after it was
+        written to a file.
 
     Returns
     -------
-    One row per answer: the columns of `key`; with `columns` the uncertain tuple `alternatives`,
-    each value with the share of the worlds that have it, by value, otherwise `existence`, the share
-    of the worlds that have the answer; and `error`. In the other worlds there is no such answer: a
-    window without rows has no count.
+    One row per answer: the columns of `key`, a probability and `error`. With `columns` the
+    probability is in the uncertain tuple `alternatives`: each value, in order, with the share of
+    worlds that have it. Otherwise it is `existence`, the share of worlds that have the answer. A
+    world may have no such answer: a window without rows has no count.
 
     With probability 99%, the true probability of the answer, and of a value up to any limit,
     differs by at most `error`, sqrt(ln(200) / 2n): 0.05 for 1,000 worlds, 0.016 for 10,000.
@@ -109,10 +109,10 @@ def merge_worlds(
 
     Notes
     -----
-    A stream cannot be merged, since the worlds' answers may come at different times: write them
-    with a sink, and merge the table. The same error holds for answers that a stream has not yet
-    given in all worlds. Merged answers share tuples: operators refuse them.
-    Cost: two shuffles by `key` on Spark; `n` answers per key at most.
+    A stream cannot be merged, because the worlds' answers may arrive at different times: write them
+    with a sink, and merge the table. The same `error` applies to answers that a stream has not yet
+    emitted in all worlds. Merged answers share tuples, so operators reject them.
+    Cost: two shuffles by `key` on Spark; at most `n` answers per key.
 
     References
     ----------
@@ -140,7 +140,7 @@ def assume_independent(df: Any) -> Any:
     Parameters
     ----------
     df
-        A DataFrame of Spark, streaming or static, or a pandas, Polars or Arrow table: pairs of a
+        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table: pairs from a
         join, answers of a ranking or of overlapping windows. The result has the same type.
 
     Returns
@@ -155,10 +155,9 @@ def assume_independent(df: Any) -> Any:
     Notes
     -----
     The error of the results is unknown. A tuple that exists with probability 0.5 and is in three
-    pairs gives 0 or 3 pairs with probability 0.5 each; three independent pairs give 0, 1, 2 and 3
-    with 0.125, 0.375, 0.375 and 0.125. ``sf.draw_worlds`` computes the right answer and states its
-    error.
-    Cost: none; only the description of the columns changes.
+    pairs gives 0 or 3 pairs with probability 0.5 each; three independent pairs give 0 or 3 with
+    probability 0.125 each. ``sf.draw_worlds`` leads to correct answers with a known error.
+    Cost: none; only the columns' metadata changes.
 
     Examples
     --------
@@ -170,7 +169,7 @@ def assume_independent(df: Any) -> Any:
     """
     frame = frame_of(df)
     columns = [name for name in frame.columns if frame.metadata(name).get(SHARED_KEY)]
-    if not columns and frame.shared():  # known by the names of the columns
+    if not columns and frame.shared():  # recognised by the column names
         columns = [ALTERNATIVES]
     if not columns:
         raise ValueError(
@@ -181,7 +180,6 @@ def assume_independent(df: Any) -> Any:
 
 
 def _engine(frame: Frame) -> Any:
-    """Return the module for frames of Spark, or for tables in memory."""
     if in_memory(frame):
         from sfumato.memory import rows as of_tables
 

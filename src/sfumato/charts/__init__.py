@@ -1,8 +1,8 @@
 """Charts, drawn with Altair: `pip install 'sfumato[charts]'`.
 
 `chart`, public as `sf.chart`, draws a distribution, window results over time, an uncertain
-window, a timetable or a running query. `rank_chart` shows the probability of each rank for each
-tuple. `save` writes a chart as an offline page or as an image. Themes: light and dark.
+window, a timetable or a running query. `rank_chart` shows each tuple's probability of each rank.
+`save` writes a chart as an offline page or as an image.
 """
 
 from sfumato.charts.rankings import rank_chart, timetable_chart

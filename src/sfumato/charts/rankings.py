@@ -35,12 +35,13 @@ def rank_chart(
 ) -> Any:
     """Return an Altair chart of Pr(rank = j), j = 1 ... k, and of their sum Pr_k.
 
-    Shows at most 25 tuples, sorted by Pr_k descending; tuples below 0.0005 are omitted.
+    The chart shows at most 25 tuples, in descending order of Pr_k, without tuples whose Pr_k is
+    below 0.0005.
 
     ranked, options : scores, prob, rules, tuples, ascending: as for `rank_probabilities`
-    labels : a text for each tuple; by default its number     what : the title of their axis
+    labels : one string per tuple; by default its number     what : the title of the tuple axis
     theme : "light" or "dark"
-    Raises ImportError without Altair, ValueError for other arguments out of range.
+    Raises ImportError without Altair, and ValueError for arguments out of range.
     """
     alt, colours = altair(), theme_of(theme)
     chances = rank_probabilities(*ranked, k=k, **options)
@@ -109,14 +110,14 @@ def timetable_chart(
     """Return an Altair chart of a timetable.
 
     The upper part shows the instants at which each query is answered. The lower part shows the
-    cumulative sum of k over the runs, and the same under other plans. Shows at least one cycle or
-    its first 120 runs, and at most the 40 most frequent queries.
+    cumulative sum of k over the runs, for this plan and others. The chart covers at least one cycle
+    or its first 120 runs, and at most the 40 most frequent queries.
 
     names : names of the queries, in order; by default q1, q2, ...
     unit, size : the unit of the time axis, and its length in the units of `every` ("minute" and
         60,000,000 for microseconds)
     against : plans to compare with, by their names in `timetable`     theme : "light" or "dark"
-    Raises ImportError without Altair, ValueError if `names` does not have one name per query.
+    Raises ImportError without Altair, and ValueError unless `names` has one name per query.
     """
     alt, colours = altair(), theme_of(theme)
     queries = table.queries
@@ -186,7 +187,6 @@ def _cost(table: Timetable, group: int) -> int:
 
 
 def _costs(table: Timetable, plans: Sequence[str], end: int, size: int) -> list[dict[str, Any]]:
-    """Return the cumulative sum of k at each run, per plan."""
     rows = []
     for plan in plans:
         other = table if plan == table.plan else timetable(table.queries, plan)

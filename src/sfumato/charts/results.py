@@ -1,4 +1,4 @@
-"""Charts of distributions and of window results, and the chart that fits an argument."""
+"""Charts of distributions and window results, and `chart`, which chooses the kind of chart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sfumato.operators.ranking.timetable import Timetable
 from sfumato.operators.windows.uncertain_window import UncertainWindow
 
 MAX_BARS = 60  # values drawn one by one; more values are put into this many bins
-MAX_NARROW_BARS = 8  # values drawn as narrow bars, however far apart they are
+MAX_NARROW_BARS = 8  # values drawn as narrow bars at any distance
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
@@ -52,14 +52,14 @@ def distribution_of(value: Any) -> tuple[np.ndarray, np.ndarray, str] | None:
 def distribution_chart(distribution: Any, *, title: str | None = None, theme: str = "light") -> Any:
     """Return an Altair chart of one distribution.
 
-    distribution : structs <prob, VALUE>, as `alternatives` give them, or a struct with the field
-        `distribution`, as `sf.window_aggregate` gives it
+    distribution : structs <prob, VALUE>, as in `alternatives`, or a struct with the field
+        `distribution`, as from `sf.window_aggregate`
 
     The area of a bar is a probability. Up to eight values, and equally spaced values, get one bar
     each, all of equal width. Unequally spaced values (left by merging) get a bar between each pair
     of neighbours, with half the probability of each. More than 60 values are put into 60 bins of
-    equal width. If the probabilities sum to less than 1, the subtitle gives the probability of no
-    value. Raises TypeError for other types.
+    equal width. If the probabilities sum to less than 1, the subtitle gives the probability that
+    there is no value. Raises TypeError for other types.
     """
     alt, colours = altair(), theme_of(theme)
     found = distribution_of(distribution)
@@ -117,7 +117,7 @@ def _bars(values: np.ndarray, prob: np.ndarray) -> list[dict[str, Any]]:
             half = 0.5 * max(min(0.8 * float(gaps.min()), 0.08 * span), 0.004 * span)
         return _boxes(values - half, values + half, prob, texts)
     else:
-        # A value that stands for several lies in their middle: half of them are on either side.
+        # A value merged from several lies in their middle: half their probability is on each side.
         ends = np.minimum(0.5 * gaps[[0, -1]], np.median(gaps))
         edges = np.concatenate([[values[0] - ends[0]], values, [values[-1] + ends[1]]])
         prob = 0.5 * (np.append(prob, 0.0) + np.append(0.0, prob))
@@ -136,7 +136,7 @@ def _boxes(
 
 
 def _heights(bars: list[dict[str, Any]], name: str) -> Any:
-    """Return the vertical axis: probabilities if all bars have equal width, else densities."""
+    """Return the vertical axis: probabilities if the bars have equal width, otherwise densities."""
     alt = altair()
     widths = np.array([bar["high"] - bar["low"] for bar in bars])
     if np.ptp(widths) > 1e-6 * widths.max():
@@ -157,7 +157,7 @@ def _heights(bars: list[dict[str, Any]], name: str) -> Any:
 BAND_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles that bound the bands
 QUANTILE_FIELD = re.compile(r"q(\d\d+)")
 MAX_KEYS = 8
-# pandas reads nested timestamps of Spark as whole nanoseconds: since 1973 at least this many.
+# pandas reads Spark's nested timestamps as whole nanoseconds; times after 1973 exceed this number.
 LEAST_NANOSECONDS = 10**17
 
 
@@ -170,15 +170,17 @@ def results_chart(
     title: str | None = None,
     theme: str = "light",
 ) -> Any:
-    """Return an Altair chart of a column of results, one per window, over time.
+    """Return an Altair chart of a result column, one result per window, over time.
 
-    columns : the rows' columns by name     result : the column of results: structs or distributions
-    x : the column of the horizontal axis; by default the end of `window`, else the row number
+    columns : the rows' columns by name
+    result : the result column: numbers, structs or distributions
+    x : the column of the horizontal axis; by default the end of `window`, or the row number if
+        there is no window
     key : a column with at most eight values, each drawn as one line
 
-    Shows the mean, and the 50% and 90% probability ranges if there are distributions or quantiles,
-    else one standard deviation on either side. If some results may not exist, a second chart below
-    shows the probability of existence.
+    The chart shows the mean, with the 50% and 90% probability ranges if there are distributions or
+    quantiles, otherwise with one standard deviation on either side. If some results may not exist,
+    a second chart below shows the probability of existence.
     """
     alt, colours = altair(), theme_of(theme)
     for argument, name in (("result", result), ("x", x), ("key", key)):
@@ -220,7 +222,7 @@ def results_chart(
         if _has_band(rows, low, high)
     ]
     parts = Counter(row["part"] for row in rows)
-    alone = min(parts.values()) == 1  # a line of one point cannot be seen
+    alone = min(parts.values()) == 1  # a line of one point would be invisible
     line = base.mark_line(strokeWidth=2, point=alone or len(rows) <= 60).encode(
         y=up("mean"), color=colour, tooltip=["at:N", "mean:Q", "existence:Q"]
     )
@@ -228,14 +230,13 @@ def results_chart(
     if any((row.get("existence") or 0.0) < 1.0 - 1e-9 for row in rows):
         unit, percent = alt.Scale(domain=[0, 1]), alt.Axis(format="%")
         share = alt.Y("existence:Q", title="a value exists", axis=percent, scale=unit)
-        # Without this condition, the chart of certain results would be a line at 100%.
         below = base.properties(height=70).mark_line(interpolate="step-after", strokeWidth=2)
         drawn = alt.vconcat(drawn, below.encode(y=share, color=colour), spacing=14)
     return styled(drawn, title or f"{result}, window by window", _subtitle(rows), theme=theme)
 
 
 def columns_of(table: Any) -> dict[str, list[Any]] | None:
-    """Return the columns of a pandas, Polars or Arrow table or a list of rows, else None."""
+    """Return the columns of a pandas, Polars or Arrow table or a list of rows, or None."""
     if type(table).__module__.startswith("pyspark.sql") and hasattr(table, "schema"):
         raise TypeError("a chart needs rows in memory: pass df.toArrow() or df.collect()")
     if hasattr(table, "to_pydict"):
@@ -315,7 +316,7 @@ def _with_parts(rows: list[dict[str, Any]], ends: list[Any] | None) -> list[dict
 
 
 def _window_ends(columns: dict[str, list[Any]]) -> list[Any] | None:
-    """Return the window ends of the rows; None if some row has no window."""
+    """Return the rows' window ends; None if a row has no window."""
     fields = [fields_of(cell) for cell in columns.get("window", [])]
     ends = [None if field is None else field.get("end") for field in fields]
     if not ends or any(end is None for end in ends):
@@ -372,23 +373,23 @@ def chart(
     ----------
     what
         A distribution: alternatives, or a result of `sf.window_aggregate` with ``distribution=m``.
-        Rows with a column of results: an Arrow, pandas or Polars table, or collected rows.
-        An `UncertainWindow`: for each tuple held, the probability that it exists and is inside.
+        Rows with a result column: an Arrow, pandas or Polars table, or collected rows.
+        An `UncertainWindow`: for each held tuple, the probability that it exists and is inside.
         A `Timetable`: when each query is answered, and the cost.
         A running StreamingQuery: rows per second and the share of late rows, per micro-batch.
     result
-        Of rows: the column of results, which are numbers, structs or distributions. Structs show
-        their `quantiles` as a band, or the mean ± stddev without any.
+        For rows: the result column, with numbers, structs or distributions. For structs the chart
+        shows their `quantiles` as a band, or the mean ± stddev if there are none.
     x
-        Of rows: the column of the horizontal axis; None: the end of `window`.
+        For rows: the column of the horizontal axis; None for the end of `window`.
     key
-        Of rows: a column whose values get one line each.
+        For rows: a column whose values get one line each.
     title
-        Title instead of the default one.
+        Title that replaces the default title.
     theme
         "light" or "dark", to match the surrounding page.
     options
-        Of a `Timetable`: `unit`, such as "minute", and `against`, the plans to compare with.
+        For a `Timetable`: `unit`, such as "minute", and `against`, the plans to compare with.
 
     Returns
     -------
@@ -400,11 +401,11 @@ def chart(
     ImportError
         Without Altair (`pip install 'sfumato[charts]'`).
     TypeError
-        For anything else to draw.
+        For any other type of `what`.
 
     Notes
     -----
-    Cost: rows of a table are collected to the driver; a chart has one mark per row.
+    Cost: the rows are in memory; a chart has one mark per row.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from sfumato.reports import observed, parts_of
 
 
 def progress_chart(query: Any, *, title: str | None = None, theme: str = "light") -> Any:
-    """Return an Altair chart of the latest micro-batches of a query.
+    """Return an Altair chart of a query's latest micro-batches.
 
     The upper part shows the rows read per second; the lower part shows the share of late or invalid
     rows per operator. Call it again to include newer micro-batches.
@@ -83,11 +83,11 @@ def _get(report: Any, name: str) -> Any:
 def membership_chart(
     window: UncertainWindow, *, title: str | None = None, theme: str = "light"
 ) -> Any:
-    """Return an Altair chart of the tuples that an uncertain count window holds.
+    """Return an Altair chart of the tuples in an uncertain count window.
 
-    Shows the probability that each tuple exists, and the probability T_j that an existing tuple is
-    among the newest existing tuples of the window. T_j falls with a tuple's age. Raises ValueError
-    for an empty window.
+    The chart shows the probability that each tuple exists, and the probability T_j that tuple j, if
+    it exists, is among the window's newest existing tuples. T_j falls with a tuple's age. Raises
+    ValueError for an empty window.
     """
     alt, colours = altair(), theme_of(theme)
     if not window.held:

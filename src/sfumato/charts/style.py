@@ -18,7 +18,7 @@ FILE_OPTIONS: dict[str, dict[str, Any]] = {
     ".png": {"ppi": 144},
     ".svg": {},
 }
-"""Options of a chart's file, by its suffix."""
+"""Options for saving a chart, by file suffix."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Theme:
 
 THEMES = {
     "light": Theme(None, "#1a1a1a", "#666666", "#dddddd", BLUE, RED, PALETTE, (0.35, 1.0)),
-    # Lighter inks: dark blue and black are lost on a dark page.
+    # Lighter colours, because dark blue and black are hard to see on a dark page
     "dark": Theme(
         "#16181d", "#e8e8e8", "#a0a4ab", "#33373f", SKY, ORANGE,
         (SKY, ORANGE, "#2fc79b", "#ff8a4c", "#e3a3c8", YELLOW, "#ffffff", "#9aa5ff"), (0.0, 0.65),
@@ -55,14 +55,13 @@ def altair() -> ModuleType:
 
 
 def theme_of(name: str) -> Theme:
-    """Return the theme with this name. Raises ValueError for an unknown name."""
+    """Return a theme. Raises ValueError for an unknown name."""
     if name not in THEMES:
         raise ValueError(f"`theme` must be one of {', '.join(THEMES)}; got {name!r}")
     return THEMES[name]
 
 
 def chart_of(rows: list[dict[str, Any]], height: int = HEIGHT, width: int = WIDTH) -> Any:
-    """Return a chart of rows that has no marks yet."""
     alt = altair()
     return alt.Chart(alt.Data(values=rows), width=width, height=height)
 
@@ -79,7 +78,7 @@ def number_text(value: float, digits: int = 4) -> str:
 
 
 def time_axis(times: Sequence[str]) -> Any:
-    """Return a time axis for ISO texts: clock times, or dates if they span days."""
+    """Return a time axis for ISO times: clock times, or dates if they span at least two days."""
     span = datetime.fromisoformat(max(times)) - datetime.fromisoformat(min(times))
     if span >= timedelta(days=2):
         return altair().Axis()
@@ -87,7 +86,6 @@ def time_axis(times: Sequence[str]) -> Any:
 
 
 def styled(chart: Any, title: str, *subtitle: str, theme: str = "light") -> Any:
-    """Return a chart with titles and legible font sizes."""
     colours, is_dark = theme_of(theme), theme != "light"
     inks = {"color": colours.ink, "subtitleColor": colours.faint} if is_dark else {}
     sizes = {"fontSize": 16, "subtitleFontSize": 13, "offset": 12}
@@ -112,7 +110,7 @@ def styled(chart: Any, title: str, *subtitle: str, theme: str = "light") -> Any:
 def save(chart: Any, path: str | Path) -> Path:
     """Write a chart to `path`, and return the path.
 
-    The suffix gives the format: .html is an offline page, .png and .svg are images. Raises
+    The suffix determines the format: .html is an offline page, .png and .svg are images. Raises
     ValueError for other suffixes.
     """
     path = Path(path)

@@ -1,5 +1,4 @@
-"""The command line: run, watch, explain, check; sessions, pipeline files, the Java runtime.
+"""The command line: its commands, sessions, pipeline files, and the Java runtime.
 
-`main` defines the command and its subcommands; each other file is named after its task. No other
-package imports this one: users call `sfumato`.
+`main` defines the command `sfumato` and its subcommands. No other package imports this package.
 """

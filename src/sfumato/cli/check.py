@@ -62,7 +62,7 @@ def _rows(sink: Sink) -> str:
 
 
 def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
-    """Draw the timetable of each TOP query, one chart per group of queries answered together."""
+    """Draw the timetables of TOP queries: one chart per group of queries answered together."""
     drawn: dict[Any, str] = {}
     for name, step in steps.items():
         for ranked in step.walk():
@@ -82,5 +82,5 @@ def draw(steps: Mapping[str, Step], folder: Path) -> list[Path]:
 
 
 def _unit(every: int) -> tuple[str, int]:
-    """Return the largest unit of time that is not longer than the shortest `every`."""
+    """Return the largest unit of time that is at most `every`, and its microseconds."""
     return next(((unit, size) for unit, size in AXIS_UNITS if size <= every), ("microsecond", 1))

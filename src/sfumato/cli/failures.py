@@ -35,7 +35,7 @@ def first_cause(error: BaseException) -> str:
     text = str(error)
     if TRACEBACK in text and (why := _python_error(text)):
         return why
-    # The error of a task is in the line with the number of task failures.
+    # A task's error is in the line with the number of task failures.
     lines = text.splitlines()
     in_a_task = [found["why"] for line in lines if (found := IN_A_TASK.search(line))]
     for line in map(_plain, [*in_a_task, *lines]):
@@ -51,7 +51,7 @@ def _plain(line: str) -> str:
 
 
 def _python_error(text: str) -> str | None:
-    """Return the message of the outermost Python error in a text with stack traces."""
+    """Return the message of the last Python error in a text with stack traces."""
     for line in text.rsplit(TRACEBACK, 1)[1].splitlines():
         match = ERROR_LINE.match(line.strip())
         if match:
@@ -86,7 +86,7 @@ def folder_trouble(folders: Mapping[str, str]) -> str | None:
     return None
 
 
-# Errors of workers, the JVM or the network that may not recur in a second attempt.
+# Errors of workers, the JVM or the network that a second attempt may not meet
 TRANSIENT = (
     "failed to connect back",
     "worker exited unexpectedly",
@@ -102,7 +102,7 @@ TRANSIENT = (
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether a failure is due to the environment rather than the query or its data."""
+    """Return whether the environment caused a failure, rather than the query or its data."""
     text = str(error)
     why = _python_error(text) if TRACEBACK in text else None
     if why is not None and not any(words in why for words in TRANSIENT):

@@ -31,7 +31,7 @@ TYPES = (
 
 
 def first_file(place: str, folder: Path) -> str:
-    """Write a pipeline file in `folder` that reads a file, a folder or a kafka:// topic."""
+    """Return the text of a pipeline file in `folder` that reads a file, a folder or a topic."""
     if place.startswith("kafka:"):
         return _of_topic(place)
     path = Path(place)
@@ -94,7 +94,7 @@ def _columns(file: Path, skip_unreadable: bool = False) -> tuple[str, dict[str, 
 
 
 def _readable_lines(file: Path) -> pa.Table:
-    """Return the first lines that are JSON objects; Spark reads the others as dead letters."""
+    """Return the JSON objects among the first lines; Spark makes other lines dead letters."""
     with file.open("rb") as lines:
         readable = (line for line in islice(lines, SAMPLE_ROWS) if _is_object(line))
         return read_json(BytesIO(b"".join(readable)))
@@ -108,7 +108,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def _with_times(table: pa.Table) -> pa.Schema:
-    """Return the schema; text columns with only ISO 8601 times become timestamps."""
+    """Return the schema; string columns with only ISO 8601 times become timestamps."""
     schema = table.schema
     for i, field in enumerate(schema):
         if pa.types.is_string(field.type):
@@ -148,7 +148,7 @@ def _file(
 
 
 def _suggestions(name: str, columns: Mapping[str, str]) -> str:
-    """Return SQL comments with the next queries to try, for columns with two times."""
+    """Return SQL comments with the next queries to try, if two columns are timestamps."""
     first = {kind: _quoted(column) for column, kind in reversed([*columns.items()])}
     times = [_quoted(column) for column, kind in columns.items() if kind == "timestamp"]
     if len(times) < 2:

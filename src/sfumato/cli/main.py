@@ -85,7 +85,7 @@ def open_pipeline(
 
 
 def failed(error: Exception | str, code: int = FAILED) -> typer.Exit:
-    """Print an error; return the exit exception of the failed command."""
+    """Print an error, and return the exception that exits the command."""
     console = Console(stderr=True)
     console.print(f"[red]Error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
     return typer.Exit(code)

@@ -1,4 +1,4 @@
-"""Output of a run: a progress table, or one line per micro-batch, for people or programs."""
+"""Output of a run, for people or programs: a progress table, or one line per micro-batch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_ELEMENTS = 3  # elements of an array shown in a cell
 
 
 class Log:
-    """Output of a run.
+    """Console output of a run.
 
     is_json : write JSON lines only
     is_live : refresh a table instead of writing a line per micro-batch
@@ -49,7 +49,7 @@ class Log:
             self._live = Live(console=console, refresh_per_second=4, transient=True)
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Print a message about the whole run for people."""
+        """Print a message about the whole run, unless output is JSON."""
         if not self.is_json:
             self.console.print(text, style=style)
 
@@ -82,7 +82,6 @@ class Log:
                 self._line(f"    {in_words(part, batch.held[part], shown)}")
 
     def table(self, sink: str, what: str, columns: Sequence[str], rows: Sequence[Any]) -> None:
-        """Print rows of a sink."""
         if not self.is_json:
             self.console.print(rows_table(f"{sink}: {what}", columns, rows))
             return
@@ -90,7 +89,6 @@ class Log:
             self._json(sink=sink, row=dict(zip(columns, row, strict=True)))
 
     def refreshed(self) -> AbstractContextManager[Any]:
-        """Return a context manager that displays the progress table."""
         return nullcontext() if self._live is None else self._live
 
     def refresh(self, queries: Sequence[SinkQuery]) -> None:
@@ -148,7 +146,6 @@ def _as_json(value: Any) -> Any:
 
 
 def _progress(queries: Sequence[SinkQuery]) -> Group:
-    """Build the tables of console sinks and the table of progress."""
     started = [query for query in queries if query.query is not None]
     tables = [
         rows_table(f"{query.name}: the newest {row_count(len(rows))}", query.columns, rows)
@@ -159,7 +156,6 @@ def _progress(queries: Sequence[SinkQuery]) -> Group:
 
 
 def label(counter: str) -> str:
-    """Return the name of a counter in texts for people."""
     return LABELS.get(counter, counter.replace("_", " "))
 
 
@@ -186,7 +182,7 @@ def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
         table.add_column(escape(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(cell(value)) for value in row))
-    # The table's own title would wrap at the width of the table.
+    # A title of the table itself would wrap at the table's width.
     return Group(Text(title, style="bold"), table)
 
 

@@ -1,10 +1,10 @@
 """Plan of a pipeline: the frames of sources and queries, and the streaming queries of a run.
 
-Each sink is a separate streaming query that computes everything it reads. A part read by several
-sinks (a ranking, or a query and its late rows) becomes a shared streaming query, which writes its
-rows to a folder next to the checkpoints with Spark's exactly-once file sink. The sinks read that
-folder as a stream. With checkpoints, every ranking is shared, and its folder is named after the
-ranking rather than the query, so that queries may change between runs.
+Each sink is a separate streaming query that computes everything it reads. If several sinks read a
+ranking, or a query and its late rows, this part becomes a shared streaming query. It writes its
+rows with Spark's exactly-once file sink to a folder next to the checkpoints, which the sinks read
+as a stream. With checkpoints, every ranking is shared, and its folder is named after the ranking
+rather than the query, so that queries may change between runs.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from sfumato.language.ranking_answers import RankingGroup
 from sfumato.language.steps import Step, explained
 from sfumato.language.tables import PlannedFrame
 
-LATE_COLUMN = "late"  # the column in which a controller flags late rows
+LATE_COLUMN = "late"  # the controller's flag for late rows
 UNSTORABLE = ("void", "interval")  # types that files cannot store
 NOT_FOUND = re.compile(r"Failed to find the data source: ([\w.]+)")
 SPARK_ERRORS = (PySparkException, Py4JError)
@@ -41,11 +41,11 @@ SPARK_ERRORS = (PySparkException, Py4JError)
 
 @dataclass(frozen=True)
 class SharedQuery:
-    """A streaming query whose rows several sinks read.
+    """A streaming query whose rows are read by several sinks.
 
-    sink : the files written; the checkpoint is next to them
+    sink : the output files; the checkpoint is next to them
     title : name in the progress table      readers : names of the queries that read it
-    is_new : whether its folder did not exist before
+    is_new : whether it has no checkpoint from an earlier run
     """
 
     sink: Sink
@@ -59,11 +59,11 @@ class SharedQuery:
 class Plan:
     """The frames of a pipeline's sources and queries, and their explanations.
 
-    folder : of the checkpoints; None: nothing is shared
-    keeps_checkpoints : whether the next run finds the folder, perhaps with other queries
-    explanations, steps : by query: its plan in words, and its last operation
-    names_read : function that returns the queries upstream of a query
-    parted : by query: the rows whose late rows go to a separate sink
+    folder : the checkpoints' folder; None: nothing is shared
+    keeps_checkpoints : whether the next run uses the same folder, perhaps with different queries
+    explanations, steps : by query, its plan in words and its last operation
+    names_read : function that returns a query and the queries upstream of it
+    parted : by query, the rows whose late rows are written to a separate sink
     shared : the queries whose rows several sinks read
     """
 
@@ -80,11 +80,10 @@ class Plan:
 
     @property
     def streams(self) -> list[Sink]:
-        """Return the sinks whose rows are a stream."""
         return [sink for sink in self.pipeline.sinks if self.frames[sink.query].isStreaming]
 
     def rows_of(self, sink: Sink) -> DataFrame:
-        """Return the rows for a sink. Raises PipelineError for a missing key column."""
+        """Return a sink's rows. Raises PipelineError for a missing key column."""
         if sink.late_rows is None:
             rows = self.frames[sink.query]
         else:
@@ -128,15 +127,15 @@ class Plan:
     # ---- shared queries --------------------------------------------------------------------------
 
     def share_ranking(self, group: RankingGroup, answers: PlannedFrame) -> PlannedFrame:
-        """Make the queries of a group read the folder of their shared query."""
+        """Return the shared answers of a group of queries, as a stream of their folder."""
         frame, queries = answers.df, tuple(dict.fromkeys(group.members))
         if not frame.isStreaming or any(word in str(frame.dtypes) for word in UNSTORABLE):
             return answers
         if len(queries) < 2 and not self.keeps_checkpoints:
             return answers
         name = f"ranking-{hashlib.sha256(' '.join(group.key).encode()).hexdigest()[:12]}"
-        # One file per micro-batch, read one at a time by the sinks: this keeps the order of the
-        # answers.
+        # Each micro-batch writes one file, and sinks read one file at a time, so the answers stay
+        # in order.
         title = ", ".join(queries) + (" together" if len(queries) > 1 else " ranked")
         df = self._share(name, title, queries, frame.repartition(1), maxFilesPerTrigger=1)
         return replace(answers, df=df)
@@ -165,10 +164,10 @@ class Plan:
     def _share(
         self, name: str, title: str, readers: tuple[str, ...], frame: DataFrame, **options: int
     ) -> DataFrame:
-        """Register a shared query; return a stream of its output. options : of reading"""
+        """Register a shared query, and return a stream of its output. options : read options"""
         folder = f"{self.folder}/shared-{name}"
         path = f"{folder}/answers"
-        # Decided by its checkpoint: the folder of answers is created before sinks are checked.
+        # The checkpoint decides, because the answers' folder is created before sinks are checked.
         is_new = not _exists(self.spark, f"{folder}/offsets")
         if WITH_SCHEME.match(path):
             self.spark.createDataFrame([], frame.schema).write.mode("append").parquet(path)
@@ -185,7 +184,7 @@ def build_plan(
     folder: str | None = None,
     keeps_checkpoints: bool = True,
 ) -> Plan:
-    """Register each source and query as a temporary view, in file order."""
+    """Build the plan, and register each source and query as a temporary view, in file order."""
     folder = None if folder is None else folder.rstrip("/")
     plan = Plan(spark, pipeline, folder, keeps_checkpoints)
     texts = {query.name: query.sql for query in pipeline.queries}
@@ -202,7 +201,7 @@ def build_plan(
         with errors_at(f"queries.{name}.sql"):
             planned = queries.frames(name)
             check_statements(name, planned)
-            _ = planned[0].df.schema  # analysed here, so that an error names its query
+            _ = planned[0].df.schema  # analyse now, so that an error names its query
         planned[0].df.createOrReplaceTempView(name)
         plan.frames[name], plan.steps[name] = planned[0].df, planned[0].step
         plan.explanations[name] = explained(planned[0].step)
@@ -230,7 +229,7 @@ def _source_frames(spark: SparkSession, source: PipelineSource) -> dict[str, Dat
 
 @contextmanager
 def errors_at(place: str) -> Iterator[None]:
-    """Raise errors of Spark and SqlError as PipelineError with the position in the file."""
+    """Raise Spark errors, ValueError and TypeError as PipelineError with a position in the file."""
     try:
         yield
     except PipelineError:
@@ -242,13 +241,13 @@ def errors_at(place: str) -> Iterator[None]:
 
 
 def missing_connector(error: Exception) -> str:
-    """Return advice to add the connector that Spark does not find; "" for other errors."""
+    """Return advice to add a connector that Spark did not find; "" for other errors."""
     found = NOT_FOUND.search(str(error))
     return "" if found is None else f". The file {advice(found[1])}"
 
 
 def shortest_trigger(sinks: Iterable[Sink]) -> str | None:
-    """Return the shortest trigger of the sinks; None if one of them has no trigger."""
+    """Return the sinks' shortest trigger; None if a sink has no trigger."""
     triggers = [sink.trigger for sink in sinks]
     given = [trigger for trigger in triggers if trigger is not None]
     if not given or len(given) < len(triggers):

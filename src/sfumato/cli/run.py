@@ -25,7 +25,7 @@ from sfumato.metrics.exporters import served
 from sfumato.metrics.figures import SessionFigures
 from sfumato.spark.run_to_end import ending
 
-PROBABILITY_COLUMNS = ("probability", "existence", "prob")  # columns that are also shown as bars
+PROBABILITY_COLUMNS = ("probability", "existence", "prob")  # columns that are shown with bars
 
 
 @dataclass
@@ -36,7 +36,6 @@ class RunView:
     about: dict[str, About] = field(default_factory=dict)
 
     def describe(self, plan: Plan, sinks: Sequence[SinkQuery]) -> None:
-        """Set the texts, plans and newest rows of a pipeline's sinks."""
         texts = {query.name: query.sql for query in plan.pipeline.queries}
         hidden = self.figures.hide = plan.pipeline.environment.hidden
         for each in sinks:
@@ -67,7 +66,7 @@ def serve_run(
     metrics_port: int | None = None,
     metrics_file: Path | None = None,
 ) -> Iterator[RunView]:
-    """Serve the metrics of a run at loopback ports (0: any free port) and in a file."""
+    """Serve a run's metrics on loopback ports (0: any free port) and in a file."""
     view, lines = RunView(), []
     with ExitStack() as stack:
         try:
@@ -108,10 +107,10 @@ def run(
 ) -> int:
     """Run a pipeline until its sinks end, one fails, or the user interrupts; return the exit code.
 
-    once : process the data available now, and end; with `flush` in the file, also emit all rows
-        held by operators at the end
-    log : None: a table, refreshed on a terminal, else one line per micro-batch
-    view : receives the metrics of the queries by sink
+    once : process the data available now, and end; with `flush` in the file, also emit all held
+        rows at the end
+    log : None: a live table on a terminal, otherwise one line per micro-batch
+    view : receives the queries' metrics by sink
     Raises PipelineError before anything starts if Spark or the planner rejects the pipeline.
     """
     log = log or Log(console, is_live=console.is_terminal)
@@ -131,7 +130,7 @@ def _queries(
     log: Log,
     view: RunView,
 ) -> list[SinkQuery]:
-    """Plan a run's queries (twice with `flush`, to end streams); show rows of static sinks."""
+    """Build a run's queries, twice with `flush` to end streams; print the rows of static sinks."""
     plans = []
     for last in (False, True) if once and pipeline.flush else (False,):
         with ending(spark, last=last) if pipeline.flush else nullcontext():
@@ -170,9 +169,9 @@ def _show(log: Log, sink: Sink, frame: DataFrame) -> None:
 def follow(queries: Sequence[SinkQuery], log: Log) -> int:
     """Start queries one after the other, and show their progress until they end.
 
-    Returns 1 if a query failed, else 0. After a transient failure a query restarts from its
-    checkpoint. Any other failure stops all queries. An interrupt also stops all queries, but is not
-    a failure.
+    Return 1 if a query failed, otherwise 0. After a transient failure a query restarts from its
+    checkpoint. Any other failure stops all queries, and so does an interrupt, which is not a
+    failure.
     """
     failed = None
     try:
@@ -206,7 +205,7 @@ def _start_next(queries: Sequence[SinkQuery]) -> None:
 
 
 def _look(queries: Sequence[SinkQuery], log: Log) -> SinkQuery | None:
-    """Check every started query and run due restarts; return a query that failed permanently."""
+    """Check the started queries and run due restarts; return a permanently failed query."""
     for query in queries:
         if query.query is None:
             continue

@@ -22,16 +22,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
 
-# A short run ends before the optimising JIT compiler pays off: without it the first rows are
-# faster.
-# The code cache must then be set, or it fills up and compilation stops.
+# A short run ends before the optimising JIT compiler pays off; without it the first rows are
+# faster. The size of the code cache must then be set, or it fills up and compilation stops.
 SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 MAX_HEAP = 4 << 30  # bytes of a local session's Java heap; Spark's default is 1 GB
 LOCAL = SparkPart()
 LOGGING = Path(__file__).with_name("log4j2.properties")
 QUIET = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
 LOOPBACK_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-TASK_ATTEMPTS = 4  # as on a cluster; Spark's default for one machine is one
+TASK_ATTEMPTS = 4  # Spark's default on a cluster; on one machine it is 1
 
 
 def session(
@@ -42,15 +41,15 @@ def session(
     page: bool = False,
     part: SparkPart = LOCAL,
 ) -> SparkSession:
-    """Start a quiet Spark session with `sfumato.ops.settings`, in UTC; failed tasks are retried.
+    """Start a quiet Spark session with `sfumato.ops.settings`; failed tasks are retried.
 
     cores : None: all cores available to this process
     short : the run takes minutes, not hours: start faster, with less memory
     page : serve Spark's web page
-    part : where Spark runs, with which settings and connectors
+    part : the master, settings and connectors
 
     Sets JAVA_HOME (see `use_java`) and makes workers run this Python, unless PYSPARK_PYTHON is set.
-    A local session that is not short gets a quarter of the memory for Java, 1 to 4 GB. Raises
+    The Java heap of a local session that is not short is a quarter of the memory, 1 to 4 GB. Raises
     NoJavaError.
     """
     use_java()
@@ -92,13 +91,13 @@ def heap() -> dict[str, str]:
     return {"spark.driver.memory": f"{size >> 20}m"}
 
 
-# Spark's default redaction pattern for settings and options, and further secret names.
+# Spark's default redaction patterns for settings and options, with further secret names
 SECRET = "(?i)secret|password|passwd|token|access[.]?key|credential|jaas"
 REDACTED_OPTIONS = "(?i)url|credential|jaas"
 
 
 def redactions(part: SparkPart) -> dict[str, str]:
-    """Return the settings that redact the values of some options in Spark's web page and plans."""
+    """Return the settings that redact option values in Spark's web page and plans."""
     if not part.hidden:
         return {}
     names = "|".join(rf"\Q{name.lower()}\E" for name in part.hidden)
@@ -144,7 +143,7 @@ def command_session(
         from sfumato.spark.model.outside_text import TRUST_SETTING
 
         spark.conf.set(TRUST_SETTING, "true")
-    else:  # a path must not be read as a table
+    else:  # a query must not read a path as a table
         spark.conf.set("spark.sql.runSQLOnFiles", "false")
     with _interrupts():
         try:
@@ -170,7 +169,7 @@ def _started(part: SparkPart, **options: Any) -> SparkSession:
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """Restrict Ctrl-C and SIGTERM to the command; PySpark's handler would cancel jobs."""
+    """Raise KeyboardInterrupt for Ctrl-C and SIGTERM; PySpark's handler would cancel jobs."""
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt

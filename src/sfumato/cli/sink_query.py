@@ -1,4 +1,4 @@
-"""The streaming query of one sink: start, monitor, retry and stop it."""
+"""The streaming query of one sink: starting, monitoring, retries and stopping."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from sfumato.metrics.anomalies import DisorderDetector
 from sfumato.metrics.figures import QueryFigures, SessionFigures
 from sfumato.metrics.progress import ROWS_OUT, MicroBatch
 
-ATTEMPTS = 5  # without a micro-batch in between, before a transient failure is reported
+ATTEMPTS = 5  # maximum number of starts in a row without a finished micro-batch
 FIRST_WAIT = 1.0  # seconds before the second attempt; each later wait is twice as long
-MAX_START_TIME = 30.0  # seconds before the next query starts in any case
+MAX_START_TIME = 30.0  # seconds after which the next query starts in any case
 
 
 @dataclass
 class SinkQuery:
-    """The streaming query of a sink, perhaps not started yet.
+    """The streaming query of a sink, which may not have started yet.
 
     frames : run one after the other; a second frame flushes the operators of the first
-    starter : starts the first of the frames
-    after : queries that must have ended before this one starts
+    starter : starts the first frame
+    after : queries that must have ended before this query starts
     figures : receives the reports
-    interrupted : by Ctrl-C, before its end
-    marks : by folder that the query needs: a file that must remain there once seen
+    interrupted : whether Ctrl-C stopped it before its end
+    marks : by required folder, a file that must remain there once it has been seen
     rows : the newest rows of a console sink
     """
 
@@ -70,7 +70,6 @@ class SinkQuery:
         return self.frames[0].columns
 
     def start(self) -> None:
-        """Start or restart the query."""
         self.attempts, self.retry_at = self.attempts + 1, None
         if self.query is None:
             self.progress.started = time.monotonic()
@@ -132,7 +131,7 @@ class SinkQuery:
 
     @property
     def has_begun(self) -> bool:
-        """Return whether the first micro-batch has ended, or the query is waiting for rows."""
+        """Return whether the next query may start: this one has run, waits for rows, or is slow."""
         if self.query is None or not self.query.isActive or self.query.lastProgress is not None:
             return True
         if time.monotonic() - self.progress.started > MAX_START_TIME:
@@ -155,7 +154,7 @@ class SinkQuery:
         return why if found is None else f"{why}: {found}"
 
     def check_folders(self) -> None:
-        """Stop the query if a required folder was deleted; Spark would create an empty one."""
+        """Stop the query if a required folder was deleted; Spark would create it again, empty."""
         for what, mark in self.marks.items():
             if mark.exists():
                 self.seen.add(mark)
@@ -191,7 +190,7 @@ def start_sink(running: SinkQuery, *, folder: str, once: bool) -> StreamingQuery
             query = writer.start(sink.path) if sink.path else writer.start()
     except SPARK_ERRORS as error:
         raise _refused(error, sink, running.cause(error)) from error
-    # Files that Spark writes once, and would not write into a folder that it creates again.
+    # Spark writes these files once; it would not write them into a folder that it creates again.
     if not WITH_SCHEME.match(checkpoint):
         running.marks["the checkpoint folder"] = Path(checkpoint) / "metadata"
     if sink.format.lower() in OF_FILES and sink.path and not WITH_SCHEME.match(sink.path):
@@ -200,7 +199,7 @@ def start_sink(running: SinkQuery, *, folder: str, once: bool) -> StreamingQuery
 
 
 def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
-    """Start and stop a sink's stream immediately, so that Spark checks it; reads no row."""
+    """Start a sink's stream and stop it immediately, so that Spark checks it; read no row."""
     place = f"{folder}/{sink.name}"
     writers: list[Any] = [rows.writeStream.foreachBatch(lambda batch, number: None)]
     if sink.format != CONSOLE and sink.path is not None:
@@ -218,7 +217,6 @@ def try_start(sink: Sink, rows: DataFrame, folder: str) -> None:
 
 
 def _refused(error: Exception, sink: Sink, cause: str) -> PipelineError:
-    """Build the error about a sink that Spark refuses to start."""
     what = f"{cause}{_other_mode(error, sink)}{missing_connector(error)}"
     return PipelineError(f"`sinks.{sink.name}`: {what}")
 
@@ -237,7 +235,7 @@ def _other_mode(error: Exception, sink: Sink) -> str:
 
 
 def _keep_newest(batch: DataFrame, count: int, newest: list[Any]) -> None:
-    """Keep the last rows of a micro-batch; unlike `tail`, this processes every partition."""
+    """Keep a micro-batch's last rows; unlike `tail`, this processes every partition."""
 
     def last(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kept: list[pa.RecordBatch] = []

@@ -1,4 +1,4 @@
-"""The page's server: its routes for the token's owner, in a thread, on loopback, with bounds."""
+"""The server of the page: a thread that serves the owner of the token on loopback."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EMPTY_TOKEN = '<meta name="token" content="">'  # placeholder in the page
 DATA_PATHS = ("/events", "/figures", "/metrics")
 MAX_OPENED = 64  # cookies that are valid at the same time
 HEADERS = {
-    # Charts are compiled in the browser, which needs 'unsafe-eval'; everything is served from here.
+    # Charts are compiled in the browser, which needs 'unsafe-eval'; all files are served from here.
     "content-security-policy": (
         "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
         "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -49,10 +49,11 @@ HEADERS = {
 class TokenMiddleware:
     """Middleware that answers 403 to every request without the token.
 
-    Data require the token in the header ``Authorization: Bearer``. Browsers send the cookies of a
-    host to all of its ports, where servers of other users can read them. So the cookie is not the
-    token, and only opens the page's files, which contain no data. A page opened with ``?token=`` is
-    redirected to an address without it, and receives the token in its text, once.
+    Data require the token in the header ``Authorization: Bearer``. Browsers send a host's cookies
+    to all of its ports, where servers of other users can read them. Therefore the cookie differs
+    from the token, and only gives access to the page's files, which contain no data. A request with
+    ``?token=`` is redirected to an address without it. The page then receives the token in its
+    text, once.
 
     opened : cookies whose page has not received the token yet
     """
@@ -100,7 +101,7 @@ def application(
     cookie: str = "sfumato",
     over: Callable[[], bool] = lambda: False,
 ) -> Starlette:
-    """Return the application. over : whether the server is about to stop, which ends events"""
+    """Return the application. over : returns whether the server is stopping, which ends events"""
     opened: list[str] = []
 
     async def page(request: Request) -> Response:
@@ -157,23 +158,23 @@ def application(
 
 @cache
 def chart_library() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script, as bundled by vl-convert."""
+    """Return the script with Vega, Vega-Lite and Vega-Embed that vl-convert bundles."""
     import vl_convert
 
     return str(vl_convert.javascript_bundle())  # type: ignore[call-arg]
 
 
 LOOPBACK_HOST = "127.0.0.1"
-PATIENCE = 10.0  # seconds for a start or stop
-# Limits, so that nobody who can reach the port exhausts the file descriptors of the process.
+PATIENCE = 10.0  # maximum seconds to wait for a start or stop
+# These limits keep clients from exhausting the process's file descriptors.
 MAX_VIEWERS = 48  # concurrent connections; an open page needs several
 MAX_ACCEPTED = 16  # connections accepted at once, before the limit applies
-MAX_QUEUED = 256  # connections queued by the system; they use no file descriptors here
-PAGE_SECONDS = 5.0  # maximum time to receive the head of a request
+MAX_QUEUED = 256  # connections in the system's queue, without file descriptors of this process
+PAGE_SECONDS = 5.0  # maximum time to receive a request's head
 
 
 class LimitedProtocol(H11Protocol):
-    """A connection that is closed unless a request arrives within PAGE_SECONDS."""
+    """A connection that closes unless a request arrives within PAGE_SECONDS."""
 
     waiting: asyncio.TimerHandle | None = None
 
@@ -198,7 +199,7 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Start the timer if no request is being answered; it runs until the next request."""
+        """Start the timer if no request is being answered; otherwise stop it."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()
         elif self.waiting is None and not self.transport.is_closing():
@@ -221,12 +222,12 @@ class _QuietServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         await super().startup(sockets)
-        for listening in sockets or ():  # asyncio accepts its whole queue at once
+        for listening in sockets or ():  # asyncio would accept its whole backlog at once
             listening.listen(MAX_QUEUED)
 
 
 class Server:
-    """Server of a page of metrics until `stop`; `url` opens it, with its token.
+    """Server of a metrics page, at `url` (which includes the token), until `stop` is called.
 
     port : 0 for a free port. Raises OSError for a port in use.
     """
@@ -268,7 +269,6 @@ class Server:
         return self._server.should_exit
 
     def stop(self) -> None:
-        """Stop the server, and end open requests."""
         self._server.should_exit = True
         self._thread.join(PATIENCE)
         self._socket.close()

@@ -1,4 +1,4 @@
-"""The content of the page for each query, as JSON values."""
+"""The content of the page: the state of each query, as JSON values."""
 
 import json
 import time
@@ -13,12 +13,12 @@ from sfumato.metrics.progress import REORDER, WAITS, PartTotals, late_and_rows
 from sfumato.reports import OperatorPart
 
 MAX_SHOWN = 240  # maximum number of points in a chart
-SILENT_SECONDS = 60.0  # without a micro-batch, before the page reports it
+SILENT_SECONDS = 60.0  # seconds without a micro-batch before the page reports it
 
 
 @dataclass(frozen=True)
 class ResultRows:
-    """The newest results: for each row and column a text and a share from 0 to 1 (or None)."""
+    """The newest results. Each cell is its text and, for probabilities, a share from 0 to 1."""
 
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[tuple[str, float | None]]] = ()
@@ -28,7 +28,7 @@ class ResultRows:
 class About:
     """Facts about a query that are not metrics.
 
-    sql, plan : its text, and the output of EXPLAIN     target : the target share of late rows
+    sql, plan : its SQL, and the output of EXPLAIN     target : its target share of late rows
     answers : returns its newest results
     """
 
@@ -99,7 +99,7 @@ def _seconds_of(operators: Iterable[PartTotals], gauge: str) -> Iterator[float]:
 def _messages(
     query: QueryFigures, target: float | None, now: float, given: float | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield anomalies: current ones, then totals, then messages, newest first."""
+    """Yield current problems, then anomalies of the totals, then messages, newest first."""
     silent = 0.0
     if query.reported is not None and query.active:  # the system clock may have been changed
         silent = time.monotonic() - query.heard if given is None else given - query.reported
@@ -115,7 +115,6 @@ def _messages(
 
 
 def _operator(part: OperatorPart, totals: PartTotals) -> dict[str, Any]:
-    """Return the counters and gauges of an operator."""
     shown = {name: value for name, value in totals.gauges.items() if name != WAITS}
     runs = json.loads(shown.pop("timetable", None) or "[]")
     if part.kind == REORDER:
@@ -136,7 +135,7 @@ def _operator(part: OperatorPart, totals: PartTotals) -> dict[str, Any]:
 
 
 def _points(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
-    """Yield at most MAX_SHOWN points with rates; if there are more, neighbours are merged."""
+    """Yield at most MAX_SHOWN points with rates, by merging neighbours."""
     shown = joined(points, max(1, -(-len(points) // MAX_SHOWN)))
     before = None
     for point in shown:

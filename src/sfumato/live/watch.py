@@ -22,7 +22,7 @@ class Watch:
         self._stop_listening = listen(spark, FiguresListener(self.figures))
 
     def stop(self) -> None:
-        """Stop serving the page; the queries continue."""
+        """Stop serving the page; the queries continue to run."""
         self._stop_listening()
         self._server.stop()
 
@@ -37,7 +37,7 @@ class Watch:
 
 
 def watch(spark: SparkSession, port: int = 0) -> Watch:
-    """Show the session's streaming queries on a live page: rows, lateness, waiting times, state.
+    """Serve a live page of the session's streaming queries: rows, lateness, waiting times, state.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def watch(spark: SparkSession, port: int = 0) -> Watch:
 
     Returns
     -------
-    A `Watch`: its `url` opens the page, `stop()` ends it; it is also a context manager.
+    A `Watch`: `url` is the address of the page, and `stop()` ends it. It is also a context manager.
 
     Raises
     ------
@@ -63,10 +63,10 @@ def watch(spark: SparkSession, port: int = 0) -> Watch:
 
     Notes
     -----
-    Shows queries that start from now on, and running queries after their next report. No query is
-    changed: the page listens to Spark's reports. The page is accessible only from this machine, at
-    an address with a secret token, and needs no network.
-    Cost: one thread that serves the page and reads the reports that Spark makes anyway.
+    The page shows queries that start after the call, and running queries after their next report.
+    It listens to Spark's reports and changes no query. The page is accessible only from this
+    machine, at an address with a secret token, and needs no network.
+    Cost: one thread that serves the page and reads the reports that Spark creates anyway.
 
     Examples
     --------

@@ -1,5 +1,4 @@
-"""The public functions over tables in memory: pandas, Polars and Arrow, without Spark.
+"""The implementation of public functions for pandas, Polars and Arrow tables, without Spark.
 
-`frame` reads a user's table, `run` applies an operator, `kinds` converts the result back.
-`api` calls these functions; no other package uses them.
+`frame` converts a user's table to Arrow and results back, and `run` applies an operator.
 """

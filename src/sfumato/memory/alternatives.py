@@ -1,4 +1,4 @@
-"""The uncertain tuple as an Arrow column: its construction, and measures of its alternatives."""
+"""Uncertain tuples as an Arrow column: construction, changes, and statistics."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def alternatives(
 
 
 def _fits(kind: pa.DataType, several: Sequence[str] | None, points: bool) -> bool:
-    """Return whether values of a type can be used as alternatives (as structs, or as numbers)."""
+    """Return whether elements of a type can be alternatives."""
     if points:
         return is_list(kind)
     return not pa.types.is_nested(kind) if several is None else pa.types.is_struct(kind)
@@ -79,7 +79,7 @@ def _fits(kind: pa.DataType, several: Sequence[str] | None, points: bool) -> boo
 def _as_they_are(
     given: pa.Array, field: str, wanted: Sequence[str] | None, normalize: bool
 ) -> pa.Array:
-    """Return alternatives from structs; `field` is the probability, `wanted` are the attributes."""
+    """Return alternatives from structs with the probability `field` and the attributes `wanted`."""
     missing, sizes = given.is_null().to_numpy(False), lengths_of(given)
     flat = given.flatten()
     if not pa.types.is_struct(flat.type):
@@ -108,7 +108,7 @@ def _as_they_are(
 def _summing_to_one(
     columns: dict[str, pa.Array], sizes: np.ndarray, missing: np.ndarray, normalize: bool
 ) -> pa.Array:
-    """Return lists of structs of the columns, without probability 0, scaled to 1 if required."""
+    """Return the columns as lists of structs, without probability 0, scaled to 1 if required."""
     prob = columns["prob"]
     known = prob.is_valid().to_numpy(zero_copy_only=False)
     weights = floats_of(prob)
@@ -142,8 +142,8 @@ def samples(
 ) -> pa.Array:
     """Implement `samples` for Arrow arrays.
 
-    points : float64[n, attributes], standard errors
-    period : of a single reading that wraps; its cosine and sine are returned
+    points : float64[n, attributes], errors in standard deviations
+    period : for a single reading that wraps; the attributes are then its cosine and sine
     """
     centres = [floats_of(as_doubles(array_of("mean", m), "`mean`")) for m in means]
     n, rows = len(points), len(centres[0])
@@ -174,7 +174,7 @@ def samples(
 
 
 def middle_and_half(low: Any, high: Any) -> tuple[pa.Array, pa.Array]:
-    """Return the middle of intervals, and half their length."""
+    """Return the middles of intervals, and half their lengths."""
     ends = [
         float(x) if isinstance(x, int | float) else as_doubles(array_of(of, x), of)
         for of, x in (("low", low), ("high", high))
@@ -216,7 +216,6 @@ def pruned(frame: ArrowFrame, min_prob: float, top: int, normalize: bool) -> pa.
 
 
 def _with_both(frame: ArrowFrame, made: pa.Array, name: str, added: pa.Array) -> pa.Table:
-    """Return the table with new alternatives and a column more."""
     table = frame.table
     if frame.uncertain:
         place = frame.columns.index(ALTERNATIVES)
@@ -230,7 +229,7 @@ def _with_both(frame: ArrowFrame, made: pa.Array, name: str, added: pa.Array) ->
 
 
 def _fields(kind: pa.DataType) -> dict[str, str] | None:
-    """Return the types of the fields of a list of structs, None for another type."""
+    """Return the types of the fields if a type is a list of structs, or None."""
     element = kind.value_type if is_list(kind) else None
     if element is None or not pa.types.is_struct(element):
         return None
@@ -273,7 +272,7 @@ def fused(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
         own = source == j
         weight = np.bincount(value[own], prob[own], len(first))
         joint *= np.where(known[j][row], weight, 1.0)
-    # A value that all columns have is first found in the first column that is not NULL.
+    # A value in all columns first appears in the first column that is not NULL.
     kept = np.flatnonzero((joint > 0.0) & ~wrong[row])
     kept = kept[np.lexsort((first[kept], row[kept]))]
     total = absent.copy()
@@ -289,7 +288,6 @@ def fused(frame: ArrowFrame, measurements: Sequence[str]) -> pa.Table:
 
 
 def _zeros_alike(values: pa.Array) -> pa.Array:
-    """Return the values with -0.0 as 0.0, to which it is equal."""
     return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
 
 
@@ -358,7 +356,7 @@ def quantile(attribute: str, q: float, column: Any) -> pa.Array:
     numbers, prob = _doubles(tuples, attribute), _doubles(tuples, "prob")
     order = np.lexsort((prob, np.where(known, numbers, 0.0), known, tuples.owner))
     numbers, prob, known = numbers[order], prob[order], known[order]
-    # The sum of a few dozen doubles varies by some ulps with their order; 1e-12 absorbs this.
+    # The sum of a few dozen doubles depends on their order by some ulps; 1e-12 covers this.
     level = q * existence_of(tuples) - 1e-12
     rows = len(tuples.lengths)
     mass, found, has = np.zeros(rows), np.full(rows, np.nan), np.zeros(rows, np.bool_)
@@ -384,7 +382,6 @@ def existence_of(tuples: Tuples) -> np.ndarray:
 
 
 def _mean(tuples: Tuples, attribute: str, exists: np.ndarray | None) -> np.ndarray:
-    """Return Σ prob · attribute of each row, divided by `exists` if given."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         weighed = _doubles(tuples, "prob") * _doubles(tuples, attribute)
         total = np.bincount(tuples.owner, weighed, len(tuples.lengths))
@@ -398,7 +395,7 @@ def _doubles(tuples: Tuples, attribute: str) -> np.ndarray:
 def _nullable(
     numbers: np.ndarray, tuples: Tuples, *attributes: str, missing: np.ndarray | None
 ) -> pa.Array:
-    """Return numbers of rows, with NULL where `missing` or where an input is NULL."""
+    """Return one number per row, or NULL where `missing` or where an input is NULL."""
     mask = tuples.column.is_null().to_numpy(zero_copy_only=False)
     for name in ("prob", *attributes):
         unknown = field_of(tuples.flat, name).is_null().to_numpy(zero_copy_only=False)
@@ -422,7 +419,7 @@ def _tuples(column: Any) -> Tuples:
 
 
 def array_of(argument: str, given: Any) -> pa.Array:
-    """Return a column as one array of a type supported by Spark."""
+    """Return a column as one array of a type that Spark supports."""
     if isinstance(given, pa.Array | pa.ChunkedArray):
         array = as_array(given)
     elif hasattr(given, "__arrow_c_stream__"):
@@ -468,7 +465,7 @@ def field_of(elements: pa.Array, name: str) -> pa.Array:
 
 
 def folded(lengths: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each row's ordered sum of terms, and its rounding error (Neumaier)."""
+    """Return each row's sum of terms, added in order, and its rounding error (Neumaier 1974)."""
     total, lost = np.zeros(len(lengths)), np.zeros(len(lengths))
     starts = offsets_of(lengths)[:-1]
     for j in range(int(lengths.max(initial=0))):

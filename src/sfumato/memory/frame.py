@@ -2,7 +2,7 @@
 
 The metadata of Arrow schemas holds the order of a table's rows and the counters of operators. A
 pandas frame stores it in `attrs`, which pandas keeps through selections and filters. For a Polars
-frame it is stored in this module as long as the frame exists.
+frame, this module stores it as long as the frame exists.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from sfumato.tables.reading.types import Kind, has_more_digits, kind_of, spark_t
 from sfumato.tables.reading.user_warnings import calls_from_user
 from sfumato.windows import Range
 
-ATTRS = "sfumato"  # key in the attrs of a pandas frame: the result's Arrow schema, as text
-_OF_POLARS: dict[int, pa.Schema] = {}  # id of a Polars frame returned by this package
+ATTRS = "sfumato"  # key of the result's Arrow schema (in base64) in the attrs of a pandas frame
+_OF_POLARS: dict[int, pa.Schema] = {}  # by the id of a Polars frame that this package returned
 
 
 def like(given: Any, found: Any) -> Any:
-    """Convert an Arrow table, or a tuple of tables, to the library of a given table."""
+    """Convert an Arrow table, or a tuple of tables, to the library of the table `given`."""
     back = as_pandas if is_pandas(given) else as_polars if is_polars(given) else None
     if back is None:
         return found
@@ -50,14 +50,13 @@ def is_pandas(given: Any) -> bool:
 
 
 def is_polars(given: Any) -> bool:
-    """Return whether a value is a Polars frame, without importing Polars."""
     polars = sys.modules.get("polars")
     return polars is not None and isinstance(given, polars.DataFrame)
 
 
 def as_pandas(table: pa.Table) -> Any:
     pandas = sys.modules["pandas"]
-    # Objects instead of float64 where a whole number is NULL: numbers above 2^53 stay exact.
+    # Objects instead of float64 for whole numbers with NULL, so that numbers above 2^53 stay exact
     frame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     for name, column in zip(table.column_names, table.columns, strict=True):
         whole = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
@@ -76,7 +75,7 @@ def as_polars(table: pa.Table) -> Any:
 
 
 def metadata_of(given: Any) -> pa.Schema | None:
-    """Return the Arrow schema of the result that became a pandas or Polars frame, or None."""
+    """Return the Arrow schema of the result from which a frame was converted, or None."""
     if is_polars(given):
         return _OF_POLARS.get(id(given))
     text = given.attrs.get(ATTRS)
@@ -93,7 +92,7 @@ def with_metadata(table: pa.Table, earlier: pa.Schema) -> pa.Table:
             try:
                 cells = column.cast(known.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                known = field  # another column with that name
+                known = field  # a different column with this name
         columns.append(cells)
         fields.append(known)
     return pa.table(columns, schema=pa.schema(fields, earlier.metadata))
@@ -106,7 +105,7 @@ PANDAS = b"pandas"  # metadata of a schema: its pandas form
 class ArrowFrame(Frame):
     """A table with the types that Spark would have, and unique names.
 
-    forgotten : the library of the frame, if the library lost the order of the rows
+    forgotten : the library of the frame, if it dropped the metadata; otherwise ""
     """
 
     noun, filtered = "table", "a filter on it"
@@ -181,7 +180,7 @@ class ArrowFrame(Frame):
                 )
 
     def require_late(self) -> None:
-        """Raise ValueError also for flags of a controller whose metadata a library has dropped."""
+        """Raise ValueError even for a controller's flags if a library has dropped the metadata."""
         super().require_late()
         if self.forgotten and self.has_punctuations and self.ordered_by_keys("punctuation") is None:
             raise ValueError(
@@ -223,7 +222,7 @@ class ArrowFrame(Frame):
 def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
     """Return the frame of a pandas, Polars or Arrow table.
 
-    Raises TypeError for other types, ValueError for duplicate names.
+    Raises TypeError for other types, and ValueError for duplicate column names.
     """
     table, forgotten = _as_table(given, argument)
     _check_names(table.column_names, argument)
@@ -237,7 +236,7 @@ def frame_of(given: Any, argument: str = "df") -> ArrowFrame:
 
 
 def _as_table(given: Any, argument: str) -> tuple[pa.Table, str]:
-    """Return the table, and the library of the frame if it lost the order of the rows."""
+    """Return the table, and the frame's library if it dropped the metadata."""
     if isinstance(given, pa.Table):
         return given, ""
     if is_pandas(given) or is_polars(given):
@@ -287,7 +286,7 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedAr
 
 
 def _field(field: pa.Field, kind: pa.DataType) -> pa.Field:
-    """Return the field with another type; metadata of categories does not apply to values."""
+    """Return the field with a different type, without the metadata of categories."""
     coded = pa.types.is_dictionary(field.type)
     return (field.remove_metadata() if coded else field).with_type(kind)
 
@@ -326,11 +325,11 @@ class ArrowExpressions(Expressions):
     def _parsed(self, argument: str | None, text: str) -> Expression:
         """Parse an expression. argument : its name in errors; None for a plain name"""
         if argument is None or text in (*self.frame.attributes, *self.frame.columns):
-            return ColumnRef((text,))  # the parser is not even loaded
+            return ColumnRef((text,))  # without loading the parser
         return parse_expression(argument, text)
 
     def _values(self, expression: str, rows: pa.Table) -> pa.Array | None:
-        """Return the values of an expression; None if reading them will raise."""
+        """Return the values of an expression; None if they cannot be computed."""
         try:
             return Tuples(rows).values_of_any_type(self._parsed("", expression))
         except (TypeError, ValueError):

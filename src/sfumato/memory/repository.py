@@ -1,4 +1,4 @@
-"""The repository of an imputation in memory: read it, or search it for dependencies."""
+"""The repository of an imputation in memory: reading, and rows for discovery."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_parquet(path: str | Path) -> ArrowFrame:
 
 
 def rows_of(frame: ArrowFrame, wanted: Sequence[str], key: Sequence[str]) -> pa.Table:
-    """Return columns of a repository, renamed: `wanted` as doubles or text, and `key`."""
+    """Return a repository's columns, renamed: `wanted` as doubles or strings, and `key`."""
     columns = frame.resolved("repository", list(wanted))
     found = [
         frame.table.column(of)
@@ -49,9 +49,10 @@ def rows_of(frame: ArrowFrame, wanted: Sequence[str], key: Sequence[str]) -> pa.
 def complete_rows(
     frame: ArrowFrame, asked: Sequence[str], max_rows: int, seed: int
 ) -> tuple[pa.Table, AttributeRanges] | None:
-    """Return some complete rows (of finite numbers), and the columns' extents over all of them.
+    """Return at most `max_rows` complete rows of finite numbers, and the columns' extents.
 
-    Returns None if there are too few rows or columns.
+    The extents, (minimum, length), are over all complete rows. Return None if there are fewer than
+    two rows or columns.
     """
     columns = dict(zip(asked, frame.resolved("attributes", asked), strict=True))
     numbers = {name: as_doubles(frame.table.column(of), f"`{of}`") for name, of in columns.items()}
@@ -73,7 +74,7 @@ def complete_rows(
 
 
 def _few(rows: pa.Table, most: int, seed: int) -> pa.Table:
-    """Return the (at most) `most` rows with the smallest hashes, seeded by `seed`."""
+    """Return the `most` rows with the smallest hashes, or all rows if there are fewer."""
     if rows.num_rows <= most:
         return rows
     seeds = pa.array(np.full(rows.num_rows, seed, np.int32))

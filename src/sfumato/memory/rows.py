@@ -1,4 +1,4 @@
-"""Row functions over tables in memory: split_invalid, where and impute."""
+"""Functions of rows for tables in memory, such as split_invalid, where and impute."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def split_rows(
     exclusive: str | None,
     strict: bool,
 ) -> tuple[pa.Table, pa.Table]:
-    """Implement `split_invalid` for a table. If `strict`, raises ValueError for an invalid row."""
+    """Implement `split_invalid` for a table. Raises ValueError for an invalid row if `strict`."""
     wanted, table = checked_attributes(frame, attributes), frame.table
     reasons = why_invalid(table, wanted, bounds=bounds_of(metric, wanted))
     named = {"key": frame.resolved("key", key), "order": frame.resolved("order", order)}
@@ -98,7 +98,6 @@ def newest(frame: ArrowFrame, by: Sequence[str]) -> pa.Table:
 
 
 def _existences(tuples: Tuples) -> np.ndarray:
-    """Return float64[n]: the existence of each row; NaN for invalid rows."""
     if tuples.uncertain:
         return existence_of(tuples)
     given = "existence" if "existence" in tuples.table.column_names else None
@@ -197,7 +196,6 @@ def imputed(
 
 
 def _cells(frame: ArrowFrame, name: str) -> pa.ChunkedArray | pa.Array:
-    """Return a column of texts as it is, and another as doubles."""
     column = frame.table.column(name)
     return column if frame.kind(name) == "text" else as_doubles(column, f"`{name}`")
 
@@ -207,7 +205,7 @@ def _numbers(frame: ArrowFrame, name: str) -> np.ndarray:
 
 
 def _counted(added: pa.Table) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the counters, and the number of rows that could not be imputed, per reason."""
+    """Return the counters, and the number of rows that could not be imputed by reason."""
     by = added.column(IMPUTED_BY)
     unimputable = pc.fill_null(pc.starts_with(by, UNIMPUTABLE), False)
     reasons = by.filter(unimputable).value_counts().to_pylist()

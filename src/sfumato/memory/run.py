@@ -1,4 +1,4 @@
-"""Run an operator on whole tables, with its counters in the metadata of the result."""
+"""Run operators on whole tables, with their counters in the metadata of the result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ARROW_TYPES = {
 
 
 def run_in_memory(job: Job) -> pa.Table:
-    """Return the answers of an operator to whole tables, with its counters in their metadata."""
+    """Run a job's operator on whole tables; return its answers, with its counters as metadata."""
     operator = job.config.typed(lambda: _answers_of(job.outputs)).make()
     sides = ["_input"] if len(job.inputs) == 1 else ["_left", "_right"]
     counts: dict[str, Any] = {}
@@ -62,12 +62,11 @@ def run_in_memory(job: Job) -> pa.Table:
 
 
 def table_of(answers: Sequence[pa.Table], outputs: Sequence[Output]) -> pa.Table:
-    """Return the answers, under fixed names, as a table of the outputs."""
+    """Convert an operator's answers, which have fixed names, to a table of the outputs."""
     return result_table(answers, [_result_column(output) for output in outputs])
 
 
 def _answers_of(outputs: Sequence[Output]) -> pa.Schema:
-    """Return the schema of an operator's answers, under fixed names."""
     whole = [output for output in outputs if len(output.source) == 1]
     return pa.schema([_field(of.source[0], of.kind, None, fixed=True) for of in whole])
 
@@ -80,7 +79,7 @@ def _result_column(output: Output) -> ResultColumn:
 def _field(
     name: str, kind: Any, metadata: Mapping[str, Any] | None, fixed: bool = False
 ) -> pa.Field:
-    """Return the field of an `Output`, with user names for its nested fields, or fixed ones."""
+    """Return the Arrow field of an `Output`; nested fields have user names, or fixed names."""
     if isinstance(kind, ListOf):
         kind = pa.list_(_field("item", kind.kind, None, fixed).type)
     elif isinstance(kind, Struct):
@@ -91,7 +90,7 @@ def _field(
 
 
 def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
-    """Warn about rows out of range and extents not emitted, which only the operator can count."""
+    """Warn about what only the operator can count: rows out of range, drift, skipped extents."""
     out_of_range = {"order or time is missing or out of range": counts.get("invalid", 0)}
     warn_of_invalid(job.function, counts["rows"], {k: n for k, n in out_of_range.items() if n})
     above = {"the probabilities of its rule sum to more than 1": counts.get("rejected", 0)}
@@ -110,7 +109,7 @@ def _warn_of_counted(job: Job, counts: Mapping[str, int]) -> None:
 
 
 COUNTERS_METADATA = (
-    b"sfumato.counters"  # metadata of a schema: JSON list of the counters per operator
+    b"sfumato.counters"  # key in a schema's metadata: JSON list of counters, one per operator
 )
 
 
@@ -126,13 +125,13 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
     Returns
     -------
     One entry `sfumato_OPERATOR_NAME` per operator (NAME is the argument `name`, or a number), with
-    the counters documented for its function, under the same names as Spark's metrics. An operator
-    that skips invalid rows also has an entry `..._input` (a join: `..._left` and `..._right`) with
-    `rows`, `invalid`, and `reasons`, the number of rows per reason.
+    the counters documented for its function, under the same names as the metrics on Spark. An
+    operator that skips invalid rows also has an entry `..._input` (a join: `..._left` and
+    `..._right`) with `rows`, `invalid`, and `reasons`, the number of rows per reason.
 
     Notes
     -----
-    Cost: none; the counters are stored in the description of the table.
+    Cost: none; the counters are stored in the table's metadata.
 
     Examples
     --------
@@ -154,7 +153,7 @@ def counters(table: Any) -> dict[str, dict[str, Any]]:
 
 
 def recorded(table: Any) -> list[dict[str, Any]]:
-    """Return the records of the operators that computed a table, oldest first."""
+    """Return the records (`operator`, `name`, `counts`) in a table's metadata, oldest first."""
     schema = metadata_of(table) if is_pandas(table) or is_polars(table) else table.schema
     schema_metadata = None if schema is None else (schema.metadata or {}).get(COUNTERS_METADATA)
     return [] if schema_metadata is None else list(json.loads(schema_metadata))
@@ -167,7 +166,7 @@ def with_record(
     name: str | None,
     counts: Mapping[str, Mapping[str, Any]],
 ) -> pa.Table:
-    """Return the result with its operator's counters, appended to the counters of its inputs.
+    """Return the result with the counters of its inputs, followed by its operator's counters.
 
     counts : counters of the operator ("") and of its inputs ("_input", or "_left" and "_right")
     """
@@ -176,7 +175,7 @@ def with_record(
 
 
 def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
-    """Concatenate results, each after columns of constant texts, and merge their counters."""
+    """Concatenate results, each with leading columns of constant strings; merge their counters."""
     tables, given = [], []
     for part, texts in parts:
         table = frame_of(part).table
@@ -191,7 +190,6 @@ def union(parts: Sequence[tuple[Any, Mapping[str, str]]]) -> pa.Table:
 
 
 def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
-    """Return the records of the operators that computed some tables, without duplicates."""
     records: list[dict[str, Any]] = []
     for table in tables:
         records += [record for record in recorded(table) if record not in records]
@@ -199,7 +197,7 @@ def _of_all(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
 
 
 def warn_of_invalid(function: str, rows: int, reasons: Mapping[str, int]) -> None:
-    """Warn about the number of skipped invalid rows and the reasons, if there are any."""
+    """Warn about skipped invalid rows, with their number and the commonest reasons."""
     invalid = sum(reasons.values())
     if not invalid:
         return

@@ -1,9 +1,8 @@
-"""Totals and state of running queries, from Spark's reports, for any display.
+"""Totals and state of running queries, from Spark's reports.
 
-Public are `SessionFigures`, `FiguresListener`, `served` and `instrument`, which are loaded on first
-use. `progress` adds up reports, `figures` holds the metrics of all queries of a session, and
-`names` defines the metrics. `exporters` writes them for Prometheus and OpenTelemetry and as JSON
-lines, and serves them.
+The public names are `SessionFigures`, `FiguresListener`, `served` and `instrument`; they are loaded
+on first use. `progress` adds up reports, `figures` holds the metrics of a session's queries,
+`names` defines the metrics, and `exporters` publishes them.
 """
 
 from importlib import import_module
@@ -17,7 +16,7 @@ __all__ = ["FiguresListener", "SessionFigures", "instrument", "served"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name. `figures` needs Spark, which most modules of this folder do not."""
+    """Load a public name. Only `figures` needs Spark, so modules are loaded on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = "exporters" if name in ("instrument", "served") else "figures"

@@ -1,4 +1,4 @@
-"""Messages about anomalies of a running query: stalls, rows out of order, large shares."""
+"""Messages about a running query's anomalies: stalls, rows out of order, large shares."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any
 from sfumato.metrics.progress import REORDER, Counters, MicroBatch, late_and_rows
 from sfumato.reports import OperatorPart, drift
 
-STALL_SECONDS = 60.0  # without a row in order, before the first message; then doubled
+STALL_SECONDS = 60.0  # seconds without a row in order before the first message; then doubled
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MIN_ROWS = 1_000  # minimum number of rows for a share
 USUAL_SHARE = 0.01  # share of rows that may be set aside without a message
@@ -19,7 +19,7 @@ OUT_OF_ARRIVAL_ORDER = (
     "modification times in order of arrival, or read all of them in one micro-batch (leave out "
     "maxFilesPerTrigger)"
 )
-# Counter -> the meaning of a high count; then exceptions by kind of operator.
+# Meanings of high counts, by counter; BY_KIND has the exceptions, by kind of operator.
 SET_ASIDE = {
     "invalid": "were skipped as invalid",
     "undecodable": "could not be decoded",
@@ -40,7 +40,7 @@ BY_KIND = {
 
 
 def anomalies(counters: Counters, target: float | None) -> Iterator[str]:
-    """Yield messages about unusual totals of a query. target : the intended share of late rows"""
+    """Yield messages about a query's unusual totals. target : the intended share of late rows"""
     late, rows = late_and_rows(counters)
     if target is not None and rows >= MIN_ROWS and late > 1.5 * target * rows:
         yield f"{late / rows:.2%} of the rows are late; the target is {target:.2%}"
@@ -57,7 +57,7 @@ def anomalies(counters: Counters, target: float | None) -> Iterator[str]:
 
 @dataclass
 class _Reorder:
-    """State of a reorder. since : when it last emitted a row in order, or was first seen"""
+    """State of a reorder. since : when it last emitted a row in order, or first appeared"""
 
     since: float
     patience: float
@@ -74,7 +74,7 @@ class StallDetector:
     _reorders: dict[OperatorPart, _Reorder] = field(default_factory=dict)
 
     def look(self, batches: Sequence[MicroBatch], now: float) -> Iterator[str]:
-        """Yield messages. batches : the new ones     now : seconds of the monotonic clock"""
+        """Yield messages. batches : new micro-batches    now : seconds of the monotonic clock"""
         for batch in batches:
             for part, counts in batch.counters.items():
                 if part.kind == REORDER and "held" in counts:
@@ -103,13 +103,13 @@ class StallDetector:
 
 @dataclass
 class DisorderDetector:
-    """Detector of operators whose input is not in arrival order, reported once each."""
+    """Detector of operators whose input is not in order of arrival; each is reported once."""
 
     _rows: dict[OperatorPart, int] = field(default_factory=dict)
     _reported: set[OperatorPart] = field(default_factory=set)
 
     def look(self, batches: Sequence[MicroBatch]) -> Iterator[str]:
-        """Yield a message for each operator with its first rows out of order in these batches."""
+        """Yield a message for each operator whose first rows out of order are in these batches."""
         for batch in batches:
             reorders = [part for part in batch.counters if part.kind == REORDER]
             for part in reorders or batch.counters:
@@ -126,12 +126,11 @@ class DisorderDetector:
 
 
 def row_count(rows: int) -> str:
-    """Format a number of rows: `1 row`, `2,000 rows`."""
     return f"{rows:,} row{'' if rows == 1 else 's'}"
 
 
 def in_words(part: OperatorPart, held: int, gauges: dict[str, Any]) -> str:
-    """Describe the rows held by a reorder. held : number of rows"""
+    """Describe a reorder's held rows. held : number of rows"""
     words = f"{part.operator} holds {held:,}"
     if gauges.get("oldest") is not None:
         words += f", the oldest of {time_text(gauges['oldest'])}"
@@ -143,7 +142,7 @@ def in_words(part: OperatorPart, held: int, gauges: dict[str, Any]) -> str:
 
 
 def time_text(microseconds: int) -> str:
-    """Format an event time for people; a number that is not a date remains a number."""
+    """Format an event time; a number that is out of range for dates remains a number."""
     try:
         time = EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:

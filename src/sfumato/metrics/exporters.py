@@ -1,4 +1,4 @@
-"""Export metrics as Prometheus text, OpenTelemetry instruments and JSON lines; serve them.
+"""Metrics as Prometheus text, OpenTelemetry instruments and JSON lines, and their HTTP server.
 
 Prometheus and OpenTelemetry need the extras `metrics` and `opentelemetry`; without them a call
 raises ImportError.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric as Family
 
-SIZE_NAMES = ("window_size", "window_rows")  # gauges exported as metrics of the same name
+SIZE_NAMES = ("window_size", "window_rows")  # gauges that are exported under their own names
 TIME_GAUGES = {  # gauges in microseconds
     "lag": "reorder_lag_seconds",
     "oldest": "reorder_oldest_timestamp_seconds",
@@ -37,11 +37,11 @@ TIME_GAUGES = {  # gauges in microseconds
     "waited": "reorder_oldest_wait_seconds",
     "due": "ranking_due_timestamp_seconds",
 }
-OTHER_METRICS = ("held", "latency")  # counters exported under other names
+OTHER_METRICS = ("held", "latency")  # counters that are exported under different names
 
 
 class Sample(NamedTuple):
-    """A value of a metric; `labels` in the order defined by the metric."""
+    """A value of a metric, with labels in the metric's order."""
 
     metric: MetricDefinition
     labels: tuple[str, ...]
@@ -114,7 +114,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def registry(figures: SessionFigures) -> CollectorRegistry:
-    """Return a registry of these metrics, which are read at each collection."""
     from prometheus_client import CollectorRegistry
 
     found = CollectorRegistry(auto_describe=False)
@@ -123,14 +122,13 @@ def registry(figures: SessionFigures) -> CollectorRegistry:
 
 
 def prometheus_text(figures: SessionFigures) -> bytes:
-    """Return the metrics in Prometheus' text format."""
     from prometheus_client import generate_latest
 
     return generate_latest(registry(figures))
 
 
 def write_prometheus(figures: SessionFigures, file: Path) -> None:
-    """Atomically replace a file `*.prom` for the node exporter."""
+    """Replace a `*.prom` file for the node exporter, atomically."""
     from prometheus_client import write_to_textfile
 
     write_to_textfile(str(file), registry(figures))
@@ -165,15 +163,13 @@ def instrument(figures: SessionFigures, meter: Meter) -> None:
 
 
 class _Collection:
-    """The samples of one collection, read once per instrument, in turn."""
+    """A snapshot of the samples; each instrument reads its own samples once per snapshot."""
 
     def __init__(self, figures: SessionFigures) -> None:
         self._figures, self._lock = figures, Lock()
         self._unread: dict[MetricDefinition, list[Sample]] = {}
 
     def reader(self, metric: MetricDefinition) -> Callable[[Any], Iterator[Observation]]:
-        """Return the callback of a metric's instrument."""
-
         def read(_: Any) -> Iterator[Observation]:
             from opentelemetry.metrics import Observation
 
@@ -207,7 +203,7 @@ def append_json_lines(figures: SessionFigures, file: Path) -> None:
 
 WRITE_SECONDS = 10.0  # seconds between two writes of a file
 MAX_SCRAPES = 32  # concurrent connections
-SCRAPE_SECONDS = 10.0  # for a request and its response
+SCRAPE_SECONDS = 10.0  # maximum time for a request and its response
 WRITERS = {".prom": write_prometheus, ".jsonl": append_json_lines}  # by file suffix
 
 
@@ -221,10 +217,11 @@ def served(
 ) -> Iterator[int | None]:
     """Serve metrics at http://127.0.0.1:PORT/metrics and in a file, and yield the port.
 
-    port : 0 for a free port, None for none     every : seconds between two writes
-    file : `*.prom`, replaced atomically for the node exporter, or `*.jsonl`, which is appended to
-    Raises ValueError for other suffixes, OSError for a port in use, ImportError without the extra
-    `metrics`.
+    port : 0 for a free port, None for no server     every : seconds between two writes
+    file : `*.prom`, replaced atomically for the node exporter, or `*.jsonl`, to which lines are
+        appended
+    Raises ValueError for other suffixes, OSError for a port in use, and ImportError without the
+    extra `metrics`.
     """
     if file is not None and file.suffix not in WRITERS:
         raise ValueError(
@@ -241,7 +238,7 @@ def served(
 class MetricsServer(ThreadingHTTPServer):
     """HTTP server on loopback for one request per connection."""
 
-    request_queue_size = 256  # queued by the system, without file descriptors here
+    request_queue_size = 256  # in the system's queue, without file descriptors of this process
     daemon_threads = True
     block_on_close = False
 
@@ -267,7 +264,7 @@ class MetricsServer(ThreadingHTTPServer):
             ]
             for connection in ending:
                 del self._open[connection]
-        for connection in ending:  # its thread then ends and closes it
+        for connection in ending:  # its thread then ends, and closes the connection
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
@@ -277,7 +274,7 @@ class MetricsServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing: the error is reported to the client."""
+        """Print nothing, because the client receives the error."""
 
 
 @contextmanager
@@ -297,7 +294,7 @@ def _http(figures: SessionFigures, port: int) -> Iterator[int]:
 
 @contextmanager
 def _repeated(write: Callable[[], None], every: float) -> Iterator[None]:
-    """Call `write` now, at intervals, and at the end."""
+    """Call `write` at the start, every `every` seconds, and at the end."""
     write()
     over = Event()
 

@@ -1,4 +1,4 @@
-"""Metrics of all streaming queries of a session, from Spark's reports; thread-safe."""
+"""Thread-safe metrics of a session's streaming queries, from Spark's reports."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,9 +19,9 @@ MAX_MESSAGES = 10
 class QueryFigures(QueryProgress):
     """Metrics of one query.
 
-    newest : its newest micro-batch     reported : when it arrived, seconds since 1970
-    heard : the same by the monotonic clock     busy : seconds of all micro-batches
-    points : its history     messages : anomalies, with their times
+    newest : the newest micro-batch     reported : time of its arrival, seconds since 1970
+    heard : the same time on the monotonic clock     busy : total seconds of all micro-batches
+    points : the history     messages : anomalies, with their times
     """
 
     name: str = ""
@@ -36,7 +36,6 @@ class QueryFigures(QueryProgress):
     messages: list[tuple[float, str]] = field(default_factory=list)
 
     def take(self, reports: Iterable[Any]) -> list[MicroBatch]:
-        """Add new reports; return the new micro-batches."""
         batches = super().take(reports)
         for batch in batches:
             self.newest, self.reported, self.heard = batch, time.time(), time.monotonic()
@@ -46,7 +45,7 @@ class QueryFigures(QueryProgress):
         return batches
 
     def look(self) -> None:
-        """Record stalls that are visible by now."""
+        """Record stalls that can be detected now."""
         if self.active:
             self._detect_stalls([])
 
@@ -73,7 +72,7 @@ def _point(batch: MicroBatch, now: float) -> Point:
 
 
 def hidden_in(tree: Any, hide: Callable[[str], str]) -> Any:
-    """Return JSON values with `hide` applied to every text, including names."""
+    """Return JSON values with `hide` applied to every string, including names."""
     if isinstance(tree, str):
         return hide(tree)
     if isinstance(tree, dict):
@@ -87,7 +86,7 @@ class SessionFigures:
     """Metrics of queries by name. Values read within `with figures.locked()` are consistent."""
 
     def __init__(self) -> None:
-        self.hide: Callable[[str], str] = str  # removes secrets from published texts
+        self.hide: Callable[[str], str] = str  # removes secrets from published strings
         self._lock = RLock()
         self._queries: dict[str, QueryFigures] = {}
 
@@ -96,24 +95,22 @@ class SessionFigures:
         return self._lock
 
     def take(self, name: str, reports: Iterable[Any]) -> list[MicroBatch]:
-        """Add reports of a query; return the new micro-batches."""
+        """Add a query's reports; return the new micro-batches."""
         with self._lock:
             return self.of(name).take(reports)
 
     def started(self, name: str) -> None:
-        """Record that a query of that name started or restarted."""
         with self._lock:
             query = self.of(name)
             query.active, query.error = True, None
 
     def ended(self, name: str, error: str | None) -> None:
-        """Record that a query ended, by itself or with an error."""
         with self._lock:
             query = self.of(name)
             query.active, query.error = False, error
 
     def queries(self) -> Iterator[QueryFigures]:
-        """Yield the queries in the order of their starts; call it with the lock held."""
+        """Yield the queries in the order in which they started; call it with the lock held."""
         yield from list(self._queries.values())
 
     def of(self, name: str) -> QueryFigures:

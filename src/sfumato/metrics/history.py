@@ -1,4 +1,4 @@
-"""History of a query over hours in a bounded number of points, and its waiting times."""
+"""A query's history in a bounded number of points, and its waiting times."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import reduce
 from typing import Any
 
 MAX_POINTS = 1_000  # points per query
-FIRST_BIN_S = 0.001  # upper bound of the first bin of waits; each later bound is doubled
+FIRST_BIN_S = 0.001  # upper bound of the first bin of waits; each later bound is twice as large
 RECENT_S = 300.0  # time span of the recent waits
-QUANTILES = (0.5, 0.99)  # quantiles of waits that are shown
+QUANTILES = (0.5, 0.99)  # displayed quantiles of waits
 SUMS = ("rows_in", "rows_out", "late", "late_of", "busy", "batches")  # summed in merged points
 
 
@@ -19,11 +19,11 @@ SUMS = ("rows_in", "rows_out", "late", "late_of", "busy", "batches")  # summed i
 class Point:
     """One or several consecutive micro-batches.
 
-    at : end of the last one, seconds since 1970     busy : their total duration in seconds
-    late, late_of : late rows, and the rows of the operators that count both
-    held : rows at the end     lag : the largest, in seconds; None without a reorder
-    memory : bytes at the end     parts : seconds by phase
-    waits : released rows per bin of their waiting time; empty without a reorder
+    at : end of the last micro-batch, seconds since 1970     busy : total duration in seconds
+    late, late_of : late rows, and the rows of which they are a share
+    held : held rows at the end     lag : maximum lag in seconds; None without a reorder
+    memory : bytes of state at the end     parts : seconds by phase
+    waits : released rows per bin of waiting time; empty without a reorder
     """
 
     at: float
@@ -40,7 +40,7 @@ class Point:
     batches: int = 1
 
     def then(self, other: Point) -> Point:
-        """Return both merged into one point."""
+        """Return this point and the next one, merged."""
         lags = [lag for lag in (self.lag, other.lag) if lag is not None]
         names = self.parts | other.parts
         parts = {name: self.parts.get(name, 0) + other.parts.get(name, 0) for name in names}
@@ -50,13 +50,12 @@ class Point:
 
 
 def joined(points: Sequence[Point], size: int) -> list[Point]:
-    """Return one point per `size` neighbours."""
     parts = (points[i : i + size] for i in range(0, len(points), size))
     return [reduce(Point.then, part) for part in parts]
 
 
 def thinned(points: list[Point]) -> list[Point]:
-    """Return the points, oldest first; if there are too many, merge pairs in the older half."""
+    """Merge pairs in the older half of the points if there are too many; oldest first."""
     if len(points) <= MAX_POINTS:
         return points
     half = MAX_POINTS // 2
@@ -64,11 +63,11 @@ def thinned(points: list[Point]) -> list[Point]:
 
 
 def quantile(counts: Sequence[int], share: float) -> float | None:
-    """Return the seconds within which this share of the rows was released; None without rows.
+    """Return the seconds within which a share of the rows was released; None without rows.
 
     counts : rows per bin
-    Error: less than a factor of two, the width of a bin. Within a bin, waits are assumed to be
-    uniform on a logarithmic scale. Waits in the first bin count as 0.
+    The error is less than a factor of two, the width of a bin. Within a bin, waits are assumed to
+    be uniform on a logarithmic scale. Waits in the first bin are treated as 0.
     """
     wanted, before = share * sum(counts), 0
     for number, count in enumerate(counts):
@@ -80,14 +79,14 @@ def quantile(counts: Sequence[int], share: float) -> float | None:
 
 
 def added_up(*histograms: Sequence[int]) -> list[int]:
-    """Return the bin-wise sum of histograms; an empty histogram has no rows."""
+    """Return the sum of histograms, bin by bin; empty lists are ignored."""
     filled = [counts for counts in histograms if counts]
     return [sum(counts) for counts in zip(*filled, strict=True)]
 
 
 @dataclass
 class RecentWaits:
-    """The waits of the micro-batches within RECENT_S seconds of the newest one."""
+    """Waits in the micro-batches within RECENT_S seconds of the newest micro-batch."""
 
     batches: deque[tuple[float, list[int]]] = field(default_factory=deque)
 
@@ -99,7 +98,7 @@ class RecentWaits:
 
     @property
     def counts(self) -> list[int]:
-        """Return the rows of each bin; empty without micro-batches."""
+        """Return the rows per bin; empty without micro-batches."""
         return added_up(*(counts for _, counts in self.batches))
 
 

@@ -1,4 +1,4 @@
-"""Names and descriptions of all metrics, shared by every exporter and the docs."""
+"""Names and descriptions of all metrics, for the exporters and the documentation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
 @dataclass(frozen=True)
 class MetricDefinition:
-    """A metric: its name without a counter's suffix `_total`, its labels, its description."""
+    """A metric: its name without the suffix `_total` of counters, its labels, its description."""
 
     name: str
     kind: str
@@ -17,12 +17,12 @@ class MetricDefinition:
 
     @property
     def exposed(self) -> str:
-        """Return the name in Prometheus' text."""
+        """Return the name in the Prometheus text format."""
         return f"{self.name}_total" if self.kind == COUNTER else self.name
 
     @property
     def family(self) -> str:
-        """Return the common name of a histogram's parts; else the metric's own name."""
+        """Return the common name of a histogram's parts, or the metric's own name."""
         return self.name.rpartition("_")[0] if self.kind == HISTOGRAM else self.name
 
 
@@ -66,7 +66,7 @@ OPERATOR_HISTOGRAMS = {
     "row that released it",
     "reorder_wait_seconds_count": "rows emitted in order, in all buckets",
 }
-# Counters of operators, by name. docs/semantics.md defines some of the terms.
+# Operator counters, by name. docs/semantics.md defines some of the terms.
 COUNTER_TEXTS = {
     "rows": "rows read by the operator",
     "late": "in `reorder`, rows emitted with `late = true`; in other operators, rows left out "

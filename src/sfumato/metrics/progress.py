@@ -1,4 +1,4 @@
-"""Totals of a running query, added up from Spark's reports."""
+"""A running query's totals, added up from Spark's reports."""
 
 import json
 import time
@@ -16,17 +16,17 @@ from sfumato.reports import (
     parts_of,
 )
 
-# Gauges at the end of a micro-batch; gauges that keep their last value; counts of a
-# micro-batch that are not saved in state.
+# Gauges of the newest micro-batch; gauges that keep their last value; counts of one micro-batch
+# that are not saved in state
 BATCH_GAUGES = ("keys", "new_keys", "oldest", "punctuation", "lag", "slowest", "waited")
 STICKY_GAUGES = ("window_size", "window_rows", "due", "timetable")
 BATCH_COUNTERS = ("opposite", "compared")
 WAITS = "waits"  # released rows per bin of waiting time: comma-separated numbers
 GAUGES = (*BATCH_GAUGES, *STICKY_GAUGES, *BATCH_COUNTERS, WAITS)
-REASON_LABEL = "reason"  # the most common reason of invalid rows
+REASON_LABEL = "reason"  # the most common reason for invalid rows
 NOT_COUNTERS = (*IDENTITY, *GAUGES, REASON_LABEL)  # fields of an observed row that are not summed
 ROWS_OUT = f"{METRIC_PREFIX}rows_out"  # metric observed at the sink
-REORDER = "reorder"  # the kind of operator
+REORDER = "reorder"  # a kind of operator
 TOTAL_TIME = "triggerExecution"  # Spark's name for the duration of a micro-batch
 
 Counters = Mapping[OperatorPart, Mapping[str, int]]
@@ -37,11 +37,11 @@ class MicroBatch:
     """One micro-batch of a query.
 
     rows_in, rows_out : rows read, and rows that reached the sink     seconds : its duration
-    counters : increments per part     gauges : state per part at the end
-    held : rows held per part at the end, in the buckets that had rows in this run
-    parts : seconds of its phases, by Spark's names
-    state : total over all operators: bytes in memory and on disk, and rows if Spark counts them
-    run : the run of the query, from its start to its end
+    counters : increments per operator part     gauges : state per part at the end
+    held : held rows per part at the end, in the buckets that had rows in this run
+    parts : seconds per phase, by Spark's names
+    state : totals over all operators: bytes in memory and on disk, and rows if Spark counts them
+    run : id of the query's run
     """
 
     number: int
@@ -58,7 +58,7 @@ class MicroBatch:
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Return counters and gauges by the names of the observed metrics."""
+        """Return counters and gauges by the name of the observed metric."""
         return {part.metric: of | self.gauges.get(part, {}) for part, of in self.counters.items()}
 
     def total(self, counter: str) -> int:
@@ -68,12 +68,12 @@ class MicroBatch:
 
 @dataclass
 class PartTotals:
-    """Totals of a part of an operator since the query started.
+    """Totals of an operator part since the query started.
 
-    kind : of the operator     counters : totals     added : totals of BATCH_COUNTERS
+    kind : kind of the operator     counters : totals     added : totals of BATCH_COUNTERS
     gauges : the newest values
     keys : lower bound of the number of known keys; exact if the run began without a checkpoint or a
-        micro-batch had rows of every bucket; None for a part without keys
+        micro-batch had rows in every bucket; None for a part without keys
     waits : released rows per bin of waiting time     recent_waits : the same for recent rows
     """
 
@@ -86,12 +86,10 @@ class PartTotals:
     recent_waits: RecentWaits = field(default_factory=RecentWaits)
 
     def take(self, counters: Mapping[str, int], gauges: Mapping[str, Any]) -> None:
-        """Add the counters and gauges of a micro-batch."""
         _add(self.counters, counters)
         _add(self.added, {n: gauges[n] or 0 for n in BATCH_COUNTERS if n in gauges})
         if "keys" in gauges:
-            # All keys of buckets with rows are known; for other buckets, the keys that have
-            # arrived.
+            # `keys` covers the buckets with rows in this micro-batch; the sum covers arrived keys.
             known = (self.keys or 0) + (gauges.get("new_keys") or 0)
             self.keys = max(known, gauges["keys"] or 0)
         before = self.gauges
@@ -110,7 +108,7 @@ class PartTotals:
 
 @dataclass
 class QueryProgress:
-    """Totals of one query since this run began; `take` may receive a report repeatedly.
+    """Totals of a query since it started.
 
     batches : micro-batches that ran     rows_in : rows read from all sources
     rows_out : rows that reached the sink     operators : totals by part
@@ -127,7 +125,7 @@ class QueryProgress:
     _run: Any = None
 
     def take(self, reports: Iterable[Any]) -> list[MicroBatch]:
-        """Add new reports of a query's ``recentProgress``, and return the new micro-batches."""
+        """Add a query's reports, and return the new micro-batches; known reports are ignored."""
         new = []
         for report in reports:
             key = (report.batchId, report.timestamp)
@@ -148,7 +146,7 @@ class QueryProgress:
         return new
 
     def _begin_run(self, run: Any) -> None:
-        """Reset the held rows if a new run of the query begins: runs count them from the start."""
+        """Reset the held rows when a new run begins, because each run counts them from 0."""
         if run != self._run:
             self._run = run
             for totals in self.operators.values():
@@ -157,11 +155,10 @@ class QueryProgress:
 
     @property
     def counters(self) -> dict[OperatorPart, dict[str, int]]:
-        """Return the totals of each part."""
         return {part: totals.counters for part, totals in self.operators.items()}
 
     def total(self, counter: str) -> int:
-        """Return a counter ("late", "invalid", ...) over all operators; see `counted`."""
+        """Return a counter, such as "late", over all operators; see `counted`."""
         return counted(self.counters, counter)
 
     @property
@@ -172,10 +169,7 @@ class QueryProgress:
 
     @property
     def held(self) -> int | None:
-        """Return the rows held by reorders, in the key buckets that have had rows since the start.
-
-        Returns None without a reorder.
-        """
+        """Return the held rows of reorders, in buckets with rows since the start, or None."""
         found = [of.get("held", 0) for part, of in self.counters.items() if part.kind == REORDER]
         return sum(found) if found else None
 
@@ -185,8 +179,8 @@ def counted(counters: Counters, counter: str) -> int:
 
     In most queries, operators of one kind read different rows, while operators of different kinds
     are chained and count the same rows again: a row that is late for a reorder is also late for the
-    downstream window. So this is the sum within a kind, and the maximum over the kinds. If there
-    are reorders, late rows are counted there, because the sinks get these rows as late.
+    downstream window. The total is therefore the sum within a kind, and the maximum over the kinds.
+    If there are reorders, only they count late rows, because sinks receive these rows as late.
     """
     kinds = _by_kind(counters, counter)
     if counter == "late" and REORDER in kinds:
@@ -197,7 +191,7 @@ def counted(counters: Counters, counter: str) -> int:
 def late_and_rows(counters: Counters) -> tuple[int, int]:
     """Return the late rows, and the rows of which they are a share; see `late_of`.
 
-    Both are taken from the reorders if there are any, else from the kind with most late rows.
+    Both are from the reorders if there are any, otherwise from the kind with the most late rows.
     """
     late = _by_kind(counters, "late")
     if not late:
@@ -208,23 +202,22 @@ def late_and_rows(counters: Counters) -> tuple[int, int]:
 
 
 def left_out(counters: Counters) -> dict[str, int]:
-    """Return operator kind -> late rows that it left out, for kinds downstream of a reorder."""
+    """Return the late rows left out downstream of reorders, by kind of operator."""
     kinds = _by_kind(counters, "late")
     return {kind: late for kind, late in kinds.items() if kind != REORDER and REORDER in kinds}
 
 
 def late_of(kind: str, counts: Mapping[str, int]) -> tuple[int, int]:
-    """Return the late rows of an operator, and the rows of which they are a share.
+    """Return an operator's late rows, and the rows of which they are a share.
 
-    A reorder emits duplicates and invalid rows as late, too. They were not too late: both numbers
-    are without them.
+    A reorder also emits duplicates and invalid rows as late. Neither number includes them, because
+    they did not arrive too late.
     """
     aside = counts.get("duplicates", 0) + counts.get("invalid", 0) if kind == REORDER else 0
     return counts.get("late", 0) - aside, counts.get("rows", 0) - aside
 
 
 def _by_kind(counters: Counters, counter: str) -> dict[str, int]:
-    """Return a counter summed over the operators of each kind that has it."""
     kinds: dict[str, int] = {}
     for part, counts in counters.items():
         is_input = counter == "rows" and part.side
@@ -236,7 +229,7 @@ def _by_kind(counters: Counters, counter: str) -> dict[str, int]:
 def by_operator(counters: Counters) -> dict[str, dict[str, int]]:
     """Return operator -> counter -> total, without zero counters."""
     operators: dict[str, dict[str, int]] = {}
-    came_in: dict[str, int] = {}  # input rows
+    came_in: dict[str, int] = {}  # rows of the operators' inputs
     for part, counts in counters.items():
         if part.side != ANSWERS_SUFFIX:
             totals = operators.setdefault(part.operator, {"rows": 0})
@@ -284,7 +277,7 @@ def _micro_batch(report: Any) -> MicroBatch:
 
 
 def _rows_out(rows: Mapping[str, Any], report: Any) -> int:
-    """Return the rows observed at a pipeline's sink, else those that Spark's sink counts, else 0.
+    """Return the rows observed at a pipeline's sink, or the rows that Spark's sink counts, or 0.
 
     Spark reports -1 for sinks that do not count, such as `foreachBatch`.
     """

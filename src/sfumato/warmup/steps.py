@@ -1,4 +1,4 @@
-"""Runs of every operator on a few rows, which compile all kernels that queries may need."""
+"""Warm-up steps: runs of every operator on a few rows, which compile all kernels of queries."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,7 +46,7 @@ from sfumato.operators.windows.uncertain_window import UncertainWindow
 from sfumato.operators.windows.versioned_extents import VersionedExtentAggregate
 from sfumato.windows import JoinWindow
 
-WARM_UP_ROWS = 80  # enough for sliding windows, and for sums too large to be exact
+WARM_UP_ROWS = 80  # enough for sliding windows, and for sums that are too large to be exact
 DISTRIBUTION_OPTIONS: dict[str, Any] = {"quantiles": [0.5], "distribution": 3, "samples": 10}
 
 
@@ -63,7 +63,7 @@ def some_rows() -> tuple[np.ndarray, ...]:
 
 
 def certain_rows() -> tuple[np.ndarray, ...]:
-    """Return `some_rows` with one certain alternative each."""
+    """Return `some_rows` with one certain alternative per row."""
     group, _, _, values = some_rows()
     return group, np.arange(WARM_UP_ROWS + 1), np.ones(WARM_UP_ROWS), values[:WARM_UP_ROWS]
 
@@ -79,7 +79,7 @@ def some_aggregates() -> list[Aggregate]:
 
 
 def restarted(operator: Any, *rows: Any) -> Any:
-    """Return the operator after some rows, a restart, and the same rows again."""
+    """Process rows, restore the operator from its snapshot, process the rows again; return it."""
     operator.process(*rows)
     operator = type(operator).restore(operator.snapshot())
     operator.process(*rows)
@@ -168,7 +168,7 @@ def time_windows() -> None:
 
 
 def early_windows() -> None:
-    """Run early answers of extents with all aggregates of uncertain rows, across a restart."""
+    """Run early answers of extents with all their aggregates, across a restart."""
     n = WARM_UP_ROWS
     group, ones = np.arange(n) % 2, np.ones(n)
     wanted = [Aggregate("count", None), *(Aggregate(name, 0) for name in EARLY_FUNCTIONS)]
@@ -183,7 +183,7 @@ def early_windows() -> None:
 
 
 def join_by(strategy: str, dimensions: int) -> None:
-    """Run joins whose windows grow, move, forget and are restored."""
+    """Run joins whose windows grow, move, forget keys and are restored."""
     random = np.random.default_rng(1)
     arrivals = ArrivalBatch(
         side=(np.arange(WARM_UP_ROWS) % 2).astype(np.uint8),
@@ -195,7 +195,7 @@ def join_by(strategy: str, dimensions: int) -> None:
     join = SimilarityJoin(
         dimensions, 0.3, 0.1, JoinWindow(20, 0.9), strategy=strategy, output="changes"
     )
-    for begin in range(WARM_UP_ROWS):  # one by one: each window grows within its spare capacity
+    for begin in range(WARM_UP_ROWS):  # one row at a time, so that windows use spare capacity
         join.process(arrivals.part(begin, begin + 1))
     join.live(0)
     tuples = SampledTuples(arrivals.offsets, arrivals.prob, arrivals.points)
@@ -294,5 +294,5 @@ WARM_UP_STEPS: dict[str, Callable[[], Any]] = {
     "imputation": imputation,
     "ranking": ranking,
 }
-# The longest steps first, so that no process still runs one at the end.
+# The slowest steps, which start first, so that no process is still running one at the end
 SLOWEST = ("imputation", "count windows", "similarity join", "disorder", "ranking")

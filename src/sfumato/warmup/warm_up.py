@@ -1,4 +1,4 @@
-"""Compile all kernels that queries may need ahead of time, here and in other processes."""
+"""Ahead-of-time compilation of all kernels of queries, in this and other processes."""
 
 import json
 import os
@@ -14,8 +14,8 @@ from sfumato.kernels import compile_store
 from sfumato.kernels.compile import done
 from sfumato.warmup.steps import SLOWEST, WARM_UP_STEPS
 
-# A separate process rather than a fork or spawn: this works in any script and notebook. It takes
-# several steps, because they share code that is not stored.
+# A new interpreter works in any script and notebook, unlike a fork or spawn. It runs several
+# steps, because they share compiled code that is not stored.
 STEPS_BY_LINE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -32,9 +32,9 @@ class WarmedUp(NamedTuple):
     Parameters
     ----------
     compiled
-        Kernels compiled, here and in other processes.
+        Number of compiled kernels, in this and other processes.
     loaded
-        Kernels read from disk.
+        Number of kernels read from disk.
     folder
         Folder of the compiled kernels; None if no folder is writable.
     """
@@ -54,11 +54,11 @@ def warm_up(
     Parameters
     ----------
     only
-        Names of the operators to compile, as `progress` gets them; None: all.
+        Names of the steps to run, as passed to `progress`; None for all.
     progress
-        Called with the name of each operator before it is compiled.
+        Called with the name of each step before it runs.
     processes
-        Number of parallel processes, 300 MB each; None: one per processor core.
+        Number of parallel processes; None: one per processor core.
 
     Returns
     -------
@@ -74,9 +74,9 @@ def warm_up(
     Notes
     -----
     Call it once per machine, as the user who installed the package or who runs the queries. For an
-    image, call it during the build. Each machine of a cluster needs the kernels. Kernels on disk
-    are not compiled again. The first run takes a few minutes of processor time, later runs a few
-    seconds.
+    image, call it during the build. Every machine of a cluster needs the kernels. Kernels on disk
+    are not compiled again. The first run takes a few minutes of processor time, later runs take a
+    few seconds.
     More: page running of the documentation.
     Cost: 300 MB of memory per process.
 
@@ -93,7 +93,7 @@ def warm_up(
     if unknown:
         raise KeyError(f"there is no warm-up step {unknown[0]!r}; there are {list(WARM_UP_STEPS)}")
     begun, folder = done(), compile_store.folder()
-    compile_store.mark("compiling")  # a warm-up needs no notice about compilation
+    compile_store.mark("compiling")  # suppress the notice about compilation
     elsewhere = 0
     for place, name in enumerate(names):
         if progress is not None:
@@ -101,8 +101,7 @@ def warm_up(
         before = done()
         WARM_UP_STEPS[name]()
         if not elsewhere and len(done().compiled) > len(before.compiled):
-            # Something must be compiled: other processes do so, and this process then reads their
-            # kernels.
+            # Other processes compile the remaining kernels, and this process then reads them.
             elsewhere = _compile_elsewhere(names[place + 1 :], processes, progress)
     if only is None:
         compile_store.mark("warm")
@@ -113,7 +112,7 @@ def warm_up(
 def _compile_elsewhere(
     names: Sequence[str], processes: int, progress: Callable[[str], None] | None
 ) -> int:
-    """Compile operators in other processes; return the number of kernels. Errors recur here."""
+    """Run steps in other processes; return the number of compiled kernels. Errors recur here."""
     folder = compile_store.folder()
     if folder is None or processes == 1 or len(names) < 2 or not sys.executable:
         return 0

@@ -1,4 +1,1 @@
-"""The pipeline file: tables and keys (`model`), and reading (`parse`).
-
-`checks` finds problems before Spark starts; `frames` creates the frames of the sources.
-"""
+"""Pipeline files: their tables and keys, parsing, checks before Spark starts, and frames."""

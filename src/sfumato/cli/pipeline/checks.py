@@ -25,7 +25,7 @@ def check_before_spark(pipeline: Pipeline, *, trusted: bool = False) -> None:
     check_connectors(pipeline)
     for place, part in pipeline.endpoints():
         _check_endpoint(place, part)
-    # Unless settings may name a catalog, the session has only the tables of the file.
+    # Without settings that may name a catalog, the session has only the file's tables.
     is_closed = not pipeline.spark.settings and "SPARK_CONF_DIR" not in os.environ
     known = [source.name for source in pipeline.sources]
     known += [source.dead_letters for source in pipeline.sources if source.dead_letters is not None]
@@ -54,7 +54,7 @@ def check_paths(pipeline: Pipeline) -> None:
 
 
 def check_folders(pipeline: Pipeline) -> None:
-    """Raise PipelineError if the folder of a file sink is also used elsewhere in the pipeline."""
+    """Raise PipelineError if a file sink's folder is also used elsewhere in the pipeline."""
     taken: list[tuple[str, str]] = []
     if pipeline.checkpoint is not None:
         taken.append((pipeline.checkpoint, "the checkpoint of the pipeline"))
@@ -78,7 +78,6 @@ def _same_folder(path: str, other: str) -> bool:
 
 
 def _check_endpoint(place: str, part: PipelineSource | Sink) -> None:
-    """Raise PipelineError if a source or sink does not meet the requirements of its format."""
     form, options = part.format.lower(), {name.lower() for name in part.options}
     source = part if isinstance(part, PipelineSource) else None
     if source and form in OF_FILES and source.schema is None and not source.static:
@@ -105,7 +104,7 @@ def _check_endpoint(place: str, part: PipelineSource | Sink) -> None:
 
 
 def _check_query(query: Query, known: list[str] | None, later: list[str], trusted: bool) -> None:
-    """Raise SqlError or PipelineError for a text that cannot be a query of the file."""
+    """Raise SqlError or PipelineError if a query is invalid or reads an unknown table."""
     script = parsed(query.sql, trusted=trusted)
     check_statements(query.name, script.statements)
     body = script.statements[0].body
@@ -125,7 +124,7 @@ def _check_query(query: Query, known: list[str] | None, later: list[str], truste
 
 
 def check_statements(name: str, statements: Sequence[Any]) -> None:
-    """Raise PipelineError if the text of a query is not exactly one statement."""
+    """Raise PipelineError unless a query is exactly one statement."""
     if len(statements) != 1:
         why = (
             f"must be one statement; got {len(statements)}. Write one [queries.NAME] per statement"

@@ -1,8 +1,8 @@
 """`${NAME}` in a pipeline file: environment variables, whose values are never printed.
 
 Spark, Java and text formats change quoted text: letter case, backslashes before quotes, `%2F`,
-`\\u002f`, `&quot;`, truncated long values, and nested forms of these. So the text and the secrets
-are normalised to one common form, and compared in it.
+`\\u002f`, `&quot;`, truncated long values, and nested forms of these. Therefore the text and the
+secrets are normalised before they are compared.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from rich.text import Text
 from sfumato.cli.configure import children_print_to
 
 MIN_SECRET = 4  # characters; shorter secrets would match everywhere
-MIN_CUT = 8  # characters; the shortest prefix of a secret hidden where text is truncated
-FILE_WIDTH = 120  # columns of output where no terminal has its own width
+MIN_CUT = 8  # characters; the shortest prefix of a secret that is hidden in truncated text
+FILE_WIDTH = 120  # columns of output without a terminal
 MAX_LAYERS = 6  # nested encodings that are decoded
 SHORTENED = re.compile(r"\.\.\.|…|\Z")
 ENCODED = re.compile(
@@ -39,11 +39,12 @@ FOLDED = re.compile(
     r"\\+|(?:\\*'){2,}|(?:\\*\"){2,}|[\ud800-\udbff][\udc00-\udfff]|[^\x20-*,-\x7e]|\+"
 )
 LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # keeps the length
-CONTROL_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v"}  # as after a \
+# Control characters, and the letters after the backslash in their escapes
+CONTROL_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v"}
 
 
 def hide(text: str, secrets: Mapping[str, str]) -> str:
-    """Replace each secret in a text by `${NAME}`. secrets : value by name"""
+    """Replace each secret in a text with `${NAME}`. secrets : value by name"""
     for name, value in sorted(secrets.items(), key=lambda item: -len(item[1])):
         for secret in _pieces(value):
             for decode in (False, True):
@@ -52,7 +53,7 @@ def hide(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def normal_length(secret: str) -> int:
-    """Return the length of the normalised secret, which decides whether it can be found."""
+    """Return the length of the normalised secret; short secrets cannot be hidden."""
     return min(len(_normal_secret(secret, True)), len(secret.strip()))
 
 
@@ -65,7 +66,7 @@ def _pieces(value: str) -> Iterator[str]:
 
 
 def _without(text: str, secret: str, name: str, decode: bool) -> str:
-    """Replace a secret, and a prefix of it where the text is truncated."""
+    """Replace a secret with `name`, and a prefix of the secret where the text is truncated."""
     secret = _normal_secret(secret, decode)
     if len(secret) < MIN_SECRET:
         return text
@@ -104,7 +105,7 @@ def _normal(text: str, decode: bool) -> tuple[str, list[int]]:
 def _rewrite(
     text: str, cuts: list[int], pattern: re.Pattern[str], new: Callable[[re.Match[str]], str]
 ) -> tuple[str, list[int]]:
-    """Replace the matches of a pattern; dropped characters belong to the next character."""
+    """Replace a pattern's matches; a dropped character becomes part of the next character."""
     parts, places, at = list[str](), list[int](), 0
     for match in pattern.finditer(text):
         start, end = match.span()
@@ -118,7 +119,7 @@ def _rewrite(
 
 
 def _decode(match: re.Match[str]) -> str:
-    """Undo one layer of encoding of one character."""
+    """Undo one layer of a character's encoding."""
     if match["utf8"]:
         run = bytes.fromhex(match[0].replace("%", ""))
         try:
@@ -133,7 +134,7 @@ def _decode(match: re.Match[str]) -> str:
 
 
 def _fold(match: re.Match[str]) -> str:
-    """Drop case, backslashes and doubled quotes; write controls as their escape letters."""
+    """Drop case, backslashes and doubled quotes; replace controls with their escape letters."""
     characters = match[0]
     if characters[-1] in "\\'\"":  # doubled or escaped quotes
         return characters[-1].replace("\\", "")
@@ -157,7 +158,7 @@ class Environment:
     options: set[str] = field(default_factory=set)
 
     def fill(self, text: str) -> str:
-        """Replace the variables in a text by their values; `$${` is an escaped `${`."""
+        """Replace the variables in a text with their values; `$${` is an escaped `${`."""
 
         def value(place: re.Match[str]) -> str:
             if place["plain"]:
@@ -179,14 +180,14 @@ class Environment:
         return VARIABLE_PLACE.sub(value, text)
 
     def hidden(self, text: str) -> str:
-        """Replace each value in a text, in any encoding, by `${NAME}`."""
+        """Replace each value in a text, in any encoding, with `${NAME}`."""
         return hide(text, self.used) if self.used else text
 
 
 class RedactingConsole(Console):
     """A console that never prints a value of its environment.
 
-    It is as wide as the terminal, `width` or $COLUMNS; if none is given, tables still fit a log.
+    Its width is that of the terminal, `width` or $COLUMNS, or FILE_WIDTH without any of these.
     """
 
     environment: Environment | None = None
@@ -200,7 +201,7 @@ class RedactingConsole(Console):
         super().print(*map(self.hidden, objects), **how)
 
     def hidden(self, shown: Any) -> Any:
-        """Hide the values in a text, table or group before it is broken into lines."""
+        """Hide the values in a string, table or group before lines are wrapped."""
         known = self.environment
         if known is None or not known.used:
             return shown
@@ -225,7 +226,6 @@ class RedactingStream:
         self._stream, self._hidden = stream, hidden
 
     def write(self, text: str) -> int:
-        """Write a text with its values hidden."""
         self._stream.write(self._hidden(text))
         return len(text)
 
@@ -239,7 +239,7 @@ class RedactingStream:
 
 @contextmanager
 def redact_streams(environment: Environment) -> Iterator[None]:
-    """Hide values in all output of this process: logs, warnings, tracebacks of threads."""
+    """Hide values in all output of this process: logs, warnings, tracebacks in threads."""
     before = sys.stdout, sys.stderr
     sys.stdout = cast(TextIO, RedactingStream(sys.stdout, environment.hidden))
     sys.stderr = cast(TextIO, RedactingStream(sys.stderr, environment.hidden))

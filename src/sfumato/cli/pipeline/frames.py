@@ -1,4 +1,4 @@
-"""Read the sources of a pipeline as frames, and encode rows for its sinks."""
+"""Read a pipeline's sources as frames, and encode rows for its sinks."""
 
 from functools import reduce
 from typing import Any
@@ -12,7 +12,7 @@ from sfumato.cli.pipeline.model import REPLAY, PipelineError, PipelineSource, Si
 from sfumato.spark.crossing.chunks import MetricsName
 
 RAW, READ, SPOILED = "__raw", "__read", "__spoiled"
-MAX_VALUE = 200  # characters of a value quoted in a reason
+MAX_VALUE = 200  # maximum number of characters of a value in a reason
 DEFAULT_METADATA = ("partition",)
 CONFLUENT, SCHEMA_ID_BYTES = "confluent-avro", 5  # bytes before the value: 0 and the schema id
 LETTER = ("key", "topic", "partition", "offset", "timestamp")  # Kafka columns of a dead letter
@@ -22,7 +22,7 @@ SourceFrames = tuple[DataFrame, DataFrame | None]  # decoded rows, undecodable r
 
 
 def read_source(spark: SparkSession, source: PipelineSource) -> SourceFrames:
-    """Return the frames of a source; reads only the data that Spark needs to infer the columns."""
+    """Return a source's frames; read only the data that Spark needs to infer the columns."""
     if source.format == REPLAY:
         spark.dataSource.register(sf.ops.ReplaySource)
     reader: Any = spark.read if source.static else spark.readStream
@@ -44,7 +44,7 @@ def read_source(spark: SparkSession, source: PipelineSource) -> SourceFrames:
 
 
 def decode(frame: DataFrame, source: PipelineSource, options: dict[str, str]) -> SourceFrames:
-    """Decode the column `value` by the schema; return undecodable rows with a reason."""
+    """Decode the column `value`; return the decoded rows, and undecodable rows with a reason."""
     seen, schema, text = (
         _read_avro(frame, source) if source.is_avro else _read_json(frame, source, options)
     )
@@ -78,7 +78,7 @@ def decode(frame: DataFrame, source: PipelineSource, options: dict[str, str]) ->
 def _read_json(
     frame: DataFrame, source: PipelineSource, options: dict[str, str]
 ) -> tuple[DataFrame, StructType, Column]:
-    """Decode JSON; return (frame with values and reasons, schema, raw value as text)."""
+    """Decode JSON; return (frame with values and reasons, schema, raw value as a string)."""
     assert source.schema is not None
     schema = StructType.fromDDL(source.schema)
     assert isinstance(schema, StructType)
@@ -90,7 +90,7 @@ def _read_json(
 
 
 def _read_avro(frame: DataFrame, source: PipelineSource) -> tuple[DataFrame, StructType, Column]:
-    """Decode Avro like `_read_json`; the raw value is base64 text."""
+    """Decode Avro like `_read_json`; the raw value is encoded in base64."""
     from pyspark.sql.avro.functions import from_avro
 
     assert source.avro_schema is not None
@@ -115,7 +115,7 @@ def _read_avro(frame: DataFrame, source: PipelineSource) -> tuple[DataFrame, Str
 
 
 def _reason(schema: StructType) -> Column:
-    """Return the reason why a text is not a row of the schema; NULL if it is."""
+    """Return the reason why a string is not a row of the schema; NULL if it is a row."""
     text, read = F.col(RAW), F.col(READ)
     reasons = [F.when(text.isNull() | (F.trim(text) == ""), F.lit("there is no value"))]
     for field in schema.fields:
@@ -142,7 +142,7 @@ def _metadata(name: str) -> Column:
 
 
 def encode(frame: DataFrame, sink: Sink) -> DataFrame:
-    """Encode rows for a sink: unchanged, or as one text per row with a key."""
+    """Encode rows for a sink: unchanged, or as one JSON string per row, with the sink's key."""
     if sink.value is None:
         return frame
     value = F.to_json(F.struct("*")).alias("value")

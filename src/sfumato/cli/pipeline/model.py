@@ -1,7 +1,7 @@
-"""The tables of a pipeline file, checked and described by msgspec, and the parsed pipeline.
+"""The tables of a pipeline file, which msgspec checks and describes, and the parsed pipeline.
 
-A key is one field: its type checks it, and its line in the docstring is shown by editors and in
-the documentation. `_kind` completes the error "must be ...".
+Each key is a field: its type checks the value, and its line in the docstring is shown by editors
+and in the documentation. `_kind` completes the error "must be ...".
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ KEY_LINE = re.compile(r"^(\w+) : (.*)$", re.MULTILINE)  # a key's line in a docs
 
 
 class PipelineError(ValueError):
-    """A pipeline file cannot be used; nothing has been started."""
+    """Error in a pipeline file, raised before anything has been started."""
 
     @classmethod
     def at(cls, place: str, why: str) -> PipelineError:
-        """Build the error about a position in the file."""
         return cls(f"`{place}`{why if why.startswith(':') else f' {why}'}")
 
 
@@ -62,7 +61,7 @@ class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def _unwritten(name: str, default: Any = None) -> Any:
-    """Return a field that files cannot set: its key is not a word; parsing sets it."""
+    """Return a field that parsing sets. Files cannot set it, because its key is not a word."""
     return msgspec.field(default=default, name=f"({name})")
 
 
@@ -183,7 +182,7 @@ class Pipeline:
     """A pipeline file, or the files of a folder, with absolute paths and Avro schemas as JSON.
 
     checkpoint : folder with one subfolder per sink; None: the run cannot be resumed
-    environment : the variables used, whose values must not be printed
+    environment : the used variables, whose values must not be printed
     """
 
     file: Path
@@ -196,13 +195,12 @@ class Pipeline:
     environment: Environment = field(default_factory=lambda: Environment({}), repr=False)
 
     def endpoints(self) -> list[tuple[str, PipelineSource | Sink]]:
-        """Return sources and sinks with their positions in the file."""
         sources = [(f"sources.{source.name}", source) for source in self.sources]
         return [*sources, *((f"sinks.{sink.name}", sink) for sink in self.sinks)]
 
 
 def json_schema() -> Mapping[str, Any]:
-    """Return the JSON schema for editors; `sfumato check` checks more than it."""
+    """Return the JSON schema for editors, which checks less than `sfumato check`."""
     found = _without_null(msgspec.json.schema(PipelineFile))
     tables = found["$defs"]
     for kind in (SparkPart, PipelineSource, Query, Sink, PipelineFile):
@@ -216,7 +214,7 @@ def json_schema() -> Mapping[str, Any]:
 
 
 def _without_null(part: Any) -> Any:
-    """Remove null, which TOML does not have, and default values from a JSON schema."""
+    """Remove null, which does not exist in TOML, and default values from a JSON schema."""
     if isinstance(part, list):
         return [_without_null(each) for each in part if each not in (None, {"type": "null"})]
     if not isinstance(part, dict):

@@ -1,7 +1,7 @@
-"""Read a pipeline file, or a folder of them.
+"""Read a pipeline file, or a folder of pipeline files.
 
-Parsing checks only the form: it opens no source and parses no query. Each problem raises
-PipelineError with the position in the file, the expected value and a likely word.
+Parsing only checks the form: it opens no source and parses no query. Each problem raises
+PipelineError with the position in the file, the expected value and a similar word.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SQL = re.compile(r"queries\.[^.]+\.sql")
 
 
 def read_pipeline(file: Path) -> Pipeline:
-    """Read the pipeline from a TOML file, or from all TOML files of a folder."""
+    """Read a pipeline from a TOML file, or from all TOML files in a folder."""
     if not file.is_dir():
         return parse_pipeline(_text(file), file)
     files = sorted(file.glob("*.toml"))
@@ -51,7 +51,6 @@ def read_pipeline(file: Path) -> Pipeline:
 
 
 def parse_pipeline(text: str, file: Path) -> Pipeline:
-    """Parse the text of a pipeline file; see `read_pipeline`."""
     return _pipeline(_content(text, file), file, file.resolve().parent)
 
 
@@ -77,7 +76,7 @@ def _content(text: str, file: Path) -> dict[str, Any]:
 
 
 def _merge(contents: Iterable[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
-    """Merge the contents of several files. Raises PipelineError for duplicate definitions."""
+    """Merge the contents of files. Raises PipelineError for duplicate definitions."""
     whole: dict[str, Any] = {}
     defined: dict[str, Path] = {}
     for file, content in contents:
@@ -120,7 +119,7 @@ def _pipeline(content: Mapping[str, Any], file: Path, folder: Path) -> Pipeline:
 
 
 def _fill(value: Any, place: str, environment: Environment) -> Any:
-    """Substitute environment variables in all texts of a file except queries."""
+    """Substitute environment variables in all strings of a file except queries."""
     if isinstance(value, dict):
         found = {key: _fill(each, _join(place, key), environment) for key, each in value.items()}
         if OPTIONS_PLACE.fullmatch(place):
@@ -172,11 +171,11 @@ def _check_names(pipeline: Pipeline) -> None:
             raise PipelineError.at(f"sinks.{sink.name}.query", why)
 
 
-# ---- errors of msgspec, with the position in the file and a likely word --------------------------
+# ---- errors of msgspec, with the position in the file and a similar word -------------------------
 
 
 def convert(content: Any, kind: type[T]) -> T:
-    """Convert a table of the file. Raises PipelineError for the first key of the wrong type."""
+    """Convert a table of the file. Raises PipelineError for its first type error."""
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError:
@@ -184,7 +183,6 @@ def convert(content: Any, kind: type[T]) -> T:
 
 
 def _problem(value: Any, kind: Any, place: str) -> PipelineError:
-    """Describe the first type error of a value."""
     bare, notes = _unwrap(kind)
     origin, arguments = typing.get_origin(bare), typing.get_args(bare)
     is_table = isinstance(bare, type) and issubclass(bare, FileTable)
@@ -230,7 +228,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _unwrap(kind: Any) -> tuple[Any, list[msgspec.Meta]]:
-    """Return a type without annotations and None, and the annotations."""
+    """Return a type without its annotations and None, and the annotations."""
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) is typing.Annotated:
         bare, notes = _unwrap(arguments[0])
@@ -242,7 +240,7 @@ def _join(place: str, key: str) -> str:
     return f"{place}.{key}" if place else key
 
 
-# "s3://bucket" and "file:/tmp", but not "C:\\data": a scheme has at least two letters.
+# Matches "s3://bucket" and "file:/tmp", but not "C:\\data": a scheme has at least two letters.
 WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 REPLAY_KEYS = ("order", "speed", "rows_per_batch")
 READ_KEYS = ("format", "path", "table", "value", "avro_schema", "metadata", "dead_letters")
@@ -321,7 +319,7 @@ def _replayed(place: str, table: PipelineSource, folder: Path) -> PipelineSource
 
 
 def _avro_schema(place: str, table: PipelineSource, folder: Path) -> str:
-    """Return an Avro record schema as JSON, given as JSON or as the path of a file."""
+    """Return an Avro record schema as JSON, from JSON or from a file."""
     if table.schema is not None:
         why = (
             "and `avro_schema` exclude each other: remove `schema`, because the Avro schema names "
@@ -355,7 +353,7 @@ def _avro_schema(place: str, table: PipelineSource, folder: Path) -> str:
 def build_sinks(
     tables: Mapping[str, Sink], given: Mapping[str, Any], folder: Path
 ) -> tuple[Sink, ...]:
-    """Build the sinks, and one for each folder of late rows. given : the tables as written"""
+    """Build the sinks, and one sink per folder of late rows. given : the tables as written"""
     found = {name: _sink(name, table, given[name], folder) for name, table in tables.items()}
     for name, table in tables.items():
         if table.late is None:
@@ -384,7 +382,7 @@ def build_sinks(
 
 
 def _late_sink(place: str, sink: Sink, name: str, sinks: Mapping[str, Sink]) -> Sink:
-    """Return the sink of this name, if it can receive the late rows of another sink."""
+    """Return the sink `name`. Raises PipelineError if it cannot receive the late rows of `sink`."""
     other = sinks.get(name)
     if other is None or other is sink:
         others = [known for known in sinks if known != sink.name]
@@ -428,7 +426,7 @@ def _sink(name: str, table: Sink, given: Mapping[str, Any], folder: Path) -> Sin
 
 
 def _check_place(place: str, table: PipelineSource | Sink) -> None:
-    """Check that exactly one location is given to read or write, and no option names another."""
+    """Check that at most one location is given, and none in the options."""
     for key in table.options:
         if key.lower() == "checkpointlocation":
             why = (

@@ -1,9 +1,9 @@
 """Limits on a pipeline file, and the command line options that lift them.
 
 An untrusted file may tune Spark, but not choose code. A plain value (a number, a size, one word)
-names no class, path or URL; RULES allow other values per name. `--allow-packages` permits code
+cannot name a class, path or URL; RULES allow other values per name. `--allow-packages` permits code
 (packages, jars, classes of catalogs, formats and drivers), `--allow-settings` all other settings,
-`--trust` both and trusted SQL. No option lets a file declare its own SQL trusted.
+and `--trust` both and trusted SQL. A file cannot declare its own SQL trusted.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from sfumato.cli.pipeline.model import Pipeline, PipelineError, SparkPart
 from sfumato.limits import MAX_ALTERNATIVES_SETTING as BOUND
 from sfumato.near_misses import did_you_mean
 
-# docs/pipeline-file.md lists the tested PySpark versions; change both together.
+# docs/pipeline-file.md lists the tested PySpark versions: change both together.
 CONNECTORS: Mapping[str, str] = {
     "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "delta": "io.delta:delta-spark_4.2_2.13:4.4.0",
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "avro": "org.apache.spark:spark-avro_2.13:4.1.1",
 }
-RUNS_WITH = {"delta": "4.2", "iceberg": "4.1"}  # the PySpark version of the newest release
+RUNS_WITH = {"delta": "4.2", "iceberg": "4.1"}  # PySpark versions of the connectors above
 BUNDLED_FORMATS = (
     *("json", "csv", "parquet", "orc", "text", "xml", "binaryfile", "jdbc", "rate"),
     *("rate-micro-batch", "socket", "replay", "console", "memory", "noop", ""),
@@ -53,7 +53,7 @@ def missing_format(form: str, spark: SparkPart) -> str:
 
 
 def advice(form: str) -> str:
-    """Return the advice to add a line for the connector."""
+    """Return the reason why a format is not available, and how to add its connector."""
     packages = CONNECTORS.get(form.lower())
     if packages is None:
         hint = did_you_mean(form, (*BUNDLED_FORMATS, *CONNECTORS))
@@ -91,7 +91,7 @@ ALLOW_PACKAGES, ALLOW_SETTINGS, TRUST_FLAG = "--allow-packages", "--allow-settin
 
 @dataclass(frozen=True)
 class Permissions:
-    """Permissions of a file, given on the command line: load code, set any setting or option."""
+    """Permissions from the command line: load code, and set any setting or option."""
 
     packages: bool = False
     settings: bool = False
@@ -116,8 +116,8 @@ TUNING = r"""spark\.(
     |sql\.(sources\.partitionOverwriteMode|storeAssignmentPolicy|ui\.retainedExecutions)
     |sql\.streaming\.(metricsEnabled|minBatchesToRetain|noDataMicroBatches\.enabled)
     |sql\.streaming\.(numRecentProgressUpdates|pollingDelay|stopTimeout|schemaInference))"""
-# Setting and option names of Hadoop and the Kafka client, and their allowed values. Classes among
-# the values are part of Spark. Hadoop names may also be written as `spark.hadoop.NAME`.
+# Names of Hadoop and Kafka client settings and options, and their allowed values. Allowed classes
+# are part of Spark. Hadoop names may also be written as `spark.hadoop.NAME`.
 S3, FS = r"fs\.s3a\.(bucket\.[a-z0-9.-]+?\.)?", r"org\.apache\.hadoop\.fs\.s3a\."
 STREAMING = r"org\.apache\.spark\.sql\.execution\.streaming\."
 JAAS = "kafka.sasl.jaas.config"
@@ -174,17 +174,17 @@ RULES = [
         ),
     )
 ]
-# Settings of connectors; they name classes provided by packages.
+# Settings of connectors, which name classes from packages
 OF_CONNECTORS = re.compile(
     r"spark\.(sql\.(extensions|defaultCatalog|catalog\.[\w.-]+)|databricks\.delta\.[\w.-]+)",
     re.ASCII,
 )
-# A name without a dot belongs to the format. These open files other than the path of a source.
+# Options without a dot belong to the format. The excluded options open files other than the source.
 OWN_OPTION = re.compile(r"(?!avroschemaurl$|rowvalidationxsdpath$)[a-z][a-z0-9_-]*")
 
 
 def check_settings(spark: SparkPart, allowed: Permissions) -> None:
-    """Raise PipelineError for the first setting that the command line does not permit."""
+    """Raise PipelineError for the first setting that is not permitted."""
     for name, value in spark.settings.items():
         place = f"spark.settings.{name}"
         plain = "".join(name.lower().split())
@@ -243,7 +243,6 @@ KNOWN_FORMATS = {*BUNDLED_FORMATS, *CONNECTORS} - {"jdbc"}
 
 
 def _values(name: str) -> list[re.Pattern[str]]:
-    """Return the patterns of the values that a file may give to a setting or option."""
     return [value for names, value in RULES if names.fullmatch(name)]
 
 
@@ -253,5 +252,4 @@ def _fits(value: str, patterns: list[re.Pattern[str]]) -> bool:
 
 
 def _refusal(place: str, why: str, option: str) -> PipelineError:
-    """Build the error about something that an option of the command line would permit."""
     return PipelineError.at(place, f"{why}; if you trust the file, write {option} or {TRUST_FLAG}")
