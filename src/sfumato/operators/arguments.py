@@ -65,9 +65,7 @@ def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
 
 def arrays_of(batch: object, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
     """Return a batch's arrays by name, contiguous and writable, as compiled kernels need them.
-
-    Raises TypeError for an array of a different dtype.
-    """
+    Raises TypeError for an array of a different dtype."""
     for name, dtype in dtypes.items():
         array = getattr(batch, name)
         if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):

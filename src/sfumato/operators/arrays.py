@@ -40,10 +40,8 @@ def offsets_of(lengths: npt.ArrayLike) -> Ints:
 
 
 def gather_lists(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """Select the lists `order` (int64[k], any order) from lists at `offsets` (int64[n + 1]).
-
-    Returns their new offsets, int64[k + 1], and the old position of each element.
-    """
+    """Select the lists `order` (int64[k]) from lists at `offsets` (int64[n + 1]). Returns the new
+    offsets, int64[k + 1], and the old position of each element."""
     return ranges_of(offsets[order], offsets[order + 1] - offsets[order])
 
 
@@ -54,10 +52,8 @@ def ranges_of(first: Ints, lengths: Ints) -> tuple[Ints, Ints]:
 
 
 def renumber(codes: Ints, count: int) -> tuple[Ints, Ints]:
-    """Renumber codes (int64[n], below `count`) by first appearance; also return where each appears.
-
-    Cost: O(n + count), or O(n log n) if codes are sparse.
-    """
+    """Renumber codes (int64[n], below `count`) by first appearance; return its positions, too.
+    Cost: O(n + count), or O(n log n) if codes are sparse."""
     if count > 4 * codes.size + 1024:
         names, codes = np.unique(codes, return_inverse=True)
         codes, count = codes.reshape(-1), names.size

@@ -99,15 +99,15 @@ class Controllers(Stateful):
         return self._states["clock"][self._slot[codes]]
 
     def horizon_of(self, codes: Ints) -> Ints:
-        """Return int64[k]: the largest event time that each guard accepts, or the int64 maximum."""
+        """Return int64[k]: the latest event times that guards accept; int64 maximum if inactive."""
         states, slots = self._states, self._slot[codes]
         bound = np.minimum(states["bound"][slots], states["fast_bound"][slots])
         last = states["clock"][slots] - bound
         return np.where(states["guarded"][slots] == 1, last, END_OF_TIME)
 
     def plausible_of(self, codes: Ints) -> Ints:
-        """Return int64[k]: the largest plausible event times at the end of a stream, or the int64
-        maximum. Later times are far ahead of both other rows and the arrivals."""
+        """Return int64[k]: the latest plausible event times at the end of a stream. Later times are
+        far ahead of both other rows and the arrivals."""
         states, slots = self._states, self._slot[codes]
         last = states["clock"][slots] + np.maximum(MAX_CLOCK_SKEW_US, -states["far_ahead"][slots])
         last = np.where(states["guarded"][slots] == 1, last, END_OF_TIME)
@@ -130,10 +130,7 @@ class Controllers(Stateful):
         ids: RowIds = NO_IDS,
         sent: Ints = NO_CODES,
     ) -> Judged:
-        """Judge the next rows.
-
-        groups : result of `grouped` for the codes, which must exist    sent : see `checked_sent`
-        """
+        """Judge the next rows. groups : result of `grouped` for the codes, which must exist."""
         order, starts, which = groups
         slots = self._slots(which)
         self.rows += len(order)

@@ -151,7 +151,7 @@ class Reorder(Operator):
         fresh : new rows by key
         groups : their order in the call, the start of each key's rows, and the keys
         before, after : punctuation of each row's source before and after the row
-        least : its key's punctuation after the row
+        least : punctuation of each row's key after the row
         events : `evicted_late` and `forced_by_buffer` of `Judged`
         """
         (order, starts, present), (expelled, forced), n = groups, events, len(fresh.key)
@@ -206,7 +206,7 @@ class Reorder(Operator):
         return len(self.sources.level) if self.config.by_source else len(self.controllers)
 
     def idle(self, sources: Ints | None = None, keys: Ints = NO_CODES) -> Released:
-        """Release the rows that only silent sources delay, and ignore these until they send rows.
+        """Release rows that only silent sources delay; these do not count until they send rows.
 
         sources : codes of the silent sources, or of keys without `by_source` (None: all)
         keys : codes of keys that stop waiting for expected sources
@@ -241,10 +241,8 @@ class Reorder(Operator):
         return self._drained(rows, np.ones(self._keys, bool))
 
     def forget(self, keys: Ints) -> Released:
-        """Release all rows of finished keys, as `flush` does; their codes may be reused.
-
-        Raises ValueError with `by_source`.
-        """
+        """Release all rows of finished keys, as `flush` does; their codes may be reused. Raises
+        ValueError with `by_source`."""
         if self.config.by_source:
             raise ValueError(
                 "a key with sources cannot be forgotten, because it waits for its sources"
@@ -352,8 +350,8 @@ def _with_events(
     after: Ints,
     events: tuple[Ints, Ints],
 ) -> tuple[Ints, Bools, Ints]:
-    """Return int64[m], places in the call (the number of arrivals for rows that stay); bool[m],
-    late rows; and int64[m], punctuations, if some rows are expelled or forced out.
+    """Return when rows are emitted if some are expelled or forced out: places in the call, int64[m]
+    (the number of arrivals for rows that stay), late rows, bool[m], and punctuations, int64[m].
 
     position : places without these events, among the arrivals by key
     """

@@ -14,7 +14,7 @@ from sfumato.operators.arrays import Bools, Ints, ranges_of
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration
 
-FAR_TIME_US = 1 << 58  # microseconds from 1970, to the year 11,103; times are clipped to it
+FAR_TIME_US = 1 << 58  # microseconds from 1970 (year 11,103); times are clipped to this
 NO_CODES = np.empty(0, np.int64)
 
 
@@ -97,7 +97,7 @@ class KeyedRuns(Generic[KeyedRows]):
 
     @property
     def rows(self) -> KeyedRows:
-        """All rows; rows with equal keys are in order of insertion."""
+        """All rows; rows of one key are in order of insertion."""
         return self._none.joined([self._none, *(rows.take(alive) for rows, alive in self._runs)])
 
     @rows.setter
@@ -143,7 +143,7 @@ class KeyedRuns(Generic[KeyedRows]):
 
 
 def checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:
-    """Return clipped times, then int64 codes of keys and sources, or raise Type- or ValueError."""
+    """Return clipped times, and int64 codes of keys and sources. Raises TypeError or ValueError."""
     out = [_microseconds("event_time", event_time), _microseconds("arrival", arrival)]
     if len(out[0]) != len(out[1]):
         raise ValueError(

@@ -35,7 +35,7 @@ class Sources(Stateful):
     awaited : bool[keys], whether some expected sources have not sent rows yet
     ranks : function that returns the ranks of sources, which break ties
 
-    Cost of a call: O(its keys, their sources and the stored punctuations of these sources).
+    Cost: O(given keys, their sources, and these sources' stored punctuations) per call.
     Memory: a few numbers per source, and its punctuations above the level of its key.
     """
 
@@ -148,6 +148,6 @@ class Sources(Stateful):
 
 
 def _places(sources: Ints, members: Ints) -> Ints:
-    """Return int64[n]: positions of sources in `members`, which is distinct and has all of them."""
+    """Return int64[n]: positions of sources in `members`, which are distinct."""
     order = np.argsort(members)
     return order[np.searchsorted(members, sources, sorter=order)]

@@ -69,8 +69,7 @@ class DiscreteDistributions(Columns, flat=("prob", "value"), begins="places"):
     def of_samples(cls, samples: Floats, existence: Floats, exact: bool) -> DiscreteDistributions:
         """Build the distributions of an aggregate from sampled worlds.
 
-        samples : float64[k, worlds], NaN where undefined; sorted in place
-        existence : float64[k], probability of a defined value
+        samples : float64[k, worlds], NaN where undefined; sorted in place    existence : float64[k]
         exact : whether values have no rounding errors
         """
         samples.sort(axis=1)
@@ -121,7 +120,7 @@ class DistributionOptions:
 
     @property
     def distributions(self) -> bool:
-        """Whether more than means and deviations is requested."""
+        """Return whether more than means and deviations is requested."""
         return bool(self.quantiles) or self.distribution is not None
 
     def distribution_wanted(self, aggregate: Aggregate) -> bool:

@@ -93,9 +93,7 @@ def _scaled(points: np.ndarray) -> np.ndarray:
 
 def _ranks(n: int, dimensions: int, first: int) -> np.ndarray:
     """Return int64[n, dimensions]: ranks of a low-discrepancy sequence, a permutation per column.
-
-    Source: Roberts, the generalised golden ratio sequence, starting at dimension `first`.
-    """
+    Source: Roberts, the generalised golden ratio sequence, starting at dimension `first`."""
     ratio = 2.0
     for _ in range(64):
         ratio = (1.0 + ratio) ** (1.0 / (dimensions + first))
@@ -106,10 +104,8 @@ def _ranks(n: int, dimensions: int, first: int) -> np.ndarray:
 
 
 def _decorrelated(points: np.ndarray, *, signs: bool = False) -> np.ndarray:
-    """Exchange pairs of values within a column while that reduces the correlations.
-
-    signs : whether to change signs, too    Cost: O(exchanges * min(n, MAX_ALL_PAIRS)**2).
-    """
+    """Exchange pairs of values within a column while that reduces the correlations. signs : whether
+    to change signs, too    Cost: O(exchanges * min(n, MAX_ALL_PAIRS)**2)."""
     n, dimensions = points.shape
     points, random = points.copy(), np.random.default_rng(n)
     resting = 0
@@ -151,10 +147,8 @@ def _decorrelated(points: np.ndarray, *, signs: bool = False) -> np.ndarray:
 
 
 def _fitting(points: np.ndarray, distribution: str) -> np.ndarray:
-    """Return the nearest points with orthogonal columns of equal length (Löwdin).
-
-    Points of bounded errors could leave the bounds, so they change only if columns are correlated.
-    """
+    """Return the nearest points with orthogonal columns of equal length (Löwdin). Points of bounded
+    errors could leave the bounds, so they change only if columns are correlated."""
     lengths = np.sqrt((points**2).sum(axis=0))
     correlation = np.abs(points.T @ points / np.outer(lengths, lengths) - np.eye(len(lengths)))
     if distribution != "normal" and correlation.max() <= CORRELATION:
@@ -171,11 +165,8 @@ def _magnitudes(weights: np.ndarray, zeros: float, distribution: str) -> np.ndar
 
 
 def _reflected(n: int, dimensions: int, distribution: str) -> np.ndarray:
-    """Return points closed under the change of sign of each column, as orbits of sign changes.
-
-    n >> dimensions orbits use all columns. The binary digits of the remainder of n yield orbits of
-    fewer columns, and the origin.
-    """
+    """Return points closed under the change of sign of each column, as orbits: n >> dimensions use
+    all columns; the binary digits of the remainder of n yield smaller orbits and the origin."""
     whole = n >> dimensions
     orbits = [np.arange(dimensions)] * whole
     first = 0

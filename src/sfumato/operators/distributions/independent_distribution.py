@@ -50,11 +50,9 @@ def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
 def distribution_of(
     aggregate: Aggregate, members: TupleBatch, options: DistributionOptions
 ) -> DiscreteDistributions:
-    """Return the distribution of an aggregate over independent tuples.
-
-    It is exact for count, min, max and boundary_sum, and for other functions if it is small (see
-    `discrete_distributions`). Otherwise it is sampled, in the same worlds as for count windows.
-    """
+    """Return the distribution of an aggregate over independent tuples. It is exact for count, min,
+    max and boundary_sum, and for other functions if it is small (see `discrete_distributions`).
+    Otherwise it is sampled, in the same worlds as for count windows."""
     tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
     if function == "count":
@@ -80,11 +78,8 @@ def distribution_of(
 def sampled_distribution(
     aggregate: Aggregate, members: TupleBatch, options: DistributionOptions, existence: Floats
 ) -> DiscreteDistributions:
-    """Return the distribution of a statistic in sampled worlds.
-
-    Tuples with equal index and equal probabilities take the alternative of the same number.
-    existence : float64[1], probability of a result
-    """
+    """Return the distribution of a statistic in sampled worlds. existence : float64[1], Pr(result).
+    Tuples with equal index and equal probabilities take the alternative of the same number."""
     tuples, function = with_values(members, aggregate), aggregate.function
     n, share = members.size, float(aggregate.argument or 0.0)
     drawn = Drawn(tuples, tuple_hashes(options.seed, members.index), 0)

@@ -51,7 +51,7 @@ class Channels:
         self.extreme = [self.extremes.index(pair) if pair[0] else -1 for pair in pairs]
 
     def tuple_moments(self, batch: TupleBatch) -> tuple[Floats, bool]:
-        """Return float64[channels, 3, n], and whether a value to average is uncertain."""
+        """Return moments, float64[channels, 3, n], and whether a value to average is uncertain."""
         result = np.zeros((self.count, 3, batch.size))
         for c, attribute in enumerate(self.attributes):
             tuple_moments(batch.offsets, batch.prob, batch.values[attribute], result[c])

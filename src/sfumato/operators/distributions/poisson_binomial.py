@@ -36,7 +36,7 @@ def as_floats(name: str, values: npt.ArrayLike) -> Floats:
 
 
 def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int, int]:
-    """Return the checked existences, and how many of them are 1 and above 0."""
+    """Return the checked existences, the number equal to 1, and the number above 0."""
     array = as_floats(name, existence)
     bad, above, certain, possible = survey(array, 1.0 + SUM_TOLERANCE)
     if bad >= 0:

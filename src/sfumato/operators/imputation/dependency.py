@@ -88,12 +88,11 @@ class Dependency:
 
     @property
     def is_discovered(self) -> bool:
-        """Whether a search found and measured the dependency."""
+        """Return whether a search found and measured the dependency."""
         return self.confidence is not None or self.score is not None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the determinants."""
         return tuple(name for name, _ in self.determinants)
 
     def __str__(self) -> str:
@@ -140,8 +139,6 @@ def check_dependencies(
 
 
 class _DependencyReader:
-    """Parser of a dependency string."""
-
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
 

@@ -43,7 +43,6 @@ def discover_dependencies(
     epsilons : candidates for the determinants, each used for all determinants of a dependency
     max_determinants : int >= 1    least_donors : float >= 0, see below
     sample, seed : largest number of rows, drawn at random, that are compared in pairs
-    Defaults: see `Search`.
 
     For every set of determinants, each of `epsilons` is accepted if the share of close pairs within
     `within` on the dependent is at least `confidence`. The dependent's epsilon is then the smallest
@@ -54,8 +53,7 @@ def discover_dependencies(
     Returns dependencies with `confidence`, `support` and `spread` in the sample; for each
     dependent, smaller epsilons come first. Data outside the repository may not follow them.
     Cost: O(sample**2) per set of determinants, dependent and epsilon.
-    Raises ValueError for arguments outside these ranges. Warns with NothingDiscovered about
-    dependents without a dependency.
+    Raises ValueError for arguments outside these ranges; warns with NothingDiscovered.
     Source: threshold search similar to Song and Chen (2011), as in Ren et al. (2019), section 6.1.
     """
     known, rows = columns_of(repository, names)
@@ -99,10 +97,8 @@ def discover_dependencies(
 def _differences(
     kept: Floats, rows: Floats, names: Sequence[str], scaling: dict[str, tuple[float, float]]
 ) -> Floats:
-    """Return |difference| of every pair of rows on each scaled attribute: float64[D, pairs].
-
-    The largest rounding error is subtracted, so that comparisons agree with `Imputer`.
-    """
+    """Return |difference| of every pair of rows on each scaled attribute: float64[D, pairs]. The
+    largest rounding error is subtracted, so that comparisons agree with `Imputer`."""
     first, second = np.triu_indices(len(kept), 1)
     result = np.empty((len(names), first.size))
     for a, name in enumerate(names):
@@ -180,7 +176,6 @@ def _candidates(
 
 
 def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
-    """Warn about attributes for which no dependency was found."""
     if not missed:
         return
     lines = [

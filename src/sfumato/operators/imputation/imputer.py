@@ -138,9 +138,9 @@ class Imputer:
         independent (product)
     max_alternatives
         int >= 1 or None, alternatives per object; values are merged, see `Imputed.error`. Always at
-        most 1,024 for independent attributes ("plain": 65,536), and 10,000 by default. If less than
-        100 for two attributes, 1,000 for three and so on, "calibrated" takes attributes that have
-        donors from the same rows, as with `joint`
+        most 1,024 for several independent attributes ("plain": 65,536); by default, at most 10,000.
+        Below 100 for two attributes, 1,000 for three and so on, "calibrated" takes them from the
+        same rows, as with `joint`, if all have donors
     method
         "calibrated": a range of probability p contains the true value in a share p of cases.
         "plain": the distinct values of the donors, with their shares
@@ -281,11 +281,9 @@ class Imputer:
 
     @property
     def rows(self) -> int:
-        """The number of rows in the repository."""
         return len(self._rows)
 
     def column(self, name: str) -> Floats:
-        """Return a column of the repository, by row."""
         found: Floats = self._rows[:, self.names.index(name)]
         return found
 
@@ -334,10 +332,8 @@ class Imputer:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Imputer:
-        """Restore an imputer with bit-identical results, without searching again. O(T D N).
-
-        Raises SnapshotError for bytes that are damaged or of a different kind.
-        """
+        """Restore an imputer with bit-identical results, without searching again. O(T D N). Raises
+        SnapshotError for bytes that are damaged or of a different kind."""
         saved = unpack(data, KIND, IMPUTER_VERSION)
         values, arrays = saved.values, saved.arrays
         imputer = cls.__new__(cls)
@@ -392,7 +388,6 @@ class Imputer:
                 )
 
     def _sets(self) -> DependencySets:
-        """Return the ordered dependencies in the form that kernels expect."""
         tried = [
             [sum(1 << own.index(part) for part in each.parts) for each in tried]
             for own, tried in zip(self._ordered, self._tried, strict=True)
@@ -401,7 +396,6 @@ class Imputer:
         return prepared_repository.dependency_sets(self._ordered, tried, self.names, room)
 
     def _prepare(self, calibration: dict[str, Any]) -> None:
-        """Build trees and flat arrays for the kernels."""
         columns = np.array([self.names.index(name) for name in self.attributes], np.int64)
         self.prepared = prepared_repository.prepare(
             self._rows, self._shift, self._span, columns, self._sets(), self._orders,

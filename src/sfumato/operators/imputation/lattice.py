@@ -37,10 +37,8 @@ class Combination:
 
 
 def combine(dependencies: Sequence[Dependency]) -> Dependency:
-    """Return one dependency with all determinants and the smallest epsilon of each.
-
-    Raises ValueError if the dependents differ.  Source: Ren et al. (2019), section 3.
-    """
+    """Return one dependency with all determinants and the smallest epsilon of each. Raises
+    ValueError if the dependents differ.  Source: Ren et al. (2019), section 3."""
     bounds: dict[str, float] = {}
     for dependency in dependencies:
         if dependency.dependent != dependencies[0].dependent:
@@ -61,9 +59,7 @@ def build_lattice(
     combinations that exceed `most`. Level n combines n dependencies; upper levels come first.
 
     expected : function for the expected number of donors, see `expected_donors`
-    most : at least len(dependencies). Level 1 is always kept, and as much of the others as fits,
-        starting with the uppermost level
-
+    most : at least len(dependencies). Level 1 is always kept, then as much as fits from the top
     Within a level, expectations of at least 1 come first, ascending, then the others, descending;
     ties are ordered by string. A combination that is equivalent to an earlier one is dropped.
     Source: Ren et al. (2019), section 3.
@@ -127,7 +123,7 @@ def _occupied(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def expected_donors(dependency: Dependency, rows: int, dimension: float) -> float:
     """Estimate the number of donors that a dependency finds for a typical object.
 
-    (rows - 1) * prod(2 epsilon) ** (dimension / determinants), with sides limited to the extent.
+    (rows - 1) * prod(2 epsilon) ** (dimension / determinants), with sides of at most the extent.
     Source: Ren et al. (2019), appendix B.1.
     """
     sides = math.prod(min(1.0, 2.0 * epsilon) for _, epsilon in dependency.determinants)

@@ -73,10 +73,8 @@ def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
 def dependency_sets(
     ordered: Sequence[Own], tried: Sequence[Sequence[int]], names: Sequence[str], room: Floats
 ) -> DependencySets:
-    """Return the dependencies of each attribute as arrays.
-
-    tried : sets that "plain" tries, by attribute    room : from `rounding`, in the order of `names`
-    """
+    """Return the dependencies of each attribute as arrays. tried : sets that "plain" tries, by
+    attribute    room : from `rounding`, in the order of `names`"""
     asks = np.zeros((len(ordered), room.size), np.bool_)
     for t, own in enumerate(ordered):
         asks[t, [names.index(name) for each in own for name in each.names]] = True
@@ -150,7 +148,7 @@ class HeldOut:
         return float(f"{score.mean():.9g}") if score.size else np.inf
 
     def ranks(self, t: int, lacking: int, **changes: Any) -> HeldOutRanks:
-        """Return ranks of hidden values of attribute t while `lacking` others are missing, too."""
+        """Return ranks of hidden values of attribute t while some other attributes are missing."""
         picked, asked = self.calibrating, np.flatnonzero(self.repository.sets.determinants[t])
         gaps = np.zeros((picked.size, self.rows.shape[1]), np.bool_)
         order = np.argsort(self.draws[1, : picked.size][:, asked], axis=1)
@@ -175,9 +173,8 @@ def alone(sets: DependencySets, t: int, d: int) -> DependencySets:
 def order_rules_by_score(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]]:
     """Return each attribute's dependency numbers, by the score of imputation with each alone.
 
-    rows, rank : as for `HeldOut`
     Epsilons cannot replace the score: most pairs may be close while the others are far apart.
-    Cost: imputation of 128 rows per dependency.
+    rows, rank : as for `HeldOut`    Cost: imputation of 128 rows per dependency.
     """
     held_out, orders = HeldOut(repository, rows, rank), []
     for t in range(repository.column_of.size):

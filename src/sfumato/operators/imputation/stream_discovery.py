@@ -117,9 +117,7 @@ def _scores(
     donors: Floats, tested: Floats, attributes: Sequence[str], candidates: Sequence[Dependency]
 ) -> Scores:
     """Return the score of every tested row under each candidate alone; all infer one attribute.
-
-    Rows without donors are imputed by the distribution of all changes.
-    """
+    Rows without donors are imputed by the distribution of all changes."""
     names, dependent = change_names(attributes), candidates[0].dependent
     scaling = change_scaling(donors, names)
     imputer = Imputer(donors, candidates, [dependent], names=names, scaling=scaling, method="plain")

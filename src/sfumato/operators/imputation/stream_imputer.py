@@ -103,10 +103,8 @@ def level_dependencies(attributes: Sequence[str]) -> list[Dependency]:
 
 
 class ImputedRows(NamedTuple):
-    """Rows that were imputed in one way.
-
-    places : int64[m]    ways : each imputer with its result    result : the final alternatives
-    """
+    """Rows imputed in one way. places : int64[m]    ways : each imputer, and its result
+    result : the final alternatives"""
 
     places: Ints
     ways: list[tuple[Imputer, Imputed]]
@@ -130,9 +128,8 @@ class StreamImputer(Operator):
 
     A missing attribute with an earlier value is imputed by its change. Other missing attributes are
     then imputed by levels, with the means of the former as known values. Every fourth row of a key
-    hides each of its known values in turn and imputes it by its change. From the results, the
-    widths of distributions are corrected (`kernels.imputation.feedback`) per key, attribute and
-    side.
+    hides each of its known values in turn and imputes it by its change. From the results,
+    `kernels.imputation.feedback` corrects the widths per key, attribute and side.
 
     Results do not depend on how rows are split into calls.  State: 4 T + 1 numbers per key.
     """

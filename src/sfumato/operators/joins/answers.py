@@ -120,9 +120,7 @@ def alone_matches(
     probability: float,
 ) -> Unmatched:
     """Select the tuples of `mine` that are likely enough to have no partner; numbers are places.
-
-    pairs : places in `mine` and `others` of possible partners; no pair occurs twice
-    """
+    pairs : places in `mine` and `others` of possible partners, which are distinct"""
     about = criterion(mine.points.shape[1], within, probability)
     both = SampledTuples.joined([mine, others])
     existence = existences(both.offsets, both.prob)

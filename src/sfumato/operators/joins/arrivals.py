@@ -48,8 +48,7 @@ def windows_of(
     """Return the windows of all streams, from one window for both or a list of at least `least`.
 
     on : the attributes of the join, one of which a `Delta` may name
-    Raises TypeError for other types, and ValueError for windows that do not suit a join, such as
-    windows with a slide, because a join's window moves with every tuple.
+    Raises TypeError for other types, and ValueError for windows that do not suit a join.
     """
     several: list[Any] = list(window) if isinstance(window, list | tuple) else [window] * 2
     several = [window_of(one) for one in several]

@@ -59,10 +59,8 @@ class IncompleteJoinConfig:
 
 
 class HeldObjects(NamedTuple):
-    """All held objects, window after window, oldest first.
-
-    code, number, time : as in `HeldSamples`    raw : float64[n, D], imputed again when loaded
-    """
+    """All held objects, window after window, oldest first. code, number, time : as in `HeldSamples`
+    raw : float64[n, D], imputed again when loaded"""
 
     code: Ints
     number: Ints

@@ -67,10 +67,8 @@ class NeighbourCount(SimilarityJoin):
         self.criterion = self.criterion._replace(least=SMALLEST_MASS)
 
     def count(self, arrivals: ArrivalBatch) -> NeighbourCounts:
-        """Return the arrivals' numbers of neighbours, and add the arrivals to their windows.
-
-        Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
-        """
+        """Return the arrivals' numbers of neighbours, and add the arrivals to their windows. Raises
+        TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape."""
         arrivals, n = arrivals.checked(self.streams, self.config.dimensions), arrivals.side.size
         steps = range(0, max(n, 1), PAIR_CHUNK)
         parts = [arrivals.part(begin, min(begin + PAIR_CHUNK, n)) for begin in steps]

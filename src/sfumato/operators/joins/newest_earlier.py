@@ -22,10 +22,7 @@ NO_ROW = -1  # number of a row that does not exist
 
 @dataclass(frozen=True)
 class EarlierRows(Columns):
-    """Rows that may be the newest of their key, in order of arrival.
-
-    number, key : int64[n]    time : int64[n] microseconds    existence : float64[n]
-    """
+    """Rows that may be the newest of their key, in order of arrival; times in microseconds."""
 
     number: Ints
     key: Ints
@@ -81,9 +78,7 @@ class NewestEarlier(Stateful):
 
     def process(self, asks: Bools, key: Ints, time: Ints, existence: Floats) -> Candidates:
         """Return candidates for the rows that ask; the other rows are candidates for later rows.
-
-        All arrays have one entry per row, in order; times of a key do not decrease.
-        """
+        Arrays have one entry per row, in order; a key's times do not decrease."""
         given = np.flatnonzero(~asks)
         number = self.next + np.arange(given.size)
         self.next += given.size

@@ -29,8 +29,7 @@ class LoneTuples(Columns, flat=("prob", "alone"), begins="offsets"):
     """Tuples of one side that may have no partner, by ascending number.
 
     number, key, time : int64[n]    over : bool[n], whether the key can get no further tuples
-    offsets : int64[n + 1]    prob : float64[m]    alone : float64[m], Pr(no partner so far), given
-        the sample
+    offsets : int64[n + 1]    prob, alone : float64[m], alone: Pr(no partner so far | the sample)
     """
 
     number: Ints
@@ -162,8 +161,7 @@ class OuterJoin(SimilarityJoin):
     def release(self, reached: int | None, end: bool = False) -> list[tuple[int, Unmatched]]:
         """Remove the tuples that can have no further partners; return them by side.
 
-        reached : least possible time of later arrivals, or None if only the newest times of the
-            keys are known    end : whether no arrivals follow
+        reached : least time of later arrivals, or None if unknown    end : no arrivals follow
         """
         found = []
         for side in self.kept:

@@ -62,8 +62,7 @@ class PairJoin(Operator):
 
     The time of a key's windows is the newest time of its tuples; a tuple with an older time is
     treated as if it had the newest time. The contents of windows do not depend on matches, so they
-    are known for a whole batch before any tuple is matched.
-    Source: Dallachiesa et al. (2015), Algorithm 2.
+    are known for a whole batch in advance.  Source: Dallachiesa et al. (2015), Algorithm 2.
 
     A count window in which all tuples have existence 1 holds the newest `rows` tuples. Other count
     windows have an `UncertainWindow`, built from the held tuples when first needed. Neither this
@@ -132,7 +131,6 @@ class PairJoin(Operator):
         """Find the pairs of a batch and move the windows, by a kernel. Returns FOUND[]."""
 
     def _describe(self, slots: Ints) -> None:
-        """Compute the summaries of newly written tuples."""
         summarise(self.store.tuples, slots, self.criterion.d, self.criterion.least)
 
     def live(self, side: int) -> Ints:
@@ -160,10 +158,8 @@ class PairJoin(Operator):
         return int((windows.tail[codes] - windows.head[codes]).max(initial=0))
 
     def forget(self, keys: Ints) -> None:
-        """Delete all state of these keys; their codes may be reused.
-
-        Raises ValueError under output="changes", because a key's answers stay current.
-        """
+        """Delete all state of these keys; their codes may be reused. Raises ValueError under
+        output="changes", because a key's answers stay current."""
         if self.output == "changes":
             raise ValueError(
                 'keys cannot be forgotten with output="changes", because their answers are current'
@@ -225,7 +221,6 @@ class PairJoin(Operator):
         samples: SampledTuples,
         raw: Floats | None = None,
     ) -> Answers:
-        """Match arrivals in order and add them to windows."""
         batch, places = self._arrive(arrivals, samples, raw)
         heads = self.store.windows.head.copy() if self.output == "changes" else None
         answers = self._answers(batch, self._match(batch))
@@ -245,9 +240,7 @@ class PairJoin(Operator):
         raw: Floats | None = None,
     ) -> tuple[Batch, Ints]:
         """Write arrivals to slots; return them and their places, except arrivals without samples.
-
-        raw : float64[n, ...], kept in the last rows of the tuples' boxes
-        """
+        raw : float64[n, ...], kept in the last rows of the tuples' boxes"""
         side = arrivals.side.astype(np.int64)
         radius = self._radii(side.size, arrivals.radius)
         time, number = self._times(arrivals.key, arrivals.time), self._numbers(side)
@@ -273,10 +266,7 @@ class PairJoin(Operator):
         return self.streams * numbers + side if self.streams > 2 else numbers
 
     def _load(self, batch: Batch, raw: Floats | None = None) -> None:
-        """Restore saved tuples to their windows, in order.
-
-        Raises ValueError for tuples that a join cannot have held.
-        """
+        """Restore saved tuples to their windows. Raises ValueError for impossible tuples."""
         same = np.diff(batch.code) == 0
         if (np.diff(batch.code) < 0).any():
             raise ValueError("held tuples must be sorted by window")
@@ -306,17 +296,14 @@ class PairJoin(Operator):
     def _batch(
         self, code: Ints, number: Ints, time: Ints, samples: SampledTuples, radius: Floats
     ) -> Batch:
-        """Return arrivals as kernels expect them."""
         offsets, prob, points = samples.offsets, samples.prob, samples.points
         slots, begins = np.empty((2, code.size), np.int64)
         existence = existences(offsets, prob)
         return Batch(code, number, time, existence, radius, offsets, prob, points, slots, begins)
 
     def _admit(self, batch: Batch, raw: Floats | None) -> None:
-        """Append arrivals to their windows, and compute the window's start after each arrival.
-
-        The windows do not move yet, because the join moves them arrival by arrival.
-        """
+        """Append arrivals to their windows, and compute the window's start after each arrival. The
+        windows do not move yet, because the join moves them arrival by arrival."""
         lengths = padded.py_func(np.diff(batch.offsets))
         places = (self.criterion.d + 1) * int(lengths.sum())
         known = batch.code.max(initial=-1) < self.store.windows.head.size
@@ -362,7 +349,6 @@ class PairJoin(Operator):
                     self.overflow += self._count_held(batch, np.array([place]), begin - 1)
 
     def _begin_deltas(self, batch: Batch) -> None:
-        """Compute the starts of attribute-delta windows."""
         samples = SampledTuples(batch.offsets, batch.prob, batch.points)
         for stream, windows in self._deltas.items():
             of = np.flatnonzero(batch.code % self.streams == stream)
@@ -410,7 +396,7 @@ class PairJoin(Operator):
         return result
 
     def _changes(self, batch: Batch, heads: Ints, answers: Answers) -> Answers:
-        """Return the answers with the removed answers. heads : starts of windows before."""
+        """Return the found and the removed answers. heads : starts of windows before the batch"""
         arrival, stream, number = expired(self.store, heads, batch)
         if self.streams != 2:  # a tuple may be on either side
             arrival, number = np.tile(arrival, 2), np.tile(number, 2)
@@ -421,10 +407,8 @@ class PairJoin(Operator):
         return answers
 
     def _inside(self, held: Ints, newest: Ints, window: Ints) -> Floats:
-        """Return the probability that fewer than `rows` of the tuples after `held` exist.
-
-        held : slots    newest : the slots after the newest tuples of their windows
-        """
+        """Return the probability that fewer than `rows` of the tuples after slots `held` exist.
+        newest : slots after the newest tuples of their windows"""
         inside, rows = np.ones(held.size), self.rows[window % self.streams]
         crowded = newest - held > rows
         for limit in np.unique(rows[crowded]):

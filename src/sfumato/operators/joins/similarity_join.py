@@ -1,8 +1,4 @@
-"""Joins of uncertain tuples by the similarity of their values.
-
-A strategy (nested, index or sort) selects the candidates for an arrival in the opposite window.
-All strategies apply the same test to a candidate, so answers do not depend on the strategy.
-"""
+"""Joins of uncertain tuples by the similarity of their values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,9 +95,9 @@ class SimilarityJoin(PairJoin):
         `UncertainWindow` with probability beta. With `Range`, an arriving tuple evicts tuples of
         its key that are older by at least `length`. A list of one window joins the stream with
         itself: each tuple, as the left, with earlier tuples, as the right
-    strategy : "nested" examines every held tuple; "index", also called "auto", prunes by regions in
-        a grid, or scans if that is cheaper; "sort" orders samples (one dimension only). Answers are
-        bit-identical
+    strategy : how candidates are selected. "nested" examines every held tuple; "index" and "auto"
+        prune by regions in a grid, or scan if that is cheaper; "sort" orders samples (one dimension
+        only). Answers are bit-identical, because candidates are tested in the same way
     output : "append", answers when they are found; "changes", their removal as well
     alternatives : whether to include each answer's pairs of samples
     task : this operator's share of the work, see `Shard`
