@@ -1,5 +1,5 @@
-"""Stateful operators without an engine: process a batch, snapshot, restore. NumPy in and out.
+"""Stateful operators, independent of any engine: process a batch of NumPy arrays, save, restore.
 
-Each folder holds one concept and is named as in `kernels`; `arguments` and `arrays` serve all.
-The layers above may use the names listed by each package.
+Each folder holds one concept, with the same name as in `kernels`; all folders use `arguments` and
+`arrays`. The layers above may use the names that each package lists as public.
 """

@@ -1,4 +1,4 @@
-"""Checks of arguments. Errors name the argument, the expected value and the value found."""
+"""Checks of arguments. Errors name the argument, the expected value and the given value."""
 
 import math
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ import numpy as np
 from sfumato.kernels.tolerances import SUM_TOLERANCE as SUM_TOLERANCE
 
 OUTPUTS = ("append", "changes")
-RESCALED_SUM_TOLERANCE = 1e-6  # the same for rescaled values of single precision
-MAX_ABS_VALUE = 1e140  # larger absolute values are rejected: sums of their squares would overflow
+RESCALED_SUM_TOLERANCE = 1e-6  # for rescaled values in single precision
+MAX_ABS_VALUE = 1e140  # above this, values are rejected: sums of squares would overflow
 NO_LIMIT = 2**62  # above every count
 
 
 def distance(name: str, value: Any) -> float:
-    """Return a positive, finite number."""
+    """Return `value` as a float, or raise ValueError unless it is positive and finite."""
     number = float(value)
     if not (math.isfinite(number) and number > 0.0):
         raise ValueError(f"`{name}` must be a positive, finite distance; got {value!r}")
@@ -23,7 +23,7 @@ def distance(name: str, value: Any) -> float:
 
 
 def whole(name: str, value: Any) -> int:
-    """Return a whole number of at least 1."""
+    """Return `value` as an int, or raise ValueError unless it is a whole number of at least 1."""
     number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not number or not 1 <= value < NO_LIMIT:
         raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}")
@@ -31,14 +31,14 @@ def whole(name: str, value: Any) -> int:
 
 
 def share(name: str, value: Any, what: str = "a probability") -> float:
-    """Return a number in (0, 1]."""
+    """Return `value` as a float, or raise ValueError unless it is in (0, 1]."""
     if not isinstance(value, int | float | np.number) or not 0.0 < value <= 1.0:
         raise ValueError(f"`{name}` must be {what} in (0, 1]; got {value!r}")
     return float(value)
 
 
 def scaling_pairs(given: Any) -> dict[str, tuple[float, float]]:
-    """Return the argument `scaling`, (shift, span) by name; None: empty."""
+    """Return the argument `scaling` as a dictionary of (shift, span); empty for None."""
     try:
         pairs = {} if given is None else dict(given)
         return {name: (float(shift), float(span)) for name, (shift, span) in pairs.items()}
@@ -50,24 +50,22 @@ def scaling_pairs(given: Any) -> dict[str, tuple[float, float]]:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return True or False."""
+    """Return `value`, or raise TypeError unless it is True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"`{name}` must be True or False; got {value!r}")
     return value
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """Return a value that is one of `choices`."""
+    """Return `value`, or raise ValueError unless it is one of `choices`."""
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {value!r}")
     return value
 
 
 def arrays_of(batch: object, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """Return the arrays of a batch by name, contiguous and writable, as kernels are compiled for.
-
-    Raises TypeError for another dtype.
-    """
+    """Return a batch's arrays by name, contiguous and writable, as compiled kernels need them.
+    Raises TypeError for an array of a different dtype."""
     for name, dtype in dtypes.items():
         array = getattr(batch, name)
         if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
@@ -79,7 +77,7 @@ def arrays_of(batch: object, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]
 def check_shapes(
     arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], of: str
 ) -> None:
-    """Raise ValueError unless arrays have these shapes; `of` names their purpose."""
+    """Raise ValueError unless the arrays have these shapes; `of` names their purpose."""
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
             raise ValueError(f"`{name}` must have shape {shape} for {of}; got {arrays[name].shape}")

@@ -16,7 +16,7 @@ Records = npt.NDArray[np.void]
 
 
 def pad(array: Any, length: int, fill: Any = 0) -> Any:
-    """Pad the array with `fill` to this length along its first axis, unless it is as long."""
+    """Pad an array with `fill` to at least this length along its first axis."""
     if len(array) >= length:
         return array
     more = np.full((length - len(array), *array.shape[1:]), fill, array.dtype)
@@ -24,7 +24,7 @@ def pad(array: Any, length: int, fill: Any = 0) -> Any:
 
 
 def resize(array: Any, room: int, begin: int = 0, end: int | None = None) -> Any:
-    """Copy entries [begin, end) of the last axis to the front of a zeroed axis of length `room`."""
+    """Copy entries [begin, end) of the last axis to the front of a zeroed axis of size `room`."""
     result = np.zeros((*array.shape[:-1], room), array.dtype)
     kept = array[..., begin:end][..., :room]
     result[..., : kept.shape[-1]] = kept
@@ -40,11 +40,8 @@ def offsets_of(lengths: npt.ArrayLike) -> Ints:
 
 
 def gather_lists(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """Select the lists `order` (int64[k], any order) from lists at `offsets` (int64[n + 1]).
-
-    Returns their new offsets, int64[k + 1], and the old position of each element.
-    Cost: O(k + elements).
-    """
+    """Select the lists `order` (int64[k]) from lists at `offsets` (int64[n + 1]). Returns the new
+    offsets, int64[k + 1], and the old position of each element."""
     return ranges_of(offsets[order], offsets[order + 1] - offsets[order])
 
 
@@ -55,10 +52,8 @@ def ranges_of(first: Ints, lengths: Ints) -> tuple[Ints, Ints]:
 
 
 def renumber(codes: Ints, count: int) -> tuple[Ints, Ints]:
-    """Renumber codes (int64[n], below `count`) by first appearance; also return those positions.
-
-    Cost: O(n + count), or O(n log n) if codes are sparse.
-    """
+    """Renumber codes (int64[n], below `count`) by first appearance; return its positions, too.
+    Cost: O(n + count), or O(n log n) if codes are sparse."""
     if count > 4 * codes.size + 1024:
         names, codes = np.unique(codes, return_inverse=True)
         codes, count = codes.reshape(-1), names.size
@@ -66,8 +61,8 @@ def renumber(codes: Ints, count: int) -> tuple[Ints, Ints]:
 
 
 def grouped(codes: Ints) -> tuple[Ints, Ints, Ints]:
-    """Group rows by code, stably. Returns (order, starts, present): the sorted rows, the start of
-    each group plus the final end, and the codes in ascending order."""
+    """Group rows by code, stably. Returns (order, starts, present): row positions sorted by code,
+    the start of each group plus the final end, and the distinct codes in ascending order."""
     if codes.size and (codes == codes[0]).all():
         return np.arange(codes.size), np.array([0, codes.size]), codes[:1]
     small = codes.size and codes.min() >= 0 and codes.max() < 2**16
@@ -79,7 +74,7 @@ def grouped(codes: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def sorted_by(columns: Sequence[Ints]) -> Ints:
-    """Return the positions that sort rows, different in `columns`, most important first."""
+    """Return the positions that sort distinct rows by `columns`, most significant first."""
     key, size = np.zeros(columns[0].size, np.int64), 1
     for column in columns:
         low = int(column.min(initial=2**62))
@@ -92,29 +87,26 @@ def sorted_by(columns: Sequence[Ints]) -> Ints:
 
 
 def by_code(codes: Ints) -> Iterator[tuple[int, Ints]]:
-    """Yield each code and the positions that have it, ascending."""
+    """Yield each code, ascending, with its ascending positions."""
     order, starts, present = grouped(codes)
     for i, code in enumerate(present.tolist()):
         yield code, order[starts[i] : starts[i + 1]]
 
 
 def running_maximum(values: Ints, codes: Ints) -> Ints:
-    """Return int64[n]: the largest value so far among the rows with each row's code."""
+    """Return int64[n]: the largest value so far among rows with the same code."""
     result = np.empty_like(values)
     for _, places in by_code(codes):
         result[places] = np.maximum.accumulate(values[places])
     return result
 
 
-BYTES_PER_KEY = 400  # bytes per key; a dictionary without spare room needs 37 to 105
+BYTES_PER_KEY = 400  # above this, a dictionary is copied; a compact dictionary needs 37 to 105
 
 Key = TypeVar("Key")
 Element = TypeVar("Element")
 
 
 def compact(held: dict[Key, Element]) -> dict[Key, Element]:
-    """Return the dictionary, or a compact copy in the same order if it has far too much room.
-
-    Cost: nothing, or O(keys) after three quarters of the keys were deleted.
-    """
+    """Return the dictionary, or a compact copy in the same order if most keys were deleted."""
     return dict(held) if sys.getsizeof(held) > BYTES_PER_KEY * (len(held) + 64) else held

@@ -8,9 +8,9 @@ import numpy as np
 from sfumato.kernels.disorder import state
 
 ESTIMATORS = ("conformal", "normal", "max")
-SENT = "sent"  # instead of an estimator: the rows carry the punctuation
+SENT = "sent"  # not an estimator: rows carry their punctuation
 WAIT_OPTIONS = {"drop_ratio": "DRATIO", "slack": "SLACK", "max_delay": "MAX_DELAY"}
-USUAL = 0.01  # drop ratio of the guard if none is given
+USUAL = 0.01  # default drop ratio of the guard
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class DisorderControl:
 
     @property
     def kernel(self) -> state.Control:
-        """The settings in the form that kernels take."""
+        """The settings in the form that kernels expect."""
         ratio = float(self.drop_ratio or USUAL)
         if self.slack is not None:
             estimator = state.SLACK
@@ -148,8 +148,8 @@ def check_count(name: str, value: object, least: int) -> None:
 class ReorderConfig:
     """Settings of `Reorder`.
 
-    control : of each controller    by_source : a key's rows come from several sources
-    expected_sources : sources that must have sent rows before any row of a key is released
+    control : settings of each controller    by_source : whether keys have several sources
+    expected_sources : number of sources that must have sent rows before a key's rows are released
     """
 
     control: DisorderControl

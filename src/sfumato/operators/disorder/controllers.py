@@ -26,15 +26,14 @@ from sfumato.operators.state.stateful import Stateful
 
 
 class Judged(NamedTuple):
-    """Judgement of rows by their controllers, in order of arrival.
+    """Judgement of rows by their controllers, in order of arrival. A place is a row's index.
 
-    before, after : int64[n], the punctuation before and after each row    late : bool[n]
-    duplicate : bool[n], which late rows are duplicates
-    number : int64[n], the row's number in its controller
-    evicted_late : int64[e, 5], (place, code, first, end, punctuation): this row causes the buffered
-        rows first <= number < end of a source to be emitted as late
-    forced_by_buffer : int64[f, 5], (place, code, -1, -1, punctuation): with `max_buffer_total`,
-        this row raises the punctuation of a source to release its oldest rows; ascending by place
+    before, after : int64[n], punctuation before and after each row    late : bool[n]
+    duplicate : bool[n], late rows that are duplicates    number : int64[n], within the controller
+    evicted_late : int64[e, 5], (place, code, first, end, punctuation): the row causes the source's
+        buffered rows first <= number < end to be emitted as late
+    forced_by_buffer : int64[f, 5], (place, code, -1, -1, punctuation), ascending: under
+        `max_buffer_total`, the row raises the source's punctuation to release its oldest rows
     """
 
     before: Ints
@@ -49,10 +48,10 @@ class Judged(NamedTuple):
 class Controllers(Stateful):
     """Disorder controllers with codes 0, 1, 2, ...: compiled logic over arrays of state.
 
-    Each controller that has seen rows has a slot 1, 2, ... among the states; all others share
-    the blank slot 0. When most slots belong to forgotten controllers, the states are compacted.
+    Each controller that has received rows has a slot 1, 2, ... among the states; all others share
+    the blank slot 0. States are compacted once most slots, or most of the memory, are unused.
     Cost of a call: a few microseconds, plus the cost of `kernels.disorder.controller` per row.
-    Memory: 8 bytes per code; per active controller less than 4 KB, plus its sort buffer, VSeq or
+    Memory: 8 bytes per code, and less than 4 KB per active controller plus its sort buffer, VSeq or
     bounded buffer.
     """
 
@@ -68,13 +67,13 @@ class Controllers(Stateful):
         self.control = control
         self._kernel = control.kernel
         self._states = new_controllers(1)
-        self._slot = np.zeros(0, np.int64)  # of each code
+        self._slot = np.zeros(0, np.int64)  # by code
         self._size = 0  # codes below this exist
-        self._end, self._gone = 1, 0  # first unassigned slot; number of forgotten ones
+        self._end, self._gone = 1, 0  # first unassigned slot; number of forgotten slots
         self._memory = np.zeros(0, np.int64)
-        self._usage = np.zeros(2, np.int64)  # numbers assigned, and how many of them are unused
+        self._usage = np.zeros(2, np.int64)  # assigned entries of the memory; unused among them
         self._counts = np.zeros(1, COUNTS)
-        self.rows = 0  # arrivals of all controllers
+        self.rows = 0  # arrivals at all controllers
 
     def __len__(self) -> int:
         return self._size
@@ -87,7 +86,7 @@ class Controllers(Stateful):
 
     @property
     def punctuation(self) -> Ints:
-        """Current punctuations, int64[n] microseconds; the int64 minimum where none is known."""
+        """Current punctuations, int64[n] microseconds; the int64 minimum where unknown."""
         return self.punctuation_of(np.arange(self._size))
 
     def punctuation_of(self, codes: Ints) -> Ints:
@@ -100,15 +99,15 @@ class Controllers(Stateful):
         return self._states["clock"][self._slot[codes]]
 
     def horizon_of(self, codes: Ints) -> Ints:
-        """Return int64[k]: the largest event time that each guard accepts (int64 maximum: any)."""
+        """Return int64[k]: the latest event times that guards accept; int64 maximum if inactive."""
         states, slots = self._states, self._slot[codes]
         bound = np.minimum(states["bound"][slots], states["fast_bound"][slots])
         last = states["clock"][slots] - bound
         return np.where(states["guarded"][slots] == 1, last, END_OF_TIME)
 
     def plausible_of(self, codes: Ints) -> Ints:
-        """Return int64[k]: the largest plausible event times when a stream ends (int64 maximum:
-        any). Later times are far ahead of other rows and of the arrivals."""
+        """Return int64[k]: the latest plausible event times at the end of a stream. Later times are
+        far ahead of both other rows and the arrivals."""
         states, slots = self._states, self._slot[codes]
         last = states["clock"][slots] + np.maximum(MAX_CLOCK_SKEW_US, -states["far_ahead"][slots])
         last = np.where(states["guarded"][slots] == 1, last, END_OF_TIME)
@@ -117,7 +116,7 @@ class Controllers(Stateful):
     @property
     def counters(self) -> dict[str, int]:
         """Totals: rows; late (on arrival), including stale, after_idle and duplicates; future (too
-        far ahead: set aside, or late by `max_ahead`); forced (arrivals at which a full buffer
+        far ahead: set aside, or late due to `max_ahead`); forced (arrivals at which a full buffer
         advanced the punctuation); out_of_order."""
         counts = dict(zip(COUNTS.names or (), self.counts.tolist(), strict=True))
         late = sum(counts[name] for name in ("late", "stale", "after_idle", "duplicates"))
@@ -131,10 +130,7 @@ class Controllers(Stateful):
         ids: RowIds = NO_IDS,
         sent: Ints = NO_CODES,
     ) -> Judged:
-        """Process further rows.
-
-        groups : result of `grouped` for the codes, which must exist    sent : see `checked_sent`
-        """
+        """Judge the next rows. groups : result of `grouped` for the codes, which must exist."""
         order, starts, which = groups
         slots = self._slots(which)
         self.rows += len(order)
@@ -150,10 +146,8 @@ class Controllers(Stateful):
         return Judged(times[0], times[1], late, duplicate, number, expelled.T, forced.T)
 
     def checked_sent(self, sent: Ints, rows: int) -> Ints:
-        """Return the punctuations that rows carry, int64[rows]; empty if they are estimated.
-
-        Raises ValueError if they are missing, superfluous or of another number.
-        """
+        """Return the punctuations that rows carry, int64[rows], or none if they are estimated.
+        Raises ValueError for a wrong number of them."""
         wanted = rows if self._kernel.estimator == state.CARRIED else 0
         array = np.ascontiguousarray(sent, np.int64)
         if array.shape != (wanted,):
@@ -164,11 +158,11 @@ class Controllers(Stateful):
         return array
 
     def advance(self, codes: Ints, times: Ints) -> None:
-        """Record that rows up to `times` were released; from now on earlier rows are late."""
+        """Record that rows up to `times` were released; earlier rows are late from now on."""
         raise_floors(times, self._slots(codes), self._kernel, self._states, self._memory)
 
     def _slots(self, codes: Ints) -> Ints:
-        """Return int64[k]: the slots of these controllers (distinct); assign missing ones."""
+        """Return int64[k]: the slots of these distinct controllers; assign missing slots."""
         fresh = codes[self._slot[codes] == 0]
         begin, self._end = self._end, self._end + len(fresh)
         self._slot[fresh] = np.arange(begin, self._end)
@@ -188,8 +182,6 @@ class Controllers(Stateful):
         if 2 * self._gone > self._end or 2 * self._usage[1] > self._usage[0]:
             self.before_saving()
 
-    # ---- state
-
     def before_saving(self) -> None:
         """Free unused slots and memory; afterwards slots ascend with the codes."""
         alive = np.flatnonzero(self._slot)
@@ -203,7 +195,6 @@ class Controllers(Stateful):
 
     @property
     def slot(self) -> Ints:
-        """Slot of each code, int64[codes]."""
         return self._slot[: self._size]
 
     @slot.setter
@@ -223,7 +214,6 @@ class Controllers(Stateful):
 
     @property
     def memory(self) -> Ints:
-        """Memory in use, int64[]."""
         return self._memory[: self._usage[0]]
 
     @memory.setter
@@ -246,7 +236,7 @@ class Controllers(Stateful):
 
 
 def check_controllers(states: np.ndarray, memory: int, control: state.Control) -> None:
-    """Raise ValueError for states that point outside their memory. O(controllers)."""
+    """Raise ValueError for fields out of range, such as places outside the memory."""
     numbers, *lanes = layout_of(control)
     room, started = states["room"], states["fed"] > 0
     bounds = {

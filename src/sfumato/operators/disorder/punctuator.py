@@ -21,30 +21,30 @@ class Punctuator(Operator):
     Parameters
     ----------
     drop_ratio
-        DRATIO, the share of rows that may be late, in (0, 0.5]. Estimator "conformal" (default)
-        assumes nothing about delays and is steered by the share of late rows so far; "normal"
-        assumes normal delays and exponential gaps
+        DRATIO, the share of rows that may be late, in (0, 0.5]. The estimator "conformal" (default)
+        assumes nothing about delays and adapts to the share of late rows so far; "normal" assumes
+        normal delays and exponential gaps
     slack
-        SLACK, instead of `drop_ratio`: the number of rows in a sort buffer
+        SLACK, in place of `drop_ratio`: the number of rows in a sort buffer
     max_delay
-        Instead of both: microseconds that the punctuation stays below the newest event time
+        In place of both: microseconds between the punctuation and the newest event time
     estimator
-        "conformal", "normal", "max": the largest delay seen (MAX), or "sent": the rows carry their
-        punctuations. The last two need no `drop_ratio`, `slack` or `max_delay`
+        "conformal", "normal", "max" (MAX, the largest delay so far) or "sent" (rows carry their
+        punctuations). The last two need no `drop_ratio`, `slack` or `max_delay`
     max_buffer
-        BSIZE, most rows held; overrides the estimator. Without other options, rows are held until
-        the buffer is full
+        BSIZE, the largest number of held rows; overrides the estimator. Without other options, rows
+        are held until the buffer is full
     rounding
-        Of the normal measure's n_p, "ceiling" (cautious) or "floor" (as printed in the paper)
+        Rounding of n_p in the normal measure: "ceiling" (cautious) or "floor" (as in the paper)
     averaged
-        The averaged variant of "max"
+        Whether to use the averaged variant of "max"
     guard
-        Rows with implausible event times neither feed the estimator nor let a full buffer advance
-        the punctuation to them, and stale rows are late. Without the guard, the estimators are
-        exactly as in the papers and may exceed the newest event time
+        Whether to guard against implausible event times: such rows do not feed the estimator, a
+        full buffer does not advance the punctuation to them, and stale rows are late. Without the
+        guard, the estimators are exactly as in the papers and may exceed the newest event time
     max_ahead, max_behind
         microseconds; rows whose event time is further after or before their arrival are late and
-        change nothing
+        have no other effect
 
     Raises
     ------
@@ -53,12 +53,11 @@ class Punctuator(Operator):
 
     Notes
     -----
-    The punctuation never decreases. A row is late if its event time is below the punctuation
-    current at its arrival, or if the guard judges it stale. With the guard, no row of an ordered
-    stream is late, even if event times are equal.
+    The punctuation never decreases. A row is late if its event time is below the punctuation at its
+    arrival, or if the guard judges it stale. With the guard, no row of an ordered stream is late,
+    even if event times are equal.
 
-    Memory: O(slack), O(n_p) or a bounded sample (conformal), plus O(max_buffer), allocated as rows
-    arrive.
+    Memory: O(slack), O(n_p) or a bounded sample (conformal), plus O(max_buffer).
     More: page research/conformal-delay of the documentation.
 
     References
@@ -109,7 +108,7 @@ class Punctuator(Operator):
             with a smaller arrival than its predecessor is processed and counted as out of order
         sent : with estimator "sent", int64[n] microseconds, the int64 minimum for none
         Returns int64[n] microseconds, the int64 minimum while no punctuation is known.
-        Raises TypeError or ValueError for other dtypes, shapes or lengths.
+        Raises TypeError or ValueError for wrong dtypes, shapes or lengths.
         Cost: O(log slack) or O(1) amortised per row (millions of rows per second).
         """
         return self.extend_with_late(event_time, arrival, sent)[0]

@@ -1,4 +1,4 @@
-"""Rows in event-time order, buffered until the punctuation of their key passes them."""
+"""Rows in event-time order, buffered until their key's punctuation passes them."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -17,30 +17,27 @@ from sfumato.operators.state.stateful import Operator
 
 
 class Reorder(Operator):
-    """Disorder control for many keys: emits each row once, in event-time order or as late.
+    """Disorder control for many keys: each row is emitted once, in event-time order or as late.
 
-    Parameters are as for `Punctuator`, and also
-    by_source : each key's rows come from several sources. Each source then has a separate
-        controller, and the least punctuation of its sources is the punctuation of the key
-    expected_sources : number of sources that must have sent rows before any row of a key is
-        released
+    Takes the parameters of `Punctuator`, `max_buffer_total`, and
+    by_source : whether a key's rows come from several sources. Each source then has a separate
+        controller, and the key's punctuation is the least punctuation of its sources
+    expected_sources : number of sources that must have sent rows before a key's rows are released
 
     For each key:
-    - A row that arrives below the punctuation of its source is emitted at once, as late.
-    - Every other row is held. It is released, not late, at the first arrival at which the key's
-      punctuation reaches its event time, in order of (event time, source, arrival).
-    - A row that arrives with an event time equal to its source's punctuation is not late. It waits
-      until the punctuation exceeds its event time and so follows the rows of that time released
-      earlier. With `max_buffer` and without sources it is released at once.
-    - A row set aside by the guard is released in the same way, with exceptions. A row that is far
-      ahead is emitted as late once a later row contradicts it, or at the end if it is also ahead of
-      its arrival. If a full buffer holds only such rows, the farthest one is emitted as late.
-    The late rows, and the sequence and punctuations of the other rows, depend only on the sequence
-    of each source. They do not depend on how sources are interleaved (if all sources have sent
-    rows, or are expected, before the punctuation of the others passes them) or how arrivals are
-    split into calls. Within a call the output is grouped by key.
-
-    Rows of equal event time are released by source code, or in the order of `sources.ranks`.
+    - A row that arrives below its source's punctuation is emitted at once, as late.
+    - Every other row is held until the first arrival at which the key's punctuation reaches its
+      event time. It is then released, not late, in order of (event time, source, arrival). Sources
+      are ordered by `sources.ranks`, by default by code.
+    - A row whose event time equals its source's punctuation is not late. It waits until the
+      punctuation exceeds its event time, so that it follows earlier rows of that time. With a
+      bounded buffer and without sources, it is released at once.
+    - A row set aside by the guard is released in the same way, with exceptions. A row far ahead is
+      emitted as late once a later row contradicts it, or at the end if it is also ahead of its
+      arrival. If a full buffer holds only such rows, the farthest row is emitted as late.
+    The results depend only on each source's sequence of rows, not on how arrivals are split into
+    calls. They do not depend on how sources are interleaved if every source has sent rows, or is
+    expected, before the punctuation of the others passes its rows. Output is grouped by key.
 
     Memory: seven numbers per held row, and the state of one `Punctuator` per source.
     Raises ValueError or TypeError for parameters out of range.  Source: Kim et al. (2006).
@@ -68,9 +65,9 @@ class Reorder(Operator):
         self.expelled = 0  # held rows that were emitted as late
         self.newest = int(NO_TIME)  # the latest arrival
         self._held = KeyedRuns(WaitingRows)
-        # Ascending numbers of the rows of the last call that are held, and of its duplicates.
+        # Ascending numbers of the last call's rows that are held, and of its duplicates.
         self.stayed = self.duplicates = NO_CODES
-        self.before = NO_CODES  # punctuation of the source of each row of the last call, before it
+        self.before = NO_CODES  # the source's punctuation before each row of the last call
 
     def process(
         self,
@@ -85,15 +82,14 @@ class Reorder(Operator):
 
         keys : int64[n] >= 0, dense codes
         event_time, arrival : int64[n] microseconds, in order of arrival within each source
-        sources : int64[n] >= 0, with `by_source` the dense code of the row's source, which belongs
-            to one key forever
-        ids : of rows, whose slots belong to one source (or key) each
-        sent : int64[n] microseconds, with estimator "sent" the punctuation that each row carries,
+        sources : int64[n] >= 0, with `by_source`: dense codes; a source belongs to one key forever
+        ids : ids of the rows; each slot belongs to one source (or key)
+        sent : int64[n] microseconds, with estimator "sent": the punctuation that each row carries,
             the int64 minimum for none
-        Sources of a call count from its beginning. Raises TypeError or ValueError for other
-        dtypes, different lengths and negative codes.
+        All sources of a call count from its start.
+        Raises TypeError or ValueError for wrong dtypes, unequal lengths and negative codes.
         Cost: one microsecond per source present, plus O(log) per row and per held row of the keys
-        present; with `by_source` also O(1) per source of these keys.
+        present; with `by_source`, plus O(1) per source of these keys.
         """
         codes = [keys] if sources is None else [keys, sources]
         event_time, arrival, *codes = checked(event_time, arrival, codes)
@@ -105,7 +101,7 @@ class Reorder(Operator):
         self.controllers.grow(int(codes[-1].max(initial=-1)) + 1)
         if self.config.by_source:
             by_source = grouped(codes[1])
-            one = by_source[0][by_source[1][:-1]]  # one row of each source
+            one = by_source[0][by_source[1][:-1]]  # one row per source
             begun = self.sources.activate(codes[1][one], codes[0][one])
             self.controllers.advance(begun, self.sources.level[self.sources.key_of[begun]])
             counting = self.controllers.punctuation_of(self.sources.members(present)[0])
@@ -134,7 +130,7 @@ class Reorder(Operator):
         if self.config.by_source:
             least = self.sources.least(present, starts, fresh.source, after, counting)
         elif len(others := np.setdiff1d(np.append(expelled[:, 1], forced[:, 1]), present)):
-            also = np.union1d(present, others)  # keys whose rows leave to make room
+            also = np.union1d(present, others)  # keys whose rows make room
             starts = np.append(starts[np.searchsorted(present, also)], len(order))
             present = also
         groups, events = (order, starts, present), (expelled, forced)
@@ -152,10 +148,11 @@ class Reorder(Operator):
     ) -> Released:
         """Emit rows at the arrivals that release them, and hold the others.
 
-        fresh : rows by key
+        fresh : new rows by key
         groups : their order in the call, the start of each key's rows, and the keys
         before, after : punctuation of each row's source before and after the row
-        least : punctuation of each row's key    events : expelled and forced, see `Judged`
+        least : punctuation of each row's key after the row
+        events : `evicted_late` and `forced_by_buffer` of `Judged`
         """
         (order, starts, present), (expelled, forced), n = groups, events, len(fresh.key)
         held, places = self._held.of(present)
@@ -197,7 +194,7 @@ class Reorder(Operator):
         return _released(gone, late, punctuation, arrival)
 
     def _order(self, rows: WaitingRows) -> tuple[np.ndarray, ...]:
-        """Return the columns that order the release of a key's rows, the most significant last."""
+        """Return the columns that order a key's rows for release, the most significant last."""
         if not self.config.by_source:  # rows of a key are in order of arrival
             return (rows.event_time,)
         present, of = np.unique(rows.source, return_inverse=True)
@@ -209,14 +206,14 @@ class Reorder(Operator):
         return len(self.sources.level) if self.config.by_source else len(self.controllers)
 
     def idle(self, sources: Ints | None = None, keys: Ints = NO_CODES) -> Released:
-        """Release the rows that only silent sources delay, until those sources send rows again.
+        """Release rows that only silent sources delay; these do not count until they send rows.
 
-        sources : codes of the silent sources (without `by_source` of the keys); None: all
+        sources : codes of the silent sources, or of keys without `by_source` (None: all)
         keys : codes of keys that stop waiting for expected sources
-        If other sources of the key count, rows are released up to the least punctuation of these;
-        otherwise all rows of the key, except rows set aside. Rows are grouped by key and ordered by
-        event time. A row that arrives later, below the released rows, is late and counts as
-        `after_idle`. A source with fewer than 16 rows has no guard yet: all its rows are released.
+        If a key has other counting sources, rows are released up to their least punctuation;
+        otherwise, all rows of the key except rows set aside. Rows are grouped by key and ordered by
+        event time. A later arrival below released rows is late, and counted in `after_idle`.
+        A source with fewer than 16 rows has no guard: all its rows are released.
         """
         affected = np.arange(len(self.controllers)) if sources is None else np.unique(sources)
         limit = np.full(self._keys, NO_TIME)
@@ -233,19 +230,19 @@ class Reorder(Operator):
         return self._drained(rows.take(leaving), limit == END_OF_TIME)
 
     def flush(self) -> Released:
-        """Release all held rows at the end of the stream. The punctuation of each key moves to the
-        largest event time that it held, set aside or not. Rows that are far ahead, even of their
-        arrival, are emitted as late."""
+        """Release all held rows at the end of the stream, including rows set aside.
+
+        Each key's punctuation moves to its largest released event time. Rows far ahead of both
+        other rows and their arrival are emitted as late.
+        """
         if self.config.by_source:
             self.sources.deactivate(np.arange(len(self.controllers)))
         rows, self.waiting = self.waiting, WaitingRows.none()
         return self._drained(rows, np.ones(self._keys, bool))
 
     def forget(self, keys: Ints) -> Released:
-        """Release all rows of finished keys, as `flush` does; their codes may be reused.
-
-        Raises ValueError with `by_source`.
-        """
+        """Release all rows of finished keys, as `flush` does; their codes may be reused. Raises
+        ValueError with `by_source`."""
         if self.config.by_source:
             raise ValueError(
                 "a key with sources cannot be forgotten, because it waits for its sources"
@@ -257,10 +254,10 @@ class Reorder(Operator):
         return out
 
     def _drained(self, rows: WaitingRows, whole: Bools | Ints) -> Released:
-        """Build the output for rows released from the buffer, where each key's ascend by number.
+        """Build the output for rows taken from the buffer; each key's rows ascend by number.
 
-        whole : with `by_source`, bool[keys], keys without a counting source; the rows of other keys
-            get the punctuations that released them
+        whole : with `by_source`, bool[keys], keys without a counting source; rows of other keys
+            have the punctuations that released them
         """
         self.stayed = self.duplicates = NO_CODES
         rows = rows.take(np.lexsort((*self._order(rows), rows.key)))
@@ -268,7 +265,7 @@ class Reorder(Operator):
         self.expelled += int(late.sum())
         on_time = rows.take(~late)
         _, starts, keys = grouped(on_time.key)
-        last = on_time.event_time[starts[1:] - 1]  # the largest event time of each key
+        last = on_time.event_time[starts[1:] - 1]  # the largest event time per key
         if self.config.by_source:
             times = np.full(self._keys, NO_TIME)
             times[keys] = last
@@ -296,7 +293,7 @@ class Reorder(Operator):
 
     @property
     def holds(self) -> int:
-        """Number of rows held."""
+        """The number of held rows."""
         return len(self._held)
 
     def held_of(self, keys: Ints) -> WaitingRows:
@@ -305,7 +302,7 @@ class Reorder(Operator):
 
     @property
     def held(self) -> np.ndarray:
-        """Number of held rows of each key, int64[keys]."""
+        """Number of held rows per key, int64[keys]."""
         return np.bincount(self.waiting.key, minlength=self._keys)
 
     def punctuations(self) -> np.ndarray:
@@ -313,7 +310,7 @@ class Reorder(Operator):
         return self.punctuations_of(np.arange(self._keys))
 
     def punctuations_of(self, keys: Ints) -> Ints:
-        """Return int64[k] microseconds: the current punctuations of some keys (ascending)."""
+        """Return int64[k] microseconds: the current punctuations of these ascending keys."""
         if not self.config.by_source:
             return self.controllers.punctuation_of(keys)
         target = self.sources.targets(keys, self.controllers.punctuation_of)
@@ -322,9 +319,8 @@ class Reorder(Operator):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Totals over the keys: rows, late (all emitted late), on_time (released), held, future,
-        forced, expelled, after_idle, out_of_order as in `Punctuator.counters`.
-        rows = on_time + late + held."""
+        """Totals over all keys: `Controllers.counters`, held, expelled (held rows emitted as late,
+        included in late), and on_time (released). rows = on_time + late + held."""
         counts = self.controllers.counters
         counts["held"] = self.holds
         counts["expelled"] = self.expelled
@@ -354,11 +350,10 @@ def _with_events(
     after: Ints,
     events: tuple[Ints, Ints],
 ) -> tuple[Ints, Bools, Ints]:
-    """Return when rows are emitted where some are expelled or forced out.
+    """Return when rows are emitted if some are expelled or forced out: places in the call, int64[m]
+    (the number of arrivals for rows that stay), late rows, bool[m], and punctuations, int64[m].
 
-    position : their places among the arrivals by key without these events    Returns int64[m], the
-    places in the call (the number of arrivals: they stay), bool[m], whether they are late, and
-    int64[m], their punctuations.
+    position : places without these events, among the arrivals by key
     """
     (expelled, forced), n = events, len(order)
     at, late = np.append(order, n)[position], on_arrival.copy()

@@ -14,12 +14,12 @@ from sfumato.operators.arrays import Bools, Ints, ranges_of
 from sfumato.operators.state.columns import Columns
 from sfumato.operators.state.declared import Array, Declaration
 
-FAR_TIME_US = 1 << 58  # microseconds from 1970, about the year 11,000; times are clipped to this
+FAR_TIME_US = 1 << 58  # microseconds from 1970 (year 11,103); times are clipped to this
 NO_CODES = np.empty(0, np.int64)
 
 
 class Keyed(Columns):
-    """Records that have a key code each."""
+    """Records with one key code each."""
 
     key: Ints
 
@@ -29,9 +29,9 @@ class Released(Keyed):
     """Emitted rows, in order of output.
 
     number : int64[n], the row's position among all arrivals (0, 1, 2, ...)
-    late : bool[n]    key : int64[n], its code    event_time : int64[n] microseconds
-    punctuation : int64[n] microseconds, the key's punctuation at emission (the int64 minimum while
-        none was known)
+    late : bool[n]    key : int64[n], codes    event_time : int64[n] microseconds
+    punctuation : int64[n] microseconds, the key's punctuation at emission (the int64 minimum if
+        unknown)
     wait : int64[n] microseconds, from the row's arrival to the arrival that released it
     """
 
@@ -47,8 +47,8 @@ class Released(Keyed):
 class WaitingRows(Keyed):
     """Held rows; within each key they ascend by number, in order of arrival.
 
-    source : its code    of_source : the row's number within its source
-    tied : its event time equalled its source's punctuation at arrival
+    source : code of the source    of_source : the row's number within its source
+    tied : whether it waits because its event time equalled its source's punctuation at arrival
     """
 
     number: Ints
@@ -71,7 +71,7 @@ class WaitingRows(Keyed):
         return self.event_time + self.tied
 
     def has_number_in(self, source: int, first: int, end: int) -> Bools:
-        """Return bool[n]: rows of a source with numbers first <= number < end there."""
+        """Return bool[n]: rows of a source whose number there is in [first, end)."""
         return (self.source == source) & (self.of_source >= first) & (self.of_source < end)
 
 
@@ -81,8 +81,8 @@ KeyedRows = TypeVar("KeyedRows", bound=Keyed)
 class KeyedRuns(Generic[KeyedRows]):
     """Rows by key, in a few sorted runs of geometrically decreasing size.
 
-    A look-up costs the rows of the keys, and one binary search per key and run. Each row is sorted
-    O(log n) times in total. A run is rewritten once half of its rows have been removed.
+    A look-up costs O(rows of the keys), plus one binary search per key and run. Each row is sorted
+    O(log n) times in total. A run is rewritten once more than half of its rows have been removed.
     """
 
     def __init__(self, kind: type[KeyedRows]) -> None:
@@ -97,7 +97,7 @@ class KeyedRuns(Generic[KeyedRows]):
 
     @property
     def rows(self) -> KeyedRows:
-        """All rows; rows of equal key in the order in which they were added."""
+        """All rows; rows of one key are in order of insertion."""
         return self._none.joined([self._none, *(rows.take(alive) for rows, alive in self._runs)])
 
     @rows.setter
@@ -106,7 +106,6 @@ class KeyedRuns(Generic[KeyedRows]):
         self.add(rows)
 
     def add(self, rows: KeyedRows) -> None:
-        """Insert further rows."""
         self._size += len(rows.key)
         while self._runs and len(self._runs[-1][1]) < 2 * len(rows.key):
             older, alive = self._runs.pop()
@@ -116,7 +115,7 @@ class KeyedRuns(Generic[KeyedRows]):
             self._runs.append((rows.take(order), np.ones(len(order), bool)))
 
     def of(self, keys: Ints) -> tuple[KeyedRows, Ints]:
-        """Return the rows of these keys (ascending, distinct), and their places for `remove`."""
+        """Return the rows of these ascending, distinct keys, and their places for `remove`."""
         parts, places, base = [self._none], [NO_CODES], 0
         for rows, alive in self._runs:
             first, end = (np.searchsorted(rows.key, keys, side) for side in ("left", "right"))
@@ -144,10 +143,7 @@ class KeyedRuns(Generic[KeyedRows]):
 
 
 def checked(event_time: np.ndarray, arrival: np.ndarray, codes: list[Any]) -> list[np.ndarray]:
-    """Return clipped times and int64 codes (of keys, then sources).
-
-    Raises TypeError or ValueError.
-    """
+    """Return clipped times, and int64 codes of keys and sources. Raises TypeError or ValueError."""
     out = [_microseconds("event_time", event_time), _microseconds("arrival", arrival)]
     if len(out[0]) != len(out[1]):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The sources of each key: the sources that count, and the event time that they release."""
+"""The sources of each key, and the event time up to which they release rows."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from sfumato.operators.state.stateful import Stateful
 
 @dataclass
 class SourceValues(Keyed):
-    """Values per source or key: the sources of a key, or ascending punctuations of a source."""
+    """Values by key or source: a key's sources, or a source's ascending punctuations."""
 
     key: Ints
     value: Ints
@@ -25,16 +25,17 @@ class SourceValues(Keyed):
 
 
 class Sources(Stateful):
-    """Sources with codes 0, 1, 2, ..., each of one key. A key's rows are released up to the least
-    punctuation of its counting sources: sources that have sent rows and are not silent.
+    """Sources with codes 0, 1, 2, ..., each of which belongs to one key.
 
-    expected : sources of a key that must have sent rows before any of its rows is released
+    A source counts if it has sent rows and is not silent. A key's rows are released up to the least
+    punctuation of its counting sources.
 
+    expected : number of a key's sources that must have sent rows before its rows are released
     level : int64[keys], event time up to which rows have been released
-    awaited : bool[keys], some expected sources have not sent rows yet
-    ranks : function that returns the sort order of sources
+    awaited : bool[keys], whether some expected sources have not sent rows yet
+    ranks : function that returns the ranks of sources, which break ties
 
-    Cost of a call: proportional to its keys, their sources and the punctuations of these.
+    Cost: O(given keys, their sources, and these sources' stored punctuations) per call.
     Memory: a few numbers per source, and its punctuations above the level of its key.
     """
 
@@ -54,10 +55,8 @@ class Sources(Stateful):
         self._members, self._ahead = KeyedRuns(SourceValues), KeyedRuns(SourceValues)
 
     def activate(self, source: Ints, key: Ints) -> Ints:
-        """Count these sources (distinct, with their keys), which have sent rows.
-
-        Returns the sources that did not count before; they start at the level of their keys.
-        """
+        """Count these distinct sources, which have sent rows. Returns the sources that did not
+        count before; they start at the level of their keys."""
         keys, sources = int(key.max(initial=-1)) + 1, int(source.max(initial=-1)) + 1
         self.level = pad(self.level, keys, NO_TIME)
         self.awaited = pad(self.awaited, keys, True)
@@ -71,7 +70,7 @@ class Sources(Stateful):
         return fresh
 
     def members(self, keys: Ints) -> tuple[Ints, Ints]:
-        """Return (sources, offsets): the counting sources of each of these keys (ascending)."""
+        """Return (sources, offsets): the counting sources of each of these ascending keys."""
         found, _ = self._members.of(keys)
         order = np.lexsort((found.value, found.key))
         return found.value[order], np.append(0, np.searchsorted(found.key[order], keys, "right"))
@@ -82,8 +81,8 @@ class Sources(Stateful):
         """Return int64[n]: the punctuation of each row's key after the row.
 
         keys : ascending keys that have rows    starts : start of each key's rows
-        source, after : of each row, and the source's punctuation after it
-        punctuation_of : of the `members` of the keys, preceding these rows
+        source, after : each row's source, and that source's punctuation after the row
+        punctuation_of : punctuation of each of the keys' `members` before these rows
         """
         members, offsets = self.members(keys)
         least = least_punctuations(
@@ -92,12 +91,12 @@ class Sources(Stateful):
         return np.where(np.repeat(self.awaited[keys], np.diff(starts)), NO_TIME, least)
 
     def step(self, source: Ints, punctuation: Ints) -> None:
-        """Record punctuations that sources have reached, ascending for each source."""
+        """Record punctuations that sources have reached, ascending per source."""
         ahead = punctuation > self.level[self.key_of[source]]
         self._ahead.add(SourceValues(source[ahead], punctuation[ahead]))
 
     def punctuations(self, time: Ints, key: Ints) -> Ints:
-        """Return int64[m]: the punctuation at which rows are emitted; see `least_steps`."""
+        """Return int64[m]: the punctuation at which each row is emitted; see `least_steps`."""
         keys, group = np.unique(key, return_inverse=True)
         members, offsets = self.members(keys)
         ahead, _ = self._ahead.of(np.sort(members))
@@ -107,7 +106,7 @@ class Sources(Stateful):
         return least_steps(time, group.reshape(-1), offsets, steps, places)
 
     def raise_level(self, keys: Ints, levels: Ints) -> None:
-        """Record that all rows of these keys (ascending) up to these event times are released."""
+        """Record that all rows of these ascending keys up to these event times are released."""
         self.level[keys] = np.maximum(self.level[keys], levels)
         found, places = self._ahead.of(np.sort(self.members(keys)[0]))
         self._ahead.remove(places[found.value <= self.level[self.key_of[found.key]]])
@@ -121,8 +120,8 @@ class Sources(Stateful):
         return keys
 
     def targets(self, keys: Ints, punctuation_of: Callable[[Ints], Ints]) -> Ints:
-        """Return int64[keys]: the event time up to which rows of these keys (ascending) may be
-        released: int64 maximum without sources, minimum while expected sources are missing."""
+        """Return int64[keys]: the event time up to which rows of these ascending keys may be
+        released; int64 maximum without sources, minimum while expected sources are missing."""
         members, offsets = self.members(keys)
         out = np.full(len(keys), END_OF_TIME)
         np.minimum.at(
@@ -149,6 +148,6 @@ class Sources(Stateful):
 
 
 def _places(sources: Ints, members: Ints) -> Ints:
-    """Return int64[n]: positions of these sources in `members` (distinct), which has them all."""
+    """Return int64[n]: positions of sources in `members`, which are distinct."""
     order = np.argsort(members)
     return order[np.searchsorted(members, sources, sorter=order)]

@@ -12,23 +12,24 @@ from sfumato.operators.disorder.rows import NO_CODES
 WAIT_BINS = (
     32  # below 1 ms, then 2**(i - 1) ms to below 2**i ms; the last includes all longer waits
 )
-FIRST_BIN_US = 1_000  # microseconds: the first bin ends here
-AWAITED = -1  # pseudo source: one that is expected and has not sent rows
+FIRST_BIN_US = 1_000  # end of the first bin
+AWAITED = -1  # in place of a source: an expected source has not sent rows
 
 
 def bins(wait: Ints) -> Ints:
-    """Return int64[n]: the histogram bin of each wait, int64[n] microseconds."""
+    """Return int64[n]: the histogram bin of each wait (int64[n] microseconds)."""
     _, exponent = np.frexp(np.maximum(wait, 0) // FIRST_BIN_US)
     return np.minimum(exponent, WAIT_BINS - 1).astype(np.int64)
 
 
 class BufferFigures(NamedTuple):
-    """Statistics of held rows, in microseconds; None where unknown.
+    """Statistics of held rows, with times in microseconds; None where unknown.
 
-    oldest : least event time held    punctuation : least punctuation of keys that hold rows or just
-    had some    lag : largest distance, over keys, from the punctuation to the newest row held
-    waited : waiting time of the row that arrived first    slowest : code of the source that delays
-    the oldest row, or AWAITED
+    oldest : least event time of held rows
+    punctuation : least punctuation among keys that hold rows or just had rows
+    lag : largest distance, over keys, from the punctuation to the newest held row
+    waited : waiting time of the held row that arrived first
+    slowest : code of the source that delays the oldest row, or AWAITED
     """
 
     oldest: int | None = None
@@ -41,8 +42,8 @@ class BufferFigures(NamedTuple):
 class BufferStatistics:
     """Statistics of the held rows after each micro-batch; four figures are kept per key.
 
-    Cost: proportional to the held rows of the keys that just had rows, and O(keys) if the least
-    figure increased. The first call, and a call after `reset`, cost all held rows.
+    Cost: O(held rows of the keys that just had rows), plus O(keys) if a least figure increased.
+    The first call, and the first after `reset`, cost O(all held rows).
     """
 
     def __init__(self, reorder: Reorder) -> None:
@@ -50,16 +51,16 @@ class BufferStatistics:
         self.reset()
 
     def reset(self) -> None:
-        """Record that rows have been released by another method than `process`."""
-        self._least = np.full((4, 1), END_OF_TIME)  # oldest, punctuation, -lag, arrival of each key
-        self._at = np.zeros(4, np.int64)  # a key that has the minimum
+        """Discard the figures, after rows were released by a method other than `process`."""
+        self._least = np.full((4, 1), END_OF_TIME)  # per key: oldest, punctuation, -lag, arrival
+        self._at = np.zeros(4, np.int64)  # a key with the minimum of each figure
         self._present: Ints | None = None
 
     def now(self, present: Ints, forgotten: Ints = NO_CODES) -> BufferFigures:
-        """Return the statistics. present : keys that just had rows    forgotten : keys just
-        forgotten
+        """Return the statistics.
 
-        Rows that the guard set aside, ahead of all clocks, are held but never the newest row.
+        present : keys that just had rows    forgotten : keys that were just forgotten
+        Rows that the guard set aside as too far ahead are held, but are never the newest row.
         """
         before = np.unique(self.reorder.waiting.key) if self._present is None else self._present
         self._update(np.unique(np.concatenate([before, present, forgotten])), present)
@@ -99,7 +100,7 @@ class BufferStatistics:
 
 
 def _slowest(reorder: Reorder, key: int) -> int | None:
-    """Return the source with the least punctuation among a key's counting sources."""
+    """Return the key's counting source with the least punctuation, AWAITED, or None."""
     if not reorder.config.by_source:
         return None
     if reorder.sources.awaited[key]:

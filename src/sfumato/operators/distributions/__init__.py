@@ -1,4 +1,1 @@
-"""Aggregate requests, and distributions of aggregates over independent tuples.
-
-The operators of windows and ranking may use these modules.
-"""
+"""Aggregate requests, and distributions of aggregates, for operators of windows and ranking."""

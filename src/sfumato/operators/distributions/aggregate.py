@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from sfumato.operators.arrays import Floats, Ints
 from sfumato.operators.state.columns import Columns
 
-LISTED = (  # computed only from distributions, without moments of sums
+LISTED = (  # computed from distributions only, not from moments
     "quantile", "stddev", "var", "first", "last", "count_distinct",
 )  # fmt: skip
 TOTALLED = ("count", "sum", "avg", "min", "max")  # computed from totals if all rows are certain
-OVER_TIME = ("time_avg", "integral")  # of values that hold until the next one; over extents only
+OVER_TIME = ("time_avg", "integral")  # of values that hold until the next value; extents only
 FUNCTIONS = ("count", "sum", "avg", "min", "max", *LISTED, "boundary_sum", *OVER_TIME)
 
 
@@ -17,22 +17,21 @@ FUNCTIONS = ("count", "sum", "avg", "min", "max", *LISTED, "boundary_sum", *OVER
 class Aggregate:
     """One aggregate over the tuples of a window.
 
-    function : "count", "sum", "avg", "min", "max", "quantile", "stddev", "var", "first", "last",
-        "count_distinct", "boundary_sum", "time_avg" or "integral"
-    attribute : number of the attribute, from 0; None only for "count": count(*)
-    argument : the share q in [0, 1] of "quantile", None for the others
+    function : one of `FUNCTIONS`
+    attribute : number of the attribute, from 0; None for count(*)
+    argument : for "quantile", the share q in [0, 1]; otherwise None
 
-    Results in each possible world: Alternatives without a value (NaN, SQL's NULL) are skipped.
-    Without values, count, sum and count_distinct are 0; avg, min, max and quantile are undefined.
+    In each possible world, alternatives without a value (NaN, SQL's NULL) are skipped. Without
+    values, count, sum and count_distinct are 0; avg, min, max and quantile are undefined.
     quantile is the smallest value such that at least q * N of the N existing values do not exceed
     it. var is the sample variance (squares divided by N - 1) and stddev its root; both are
     undefined for fewer than two values. first and last are the oldest and the newest value, in the
     order of the tuples. count_distinct is the number of different values. boundary_sum is certain:
-    the sum of the tuples' mean values, each conditional on its existence. For time_avg and
-    integral a value holds from its time to the time of the next one, also across the start of a
-    window; both are undefined before the first value. integral is in values times seconds.
-    Raises ValueError or TypeError for anything else.  Source: Dallachiesa et al. (2015), section
-    7.3; the model.
+    the sum of the tuples' mean values, each conditional on the tuple's existence. For time_avg and
+    integral, a value holds until the time of the next value, even across the start of a window;
+    both are undefined before the first value. integral is in values times seconds.
+    Raises ValueError or TypeError for invalid fields.
+    Source: Dallachiesa et al. (2015), section 7.3.
     """
 
     function: str
@@ -65,11 +64,11 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class AggregateResult(Columns, flat=("prob", "value"), begins="offsets"):
-    """Results of one aggregate, r of them.
+    """r results of one aggregate.
 
     mean, stddev : float64[r], given that the result is defined; NaN if it never is
     existence : float64[r], probability that it is defined (1 for count and sum)
-    quantiles : float64[r, q], of the requested shares, given that it is defined
+    quantiles : float64[r, q], one per requested share, given that it is defined
     error : float64[r], NaN if quantiles and distribution are exact; otherwise a bound, valid with
         probability 0.99, on the distance of the sampled distribution function from the true one
     offsets : int64[r + 1], prob, value : float64[offsets[r]], the distributions, if requested:
@@ -94,7 +93,7 @@ class WindowAnswers:
     """Answers of a call to `process`, one entry per arriving tuple, in the order of arrival.
 
     held : int64[n], number of tuples in its group's window after the tuple entered, w'
-    results : one AggregateResult for each aggregate, n results each
+    results : one AggregateResult per aggregate, with n results each
     numbers : int64[n], number of tuples of its group so far; None for delta windows
     """
 

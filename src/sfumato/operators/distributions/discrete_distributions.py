@@ -20,9 +20,10 @@ from sfumato.operators.arrays import Floats, Ints, offsets_of
 from sfumato.operators.distributions.aggregate import LISTED, Aggregate, AggregateResult
 from sfumato.operators.state.columns import Columns
 
-MOST_STATES = 4_096  # of the exact distribution of a sum or average; beyond, worlds are sampled
-MOST_WORK = 4e6  # cell updates of the exact distribution of a quantile; beyond, worlds are sampled
-MOST_SPREAD_WORK = 1e5  # tuples examined when worlds are enumerated; beyond, worlds are sampled
+# Above these limits, worlds are sampled.
+MOST_STATES = 4_096  # states of the exact distribution of a sum or average
+MOST_WORK = 4e6  # cell updates of the exact distribution of a quantile
+MOST_SPREAD_WORK = 1e5  # tuples examined when worlds are enumerated
 CERTAINTY = 0.99  # probability that a sampled distribution function is within `error`
 STATISTICS = {
     "avg": statistics.AVERAGE,
@@ -45,10 +46,10 @@ def distribution_limits() -> tuple[int, float, float]:
 
 @dataclass(frozen=True)
 class DiscreteDistributions(Columns, flat=("prob", "value"), begins="places"):
-    """Distributions, k of them, with ascending values.
+    """k distributions with ascending values.
 
     places : int64[k + 1], start of each distribution in prob and value, float64[...]
-    error : float64[k], NaN for exact distributions, otherwise as in `AggregateResult`
+    error : float64[k], NaN for exact distributions; otherwise as in `AggregateResult`
     """
 
     places: Ints
@@ -68,8 +69,8 @@ class DiscreteDistributions(Columns, flat=("prob", "value"), begins="places"):
     def of_samples(cls, samples: Floats, existence: Floats, exact: bool) -> DiscreteDistributions:
         """Build the distributions of an aggregate from sampled worlds.
 
-        samples : float64[k, worlds], NaN where undefined; sorted in place
-        existence : float64[k], probability of a defined value    exact : values have no rounding
+        samples : float64[k, worlds], NaN where undefined; sorted in place    existence : float64[k]
+        exact : whether values have no rounding errors
         """
         samples.sort(axis=1)
         places, prob, value, used = distributions_of_samples(
@@ -90,11 +91,11 @@ class DiscreteDistributions(Columns, flat=("prob", "value"), begins="places"):
 
 @dataclass(frozen=True)
 class DistributionOptions:
-    """Requests for each result in addition to mean and standard deviation.
+    """Requested properties of each result, in addition to its mean and standard deviation.
 
-    quantiles : shares in [0, 1]    distribution : largest number of values; None: no distribution
-    seed, samples : for distributions that are sampled because they have too many states
-    Raises ValueError for values out of range.
+    quantiles : shares in [0, 1]
+    distribution : largest number of values, or None for no distribution
+    seed, samples : for sampled distributions    Raises ValueError for values out of range.
     """
 
     saved_as: ClassVar[str] = "LawOptions"
@@ -119,11 +120,11 @@ class DistributionOptions:
 
     @property
     def distributions(self) -> bool:
-        """True if more than means and deviations is requested."""
+        """Return whether more than means and deviations is requested."""
         return bool(self.quantiles) or self.distribution is not None
 
     def distribution_wanted(self, aggregate: Aggregate) -> bool:
-        """Return True if moments alone do not answer `aggregate`."""
+        """Return whether the results of `aggregate` need distributions."""
         return self.distributions or aggregate.function in LISTED
 
     def measured(
@@ -145,7 +146,7 @@ class DistributionOptions:
         return AggregateResult.joined(parts) if parts else self.nothing()
 
     def certain(self, values: Floats) -> AggregateResult:
-        """Return results that are certain; NaN: undefined."""
+        """Return certain results; NaN is undefined."""
         undefined = np.isnan(values)
         if not undefined.any():
             spread, existence = np.broadcast_to(0.0, values.size), np.broadcast_to(1.0, values.size)
@@ -153,7 +154,6 @@ class DistributionOptions:
         return self.measured((values, np.where(undefined, np.nan, 0.0), 1.0 - undefined), None)
 
     def nothing(self) -> AggregateResult:
-        """Return an empty set of results."""
         none = np.empty(0)
         return self._of(
             DiscreteDistributions(np.zeros(1, np.int64), none, none, none), (none, none, none)
@@ -173,7 +173,7 @@ class DistributionOptions:
 
 
 def plain_result(aggregate: Aggregate, total: Floats, count: npt.NDArray[Any]) -> Floats:
-    """Return an aggregate of certain values from their total and their number."""
+    """Return an aggregate of certain values from their total and their count."""
     if aggregate.function == "count":
         return count.astype(np.float64)
     if aggregate.function != "avg":
@@ -189,6 +189,6 @@ def _share(value: object) -> float:
 
 
 def _whole(value: object, least: int = 0) -> int:
-    """Return a whole number, or a number below `least` for anything else."""
+    """Return `value` if it is a whole number; otherwise, a number below `least`."""
     number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     return int(value) if number else least - 1  # type: ignore[call-overload]

@@ -10,10 +10,10 @@ from sfumato.operators.row_hash import Hashes
 def draw_tuples(
     offsets: Ints, prob: Floats, hashes: Hashes, worlds: int
 ) -> tuple[Ints, Ints, Ints]:
-    """Return (tuple, world, place of the alternative) of each tuple in each world it exists in.
+    """Return (tuple, world, place of its alternative) for each world in which a tuple exists.
 
-    offsets : int64[n + 1] into prob : float64[m]    hashes : uint64[n], one per tuple
-    Ordered by tuple, then world. The same hash gives the same draws.
+    offsets : int64[n + 1]    prob : float64[m]    hashes : uint64[n], one per tuple
+    Entries are ordered by tuple, then world. Equal hashes give equal draws.
     """
     row, world, place = draw_all(
         np.require(offsets, np.int64, ["C", "W"]),

@@ -10,19 +10,20 @@ DISTRIBUTIONS = ("normal", "uniform", "triangular", "exponential")
 CORRELATION = 0.05  # accepted correlation between the points of two attributes
 MAX_SWAPS = 300  # exchanges of two values of one attribute
 LOW_CORRELATION = 0.005  # exchanges stop at this correlation
-MAX_ALL_PAIRS = 128  # up to this number of points every pair is tested
+MAX_ALL_PAIRS = 128  # up to this number of points, every pair is tested
 
 
 def standard_points(n: int, dimensions: int, distribution: str) -> np.ndarray:
     """Return float64[n, dimensions]: points of independent errors with mean 0 and sd 1.
 
-    One dimension: the quantiles at (i + ½)/n, scaled to sd 1. Several dimensions: every column has
-    mean 0 and sd 1, and columns are uncorrelated (exponential: correlations up to 0.05). Normal and
-    uniform points are closed under the change of sign of each column if n is large enough (two
-    dimensions: n >= 4; three: n >= 8; more: n >= 4 * 2**dimensions), otherwise under the change of
-    all signs together if n >= 2 * dimensions. A single point has sd 0.
+    In one dimension, the points are the quantiles at (i + ½)/n, scaled to sd 1 (for exponential
+    errors, a power of the quantiles). In several dimensions, columns are uncorrelated (except for
+    normal errors, correlations are up to 0.05). Except for exponential errors, points are closed
+    under the change of sign of each column if n is large enough (two dimensions: n >= 4; three:
+    n >= 8; more: n >= 4 * 2**dimensions), and otherwise under the change of all signs together if
+    n >= 2 * dimensions. A single point has sd 0.
 
-    Warns if n <= dimensions, as the points are then correlated.
+    Warns if n <= dimensions, because the points are then correlated.
     Raises ValueError for n < 1 or an unknown distribution.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
@@ -75,7 +76,7 @@ def _column(n: int, distribution: str) -> np.ndarray:
     points = _levels((np.arange(n) + 0.5) / n, distribution)
     if distribution != "exponential":
         return _scaled((points - points[::-1])[:, None])[:, 0]
-    # A power of the quantiles keeps them non-negative: 0 is one sd below their mean.
+    # Find a power of the quantiles with sd equal to the mean, as for exponential variables.
     low, high = 1.0, 64.0
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -92,9 +93,7 @@ def _scaled(points: np.ndarray) -> np.ndarray:
 
 def _ranks(n: int, dimensions: int, first: int) -> np.ndarray:
     """Return int64[n, dimensions]: ranks of a low-discrepancy sequence, a permutation per column.
-
-    Source: Roberts, the sequence of the generalised golden ratio, from dimension `first` on.
-    """
+    Source: Roberts, the generalised golden ratio sequence, starting at dimension `first`."""
     ratio = 2.0
     for _ in range(64):
         ratio = (1.0 + ratio) ** (1.0 / (dimensions + first))
@@ -105,10 +104,8 @@ def _ranks(n: int, dimensions: int, first: int) -> np.ndarray:
 
 
 def _decorrelated(points: np.ndarray, *, signs: bool = False) -> np.ndarray:
-    """Exchange pairs of values within a column while that reduces the correlations.
-
-    signs : also change the sign of single values    Cost: O(exchanges * min(n, MAX_ALL_PAIRS)**2).
-    """
+    """Exchange pairs of values within a column while that reduces the correlations. signs : whether
+    to change signs, too    Cost: O(exchanges * min(n, MAX_ALL_PAIRS)**2)."""
     n, dimensions = points.shape
     points, random = points.copy(), np.random.default_rng(n)
     resting = 0
@@ -150,10 +147,8 @@ def _decorrelated(points: np.ndarray, *, signs: bool = False) -> np.ndarray:
 
 
 def _fitting(points: np.ndarray, distribution: str) -> np.ndarray:
-    """Return the nearest points with orthogonal columns of equal length (Löwdin).
-
-    Points of a bounded error could leave its bounds, so they change only if columns are correlated.
-    """
+    """Return the nearest points with orthogonal columns of equal length (Löwdin). Points of bounded
+    errors could leave the bounds, so they change only if columns are correlated."""
     lengths = np.sqrt((points**2).sum(axis=0))
     correlation = np.abs(points.T @ points / np.outer(lengths, lengths) - np.eye(len(lengths)))
     if distribution != "normal" and correlation.max() <= CORRELATION:
@@ -163,18 +158,15 @@ def _fitting(points: np.ndarray, distribution: str) -> np.ndarray:
 
 
 def _magnitudes(weights: np.ndarray, zeros: float, distribution: str) -> np.ndarray:
-    """Return ascending magnitudes of an error: weights[i] points each, after `zeros` zeros."""
+    """Return ascending magnitudes of an error, for weights[i] points each, after `zeros` zeros."""
     after = zeros + np.cumsum(weights)
     middle = (after - 0.5 * weights) / after[-1]
     return np.asarray(_levels(0.5 + 0.5 * middle, distribution))
 
 
 def _reflected(n: int, dimensions: int, distribution: str) -> np.ndarray:
-    """Return points closed under the change of sign of each column: orbits of sign combinations.
-
-    n >> dimensions orbits use all columns. The remainder of n, in binary, yields orbits of fewer
-    columns, and the origin.
-    """
+    """Return points closed under the change of sign of each column, as orbits: n >> dimensions use
+    all columns; the binary digits of the remainder of n yield smaller orbits and the origin."""
     whole = n >> dimensions
     orbits = [np.arange(dimensions)] * whole
     first = 0

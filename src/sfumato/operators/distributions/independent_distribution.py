@@ -1,4 +1,4 @@
-"""Distributions of aggregates over independent tuples that are all in a window."""
+"""Distributions of aggregates over independent tuples that are all inside a window."""
 
 from collections.abc import Sequence
 
@@ -36,11 +36,11 @@ from sfumato.operators.distributions.discrete_distributions import (
 )
 from sfumato.operators.state.tuple_batch import TupleBatch
 
-MOST_DISTRIBUTIONS = 256  # distributions that are summarised together
+MOST_DISTRIBUTIONS = 256  # summarised together
 
 
 def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
-    """Return the tuples with their values of an aggregate; for count(*), every tuple has one."""
+    """Return the tuples with the values to aggregate; for count(*), every tuple has a value."""
     if aggregate.attribute is None:
         return AttributeTuples(members.offsets, members.prob, np.zeros(members.prob.size))
     values = np.ascontiguousarray(members.values[aggregate.attribute])
@@ -50,11 +50,9 @@ def with_values(members: TupleBatch, aggregate: Aggregate) -> AttributeTuples:
 def distribution_of(
     aggregate: Aggregate, members: TupleBatch, options: DistributionOptions
 ) -> DiscreteDistributions:
-    """Return the distribution of an aggregate over independent tuples.
-
-    Exact for count, min, max and boundary_sum, and for other functions if it is small (see
-    `discrete_distributions`). Otherwise it is sampled, in the same worlds as count windows.
-    """
+    """Return the distribution of an aggregate over independent tuples. It is exact for count, min,
+    max and boundary_sum, and for other functions if it is small (see `discrete_distributions`).
+    Otherwise it is sampled, in the same worlds as for count windows."""
     tuples, function = with_values(members, aggregate), aggregate.function
     n = members.index.size
     if function == "count":
@@ -80,11 +78,8 @@ def distribution_of(
 def sampled_distribution(
     aggregate: Aggregate, members: TupleBatch, options: DistributionOptions, existence: Floats
 ) -> DiscreteDistributions:
-    """Return the distribution of a statistic in sampled worlds.
-
-    Tuples with one index take the alternative of the same number, if their probabilities are equal.
-    existence : float64[1], probability of a result
-    """
+    """Return the distribution of a statistic in sampled worlds. existence : float64[1], Pr(result).
+    Tuples with equal index and equal probabilities take the alternative of the same number."""
     tuples, function = with_values(members, aggregate), aggregate.function
     n, share = members.size, float(aggregate.argument or 0.0)
     drawn = Drawn(tuples, tuple_hashes(options.seed, members.index), 0)
@@ -103,10 +98,8 @@ def _counted(chances: Floats) -> DiscreteDistributions:
 
 
 def _value_chances(tuples: AttributeTuples) -> Floats | None:
-    """Return the probability that each different value exists: float64[values].
-
-    None if a tuple may have one of several values, as these are then dependent.
-    """
+    """Return the probability that each distinct value exists, float64[values], or None if a tuple
+    has several possible values, because these are dependent."""
     there = ~np.isnan(tuples.value)
     owner = np.repeat(np.arange(tuples.offsets.size - 1), np.diff(tuples.offsets))[there]
     value, of = np.unique(tuples.value[there], return_inverse=True)
@@ -142,7 +135,7 @@ class ResultsWithDistributions:
     """Results of several aggregates, row by row, with distributions where requested.
 
     moments : float64[r, 3, n], mean, standard deviation and existence of each aggregate in all
-    rows; unused for the functions in LISTED
+        rows; unused for the functions in LISTED
     """
 
     def __init__(
@@ -159,7 +152,7 @@ class ResultsWithDistributions:
         self._parts: list[list[AggregateResult]] = [[] for _ in aggregates]
 
     def put(self, row: int, members: TupleBatch) -> None:
-        """Compute the distributions of a row from the tuples inside."""
+        """Compute a row's distributions from the tuples inside."""
         self._rows.append(row)
         for r in self.with_distributions:
             self._distributions[r].append(
@@ -169,7 +162,7 @@ class ResultsWithDistributions:
             self._summarise()
 
     def measured(self, order: Ints) -> list[AggregateResult]:
-        """Return the results of these rows, in this order; all rows or none have distributions."""
+        """Return these rows' results, in this order; all rows or none must have distributions."""
         self._summarise()
         place = np.empty(self._moments.shape[2], np.int64)
         place[self._rows] = np.arange(len(self._rows))

@@ -22,9 +22,9 @@ EXTREMES = {"min": -1.0, "max": 1.0}
 
 
 class Channels:
-    """Channels of some aggregates: averaged attributes first, count(*) last.
+    """Channels for some aggregates: averaged attributes first, count(*) last.
 
-    what, channel : int64[r], the measure (-1 for min, max and quantile) and its channel
+    what, channel : int64[r], the measure (-1 for functions without moments) and its channel
     extremes : (sign, attribute) of each min and max    extreme : position there, per aggregate
     """
 
@@ -51,7 +51,7 @@ class Channels:
         self.extreme = [self.extremes.index(pair) if pair[0] else -1 for pair in pairs]
 
     def tuple_moments(self, batch: TupleBatch) -> tuple[Floats, bool]:
-        """Return `tuple_moments`, float64[channels, 3, n]; True if an average may be missing."""
+        """Return moments, float64[channels, 3, n], and whether a value to average is uncertain."""
         result = np.zeros((self.count, 3, batch.size))
         for c, attribute in enumerate(self.attributes):
             tuple_moments(batch.offsets, batch.prob, batch.values[attribute], result[c])
@@ -60,7 +60,7 @@ class Channels:
         return result, bool(((e > 0.0) & (e < 1.0)).any())
 
     def room(self, slots: int, nodes: bool) -> MomentPartials:
-        """Return empty partials for some slots; without `nodes`, with the nodes of one slot."""
+        """Return empty partials for some slots; without `nodes`, with a single row of nodes."""
         rows = slots if nodes else 1
         sums = np.zeros((slots, self.count), MOMENT_SUMS)
         return MomentPartials(sums, np.empty((rows, self.averages), NODE_SUMS))

@@ -19,26 +19,24 @@ COUNT_METHODS = ("exact", "poisson", "normal", "refined_normal")
 
 
 def checked_existence(existence: npt.ArrayLike) -> Floats:
-    """Return `existence` as a contiguous float64[n] in [0, 1]; values to 1 + 1e-9 are clipped.
-
-    Raises ValueError for another dimension and for values that are not numbers in range.
-    """
+    """Return `existence` as a contiguous float64[n] in [0, 1]; values up to 1 + 1e-9 are clipped.
+    Raises ValueError for a wrong dimension and for values that are not numbers in range."""
     return surveyed_existence(existence, "existence")[0]
 
 
 def as_floats(name: str, values: npt.ArrayLike) -> Floats:
-    """Return `values` as a contiguous float64[n]. Raises ValueError with their name."""
+    """Return `values` as a contiguous float64[n], or raise ValueError with `name`."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"`{name}` must be an array of numbers; got {values!r:.80}") from None
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have one dimension; got {array.ndim}")
-    return np.require(array, requirements=["C", "W"])  # as kernels are compiled
+    return np.require(array, requirements=["C", "W"])  # as compiled kernels need it
 
 
 def surveyed_existence(existence: npt.ArrayLike, name: str) -> tuple[Floats, int, int]:
-    """Return checked existences, the number that equal 1, and the number above 0."""
+    """Return the checked existences, the number equal to 1, and the number above 0."""
     array = as_floats(name, existence)
     bad, above, certain, possible = survey(array, 1.0 + SUM_TOLERANCE)
     if bad >= 0:
@@ -53,11 +51,10 @@ def approximate_tails(method: str, p: Floats, k: Floats) -> Floats:
     """Return float64[2, n]: moment approximations of Pr(N <= k) and Pr(N > k).
 
     N is a sum of independent Bernoulli variables with probabilities p.
-    method : "poisson", or "normal" with a continuity correction; "refined_normal" also corrects
-    for skewness    p : float64[m]; k : float64[n], whole, at least 0
-    Without variance (every p is 0 or 1) the normal methods are exact.
-    Source: Dallachiesa et al. (2015), equations (14)-(17); below (17) the paper swaps the names of
-    Phi and phi.
+    method : "poisson", "normal" (with a continuity correction) or "refined_normal" (corrected for
+        skewness, too). The normal methods are exact if every p is 0 or 1
+    p : float64[m]    k : float64[n], whole, at least 0
+    Source: Dallachiesa et al. (2015), equations (14)-(17); the paper swaps Phi and phi below (17).
     """
     from scipy.special import ndtr, pdtr, pdtrc  # slow to import and rarely needed
 
@@ -70,7 +67,7 @@ def approximate_tails(method: str, p: Floats, k: Floats) -> Floats:
     x = (k + 0.5 - mu) / np.sqrt(variance)
     tails = np.array([ndtr(x), ndtr(-x)])
     if method == "refined_normal":
-        near = np.abs(x) < 38.0  # beyond, the density is 0
+        near = np.abs(x) < 38.0  # farther out, the density is 0
         x = np.where(near, x, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             skewness = (spread * (1.0 - 2.0 * p)).sum() / (variance * np.sqrt(variance))
@@ -80,7 +77,7 @@ def approximate_tails(method: str, p: Floats, k: Floats) -> Floats:
 
 
 class PoissonBinomial:
-    """Distribution of N, the number of tuples that exist among n independent ones.
+    """Distribution of N, the number of existing tuples among n independent tuples.
 
     Parameters
     ----------
@@ -96,15 +93,15 @@ class PoissonBinomial:
 
     Notes
     -----
-    Under every method, cdf is exactly 0 for k < 0 and 1 for k >= n, and sf exactly 1 and 0. Under
-    "exact" this already holds below the number of p equal to 1 and from the number of p above 0.
-    If every p is 0 or 1, the two normal methods are exact.
+    With every method, cdf is exactly 0 for k < 0 and 1 for k >= n, and sf exactly 1 and 0. With
+    "exact", cdf is also 0 if k is below the number of p equal to 1, and 1 if k is at least the
+    number of positive p. If every p is 0 or 1, the two normal methods are exact.
 
     Error: "exact" has a relative error below 4e-16 n in pmf, cdf and sf, including far tails down
     to 1e-290. The error of the approximations is not bounded.
-    Cost: "exact" O(n sigma) once, at the first query; a single cdf at n = 1,000 takes about 30
+    Cost: for "exact", O(n sigma) once, at the first query; a single cdf at n = 1,000 takes about 30
     microseconds. Arrays of queries, `pmf` and tails below about 1e-8 need the whole distribution,
-    once: twice that time at n = 1,000.
+    which takes twice as long at n = 1,000, once.
 
     References
     ----------
@@ -138,8 +135,8 @@ class PoissonBinomial:
     def pmf(self) -> Floats:
         """Return Pr(N = k) at index k: float64[n + 1].
 
-        Approximate methods return differences of their cdf, with sum 1. Refined normal is not
-        monotone everywhere, so differences can be slightly negative.
+        Approximate methods return differences of their cdf, with sum 1. These can be slightly
+        negative for "refined_normal", whose cdf is not monotone everywhere.
         """
         if self.method != "exact":
             return np.diff(self.cdf(np.arange(len(self) + 1)), prepend=0.0)
@@ -149,11 +146,11 @@ class PoissonBinomial:
         return self._distribution.copy()
 
     def cdf(self, k: Any) -> Any:
-        """Return Pr(N <= k) for a number (a float) or an array (float64 of the same shape)."""
+        """Return Pr(N <= k), as a float or, for an array, as float64 of the same shape."""
         return self._answer(k, 0)
 
     def sf(self, k: Any) -> Any:
-        """Return Pr(N > k) with the digits of a small tail that 1 - cdf(k) would lose."""
+        """Return Pr(N > k), which is accurate for small tails, unlike 1 - cdf(k)."""
         return self._answer(k, 1)
 
     def _answer(self, k: Any, side: int) -> Any:
@@ -182,7 +179,7 @@ class PoissonBinomial:
             self._compute(wide=places.ndim > 0)
         assert self._tails is not None
         values = self._tails[side][places + 1]
-        # Use the narrow distribution for a single query unless it asks for a far tail.
+        # The narrow distribution is enough for a single query outside the far tails.
         doubtful = not self._wide and self._least <= places < self._most
         if doubtful and values < len(self) * NEGLIGIBLE_COUNT / 1e-14:
             self._compute(wide=True)

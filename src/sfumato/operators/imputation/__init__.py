@@ -1,4 +1,4 @@
-"""Missing attributes as distributions, and the dependencies from which they are inferred.
+"""Missing attributes as distributions, and the dependencies that infer them.
 
 Public: Dependency, Imputer, EarlierValues, discover_dependencies.
 """

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# Blanks around tokens are skipped. A name is a plain word, or any text in backquotes.
+# Blanks around tokens are skipped. A name is plain, or any string in backquotes.
 TOKEN = re.compile(r"\s*(?:(?P<mark>->|,|:)|`(?P<quoted>(?:[^`]|``)*)`|(?P<plain>[^\s,:`>-]"
                    r"(?:(?!->)[^,:`])*))")  # fmt: skip
 PLAIN_ATTRIBUTE = re.compile(r"[^\s,:`>-](?:(?!->)[^,:`])*(?<!\s)\Z")
@@ -16,7 +16,7 @@ SHAPE = "A,B -> C : 0.05, 0.1 -> 0.2"
 
 
 class DependencyError(ValueError):
-    """Invalid text of a dependency. `position` : place of the error in the text, from 0."""
+    """Error in a dependency string. `position` : place of the error in the string, from 0."""
 
     def __init__(self, message: str, text: str, position: int) -> None:
         line = re.sub(r"\s", " ", text)  # the caret stands below the error
@@ -37,7 +37,7 @@ class Dependency:
     epsilon
         float >= 0, the bound on A
     confidence
-        Share of the pairs of rows close on X that are within epsilon on A, or None
+        Among the pairs of rows close on X, the share within epsilon on A, or None
     support
         Share of all pairs of rows that are close on X, or None
     spread
@@ -53,10 +53,9 @@ class Dependency:
 
     Notes
     -----
-    Distances are measured on scaled attributes: by default, 1 is the whole extent of an attribute
-    in the repository (see `Imputer`). Determinants are sorted by name, so that equal dependencies
-    compare equal. The statistics (the last four fields) are not compared.
-    Cost: see `Imputer`.
+    Distances are measured on scaled attributes: by default, 1 is an attribute's whole extent in the
+    repository (see `Imputer`). Determinants are sorted by name, so that equal dependencies compare
+    equal. The statistics (the last four fields) are not compared.
 
     References
     ----------
@@ -89,12 +88,11 @@ class Dependency:
 
     @property
     def is_discovered(self) -> bool:
-        """Return True if a search found the dependency and measured it."""
+        """Return whether a search found and measured the dependency."""
         return self.confidence is not None or self.score is not None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the determinants."""
         return tuple(name for name, _ in self.determinants)
 
     def __str__(self) -> str:
@@ -104,11 +102,10 @@ class Dependency:
 
     @classmethod
     def parse(cls, text: str) -> Dependency:
-        """Parse a text like `A,B -> C : 0.05, 0.1 -> 0.2`.
+        """Parse a string like `A,B -> C : 0.05, 0.1 -> 0.2`, as returned by `str`.
 
         Names with a comma, a colon, an arrow or a backquote must be in backquotes, with backquotes
-        doubled. `str` returns such a text, with determinants sorted by name.
-        Raises DependencyError (a ValueError) with the position and the expected token.
+        doubled. Raises DependencyError with the position and the expected token.
         """
         if not isinstance(text, str):
             raise TypeError(f"a dependency must be a string like {SHAPE!r}; got {text!r:.80}")
@@ -116,7 +113,7 @@ class Dependency:
 
 
 def as_dependencies(given: Dependency | Iterable[Dependency | str]) -> list[Dependency]:
-    """Return a list of dependencies, parsing texts. Raises TypeError for anything else."""
+    """Return a list of dependencies; strings are parsed. Raises TypeError for other types."""
     if isinstance(given, str | Dependency):
         given = [given]
     if not isinstance(given, Iterable):
@@ -142,8 +139,6 @@ def check_dependencies(
 
 
 class _DependencyReader:
-    """Parser of one dependency's text."""
-
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
 

@@ -17,13 +17,13 @@ from sfumato.operators.imputation.prepared_repository import rounding
 from sfumato.operators.imputation.repository_columns import columns_of
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)
-EPSILON_PARTS = 1e4  # epsilons found are rounded up to multiples of 1/EPSILON_PARTS, to be readable
+EPSILON_PARTS = 1e4  # found epsilons are rounded up to multiples of 1/EPSILON_PARTS
 FEWEST_PAIRS = 30  # a share of fewer pairs is not meaningful
 MOST_TOLD = 5  # attributes whose nearest miss a warning describes
 
 
 class NothingDiscovered(UserWarning):
-    """No dependency was found for some attributes; the message describes the nearest misses."""
+    """Warning that some attributes have no dependency, with the nearest misses."""
 
 
 def discover_dependencies(
@@ -37,30 +37,24 @@ def discover_dependencies(
 ) -> list[Dependency]:
     """Find differential dependencies that nearly hold in a repository.
 
-    repository, names, scaling : as for `Imputer`; all epsilons are of scaled attributes
+    repository, names, scaling : as for `Imputer`; all epsilons refer to scaled attributes
     dependents : names of the attributes to infer (None: all)
     within : float > 0, the largest epsilon of a dependent    confidence : float in (0, 1]
     epsilons : candidates for the determinants, each used for all determinants of a dependency
     max_determinants : int >= 1    least_donors : float >= 0, see below
-    sample, seed : number of random rows that are compared in pairs (all rows if there are fewer)
-    The defaults are those in `Search`.
+    sample, seed : largest number of rows, drawn at random, that are compared in pairs
 
-    For every set of determinants, each of `epsilons` is accepted at which at least `confidence` of
-    the pairs close on the determinants lie within `within` on the dependent. The dependent's
-    epsilon is then the smallest with this confidence, rounded up to four digits. A set is skipped
-    if fewer than 30 pairs are close on it, or if it expects fewer than `least_donors` donors in
-    the whole repository. A dependency is redundant, and skipped, if another one has no additional
-    determinants, epsilons of these at least as large and an epsilon of the dependent at most as
-    large.
+    For every set of determinants, each of `epsilons` is accepted if the share of close pairs within
+    `within` on the dependent is at least `confidence`. The dependent's epsilon is then the smallest
+    with this confidence, rounded up to four digits. An epsilon is skipped if fewer than 30 pairs
+    are close, or if fewer than `least_donors` donors are expected in the repository. A dependency
+    is also skipped if a previous dependency implies it.
 
     Returns dependencies with `confidence`, `support` and `spread` in the sample; for each
-    dependent, smaller epsilons come first. They describe this repository. The user must judge
-    whether other data follow them.
-    Cost: O(sample**2) for each set of determinants, dependent and epsilon.
-    Raises ValueError for arguments outside these ranges. Warns (NothingDiscovered) of dependents
-    without any dependency, with the nearest misses.
-    Source: threshold search similar to Song and Chen (2011), as used in Ren et al. (2019), section
-    6.1.
+    dependent, smaller epsilons come first. Data outside the repository may not follow them.
+    Cost: O(sample**2) per set of determinants, dependent and epsilon.
+    Raises ValueError for arguments outside these ranges; warns with NothingDiscovered.
+    Source: threshold search similar to Song and Chen (2011), as in Ren et al. (2019), section 6.1.
     """
     known, rows = columns_of(repository, names)
     chosen = list(known) if dependents is None else list(dependents)
@@ -103,10 +97,8 @@ def discover_dependencies(
 def _differences(
     kept: Floats, rows: Floats, names: Sequence[str], scaling: dict[str, tuple[float, float]]
 ) -> Floats:
-    """Return |difference| of every pair of rows on each scaled attribute: float64[D, pairs].
-
-    The largest rounding error is subtracted, so that comparisons agree with `Imputer`.
-    """
+    """Return |difference| of every pair of rows on each scaled attribute: float64[D, pairs]. The
+    largest rounding error is subtracted, so that comparisons agree with `Imputer`."""
     first, second = np.triu_indices(len(kept), 1)
     result = np.empty((len(names), first.size))
     for a, name in enumerate(names):
@@ -120,7 +112,7 @@ def _differences(
 
 @dataclass(frozen=True)
 class Search:
-    """Validated requirements of a dependency, and the candidates for epsilons."""
+    """Validated requirements of a dependency, and candidate epsilons."""
 
     within: float = 0.1
     confidence: float = 0.95
@@ -144,7 +136,7 @@ class Search:
 
 
 class Miss(NamedTuple):
-    """Candidate whose share of close pairs within reach is too small; the greatest is nearest."""
+    """Rejected candidate: the share of close pairs within reach is too small."""
 
     share: float
     pairs: int
@@ -184,7 +176,6 @@ def _candidates(
 
 
 def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
-    """Warn of the attributes for which no dependency was found."""
     if not missed:
         return
     lines = [
@@ -206,7 +197,8 @@ def _warn(missed: Mapping[str, Miss | None], search: Search) -> None:
 
 
 def _implies(smaller: Dependency, larger: Dependency) -> bool:
-    """Return True if `smaller` has no additional determinants and guarantees at least as much."""
+    """Return whether `smaller` has no additional determinants, epsilons of these at least as large,
+    and an epsilon of the dependent at most as large."""
     bounds = dict(larger.determinants)
     return smaller.epsilon <= larger.epsilon and all(
         name in bounds and epsilon >= bounds[name] for name, epsilon in smaller.determinants

@@ -1,4 +1,4 @@
-"""Earlier values of a stream: the last known value of every attribute, and its age."""
+"""Earlier values in a stream: the newest known value of every attribute, and its age."""
 
 from dataclasses import dataclass
 
@@ -37,17 +37,14 @@ class EarlierValues(Operator):
 
     Notes
     -----
-    These values are determinants for imputation: a sensor that read 20.5 a minute ago reads about
-    the same now. Dependencies like `earlier, age -> value : 0.01, 0.1 -> 0.02` state for how long.
-    The repository needs the same columns, with ages as in the stream: give its rows the stream's
-    gaps, process them here, and add the results to its complete rows.
+    Earlier values can be determinants for imputation: a sensor that read 20.5 a minute ago reads
+    about the same now. Dependencies like `earlier, age -> value : 0.01, 0.1 -> 0.02` state how
+    long this holds. The repository needs the same columns, with ages as in the stream: insert the
+    stream's gaps into its rows, process them here, and add the results to its complete rows.
 
-    The newest value is the newest by time. A row older than the known value (its age is negative)
-    changes nothing.
-
-    State: 2 T numbers per key. Results do not depend on how rows are split into calls, nor on
-    snapshot and restore.
-    Cost: O(T) per row, and a sort of the rows of a call.
+    The newest value is the newest by time. A row older than the known value (with a negative age)
+    changes nothing. Results do not depend on how rows are split into calls.
+    State: 2 T numbers per key.
 
     Examples
     --------
@@ -74,9 +71,10 @@ class EarlierValues(Operator):
     ) -> tuple[Floats, Floats]:
         """Return earlier values and their ages, float64[n, T] each; NaN where none is known yet.
 
-        key : int64[n], codes 0, 1, 2, ...    time : float64[n]    values : float64[n, T], missing
-        if NaN or infinite. Rows are processed in the given order; ages are negative where time
-        decreases. Cost: O(n T).  Raises ValueError for other shapes; state is then unchanged.
+        key : int64[n], codes 0, 1, 2, ...    time : float64[n]
+        values : float64[n, T], missing if NaN or infinite
+        Rows are processed in the given order; ages are negative where time decreases.
+        Cost: O(n T).  Raises ValueError, with state unchanged, for wrong shapes.
         """
         keys, times = np.asarray(key, np.int64), np.asarray(time, np.float64)
         rows = np.asarray(values, np.float64)
@@ -106,7 +104,7 @@ class EarlierValues(Operator):
     def _grow(self, keys: int) -> None:
         more = keys - len(self.known)
         if more > 0:
-            more = max(more, len(self.known) // 2)  # amortises keys that arrive one by one
+            more = max(more, len(self.known) // 2)  # amortised cost for keys that arrive one by one
             wanted = len(self.known) + more
             self.known = pad(self.known, wanted, np.nan)
             self.since = pad(self.since, wanted, np.nan)

@@ -62,7 +62,7 @@ class ImputerSettings:
         object.__setattr__(self, "least_donors", whole("least_donors", least))
 
     def choice(self, rows: int) -> Choice:
-        """Return how kernels choose donors among `rows` rows."""
+        """Return the kernels' settings for choosing donors among `rows` rows."""
         least, marginal = self.least_donors or 1, self.fallback == "marginal"
         if self.method == "plain":
             return Choice(least, marginal, 0)
@@ -85,17 +85,17 @@ IMPUTATION_REASONS = (
 class Imputed:
     """Imputation of n objects; m alternatives of T attributes.
 
-    offsets : int64[n + 1], of each object's alternatives; none if it cannot be imputed
-    prob : float64[m] in (0, 1], sum 1 per object    values : float64[m, T], sorted by the missing
-        attributes in order, unless merged jointly; present attributes are unchanged
-    rules_used : int64[n, T], the dependencies used: bit i for number i of
+    offsets : int64[n + 1] of each object's alternatives; none if it cannot be imputed
+    prob : float64[m] in (0, 1], sum 1 per object
+    values : float64[m, T], sorted by the missing attributes in order, unless merged jointly
+    rules_used : int64[n, T], the used dependencies: bit i for number i of
         `Imputer.dependencies_of`, or PRESENT, MARGINAL, NO_RULE (-1, -2, -3)
-    reason : uint8[n], place in REASONS; from 2 on the object could not be imputed
+    reason : uint8[n], place in IMPUTATION_REASONS; at least 2 if the object could not be imputed
     donors : int64[n, T], number of donor rows    spread : float64[n, T], range of their values
-    beyond : bool[n, T], the spread exceeds twice the least epsilon of the dependencies, so that
-        the dependencies do not hold
-    error : float64[n, T], distance by which values were moved to limit the alternatives
-    joint : bool[n], several attributes were imputed together, from the same rows
+    beyond : bool[n, T], whether the spread exceeds twice the least epsilon of the dependencies, so
+        that they do not hold; False for categories
+    error : float64[n, T], largest distance by which values were moved to limit the alternatives
+    joint : bool[n], whether several attributes were imputed together, from the same rows
     """
 
     offsets: Ints
@@ -117,46 +117,46 @@ class Imputed:
 
 
 KIND, IMPUTER_VERSION = "imputer", 7
-CATEGORY_SPAN = 2.0**-20  # of codes, whose scaled distance is then beyond every epsilon
+CATEGORY_SPAN = 2.0**-20  # of codes, so that their scaled distance exceeds every epsilon
 
 
 class Imputer:
-    """Imputer of incomplete objects, from a complete repository by differential dependencies.
+    """Imputation of incomplete objects from a complete repository, by differential dependencies.
 
     Parameters
     ----------
     repository, names
         {name: float64[N]}, or float64[N, D] with the names of its columns; finite
     dependencies
-        `Dependency` or strings, possibly none; epsilons are of scaled attributes
+        `Dependency` or strings, possibly none; epsilons refer to scaled attributes
     attributes
         Names of the T attributes to impute and return (None: all). Other columns, such as a time of
         day, may be determinants but are never imputed
     joint
-        Take several missing attributes from the same rows, the donors common to all of them, which
+        Whether to take several missing attributes from the same rows, their common donors, which
         preserves their correlation. Without common donors, and by default, the attributes are
         independent (product)
     max_alternatives
-        int >= 1 or None, alternatives per object; values are merged, see `Imputed.error`.
-        Independent attributes yield at most 1,024 ("plain": 65,536, and 10,000 by default). Where
-        this leaves fewer than ten values each (below 100 for two attributes, 1,000 for three),
-        "calibrated" takes them from the same rows, as with `joint`
+        int >= 1 or None, alternatives per object; values are merged, see `Imputed.error`. Always at
+        most 1,024 for several independent attributes ("plain": 65,536); by default, at most 10,000.
+        Below 100 for two attributes, 1,000 for three and so on, "calibrated" takes them from the
+        same rows, as with `joint`, if all have donors
     method
         "calibrated": a range of probability p contains the true value in a share p of cases.
         "plain": the distinct values of the donors, with their shares
     fallback
-        Used if no dependency has donors. "marginal" takes the attribute's distribution in the
-        repository; "reject" returns the object without alternatives, with the reason
+        The result if no dependency has donors: "marginal", the attribute's distribution in the
+        repository; "reject", no alternatives, with the reason
     scaling
-        {name: (shift, span)} or None: scaled = (value - shift) / span. Names that are
-        not given have the minimum and the extent in the repository (1 instead of 0)
+        {name: (shift, span)} or None: scaled = (value - shift) / span. The defaults are the
+        minimum and the extent in the repository (1 if that is 0)
     least_donors
         int >= 1, least number of donors; None: 20 for "calibrated", 1 for "plain"
     categories
-        Columns of codes 0, 1, ...; near only where equal, and imputed by the shares of donors
+        Columns of codes 0, 1, ...: only equal codes are near. Imputed with the donors' shares
     max_combinations
         Number of combinations of dependencies that "plain" tries per attribute. `left_out` counts
-        those beyond it, and dependencies beyond an attribute's 62 tightest
+        the other combinations, and dependencies beyond an attribute's 62 tightest
 
     Raises
     ------
@@ -165,13 +165,13 @@ class Imputer:
 
     Notes
     -----
-    Donors are rows s with |s[x] - o[x]| <= epsilon_x for all x of scaled attributes, bounds
-    included, even if rounding moves a distance of exactly epsilon above it.
+    Donors of an object o are rows s with |s[x] - o[x]| <= epsilon_x on all determinants x, scaled.
+    A distance of exactly epsilon is included, even if rounding moves it above epsilon.
     If values are merged or left out, Pr(dist <= e) lies between the results with all values for
-    e - f and e + f, where f is the length of the error vectors of both sides together.
+    e - f and e + f, where f is the sum of the lengths of both objects' error vectors.
     Deterministic and stateless; threads may share an instance.
-    Cost: O(T N log N) for the constructor, and for "calibrated" also the cost of imputing about
-    10,000 objects; 8 * T * (D + 3) * N bytes; microseconds per object.
+    Cost: O(T N log N) for the constructor, which for "calibrated" also imputes about 10,000
+    objects; 8 * T * (D + 3) * N bytes; microseconds per object.
     More: page imputation of the documentation.
 
     References
@@ -246,8 +246,8 @@ class Imputer:
     def impute(self, values: Mapping[str, npt.ArrayLike] | npt.ArrayLike) -> Imputed:
         """Impute objects, each independently of the others.
 
-        values : float64[n, D] in the order of `names`, or {name: float64[n]}; NaN is missing
-        An object with an infinite attribute is not imputed: reason "not finite".
+        values : float64[n, D] in the order of `names`, or {name: float64[n]}; NaN is missing. An
+            object with an infinite attribute is not imputed
         """
         objects = matrix_of(values, self.names)
         completion = imputation.Completion(self.joint, self.most)
@@ -266,7 +266,7 @@ class Imputer:
         return Imputed(offsets, prob, points, chosen, reason, donors, spread, beyond, error, joint)
 
     def explain(self, imputed: Imputed, i: int) -> str:
-        """Describe in words how object i was imputed; the text of `imputed_by`."""
+        """Describe how object i was imputed, as in the column `imputed_by`."""
         if imputed.reason[i] != IMPUTED:
             return IMPUTATION_REASONS[imputed.reason[i]]
         parts = []
@@ -281,17 +281,15 @@ class Imputer:
 
     @property
     def rows(self) -> int:
-        """The number of rows of the repository."""
         return len(self._rows)
 
     def column(self, name: str) -> Floats:
-        """Return a column of the repository, by row."""
         found: Floats = self._rows[:, self.names.index(name)]
         return found
 
     @property
     def scaling(self) -> dict[str, tuple[float, float]]:
-        """Pairs (shift, span) of every column: scaled = (value - shift) / span."""
+        """The pair (shift, span) of every column: scaled = (value - shift) / span."""
         pairs = zip(self._shift.tolist(), self._span.tolist(), strict=True)
         return dict(zip(self.names, pairs, strict=True))
 
@@ -305,16 +303,16 @@ class Imputer:
 
     @property
     def combinations(self) -> tuple[Combination, ...]:
-        """Combinations that "plain" tries, in order, attribute by attribute."""
+        """Combinations that "plain" tries, by attribute, in order."""
         return tuple(each for own in self._tried for each in own)
 
     @cached_property
     def fingerprint(self) -> int:
-        """Checksum of the repository and all settings, equal for equal imputers. O(D N)."""
+        """Checksum of the repository and all settings. O(D N)."""
         return zlib.crc32(self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """Serialise the prepared repository and all settings for other processes. No pickle."""
+        """Serialise the prepared repository and all settings, without pickle."""
         values: dict[str, Any] = {
             "names": list(self.names),
             "attributes": list(self.attributes),
@@ -334,11 +332,8 @@ class Imputer:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Imputer:
-        """Restore an imputer from `to_bytes`; it gives bit-identical results.
-
-        The searches for orders and combinations are not repeated: O(T D N).
-        Raises SnapshotError for bytes that are damaged or of another kind.
-        """
+        """Restore an imputer with bit-identical results, without searching again. O(T D N). Raises
+        SnapshotError for bytes that are damaged or of a different kind."""
         saved = unpack(data, KIND, IMPUTER_VERSION)
         values, arrays = saved.values, saved.arrays
         imputer = cls.__new__(cls)
@@ -367,7 +362,7 @@ class Imputer:
         self.most = settings.max_alternatives or NO_LIMIT
 
     def _check_categories(self, rows: Floats) -> None:
-        """Raise ValueError for categories to impute whose codes could be merged with others."""
+        """Raise ValueError if codes of an imputed category could be merged."""
         imputed = [name for name in self.attributes if name in self.settings.categories]
         if imputed and (self.joint or self.method == "plain"):
             raise ValueError(
@@ -393,7 +388,6 @@ class Imputer:
                 )
 
     def _sets(self) -> DependencySets:
-        """Return the ordered dependencies in the form that kernels take."""
         tried = [
             [sum(1 << own.index(part) for part in each.parts) for each in tried]
             for own, tried in zip(self._ordered, self._tried, strict=True)
@@ -402,7 +396,6 @@ class Imputer:
         return prepared_repository.dependency_sets(self._ordered, tried, self.names, room)
 
     def _prepare(self, calibration: dict[str, Any]) -> None:
-        """Build trees and flat arrays for the kernels."""
         columns = np.array([self.names.index(name) for name in self.attributes], np.int64)
         self.prepared = prepared_repository.prepare(
             self._rows, self._shift, self._span, columns, self._sets(), self._orders,

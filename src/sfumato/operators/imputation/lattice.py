@@ -14,13 +14,13 @@ from sfumato.operators.arrays import Floats
 from sfumato.operators.imputation.dependency import Dependency
 
 MOST_DEPENDENCIES = 62  # per attribute, one bit each
-LOOKED_AT = 4096  # combinations examined in a level that is too large to keep; the best remain
-FEWEST_IN_CELLS = 8  # least weighted number of rows per cell for a scale to be informative
+LOOKED_AT = 4096  # combinations examined in a level that is too large; the best are kept
+FEWEST_IN_CELLS = 8  # least weighted mean number of rows per cell
 
 
 @dataclass(frozen=True)
 class Combination:
-    """Several dependencies used as one, and the number of donors expected by the cost model."""
+    """Dependencies that are used as one, and the number of donors expected by the cost model."""
 
     parts: tuple[Dependency, ...]
     expected: float
@@ -32,15 +32,13 @@ class Combination:
 
     @property
     def dependency(self) -> Dependency:
-        """The single dependency that is equivalent to all of them."""
+        """The equivalent single dependency."""
         return combine(self.parts)
 
 
 def combine(dependencies: Sequence[Dependency]) -> Dependency:
-    """Return one dependency with all determinants and the smallest epsilon of each.
-
-    Raises ValueError if the dependents differ.  Source: Ren et al. (2019), section 3.
-    """
+    """Return one dependency with all determinants and the smallest epsilon of each. Raises
+    ValueError if the dependents differ.  Source: Ren et al. (2019), section 3."""
     bounds: dict[str, float] = {}
     for dependency in dependencies:
         if dependency.dependent != dependencies[0].dependent:
@@ -57,16 +55,13 @@ def combine(dependencies: Sequence[Dependency]) -> Dependency:
 def build_lattice(
     dependencies: Sequence[Dependency], expected: Callable[[Dependency], float], most: int
 ) -> tuple[list[Combination], int]:
-    """Build the combinations of dependencies with one dependent, from all of them to each alone.
-
-    Returns them in the order of use, and the number that exceed `most`.
+    """Return the combinations of one attribute's dependencies, in order of use, and the number of
+    combinations that exceed `most`. Level n combines n dependencies; upper levels come first.
 
     expected : function for the expected number of donors, see `expected_donors`
-    most : at least len(dependencies). Level 1 is always kept; of the others, the upper levels and
-        the first combinations of the level at which the limit is reached
-
+    most : at least len(dependencies). Level 1 is always kept, then as much as fits from the top
     Within a level, expectations of at least 1 come first, ascending, then the others, descending;
-    ties are ordered by text. A combination that is equivalent to an earlier one is dropped.
+    ties are ordered by string. A combination that is equivalent to an earlier one is dropped.
     Source: Ren et al. (2019), section 3.
     """
     single = sorted(set(dependencies), key=str)
@@ -93,10 +88,10 @@ def _choice(each: Combination) -> tuple[bool, float, str]:
 
 
 def correlation_dimension(points: Floats) -> float:
-    """Return D2 of points by box counting: the slope of log sum(cell share ** 2) over log side.
+    """Return D2 by box counting: the slope of log sum(cell share ** 2) against log side.
 
     points : float64[n, k], scaled so that 1 is an attribute's extent
-    Cells have sides 1/2, 1/4, ...; the smallest cells used contain 8 rows on weighted average.
+    Cells have sides 1/2, 1/4, ...; the smallest contain at least 8 rows on weighted average.
     The result is between 0 and k, and 0 if all points are equal. O(n log n) per side.
     Source: Belussi and Faloutsos (1998), as used in Ren et al. (2019), appendix B.1.
     """
@@ -119,16 +114,16 @@ def _occupied(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     sides = [int(side) + 1 for side in cells.max(axis=0)]
     if math.prod(sides) >= 2**62:
         return np.unique(cells, axis=0, return_counts=True)[1]
-    code = np.zeros(len(cells), np.int64)  # sorts a hundred times faster than rows
+    code = np.zeros(len(cells), np.int64)  # codes sort a hundred times faster than rows
     for column, side in zip(cells.T, sides, strict=True):
         code = code * side + column
     return np.unique(code, return_counts=True)[1]
 
 
 def expected_donors(dependency: Dependency, rows: int, dimension: float) -> float:
-    """Estimate the donors that a dependency finds for an object that resembles the repository.
+    """Estimate the number of donors that a dependency finds for a typical object.
 
-    (rows - 1) * prod(2 epsilon) ** (dimension / determinants), with sides limited to the extent.
+    (rows - 1) * prod(2 epsilon) ** (dimension / determinants), with sides of at most the extent.
     Source: Ren et al. (2019), appendix B.1.
     """
     sides = math.prod(min(1.0, 2.0 * epsilon) for _, epsilon in dependency.determinants)
@@ -136,13 +131,13 @@ def expected_donors(dependency: Dependency, rows: int, dimension: float) -> floa
 
 
 def tightest(dependencies: Iterable[Dependency], dependent: str) -> list[Dependency]:
-    """Return an attribute's dependencies with the smallest distances, ascending, at most 62."""
+    """Return an attribute's tightest dependencies, at most 62, the tightest first."""
     own = [d for d in set(dependencies) if d.dependent == dependent]
     return sorted(own, key=_tightness)[:MOST_DEPENDENCIES]
 
 
 def donors_expected(scaled: Floats, names: Sequence[str]) -> Callable[[Dependency], float]:
-    """Return a function that estimates the donors of a dependency among rows float64[N, D]."""
+    """Return a function that estimates a dependency's donors among rows float64[N, D]."""
     dimensions: dict[tuple[str, ...], float] = {}
 
     def expected(dependency: Dependency) -> float:

@@ -1,4 +1,4 @@
-"""A repository as flat arrays, in the form that imputation kernels take."""
+"""A repository as flat arrays, in the form that imputation kernels expect."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from sfumato.operators.imputation.lattice import MOST_DEPENDENCIES
 
 Own = Sequence[Dependency]  # the dependencies of one attribute, in order
 U = 2.0**-53  # relative error of one rounding
-# Rows held out: to fit a curve; to choose how an attribute is imputed; to order its dependencies.
+# Held-out rows to fit a curve, to choose how an attribute is imputed, to order its dependencies.
 CALIBRATING, HELD_OUT, FEWER_HELD_OUT = 1024, 512, 128
 GAPS = 0.3  # share of other attributes that are missing, if the number is not given
-MOST_GROUPS = 5  # curves per attribute; the last is for MOST_GROUPS - 1 missing attributes and more
+MOST_GROUPS = 5  # curves per attribute; the last is for at least MOST_GROUPS - 1 missing attributes
 TOGETHER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 62)
 LEVEL_SHAPES = [(even, sharpness) for even in (False, True) for sharpness in (0.0, 1.0, 2.0, 4.0)]
-CURVE_BINS, PRIOR = 20, 10.0  # of a calibration curve; weight of the uniform prior, in ranks
+CURVE_BINS, PRIOR = 20, 10.0  # bins of a calibration curve; weight of its uniform prior, in ranks
 FLOOR = 0.25  # least unit of distances beyond the donors, as a share of their mean deviation
-FEW_ROWS_ROOM = 2.0  # factor from deviations of held-out rows to deviations of few rows
+FEW_ROWS_ROOM = 2.0  # factor on the deviations of held-out rows if there are few rows
 COVERED_SHARE = 0.995  # share of held-out rows within the margin beyond the donors
-SMALLEST_EPSILON = 1e-6  # without it, an attribute with epsilon 0 would be split exclusively
+SMALLEST_EPSILON = 1e-6  # so that trees are not split by attributes with epsilon 0 alone
 
 
 def tree_orders(scaled: Floats, names: Sequence[str], ordered: Sequence[Own]) -> Ints:
-    """Return int64[T, N]: the order of rows in each attribute's tree, to suit its dependencies."""
+    """Return int64[T, N]: the order of rows in each attribute's tree, for its dependencies."""
     by_name = sorted(range(len(names)), key=names.__getitem__)  # the order of columns has no effect
     orders = np.empty((len(ordered), len(scaled)), np.int64)
     for t, own in enumerate(ordered):
@@ -51,18 +51,18 @@ def tree_orders(scaled: Floats, names: Sequence[str], ordered: Sequence[Own]) ->
 
 
 def rounding(rows: Floats, shift: Floats, span: Floats) -> Floats:
-    """Return the largest rounding error of a scaled distance of two decimal numbers: float64[D].
+    """Return float64[D]: the largest rounding error of a scaled distance between decimal numbers.
 
     rows : float64[N, D]    shift, span : float64[D]
-    The numbers, their shifts and their quotients are each rounded once. So 0.4 is within 0.1 of
-    0.3 and of 0.5, as on paper, although 0.4 - 0.3 > 0.1 in floating point.
+    Numbers, shifts and quotients are each rounded once. With this allowance, 0.4 is within 0.1 of
+    0.3 and of 0.5, although 0.4 - 0.3 > 0.1 in floating point.
     """
     largest = np.maximum(np.abs(rows).max(axis=0), np.abs(shift))
     return 16.0 * U * np.minimum(largest / span, 1e300)
 
 
 def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
-    """Return neutral calibration fields of a `Repository`: equal weights, unchanged probability."""
+    """Return calibration fields of a `Repository` without effect."""
     weighting = np.zeros(attributes, WEIGHTING)
     weighting["narrowing"] = MOST_DEPENDENCIES
     curve = np.tile(np.linspace(0.0, 1.0, CURVE_BINS + 1), (attributes, groups, 1))
@@ -73,8 +73,8 @@ def no_calibration(attributes: int, groups: int = 1) -> dict[str, Any]:
 def dependency_sets(
     ordered: Sequence[Own], tried: Sequence[Sequence[int]], names: Sequence[str], room: Floats
 ) -> DependencySets:
-    """Return the dependencies of each attribute as arrays. tried : sets that "plain" tries, per
-    attribute    room : result of `rounding`, in the order of `names`"""
+    """Return the dependencies of each attribute as arrays. tried : sets that "plain" tries, by
+    attribute    room : from `rounding`, in the order of `names`"""
     asks = np.zeros((len(ordered), room.size), np.bool_)
     for t, own in enumerate(ordered):
         asks[t, [names.index(name) for each in own for name in each.names]] = True
@@ -95,10 +95,7 @@ def prepare(
     rows: Floats, shift: Floats, span: Floats, columns: Ints, sets: DependencySets, orders: Ints,
     choice: Choice, calibration: dict[str, Any],
 ) -> Repository:  # fmt: skip
-    """Build trees and ranks of values. Other arguments are fields of `Repository`.
-
-    rows : float64[N, D]    orders : int64[T, N], from `tree_orders`
-    """
+    """Build a `Repository` from fields, rows float64[N, D], and orders int64[T, N] of its trees."""
     scaled = (rows - shift) / span
     trees = [
         build_tree(np.column_stack([scaled, rows[:, a]]), order)
@@ -124,8 +121,8 @@ def prepare(
 class HeldOut:
     """Held-out rows of a repository, whose hidden values are imputed from the other rows.
 
-    rows : float64[N, D], as prepared    rank : int64[D], of each column's name in sorted order, so
-    that the gaps do not depend on the order of columns
+    rows : float64[N, D], as prepared
+    rank : int64[D], each column's rank by name, so that the order of columns has no effect
     Other attributes used by dependencies are also missing, at random. Rows and gaps are
     deterministic. Rows for calibration and rows for choices are disjoint if there are enough.
     """
@@ -143,10 +140,7 @@ class HeldOut:
 
     def mean_score(self, t: int, most: int, **changes: Any) -> float:
         """Return the mean score for hidden values of attribute t on at most `most` rows, to nine
-        digits so that results that differ only by rounding are equal.
-
-        changes : fields of the repository to replace
-        """
+        digits, so that rounding errors have no effect. changes : replaced repository fields"""
         picked = self.picked[:most]
         gaps = (self.draws[0, : picked.size] < GAPS) & self.repository.sets.determinants[t]
         score = self._ranks(t, picked, gaps, **changes).score
@@ -154,7 +148,7 @@ class HeldOut:
         return float(f"{score.mean():.9g}") if score.size else np.inf
 
     def ranks(self, t: int, lacking: int, **changes: Any) -> HeldOutRanks:
-        """Return ranks of hidden values of attribute t while further attributes are missing."""
+        """Return ranks of hidden values of attribute t while some other attributes are missing."""
         picked, asked = self.calibrating, np.flatnonzero(self.repository.sets.determinants[t])
         gaps = np.zeros((picked.size, self.rows.shape[1]), np.bool_)
         order = np.argsort(self.draws[1, : picked.size][:, asked], axis=1)
@@ -170,18 +164,17 @@ class HeldOut:
 
 
 def alone(sets: DependencySets, t: int, d: int) -> DependencySets:
-    """Return the sets with number d as the only dependency of attribute t."""
+    """Return the sets with dependency number d as the only dependency of attribute t."""
     first = sets.first.copy()
     first[t], first[t + 1] = d, d + 1
     return sets._replace(first=first)
 
 
 def order_rules_by_score(repository: Repository, rows: Floats, rank: Ints) -> list[list[int]]:
-    """Return the numbers of each attribute's dependencies, best imputation alone first.
+    """Return each attribute's dependency numbers, by the score of imputation with each alone.
 
-    rows, rank : as for `HeldOut`
-    Epsilons do not measure this: most pairs of rows may be close while the others are far apart.
-    Cost: imputation of 128 rows by each dependency.
+    Epsilons cannot replace the score: most pairs may be close while the others are far apart.
+    rows, rank : as for `HeldOut`    Cost: imputation of 128 rows per dependency.
     """
     held_out, orders = HeldOut(repository, rows, rank), []
     for t in range(repository.column_of.size):
@@ -198,8 +191,8 @@ def calibrate(
     """Choose the best number of narrowing dependencies (TOGETHER) and weighting (LEVEL_SHAPES),
     then fit curves and tails. Returns calibration fields of a `Repository`.
 
-    rows, rank : as for `HeldOut`    coded : whether attributes are codes of categories, which have
-        the shares of their donors    Cost: imputation of some thousand rows per attribute.
+    rows, rank : as for `HeldOut`    coded : whether attributes are category codes, without curves
+    Cost: imputation of some thousand rows per attribute.
     """
     held_out, asked = HeldOut(repository, rows, rank), repository.sets.determinants.sum(axis=1)
     groups = max(min(MOST_GROUPS, int(asked.max(initial=0))), 1)
@@ -210,7 +203,7 @@ def calibrate(
             weighting["narrowing"] = many
             scores[many] = held_out.mean_score(t, HELD_OUT, **found)
         weighting["narrowing"], trials = min(scores, key=scores.__getitem__), []
-        # With too few donors for a line, a donor near the object would get most of the probability.
+        # With too few donors for a line, a near donor would get most of the probability.
         line = len(rows) > DONORS_A_SLOPE * (int(asked[t]) + 1)
         for weighting["even"], weighting["sharpness"] in LEVEL_SHAPES if line else LEVEL_SHAPES[:1]:
             trials.append(held_out.mean_score(t, HELD_OUT, **found))
@@ -221,7 +214,7 @@ def calibrate(
 
 
 def _calibrate(held_out: HeldOut, t: int, asked: int, found: dict[str, Any]) -> None:
-    """Fit the curves and tails of attribute t by the number of missing among `asked` attributes."""
+    """Fit attribute t's curves and tails, per number of missing attributes among `asked`."""
     groups, weighting = found["curve"].shape[1], found["weighting"][t]
     values = held_out.rows[:, held_out.repository.column_of[t]]
     few, ranks = values.size < ENOUGH_ROWS, []

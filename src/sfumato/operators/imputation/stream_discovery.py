@@ -1,8 +1,8 @@
-"""Discovery of the determinants of changes in a stream's past, by the imputation of later rows.
+"""Discovery of the determinants of changes in a stream's past, by imputing later rows.
 
-Candidates of an attribute's change are its age and its earlier value, alone and with the changes or
-the values of other attributes. Each candidate imputes later rows from earlier ones, as a stream is
-imputed from its past, and the score of these decides.
+The candidate determinants of an attribute's change are its age and its earlier value, alone or with
+changes or values of other attributes. Each candidate imputes later rows from earlier rows, as a
+stream is imputed from its past. Candidates with the best scores are selected.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from sfumato.operators.imputation.stream_imputer import (
     change_scaling,
 )
 
-FEWEST_CHANGES = 80  # a fourth of them are imputed from at least twice `LEAST_DONORS`
-DONOR_SHARE = 0.75  # of the time: rows from which the later ones are imputed
+FEWEST_CHANGES = 80  # so that there are at least twice `LEAST_DONORS` rows to impute from
+DONOR_SHARE = 0.75  # share of the rows, the oldest, from which later rows are imputed
 VALUE = 0.1  # epsilon of scaled values of other attributes
-LEVELS = 64  # of the distribution of all changes, for rows without donors
+LEVELS = 64  # quantiles of all changes, for rows without donors
 
-Scores = dict[Dependency, Floats]  # of the tested rows
+Scores = dict[Dependency, Floats]  # one score per tested row
 
 
 def discover_changes(
@@ -47,19 +47,19 @@ def discover_changes(
     max_rows: int = 10_000,
     seed: int = 0,
 ) -> list[Dependency]:
-    """Find the dependencies that best impute changes, best first per dependent.
+    """Return the dependencies that best impute changes, with `score`, the best first per dependent.
 
-    rows : float64[n, 5 T], `change_columns` of complete rows in the order of time
+    rows : float64[n, 5 T], `change_columns` of complete rows in time order
     dependents : attributes to infer (None: all)
     max_determinants : int >= 1, largest number of other attributes in a dependency
-    sample : int >= 1, most rows imputed, drawn from the last quarter by `seed`
-    max_rows : int >= 1, most rows from which they are imputed, drawn from the rows before
+    sample : int >= 1, most rows to impute, drawn with `seed` from the last quarter
+    max_rows : int >= 1, most rows from which they are imputed, drawn from earlier rows
 
-    A larger set of determinants is kept if its mean score is smaller than that of each of its
-    subsets, so simpler dependencies are left for rows in which determinants are missing. Sets of
-    two and more other attributes are tried with the `NEAREST` four, which score best alone.
-    Returns dependencies with `score`; none for fewer than `FEWEST_CHANGES` rows.
-    Cost: imputation of `sample` rows per candidate; an attribute of four has 13 candidates.
+    A set of determinants is kept if its mean score is smaller than each subset's score. Simpler
+    dependencies thus remain for rows without some determinants. Sets of at least two other
+    attributes are formed of the `NEAREST` four, which score best alone. Returns no dependencies for
+    fewer than `FEWEST_CHANGES` rows.
+    Cost: imputation of `sample` rows per candidate; one attribute of four has 13 candidates.
     Raises ValueError for arguments outside these ranges.
     """
     most, many = whole("max_determinants", max_determinants), whole("sample", sample)
@@ -93,7 +93,7 @@ def _drawn(rows: Floats, most: int, rng: np.random.Generator) -> Floats:
 
 
 def _candidates(name: str, others: Sequence[str], sizes: Iterable[int]) -> list[Dependency]:
-    """Return the dependencies of an attribute's change on itself and sets of other attributes."""
+    """Return dependencies of an attribute's change on age, earlier value and other attributes."""
     age, own, found = (f"age_{name}", SAME_AGE), f"earlier_{name}", []
     for size in sizes:
         near = NEAR_EPSILON if size == 1 else ROUGH_EPSILON
@@ -116,10 +116,8 @@ def _best(scores: Scores, other: str) -> float:
 def _scores(
     donors: Floats, tested: Floats, attributes: Sequence[str], candidates: Sequence[Dependency]
 ) -> Scores:
-    """Return the score of every tested row by each candidate alone; they infer one attribute.
-
-    A row without donors has the score of the distribution of all changes.
-    """
+    """Return the score of every tested row under each candidate alone; all infer one attribute.
+    Rows without donors are imputed by the distribution of all changes."""
     names, dependent = change_names(attributes), candidates[0].dependent
     scaling = change_scaling(donors, names)
     imputer = Imputer(donors, candidates, [dependent], names=names, scaling=scaling, method="plain")
@@ -141,7 +139,7 @@ def _scores(
 
 
 def _ranked_scores(offsets: Ints, prob: Floats, values: Floats, true: Floats) -> Floats:
-    """Return the continuous ranked probability score of each distribution; 0 for empty ones."""
+    """Return the continuous ranked probability score of each distribution; 0 if it is empty."""
     of = np.repeat(np.arange(true.size), np.diff(offsets))
     order = np.lexsort((values, of))
     values, prob = values[order], prob[order]
@@ -153,7 +151,7 @@ def _ranked_scores(offsets: Ints, prob: Floats, values: Floats, true: Floats) ->
 
 
 def _kept(scores: dict[Dependency, float]) -> list[Dependency]:
-    """Return the dependencies with a smaller score than all with a part of their determinants."""
+    """Return the dependencies that score better than with any subset of their determinants."""
     return [
         replace(each, score=score)
         for each, score in sorted(scores.items(), key=lambda pair: (pair[1], str(pair[0])))

@@ -1,8 +1,8 @@
-"""Imputation of a stream: the last known values of its key, and the changes seen in the past.
+"""Imputation of a stream by each key's newest known values and by changes in the past.
 
-The missing value of an attribute is its last known one plus a change. Changes are imputed from the
-changes of a repository's past: those after a similar time, with similar changes of the attributes
-that are known, and from a similar value. Changes stay alike when levels drift.
+A missing value is imputed as the attribute's newest known value plus a change. The change is
+imputed from a repository's past changes: from a similar value, after a similar time, and with
+similar changes of the known attributes. Changes remain similar when levels drift.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from sfumato.operators.state.stateful import Operator
 
 MOST_CHANGING = 15  # attributes; four columns each
 MOST_CHOSEN = 12  # attributes with chosen dependencies; five columns each
-KINDS = ("change_", "age_", "earlier_", "value_")  # of determinants, before an attribute's name
-NEAREST = 4  # other attributes, those whose changes are most alike, that determine a change
+KINDS = ("change_", "age_", "earlier_", "value_")  # prefixes of determinants
+NEAREST = 4  # other attributes that determine a change: those with the most similar changes
 SAME_AGE = 0.5  # epsilon of the binary logarithm of ages
 NEAR_EPSILON, ROUGH_EPSILON, WIDE_EPSILON = 0.02, 0.05, 0.2  # epsilons of scaled changes and values
 USUAL_RANGE = (0.05, 0.95)  # quantiles whose distance is the scale of changes and values
 TESTED_EVERY = 4  # every fourth row of a key tests the imputation of its known values
 MOST_COUPLED = 1024  # alternatives of a row that is imputed by changes and by levels
 GOLDEN = (5**0.5 - 1) / 2
-EQUAL_SHARES = 1e-12  # of two lists: shares that differ by rounding errors only
+EQUAL_SHARES = 1e-12  # cumulative shares that differ by less are treated as equal
 
 
 def change_names(attributes: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of `change_columns`."""
+    """Return the names of the `change_columns`."""
     return (*attributes, *(f"{kind}{name}" for kind in KINDS for name in attributes))
 
 
 def change_columns(values: Floats, earlier: Floats, age: Floats) -> Floats:
-    """Return float64[n, 5 T]: changes twice, as dependents and as determinants, the binary
-    logarithm of their age, the earlier values and the values; NaN where unknown."""
+    """Return float64[n, 5 T]: changes (as dependents), changes (as determinants), the binary
+    logarithms of their ages, earlier values, and values; NaN where unknown."""
     changes = values - earlier
     return np.column_stack([changes, changes, np.log2(1.0 + np.abs(age)), earlier, values])
 
 
 def past_changes(key: Ints, time: Floats, values: Floats) -> tuple[Floats, Bools]:
-    """Return the `change_columns` of rows in the order of time, without incomplete rows, and
-    bool[n]: which rows these are."""
+    """Return the `change_columns` of the complete rows, and bool[n], which rows are complete.
+    Rows must be in time order."""
     earlier, age = EarlierValues(values.shape[1]).process(key, time, values)
     rows = change_columns(values, earlier, age)
     whole: Bools = np.logical_and.reduce(np.isfinite(rows), axis=1)
@@ -59,7 +59,7 @@ def past_changes(key: Ints, time: Floats, values: Floats) -> tuple[Floats, Bools
 
 
 def change_scaling(rows: Floats, names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the scaling of changes: (0, span) by column; ages have the span 1."""
+    """Return the scaling of changes, (0, span) by column; ages have a span of 1."""
     result, ages = {}, names[2 * len(names) // 5 : 3 * len(names) // 5]
     for name, column in zip(names, rows.T, strict=True):
         low, high = np.quantile(column, USUAL_RANGE)
@@ -69,11 +69,11 @@ def change_scaling(rows: Floats, names: Sequence[str]) -> dict[str, tuple[float,
 
 
 def change_dependencies(rows: Floats, attributes: Sequence[str]) -> list[Dependency]:
-    """Return the dependencies of the change of each attribute.
+    """Return dependencies for each attribute's change.
 
-    Determinants are its age and its earlier value, alone or with the change of another attribute;
-    its age with the changes of two or of all nearest others; and its age alone, for levels that
-    did not occur in the past.
+    The determinants are the age and the earlier value, alone or with the change of one of the
+    `NEAREST` other attributes; the age with two or all of these changes; and the age alone, for
+    levels that did not occur in the past.
     """
     many, found = len(attributes), []
     ranks = np.argsort(np.argsort(rows[:, :many], axis=0, kind="stable"), axis=0)
@@ -97,17 +97,14 @@ def change_dependencies(rows: Floats, attributes: Sequence[str]) -> list[Depende
 
 
 def level_dependencies(attributes: Sequence[str]) -> list[Dependency]:
-    """Return dependencies of each attribute on each other one."""
+    """Return a dependency of each attribute on each other attribute."""
     pairs = [(a, b) for b in attributes for a in attributes if a != b]
     return [Dependency(((a, ROUGH_EPSILON),), b, 1.0) for a, b in pairs]
 
 
 class ImputedRows(NamedTuple):
-    """Rows that were imputed in one way.
-
-    places : int64[m], of the rows    ways : the imputer and its result for each kind of attribute
-    result : Imputed, the alternatives of the rows
-    """
+    """Rows imputed in one way. places : int64[m]    ways : each imputer, and its result
+    result : the final alternatives"""
 
     places: Ints
     ways: list[tuple[Imputer, Imputed]]
@@ -125,18 +122,16 @@ class StreamImputerConfig:
 
 
 class StreamImputer(Operator):
-    """Imputation of rows by the last known values of their key, corrected by known values.
+    """Imputation of rows by their key's newest known values, with feedback from known values.
 
     attributes : int >= 1, number T of attributes
 
-    A missing attribute with an earlier value is imputed by its change, others by their levels, to
-    which the means of the former are known. Every fourth row of a key hides each of its known
-    values in turn, and tests their imputation by changes; distributions are widened where too many
-    values were beyond their ranges (`kernels.imputation.feedback`), for each key and attribute,
-    and on each side.
+    A missing attribute with an earlier value is imputed by its change. Other missing attributes are
+    then imputed by levels, with the means of the former as known values. Every fourth row of a key
+    hides each of its known values in turn and imputes it by its change. From the results,
+    `kernels.imputation.feedback` corrects the widths per key, attribute and side.
 
-    State: 4 T + 1 numbers per key. Results do not depend on how rows are split into calls, nor on
-    snapshot and restore.
+    Results do not depend on how rows are split into calls.  State: 4 T + 1 numbers per key.
     """
 
     kind, version = "stream_imputer", 1
@@ -159,10 +154,10 @@ class StreamImputer(Operator):
     def process(
         self, imputers: tuple[Imputer, Imputer], key: Ints, time: Floats, values: Floats
     ) -> tuple[list[ImputedRows], tuple[int, int, int]]:
-        """Impute rows in the given order; return the rows imputed in each way, and the numbers of
-        values tested, of those within their ranges, and of rows widened.
+        """Impute rows in the given order. Returns the rows imputed in each way, and the numbers of
+        tested values, tested values within their ranges, and widened rows.
 
-        imputers : of changes, with the attributes and others of `change_names`, and of levels
+        imputers : of changes, over columns of `change_names`, and of levels
         key : int64[n], codes    time : float64[n]    values : float64[n, T], NaN is missing
         """
         changes, levels = imputers
@@ -175,7 +170,7 @@ class StreamImputer(Operator):
         number = self._numbers(key)
         tests = np.isfinite(values) & at_all & (number % TESTED_EVERY == 0)[:, None]
         row, asked = np.nonzero(np.column_stack([by_change, tests]))
-        asked -= 1  # of objects: -1, the row itself; else a hidden attribute
+        asked -= 1  # the hidden attribute, or -1 if the object is the row itself
         used = [change_names(changes.attributes).index(name) for name in changes.names]
         objects = columns[row][:, used]
         targets = np.where(changing[row] & (asked < 0)[:, None], np.nan, 0.0)
@@ -203,7 +198,7 @@ class StreamImputer(Operator):
         return [imputed_rows(*part, changing, most) for part in found if len(part[0])], counts
 
     def _numbers(self, key: Ints) -> Ints:
-        """Return the number of each row among the rows of its key, from 1, and count them."""
+        """Return each row's number within its key, from 1, and update the counts of rows."""
         order = np.argsort(key, kind="stable")
         first = np.searchsorted(key[order], key[order])
         number = np.empty(len(key), np.int64)
@@ -213,7 +208,7 @@ class StreamImputer(Operator):
         return number
 
     def forget(self, keys: Ints) -> None:
-        """Delete what is known of these keys."""
+        """Delete the state of these keys."""
         self.known.forget(keys)
         codes = keys[keys < len(self.rows)]
         for name in ("low", "high", "rows"):
@@ -227,7 +222,7 @@ class StreamImputer(Operator):
 
 
 def means_of(imputed: Imputed) -> Floats:
-    """Return float64[n, T], the means of objects, which all have alternatives."""
+    """Return float64[n, T], the means of objects, each of which must have alternatives."""
     means: Floats = np.add.reduceat(imputed.prob[:, None] * imputed.values, imputed.offsets[:-1])
     return means
 
@@ -238,10 +233,10 @@ def imputed_rows(
     """Return rows that were imputed by changes, by levels, or by both.
 
     changing : bool[n, T], attributes imputed by their change    most : alternatives per row
-    Alternatives of both are coupled: each attribute keeps its distribution, and both kinds are
-    nearly independent, because the second list is taken in the order of a golden-ratio sequence.
-    The number of alternatives is that of both lists, less one; if this is too large, `most` of
-    equal probability.
+    The alternatives of both ways are coupled: each attribute keeps its distribution, and the ways
+    are nearly independent, because the second list is taken in the order of a golden-ratio
+    sequence. A row gets one alternative less than both lists together, or `most` of equal
+    probability if these are too many.
     """
     if len(ways) == 1:
         return ImputedRows(places, ways, ways[0][1])

@@ -1,4 +1,4 @@
-"""Joins of two streams over windows, by similarity or with missing attributes.
+"""Joins of streams over windows, by similarity or with missing attributes.
 
 Public: SimilarityJoin, IncompleteJoin, their arrivals and answers.
 """

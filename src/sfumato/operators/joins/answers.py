@@ -26,7 +26,7 @@ class Answers(Columns, flat=("prob", "left_sample", "right_sample"), begins="off
 
     arrival : int64[k], position in the batch of the arrival that added or removed the answer
     change : int8[k], +1 added, -1 removed    left, right : int64[k], numbers of the tuples
-    probability : float64[k], Pr(match)    offsets : int64[k + 1], of each answer's sample pairs:
+    probability : float64[k], Pr(match)    offsets : int64[k + 1] of each answer's sample pairs
     prob : float64[q], Pr(u_k) Pr(v_l) T_j    left_sample, right_sample : int32[q]
     """
 
@@ -61,7 +61,7 @@ def changed_answers(
 ) -> tuple[Answers, Answers]:
     """Add new answers and remove answers of expired tuples. Returns (current answers, changes).
 
-    current : answers whose tuples were both in their windows    found : new ones, by arrival
+    current : answers whose tuples were both in their windows    found : new answers, by arrival
     expired : (arrival, side, number) of each evicted tuple
     Changes are ordered by arrival: first +1, as found, then -1, by left and right number.
     Cost: a copy of the current answers, and O(log(expired tuples)) per answer.
@@ -103,7 +103,7 @@ class Unmatched(NamedTuple):
     """Tuples of one side without a partner, as answers.
 
     number : int64[n]    probability : float64[n], Pr(the tuple exists and has no partner)
-    offsets : int64[n + 1], of the samples:    prob : float64[m], parts of the probability
+    offsets : int64[n + 1]    prob : float64[m], each sample's part of the probability
     """
 
     number: Ints
@@ -120,9 +120,7 @@ def alone_matches(
     probability: float,
 ) -> Unmatched:
     """Select the tuples of `mine` that are likely enough to have no partner; numbers are places.
-
-    pairs : places in `mine` and in `others` of possible partners, which are distinct for a tuple
-    """
+    pairs : places in `mine` and `others` of possible partners, which are distinct"""
     about = criterion(mine.points.shape[1], within, probability)
     both = SampledTuples.joined([mine, others])
     existence = existences(both.offsets, both.prob)
@@ -147,9 +145,9 @@ def pair_matches(
     """Select the pairs (places in left, places in right) whose match is probable enough.
 
     most : largest number of sample pairs per match, see `matching_pairs`
-    Returns answers: `arrival` is the place of the pair, `left` and `right` are its places.
-    Pr(match) is as in `SimilarityJoin` with T_j = 1. Cost per pair: O(product of both numbers of
-    samples); in one dimension, for many samples, O(samples log samples).
+    In the answers, `arrival` is the place of the pair in `pairs`, and `left` and `right` are its
+    places. Pr(match) is as in `SimilarityJoin` with T_j = 1. Cost per pair: O(left samples * right
+    samples), or O(samples log samples) for many samples in one dimension.
     """
     about = criterion(left.points.shape[1], within, probability)
     both = SampledTuples.joined([left, right])

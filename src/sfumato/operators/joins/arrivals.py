@@ -19,12 +19,11 @@ from sfumato.windows import Delta, JoinWindow, Range, Rows, window_of
 
 @dataclass(frozen=True)
 class Shard:
-    """Task `number`, from 0, of `tasks`.
+    """One of several tasks that share a join; `number` is 0, 1, ..., `tasks` - 1.
 
-    All tasks receive all arrivals and know the contents of all windows. Each task owns every
-    `tasks`-th tuple of a stream: it keeps their samples and answers the pairs of an arrival and an
-    owned tuple. So every pair belongs to one task, and all tasks together give the same answers as
-    a single one.
+    All tasks receive all arrivals and hold all windows. Each task owns every `tasks`-th tuple of a
+    stream: it keeps the tuple's samples and answers the pairs of an arrival and an owned tuple. All
+    tasks together give the same answers as a single task.
     """
 
     saved_as: ClassVar[str] = "Task"
@@ -46,11 +45,10 @@ StreamWindow = Rows | Range | Delta | JoinWindow
 def windows_of(
     window: StreamWindow | Sequence[StreamWindow], least: int = 2, on: Sequence[str] = ()
 ) -> tuple[JoinWindow, ...]:
-    """Return the windows of all streams, from one for both or a list of at least `least`.
+    """Return the windows of all streams, from one window for both or a list of at least `least`.
 
     on : the attributes of the join, one of which a `Delta` may name
-    Raises TypeError for anything else, and ValueError for a range whose slide differs from its
-    length, as a join's window moves with every tuple.
+    Raises TypeError for other types, and ValueError for windows that do not suit a join.
     """
     several: list[Any] = list(window) if isinstance(window, list | tuple) else [window] * 2
     several = [window_of(one) for one in several]
@@ -69,7 +67,7 @@ def windows_of(
 def pair_of(
     window: StreamWindow | Sequence[StreamWindow], on: Sequence[str] = ()
 ) -> tuple[JoinWindow, JoinWindow]:
-    """Return `windows_of` for two sides. Raises TypeError for more."""
+    """Return the windows of exactly two sides. Raises TypeError for more."""
     windows = windows_of(window, on=on)
     if len(windows) != 2:
         raise TypeError(
@@ -129,17 +127,15 @@ def check_radii(radius: Floats) -> None:
 
 
 class _Checked(Columns):
-    """Arrivals of several streams in one order, with checks."""
+    """Base class of arrivals of several streams in one order."""
 
     side: npt.NDArray[np.uint8]
     key: npt.NDArray[np.int64]
     time: Ints | None
 
     def _checked(self, streams: int, of: str, **declared: tuple[str, tuple[int, ...]]) -> Self:
-        """Return the arrivals, contiguous and writable. declared : dtype and shape of more arrays.
-
-        Raises TypeError or ValueError for arrays of wrong dtype, shape or content.
-        """
+        """Return the arrivals, contiguous and writable. Raises TypeError or ValueError for arrays
+        of wrong dtype, shape or content. declared : dtypes and shapes of further arrays"""
         n = self.side.size
         declared = {"side": ("u1", (n,)), "key": ("i8", (n,)), **declared}
         arrays = arrays_of(self, {name: dtype for name, (dtype, _) in declared.items()})
@@ -162,11 +158,11 @@ class _Checked(Columns):
 class ArrivalBatch(_Checked, flat=("prob", "points"), begins="offsets"):
     """Tuples of both streams in one arrival order; n tuples, m samples.
 
-    side : uint8[n], 0 left, 1 right    key : int64[n], codes 0, 1, 2, ... kept forever
-    offsets : int64[n + 1], of each tuple's samples
-    prob : float64[m], probabilities in (0, 1], valid alternatives    points : float64[m, d], finite
-    time : int64[n], microseconds of event time, for windows by time; otherwise None
-    radius : float64[n], finite and at least 0, where distances are sums of radii; otherwise None
+    side : uint8[n], 0 left, 1 right    key : int64[n], codes 0, 1, 2, ..., the same in all calls
+    offsets : int64[n + 1] of each tuple's samples    points : float64[m, d], finite
+    prob : float64[m], probabilities of valid alternatives, in (0, 1]
+    time : int64[n], event time in microseconds, for time windows; otherwise None
+    radius : float64[n], finite and at least 0, if distances are sums of radii; otherwise None
     """
 
     side: npt.NDArray[np.uint8]
@@ -178,7 +174,7 @@ class ArrivalBatch(_Checked, flat=("prob", "points"), begins="offsets"):
     radius: Floats | None = None
 
     def checked(self, streams: int, dimensions: int) -> ArrivalBatch:
-        """Return the arrivals as kernels take them. Raises TypeError or ValueError."""
+        """Return the arrivals as kernels expect them. Raises TypeError or ValueError."""
         n, m = self.side.size, self.prob.size
         radii = {} if self.radius is None else {"radius": ("f8", (n,))}
         checked = self._checked(
@@ -208,6 +204,6 @@ class IncompleteArrivals(_Checked):
     radius: ClassVar[None] = None
 
     def checked(self, streams: int, columns: int) -> IncompleteArrivals:
-        """Return the arrivals as kernels take them. Raises TypeError or ValueError."""
+        """Return the arrivals as kernels expect them. Raises TypeError or ValueError."""
         n = self.side.size
         return self._checked(streams, f"{n} objects", values=("f8", (n, columns)))

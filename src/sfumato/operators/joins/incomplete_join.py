@@ -59,8 +59,8 @@ class IncompleteJoinConfig:
 
 
 class HeldObjects(NamedTuple):
-    """All held objects, window after window, oldest first. code, number, time : as in
-    `HeldSamples`    raw : float64[n, D], as they arrived; they are imputed again when loaded."""
+    """All held objects, window after window, oldest first. code, number, time : as in `HeldSamples`
+    raw : float64[n, D], imputed again when loaded"""
 
     code: Ints
     number: Ints
@@ -72,22 +72,21 @@ class IncompleteJoin(PairJoin):
     """Similar pairs of objects with missing attributes, from different streams (JoiniDS).
 
     imputer : `Imputer`; its `attributes` are the coordinates of an object
-    within : float > 0, the Euclidean distance of a match: of the values themselves, or with
-        scaled=True of attributes scaled as by the imputer
+    within : float > 0, largest Euclidean distance of a match, between the values or, if `scaled`,
+        between values scaled as by the imputer
     units : for each of the imputer's attributes, the number by which its values are divided
     probability : float in (0, 1]: a pair is an answer iff Pr(dist <= within) >= probability
-    window : of both streams, or a list with one for each of two or more: `Rows`, the newest `rows`
-        objects of the stream and key, or `Range`, the objects of the last `length`
-    output : "append", answers as they are found; "changes", and their removal
-    alternatives : include the pairs of samples of each answer, numbered as in `Imputed`
+    window : window of both streams, or a list of two or more, one per stream: `Rows`, the newest
+        `rows` objects of the stream and key, or `Range`, the objects of the last `length`
+    output : "append", answers when they are found; "changes", their removal as well
+    alternatives : whether to include each answer's sample pairs, numbered as in `Imputed`
 
-    Each pair of streams is joined; the left object of an answer belongs to the lower stream.
-    Answers equal the result of imputing every object (`Imputer.impute`) and joining by
-    `SimilarityJoin` with the same windows: exactly in the set of answers, and to 1e-12 in their
-    probabilities. An object that cannot be imputed has a number and a reason but enters no window.
-    Objects have numbers: the i-th object of a side, over all keys, from 0; with more than two
-    streams, streams * i + stream, so that a number identifies its stream.
-    Results do not depend on how arrivals are split into calls, nor on snapshot and restore.
+    Each pair of streams is joined; the left object of an answer belongs to the lower stream. The
+    answers are the same as if every object were imputed by `Imputer.impute` and joined by
+    `SimilarityJoin` with the same windows; their probabilities differ by at most 1e-12. An object
+    that cannot be imputed has a number and a reason but enters no window.
+    The i-th object of a stream, over all keys and from 0, has the number i, or streams * i + stream
+    with more than two streams. Results do not depend on how arrivals are split into calls.
 
     Cost: each object is imputed on arrival and compared with the boxes of opposite objects.
     Raises ValueError for arguments outside these ranges.
@@ -134,7 +133,7 @@ class IncompleteJoin(PairJoin):
 
     @classmethod
     def of(cls, config: IncompleteJoinConfig, **resources: Any) -> Self:
-        """Create the join of a config; `imputer` must match it. Raises SnapshotError otherwise."""
+        """Create a join from a config. Raises SnapshotError if `imputer` does not match it."""
         if config.imputer != resources["imputer"].fingerprint:
             raise SnapshotError(
                 "the snapshot was written with a different repository or different dependencies: "
@@ -145,8 +144,8 @@ class IncompleteJoin(PairJoin):
     def process(self, arrivals: IncompleteArrivals) -> tuple[Answers, npt.NDArray[np.uint8]]:
         """Match arrivals in order, and add them to their windows.
 
-        Returns answers or changes, ordered as in `SimilarityJoin`, and the imputation result of
-        each arrival: a place in `imputation.REASONS`, uint8[n].
+        Returns answers or changes, ordered as in `SimilarityJoin`, and each arrival's place in
+        `IMPUTATION_REASONS`, uint8[n].
         Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
         """
         reasons: list[ReasonCodes] = []
@@ -168,12 +167,10 @@ class IncompleteJoin(PairJoin):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters since the start.
-
-        objects: arrivals, the sum of complete, imputed and every other reason; held: now; answers
-        found; pairs of an arrival and a held opposite object; candidates: pairs with boxes within
-        reach; certain: accepted by their boxes alone; refined: pairs whose samples were compared.
-        """
+        """Counters since the start: objects, the arrivals; objects per reason; held, the currently
+        held objects; answers; pairs of an arrival and a held opposite object; candidates, pairs
+        with boxes within reach; certain, pairs accepted by their boxes alone; refined, pairs whose
+        samples were compared."""
         return {
             "objects": int(self.given.sum()),
             **dict(zip(IMPUTATION_REASONS, self.reasons.tolist(), strict=True)),
@@ -181,12 +178,10 @@ class IncompleteJoin(PairJoin):
         }
 
     def lengths(self) -> Sizes:
-        """Return the lengths known before loading."""
         return {**super().lengths(), "names": len(self.imputer.names)}
 
     @property
     def objects(self) -> HeldObjects:
-        """The held objects."""
         tuples = self.store.tuples
         slots, code = held_slots(self.store.windows)
         raw = tuples.box[2 * self.criterion.d :, slots].T
@@ -201,7 +196,7 @@ class IncompleteJoin(PairJoin):
         self._load(self._batch(held.code, held.number, held.time, samples, radii), held.raw)
 
     def _imputed(self, values: Floats) -> tuple[SampledTuples, ReasonCodes]:
-        """Return the samples of objects, in units of distances, and the reason of each object."""
+        """Return the objects' samples, in units of distances, and each object's reason."""
         done = self.imputer.impute(values)
         points = np.ascontiguousarray((done.values - self._shift) / self._span)
         return SampledTuples(done.offsets, done.prob, points), done.reason

@@ -22,30 +22,26 @@ from sfumato.operators.windows.extent_aggregate import extents_of_groups
 from sfumato.operators.windows.shared_results import with_absent_values
 
 LISTED_CHUNK = 512  # arrivals whose near samples are in memory together
-SMALLEST_MASS = 1e-300  # regions are of all samples with at least this probability
+SMALLEST_MASS = 1e-300  # regions contain all samples with at least this probability
 
 
 @dataclass(frozen=True)
 class NeighbourCounts(Columns, flat=("prob", "value"), begins="offsets"):
-    """Distributions of numbers of neighbours, given that the tuple exists; none without samples.
-
-    offsets : int64[n + 1]    prob : float64[m]    value : float64[m], ascending per tuple
-    """
+    """Distributions of the number of neighbours, given that the tuple exists; empty without
+    samples. offsets : int64[n + 1]    prob, value : float64[m], values ascending per tuple"""
 
     offsets: Ints
     prob: Floats
     value: Floats
 
     def moments(self) -> Floats:
-        """Return the mean and the standard deviation of each, float64[n, 2]; NaN without counts."""
+        """Return float64[n, 2]: mean and standard deviation of each number; NaN without counts."""
         found: Floats = all_moments(self.offsets, self.prob, self.value)[:, :2]
         return found
 
     def below(self, limit: int) -> Floats:
-        """Return the probability of each that the number is less than `limit`; NaN without counts.
-
-        Sums of counts from 0 on, or 1 minus the sum of the others where that is smaller.
-        """
+        """Return float64[n]: the probability of fewer than `limit` neighbours, computed from the
+        smaller tail; NaN without counts."""
         sizes = np.diff(self.offsets)
         of, less = np.repeat(np.arange(sizes.size), sizes), self.value < limit
         below, above = (
@@ -56,23 +52,20 @@ class NeighbourCounts(Columns, flat=("prob", "value"), begins="offsets"):
 
 
 class NeighbourCount(SimilarityJoin):
-    """The number of tuples of the window that are near an arriving tuple, as a distribution.
+    """Distribution of the number of tuples in the window that are near an arriving tuple.
 
-    Arguments as for `SimilarityJoin`, with "index" or "auto" as strategy and one task, except
-    probability : a tuple of a window by count is ignored once the probability that it is among the
+    Takes the arguments of `SimilarityJoin`, with strategy "index" or "auto" and one task, except
+    probability : a tuple of a count window is ignored once the probability that it is among the
         `rows` newest existing tuples is at most this, or 1 - confidence if that is larger
 
-    For an arrival u, given that u exists, the number of tuples v of the opposite window with
-    |u - v| <= within that exist and are among the `rows` newest existing ones. With one window, the
-    window holds the earlier tuples of the same stream. Each sample of u is taken in turn: given
-    it, the tuples are near independently, and the distributions are mixed by the samples'
-    probabilities.
+    For an arrival u, given that u exists, the result is the number of tuples v of the opposite
+    window with |u - v| <= within that exist and are among the `rows` newest existing tuples. With
+    one window, these are earlier tuples of the same stream. Given a sample of u, tuples are near
+    independently; the distributions per sample are mixed by the samples' probabilities.
 
-    Results do not depend on how arrivals are split into calls, nor on snapshot and restore.
-    Guarantee: exact, up to rounding, tuples ignored by `probability`, and counts of a probability
+    Exact up to rounding, except for tuples ignored by `probability` and counts of a probability
     below 1e-15, which are left out.
-    Source: this project; outliers of fewer than n neighbours as in Dallachiesa et al. (2015),
-    section 1.
+    Source: outliers with fewer than n neighbours, Dallachiesa et al. (2015), section 1.
     """
 
     kind, version = "neighbour_count", 2
@@ -82,10 +75,8 @@ class NeighbourCount(SimilarityJoin):
         self.criterion = self.criterion._replace(least=SMALLEST_MASS)
 
     def count(self, arrivals: ArrivalBatch) -> NeighbourCounts:
-        """Return the numbers of neighbours of arrivals, in order, and add these to their windows.
-
-        Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
-        """
+        """Return the arrivals' numbers of neighbours, and add the arrivals to their windows. Raises
+        TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape."""
         arrivals = arrivals.checked(self.streams, self.config.dimensions)
         parts = (self._count(part)[0] for part in _parts(arrivals, PAIR_CHUNK))
         return NeighbourCounts.joined(list(parts))
@@ -93,8 +84,8 @@ class NeighbourCount(SimilarityJoin):
     def listed(
         self, arrivals: ArrivalBatch
     ) -> Iterator[tuple[ArrivalBatch, NeighbourCounts, NearSamples]]:
-        """Yield consecutive arrivals, and with them the results of `count` and the near samples of
-        left ones. Later arrivals are processed as the iterator proceeds; raises as `count`."""
+        """Yield parts of the arrivals, each with the results of `count` and the near samples of its
+        left arrivals. A part is processed when it is requested. Raises errors like `count`."""
         arrivals = arrivals.checked(self.streams, self.config.dimensions)
         for part in _parts(arrivals, LISTED_CHUNK):
             yield part, *self._count(part, True)
@@ -127,13 +118,13 @@ def results_of_neighbours(
     prob: Floats,
     values: Floats,
 ) -> list[AggregateResult]:
-    """Return the results of aggregates over the neighbours of each left arrival, given it exists.
+    """Return the results of aggregates over each left arrival's neighbours, given that it exists.
 
-    near : the neighbours, independent given the sample of the arrival, as in a window of time
-    prob : float64[m], values : float64[a, m], NaN: no value, of `near.sample`
-    Exact where the results of independent tuples are, by the law of total probability over the
-    samples of the arrival. Cost: as of an extent of its neighbours, per sample of an arrival.
-    Source: this project.
+    near : neighbours that are independent given the arrival's sample, as in time windows
+    prob : float64[m], values : float64[a, m], NaN: no value, of the samples `near.sample`
+    Results are computed per sample of an arrival and mixed by the samples' probabilities. They are
+    exact wherever results over independent tuples are exact.
+    Cost per sample of an arrival: that of one extent of its neighbours.
     """
     left = np.flatnonzero(arrivals.side == 0)
     own = arrivals.take(left)
@@ -141,7 +132,7 @@ def results_of_neighbours(
     place = np.cumsum(np.repeat(arrivals.side == 0, np.diff(arrivals.offsets))) - 1
     group = place[near.of]
     empty = np.setdiff1d(np.arange(weight.size), group)
-    # A tuple without neighbours needs a group too, so count(*) is the number of values 1.
+    # count(*) counts values of 1, so that it ignores the tuples of samples without neighbours.
     ones, asked = len(values), []
     for of in aggregates:
         asked.append(Aggregate("count", ones) if of.attribute is None else of)

@@ -1,4 +1,4 @@
-"""The newest earlier row of another stream, which may be uncertain: as-of joins."""
+"""As-of joins: the newest earlier row of another stream, where rows may be uncertain."""
 
 from __future__ import annotations
 
@@ -16,16 +16,13 @@ from sfumato.operators.state.declared import Array, Declaration, Record, Value
 from sfumato.operators.state.stateful import Stateful
 
 SURE = -1000.0  # instead of log(0), the logarithm of the probability that a certain row is absent
-LOG_SLACK = 1.0  # rows are kept a little longer than needed, whatever their sums round to
+LOG_SLACK = 1.0  # rows are kept a little too long, because sums of logarithms are rounded
 NO_ROW = -1  # number of a row that does not exist
 
 
 @dataclass(frozen=True)
 class EarlierRows(Columns):
-    """Rows that may be the newest of their key, in order of arrival.
-
-    number, key, time : int64[n], microseconds    existence : float64[n]
-    """
+    """Rows that may be the newest of their key, in order of arrival; times in microseconds."""
 
     number: Ints
     key: Ints
@@ -41,9 +38,9 @@ class EarlierRows(Columns):
 
 
 class Candidates(NamedTuple):
-    """Candidates of rows, the newest first.
+    """Candidates for the rows that ask, the newest first per row.
 
-    place : int64[k], of the row that asks    number : int64[k], of the candidate, or NO_ROW
+    place : int64[k], the asking row's place    number : int64[k], the candidate's number, or NO_ROW
     probability : float64[k], Pr(the candidate is the newest earlier row that exists)
     """
 
@@ -53,24 +50,23 @@ class Candidates(NamedTuple):
 
 
 def existence_of(offsets: Ints, prob: Floats) -> Floats:
-    """Return float64[n]: the existences of rows, whose alternatives are lists end to end."""
+    """Return float64[n]: the existences of rows, from the lists of their alternatives."""
     found: Floats = existences(offsets, prob)
     return found
 
 
 class NewestEarlier(Stateful):
-    """For each row that asks, the newest earlier row of its key, as a distribution.
+    """Distribution of the newest earlier row of the key, for each row that asks.
 
-    within : int, largest age in microseconds; None: any    least : smallest probability of an
-        answer, in (0, 1]
+    within : int, largest age in microseconds, or None for any age
+    least : smallest probability of an answer, in (0, 1]
 
-    Rows exist independently. The candidate j is the newest that exists with probability
-    Pr(j) * product of (1 - Pr(i)) over the newer rows i. None exists with the product over all.
+    Rows exist independently. Candidate j is the newest existing row with probability
+    Pr(j) * product of (1 - Pr(i)) over the newer rows i. No row exists with the product over all.
 
-    Results do not depend on how rows are split into calls, nor on snapshot and restore.
-    State: the rows that are the newest with at least the probability `least`, per key; for certain
-    rows one. Guarantee: exact, up to rounding. Source: this project; possible worlds as in
-    Dallachiesa et al. (2015).
+    Results do not depend on how rows are split into calls. They are exact up to rounding.
+    State: per key, the rows that are the newest with at least the probability `least`; a single row
+    if rows are certain.  Source: possible worlds as in Dallachiesa et al. (2015).
     """
 
     state = {"held": Record(EarlierRows), "next": Value(low=0)}
@@ -81,10 +77,8 @@ class NewestEarlier(Stateful):
         self.next = 0
 
     def process(self, asks: Bools, key: Ints, time: Ints, existence: Floats) -> Candidates:
-        """Return the candidates of the rows that ask; the other rows are candidates of later ones.
-
-        All arrays have one entry per row, in order; times of a key do not decrease.
-        """
+        """Return candidates for the rows that ask; the other rows are candidates for later rows.
+        Arrays have one entry per row, in order; a key's times do not decrease."""
         given = np.flatnonzero(~asks)
         number = self.next + np.arange(given.size)
         self.next += given.size
@@ -105,7 +99,7 @@ class NewestEarlier(Stateful):
         self.held = self.held.take(~over) if over.any() else self.held
 
     def _candidates(self, rows: EarlierRows, key: Ints, time: Ints, newest: Ints) -> Candidates:
-        """Return the candidates of rows that ask. rows : by key    newest : places in `rows`"""
+        """Return candidates for rows that ask. rows : by key    newest : places in `rows`"""
         place, at, left = np.arange(key.size), newest, np.ones(key.size)
         places, numbers, shares = [], [], []
 
@@ -135,12 +129,12 @@ class NewestEarlier(Stateful):
         )
 
     def _keep_possible(self, rows: EarlierRows) -> None:
-        """Hold the rows, ordered by key, that may still be the newest of later rows."""
+        """Hold the rows, ordered by key, that may still be the newest for later rows."""
         if not rows.key.size:
             return
         absent = np.log1p(-np.minimum(rows.existence, 1.0 - np.exp(-36.0)))
         absent = np.where(rows.existence >= 1.0, SURE, absent)
-        newer = np.cumsum(absent[::-1])[::-1] - absent  # of all later rows, of any key
+        newer = np.cumsum(absent[::-1])[::-1] - absent  # over later rows of any key
         last = np.append(rows.key[1:] != rows.key[:-1], True)
         ends = np.flatnonzero(last)
         end = ends[np.searchsorted(ends, np.arange(rows.key.size))]

@@ -28,9 +28,8 @@ HOWS = tuple(KEPT_SIDES)
 class LoneTuples(Columns, flat=("prob", "alone"), begins="offsets"):
     """Tuples of one side that may have no partner, by ascending number.
 
-    number, key, time : int64[n]    over : bool[n], whether no tuple of the key can come any more
-    offsets : int64[n + 1], of the samples:    prob : float64[m]
-    alone : float64[m], Pr(no partner so far), given the sample
+    number, key, time : int64[n]    over : bool[n], whether the key can get no further tuples
+    offsets : int64[n + 1]    prob, alone : float64[m], alone: Pr(no partner so far | the sample)
     """
 
     number: Ints
@@ -53,7 +52,7 @@ class LoneTuples(Columns, flat=("prob", "alone"), begins="offsets"):
 
     @property
     def probability(self) -> Floats:
-        """Return Pr(the tuple exists and has no partner so far)."""
+        """Pr(the tuple exists and has no partner so far), float64[n]."""
         found: Floats = existences(self.offsets, self.prob * self.alone)
         return found
 
@@ -78,13 +77,13 @@ class LoneSide(Stateful):
         return held, self.tuples.offsets[at[held]]
 
     def drop_paired(self) -> None:
-        """Drop tuples that cannot be answers, as their probabilities only decrease."""
+        """Drop tuples that can no longer be answers, because probabilities only decrease."""
         wanted = reaches_all(self.tuples.probability, self.least)
         if not wanted.all():
             self.tuples = self.tuples.take(wanted)
 
     def release(self, over: Bools) -> Unmatched:
-        """Remove some tuples, and return them as answers."""
+        """Remove the tuples where `over` is true, and return them as answers."""
         found = self.tuples.take(over)
         self.tuples = self.tuples.take(~over) if over.any() else self.tuples
         prob = found.prob * found.alone
@@ -119,20 +118,19 @@ class OuterJoinConfig(SimilarityJoinConfig):
 
 
 class OuterJoin(SimilarityJoin):
-    """`SimilarityJoin` that also answers the tuples of one or both sides without a partner.
+    """`SimilarityJoin` that also emits the tuples of one or both sides without a partner.
 
-    Arguments as for `SimilarityJoin`, with windows by time, output="append" and one task, and
-    how : "left", "right" or "full", the sides whose tuples are answered
+    Takes the arguments of `SimilarityJoin`, with time windows, output="append" and one task, and
+    how : "left", "right" or "full", the sides whose tuples are emitted
 
     A partner of u is a tuple that exists and is near u, and that was held opposite when u arrived,
-    or arrived while u was held. A tuple u is answered once no partner can come any more, iff
+    or arrived while u was held. Once no partner can still arrive, u is emitted iff
         Pr(u exists, no partner) = sum over k of Pr(u_k) * product over v of (1 - Pr(v near u_k))
-    is at least `probability`; the product goes over all possible partners v in order of arrival.
+    is at least `probability`. The product is over all possible partners v in order of arrival.
 
-    Results do not depend on how arrivals are split into calls, nor on snapshot and restore, only on
-    when `release` is called. Guarantee: exact, up to rounding.
-    Cost: as for `SimilarityJoin` with a negligible probability, as every near pair counts.
-    Source: this project; pairs as in Dallachiesa et al. (2015), section 8.1.
+    Results depend on when `release` is called, but not on how arrivals are split into calls. They
+    are exact up to rounding. Every near pair is examined, even if its probability is negligible.
+    Source: pairs as in Dallachiesa et al. (2015), section 8.1.
     """
 
     kind, version = "outer_join", 2
@@ -146,7 +144,7 @@ class OuterJoin(SimilarityJoin):
         self.lone_left, self.lone_right = self.lone = [
             LoneSide(self.config.probability) for _ in range(2)
         ]
-        self.wanted = self.criterion  # of an answer; candidates are all near pairs
+        self.wanted = self.criterion  # for answers; candidates are all near pairs
         self.criterion = self.criterion._replace(probability=UNDERFLOW, least=UNDERFLOW)
 
     def live(self, side: int) -> Ints:
@@ -161,11 +159,9 @@ class OuterJoin(SimilarityJoin):
             side.tuples.over[np.isin(side.tuples.key, keys)] = True
 
     def release(self, reached: int | None, end: bool = False) -> list[tuple[int, Unmatched]]:
-        """Remove the tuples that can have no more partners; return them by side.
+        """Remove the tuples that can have no further partners; return them by side.
 
-        reached : no later arrival has a time before this; None: unknown
-        end : no arrivals come any more
-        The newest time of a key counts as well.
+        reached : least time of later arrivals, or None if unknown    end : no arrivals follow
         """
         found = []
         for side in self.kept:

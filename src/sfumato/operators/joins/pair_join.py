@@ -1,4 +1,4 @@
-"""The common part of joins of uncertain and of incomplete streams: windows, answers, time."""
+"""The shared base of joins over uncertain and incomplete streams: windows, answers, time."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -57,18 +57,16 @@ HELD_STATE: dict[str, Declaration] = {
 class PairJoin(Operator):
     """Base class of joins of tuples from different streams; subclasses define the match.
 
-    counts : the record of counters that the kernel updates
+    counts : the record of counters that the kernel updates    indexed : whether to maintain a grid
     columns, rows : sizes of the tuples' summaries (None: summaries of regions) and boxes
-    indexed : maintain a grid
 
-    The time of a key's windows is the newest time of its tuples; a tuple with an older time counts
-    as of that newest time. The contents of windows depend only on existences and times, so they are
-    known for a whole batch before any tuple is matched. Source: Dallachiesa et al. (2015),
-    Algorithm 2.
+    The time of a key's windows is the newest time of its tuples; a tuple with an older time is
+    treated as if it had the newest time. The contents of windows do not depend on matches, so they
+    are known for a whole batch in advance.  Source: Dallachiesa et al. (2015), Algorithm 2.
 
-    A window by count in which all tuples have existence 1 holds the newest `rows`. Other windows
-    have an `UncertainWindow`, built from the held tuples when first needed. It is not saved, as its
-    decisions depend only on these tuples. The same holds for attribute-delta windows.
+    A count window in which all tuples have existence 1 holds the newest `rows` tuples. Other count
+    windows have an `UncertainWindow`, built from the held tuples when first needed. Neither this
+    window nor attribute-delta windows are saved, because they depend only on held tuples.
     """
 
     most_pairs = MAX_ALTERNATIVES  # sample pairs per answer, see `matching_pairs`
@@ -97,7 +95,7 @@ class PairJoin(Operator):
         self.output, self.alternatives = output, alternatives
         self.criterion, self.windows, self.streams = criterion, windows, len(windows)
         self.rows = np.array([FOREVER if w.rows is None else w.rows for w in windows])
-        # Tuples in a window without uncertain existences.
+        # Sizes of windows without uncertain existences.
         self._newest = np.minimum(self.rows, [w.max_tuples or FOREVER for w in windows])
         spans = np.array([FOREVER if w.span_us is None else w.span_us for w in windows])
         columns = summary_columns(criterion.d) if columns is None else columns
@@ -114,12 +112,12 @@ class PairJoin(Operator):
         }  # fmt: skip
         if self._deltas and task.tasks > 1:  # a task does not save the samples of all tuples
             raise ValueError(f"`tasks` must be 1 for windows of sf.Delta; got {task.tasks}")
-        # Each time's tuples all enter their windows before they are compared.
+        # All tuples of one time enter their windows before they are compared.
         self.lockstep = any(w.lockstep for w in windows)
         self.timed = self.lockstep or bool((spans < FOREVER).any())
-        self.clock = np.empty(0, np.int64)  # newest time by key, for windows by time
+        self.clock = np.empty(0, np.int64)  # newest time by key, for time windows
         self.current = Answers.none()  # answers whose tuples are both in their windows
-        self.given = np.zeros(self.streams, np.int64)  # tuples of each stream so far
+        self.given = np.zeros(self.streams, np.int64)  # tuples per stream so far
         self.counts, self.counted = counts, np.zeros(len(counts.names or ()), np.int64)
         self.found = self.overflow = 0  # answers; tuples evicted only by `max_tuples`
 
@@ -133,11 +131,10 @@ class PairJoin(Operator):
         """Find the pairs of a batch and move the windows, by a kernel. Returns FOUND[]."""
 
     def _describe(self, slots: Ints) -> None:
-        """Compute the summaries of newly written tuples."""
         summarise(self.store.tuples, slots, self.criterion.d, self.criterion.least)
 
     def live(self, side: int) -> Ints:
-        """Return numbers of a side's tuples that may still be named: held here, or in answers."""
+        """Return the numbers of a side's tuples that are held here or in current answers."""
         slots, code = held_slots(self.store.windows)
         held: Ints = self.store.tuples.number[slots[code % self.streams == side]]
         held = held[self._local_rows(held)]
@@ -161,10 +158,8 @@ class PairJoin(Operator):
         return int((windows.tail[codes] - windows.head[codes]).max(initial=0))
 
     def forget(self, keys: Ints) -> None:
-        """Delete all state of these keys; their codes may be reused.
-
-        Raises ValueError under output="changes", where the answers of a key stay current.
-        """
+        """Delete all state of these keys; their codes may be reused. Raises ValueError under
+        output="changes", because a key's answers stay current."""
         if self.output == "changes":
             raise ValueError(
                 'keys cannot be forgotten with output="changes", because their answers are current'
@@ -193,21 +188,20 @@ class PairJoin(Operator):
         }
 
     def lengths(self) -> Sizes:
-        """Return the lengths known before loading."""
         return {**super().lengths(), "streams": self.streams, "counts": self.counted.size}
 
     def _codes(self, keys: Ints) -> Ints:
-        """Return the existing windows of keys."""
+        """Return the codes of the keys' existing windows."""
         codes: Ints = (self.streams * keys[:, None] + np.arange(self.streams)).reshape(-1)
         return codes[codes < self.store.windows.head.size]
 
     def _local_rows(self, numbers: Ints) -> Bools:
-        """Return bool[n]: True for tuples that this task compares with arrivals."""
+        """Return bool[n]: whether this task owns the tuples."""
         owned: Bools = numbers % self.store.tasks == self.store.task
         return owned
 
     def _in_parts(self, arrivals: Any, step: int, join: Callable[[Any], Answers]) -> Answers:
-        """Join arrivals in parts of about `step`, in lockstep with all tuples of a time in one."""
+        """Join arrivals in parts of about `step`; in lockstep, no part ends within one time."""
         n = arrivals.side.size
         if n <= 2 * step:
             return join(arrivals)
@@ -227,14 +221,13 @@ class PairJoin(Operator):
         samples: SampledTuples,
         raw: Floats | None = None,
     ) -> Answers:
-        """Match arrivals in order and add them to windows."""
         batch, places = self._arrive(arrivals, samples, raw)
         heads = self.store.windows.head.copy() if self.output == "changes" else None
         answers = self._answers(batch, self._match(batch))
         self.found += len(answers)
         if heads is not None:
             answers = self._changes(batch, heads, answers)
-        if self.store.tasks > 1:  # samples of tuples that other tasks own
+        if self.store.tasks > 1:  # drop samples of tuples of other tasks
             self.store.tuples.samples[batch.slots[~self._local_rows(batch.number)]] = 0
         if places.size < arrivals.side.size:
             answers = replace(answers, arrival=places[answers.arrival])
@@ -246,10 +239,8 @@ class PairJoin(Operator):
         samples: SampledTuples,
         raw: Floats | None = None,
     ) -> tuple[Batch, Ints]:
-        """Write arrivals to slots; return them and their places. Those without samples are ignored.
-
-        raw : float64[n, ...], kept in the last rows of the tuples' boxes
-        """
+        """Write arrivals to slots; return them and their places, except arrivals without samples.
+        raw : float64[n, ...], kept in the last rows of the tuples' boxes"""
         side = arrivals.side.astype(np.int64)
         radius = self._radii(side.size, arrivals.radius)
         time, number = self._times(arrivals.key, arrivals.time), self._numbers(side)
@@ -264,10 +255,8 @@ class PairJoin(Operator):
         return batch, places
 
     def _numbers(self, side: Ints) -> Ints:
-        """Number arrivals of these streams: the i-th of a stream, over all keys, from 0.
-
-        With more than two streams, streams * i + stream, so that a number identifies its stream.
-        """
+        """Return the numbers of arrivals: i for the i-th of a stream, over all keys, from 0. With
+        more than two streams, streams * i + stream, so that a number identifies its stream."""
         numbers, given = np.empty(side.size, np.int64), self.given.copy()
         for stream in range(self.streams):
             own = np.flatnonzero(side == stream)
@@ -277,10 +266,7 @@ class PairJoin(Operator):
         return self.streams * numbers + side if self.streams > 2 else numbers
 
     def _load(self, batch: Batch, raw: Floats | None = None) -> None:
-        """Restore saved tuples to their windows, in order.
-
-        Raises ValueError for tuples that a join cannot have held.
-        """
+        """Restore saved tuples to their windows. Raises ValueError for impossible tuples."""
         same = np.diff(batch.code) == 0
         if (np.diff(batch.code) < 0).any():
             raise ValueError("held tuples must be sorted by window")
@@ -289,7 +275,7 @@ class PairJoin(Operator):
         if not self.timed and np.any(batch.time):
             raise ValueError("tuples must not have times without time windows")
         most = self.streams * (int(self.given.sum()) + SPARE_KEYS)
-        if batch.code.max(initial=-1) >= most:  # windows need memory for every code up to theirs
+        if batch.code.max(initial=-1) >= most:  # memory is used for all smaller codes, too
             raise ValueError(
                 "its keys must be 0, 1, 2, ...; a key is far above the number of tuples"
             )
@@ -302,7 +288,7 @@ class PairJoin(Operator):
         index_windows(self.store)
 
     def _radii(self, n: int, radius: Floats | None) -> Floats:
-        """Return the radii of n tuples. Raises ValueError unless they are given where needed."""
+        """Return the radii of n tuples. Raises ValueError if they are missing or not expected."""
         if self.criterion.radii != (radius is not None):
             raise ValueError("tuples must have a `radius` if and only if `within` is None")
         return np.zeros(n) if radius is None else radius
@@ -310,17 +296,14 @@ class PairJoin(Operator):
     def _batch(
         self, code: Ints, number: Ints, time: Ints, samples: SampledTuples, radius: Floats
     ) -> Batch:
-        """Return arrivals as kernels take them."""
         offsets, prob, points = samples.offsets, samples.prob, samples.points
         slots, begins = np.empty((2, code.size), np.int64)
         existence = existences(offsets, prob)
         return Batch(code, number, time, existence, radius, offsets, prob, points, slots, begins)
 
     def _admit(self, batch: Batch, raw: Floats | None) -> None:
-        """Append arrivals to their windows and compute where each window begins after each.
-
-        The windows do not move yet, as the join processes them arrival by arrival.
-        """
+        """Append arrivals to their windows, and compute the window's start after each arrival. The
+        windows do not move yet, because the join moves them arrival by arrival."""
         lengths = padded.py_func(np.diff(batch.offsets))
         places = (self.criterion.d + 1) * int(lengths.sum())
         known = batch.code.max(initial=-1) < self.store.windows.head.size
@@ -338,7 +321,7 @@ class PairJoin(Operator):
                 self.overflow += self._count_held(batch, of, out)
 
     def _begin_uncertain(self, batch: Batch) -> None:
-        """Compute the beginnings of windows with uncertain existences."""
+        """Compute the starts of count windows with uncertain existences."""
         doubtful, bounded = batch.existence < 1.0, self._newest < self.rows
         if not (self._uncertain or bounded.any() or doubtful.any()):
             return  # most batches
@@ -358,7 +341,7 @@ class PairJoin(Operator):
                 batch.begins[places] = window.extend(batch.existence[places]) + shift
                 self.overflow += window.overflow - before
                 continue
-            for place in places:  # one by one, as tuples already excluded by time do not overflow
+            for place in places:  # one by one, because tuples excluded by time do not overflow
                 before = window.overflow
                 begin = window.extend(batch.existence[place : place + 1])[0] + shift
                 batch.begins[place] = begin
@@ -366,7 +349,6 @@ class PairJoin(Operator):
                     self.overflow += self._count_held(batch, np.array([place]), begin - 1)
 
     def _begin_deltas(self, batch: Batch) -> None:
-        """Compute the beginnings of attribute-delta windows."""
         samples = SampledTuples(batch.offsets, batch.prob, batch.points)
         for stream, windows in self._deltas.items():
             of = np.flatnonzero(batch.code % self.streams == stream)
@@ -377,7 +359,7 @@ class PairJoin(Operator):
             self.overflow += windows.overflow - before
 
     def _count_held(self, batch: Batch, places: Ints, slots: Ints) -> int:
-        """Count slots whose tuples are still in time when arrivals enter the same windows."""
+        """Count slots whose tuples are still held when arrivals enter the same windows."""
         code = batch.code[places]
         oldest = batch.time[places] - self.store.span[code % self.streams]
         in_time = self.store.tuples.time[np.maximum(slots, 0)] > oldest
@@ -396,7 +378,7 @@ class PairJoin(Operator):
         return window
 
     def _times(self, key: Ints, time: Ints | None) -> Ints:
-        """Return the times of arrivals, made ascending within each key."""
+        """Return the times of arrivals, raised so that they never decrease within a key."""
         if not self.timed:
             return np.zeros(key.size, np.int64)
         if time is None:
@@ -414,9 +396,9 @@ class PairJoin(Operator):
         return result
 
     def _changes(self, batch: Batch, heads: Ints, answers: Answers) -> Answers:
-        """Add the removed answers. heads : where windows began before."""
+        """Return the found and the removed answers. heads : starts of windows before the batch"""
         arrival, stream, number = expired(self.store, heads, batch)
-        if self.streams != 2:  # a number may be on either side
+        if self.streams != 2:  # a tuple may be on either side
             arrival, number = np.tile(arrival, 2), np.tile(number, 2)
             stream = np.repeat([0, 1], stream.size)
         if len(answers) or arrival.size:
@@ -425,10 +407,8 @@ class PairJoin(Operator):
         return answers
 
     def _inside(self, held: Ints, newest: Ints, window: Ints) -> Floats:
-        """Return the probability that fewer than `rows` of the tuples after `held` exist.
-
-        held : slots    newest : the slots after the newest tuples of their windows
-        """
+        """Return the probability that fewer than `rows` of the tuples after slots `held` exist.
+        newest : slots after the newest tuples of their windows"""
         inside, rows = np.ones(held.size), self.rows[window % self.streams]
         crowded = newest - held > rows
         for limit in np.unique(rows[crowded]):
@@ -439,7 +419,7 @@ class PairJoin(Operator):
 
     def _in_lockstep(self, batch: Batch, found: Records) -> tuple[Records, Floats]:
         """Return the pairs whose tuples are both held once all tuples of the arrival's time have
-        come, and the probability that both are then inside."""
+        arrived, and the probability that both are then inside."""
         arrival = found["arrival"]
         own, slots, time = batch.code[arrival], batch.slots[arrival], batch.time[arrival]
         _, rank = np.unique(np.append(batch.time, time), return_inverse=True)
@@ -453,14 +433,14 @@ class PairJoin(Operator):
         ):
             wanted = window * many + rank[n:]
             last = order[np.searchsorted(of_time[order], wanted, "right") - 1]
-            moved = of_time[last] == wanted  # else the window has no tuple of this time
+            moved = of_time[last] == wanted  # otherwise, the window has no tuple of this time
             newest = np.where(moved, batch.slots[last] + 1, before)
             keep &= ~moved | (held >= batch.begins[last])
             inside *= self._inside(held, newest, window)
         return found[keep], inside[keep]
 
     def _answers(self, batch: Batch, found: Records) -> Answers:
-        """Return the found pairs that, multiplied by T_j, are still probable enough."""
+        """Return the found pairs that are still probable enough after multiplication by T_j."""
         tuples, streams = self.store.tuples, self.streams
         if self.lockstep:
             found, inside = self._in_lockstep(batch, found)

@@ -1,8 +1,4 @@
-"""Joins of uncertain tuples by the similarity of their values.
-
-A strategy (nested, index or sort) selects the candidates for an arrival in the opposite window.
-All strategies apply the same test to a candidate, so answers do not depend on the strategy.
-"""
+"""Joins of uncertain tuples by the similarity of their values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,8 +38,8 @@ SORTED_CHUNK = (
 class HeldSamples(NamedTuple):
     """All held tuples, window after window, oldest first.
 
-    code, number, time : int64[n]: the window, the number in the stream, microseconds
-    existence : float64[n]    offsets : int64[n + 1], of the samples of owned tuples:
+    code, number, time : int64[n], window, number in the stream, microseconds
+    existence : float64[n]    offsets : int64[n + 1] of the samples of owned tuples
     prob : float64[m]    points : float64[m, d]    radius : float64[n]; empty without radii
     """
 
@@ -59,7 +55,7 @@ class HeldSamples(NamedTuple):
 
 @dataclass(frozen=True)
 class SimilarityJoinConfig:
-    """The arguments of `SimilarityJoin`, one window for each stream."""
+    """The arguments of `SimilarityJoin`, with one window per stream."""
 
     dimensions: int
     within: float | None
@@ -92,33 +88,29 @@ class SimilarityJoin(PairJoin):
     """Pairs of a left and a right tuple that are similar with enough probability.
 
     dimensions : int >= 1, coordinates of a sample
-    within : float > 0, samples match at a distance of at most this; None: of at most the sum of
-        both tuples' radii
+    within : float > 0, largest distance at which samples match; None: the sum of both tuples' radii
     sphere : radius of the sphere on which points lie and distances are arcs; 0: Euclidean distances
     probability : float in (0, 1], beta: a pair is an answer iff Pr(match) >= beta
-    window : of each side and key, or a pair for left and right: `Rows`, as for `UncertainWindow`
-        with beta as its probability, or `Range`: when a tuple arrives, tuples of its key that are
-        older by `length` or more leave. A list of one: the stream is joined with itself, each
-        tuple, on the left, with earlier ones, on the right
-    strategy : "nested" examines every held tuple, "index" prunes by regions of tuples in a grid,
-        "sort" orders samples (one dimension only), "auto" is "index", which scans where a scan is
-        cheaper than cells. Answers are bit-identical
-    output : "append", answers as they are found; "changes", and their removal
-    alternatives : include the pairs of samples of each answer
-    task : the share of the work of this operator, if several share it: see `Shard`
+    window : window of each side and key, or a pair for left and right. `Rows` is as for
+        `UncertainWindow` with probability beta. With `Range`, an arriving tuple evicts tuples of
+        its key that are older by at least `length`. A list of one window joins the stream with
+        itself: each tuple, as the left, with earlier tuples, as the right
+    strategy : how candidates are selected. "nested" examines every held tuple; "index" and "auto"
+        prune by regions in a grid, or scan if that is cheaper; "sort" orders samples (one dimension
+        only). Answers are bit-identical, because candidates are tested in the same way
+    output : "append", answers when they are found; "changes", their removal as well
+    alternatives : whether to include each answer's pairs of samples
+    task : this operator's share of the work, see `Shard`
 
     An arrival u is matched with the tuples v_j of its key in the opposite window:
         Pr(match) = T_j * sum of Pr(u_k) Pr(v_l) over the samples with |u_k - v_l| <= within
     where T_j is the probability that v_j, if it exists, is among the `rows` newest existing
-    tuples of its window (1 for windows by time). Then u enters its own window, from which old
-    tuples may be evicted. Under "changes" the answers of an evicted tuple are removed, unchanged,
-    after the answers found for u. A tuple without samples never enters and never matches, but has
-    a number.
+    tuples of its window (1 for time windows). Then u enters its own window, and old tuples may be
+    evicted. Under "changes", an evicted tuple's answers are removed, unchanged, after the answers
+    found for u. A tuple without samples never enters and never matches, but has a number.
 
-    Results do not depend on how arrivals are split into calls, nor on snapshot and restore.
-    Tuples have numbers: the i-th tuple of a side, over all keys, from 0.
-
-    Guarantee: answers are exact, up to the rounding of the defining sum.
+    Tuples are numbered per side, over all keys, from 0. Results do not depend on how arrivals are
+    split into calls. They are exact up to the rounding of the defining sum.
     Raises ValueError for arguments outside these ranges, and for "sort" in several dimensions.
     Source: Dallachiesa et al. (2015), sections 5, 6 and 8.1; Lian and Chen (2009).
 
@@ -176,7 +168,7 @@ class SimilarityJoin(PairJoin):
     def process(self, arrivals: ArrivalBatch) -> Answers:
         """Match arrivals in order, and add them to their windows. Returns answers, or changes.
 
-        Answers are ordered by arrival. For each arrival, found answers come first (by the number of
+        They are ordered by arrival. For each arrival, found answers come first (by the number of
         the other tuple), then removed answers (by left, then right number).
         Raises TypeError or ValueError, with state unchanged, for arrays of wrong dtype or shape.
         """
@@ -203,19 +195,15 @@ class SimilarityJoin(PairJoin):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counters since the start.
-
-        tuples: arrivals; held: now; answers found; overflow: evicted only by `max_tuples`; pairs of
-        an arrival and a held opposite tuple; visited of these (samples, under "sort"); candidates:
-        left after pruning, with samples compared. Each of several tasks counts all tuples and
-        pairs, and its own visits.
-        """
+        """Counters since the start: tuples, the arrivals; overflow, tuples evicted only by
+        `max_tuples`; held, the currently held tuples; answers; pairs of an arrival and a held
+        opposite tuple; visited pairs (under "sort", samples); candidates, pairs whose samples were
+        compared. Each of several tasks counts all tuples and pairs, and its own visits."""
         tuples = int(self.given.sum())
         return {"tuples": tuples, "overflow": self.overflow, **super().counters}
 
     @property
     def tuples(self) -> HeldSamples:
-        """The held tuples."""
         tuples = self.store.tuples
         slots, code = held_slots(self.store.windows)
         offsets, prob, points = read_tuples(tuples, slots, self.config.dimensions)

@@ -14,10 +14,10 @@ from sfumato.operators.state.stateful import Stateful
 class EventClocks(Stateful):
     """Clocks of scopes, by code.
 
-    clock : all instants up to here are past    punctuation : the greatest so far
-    An instant is past once an on-time row arrives with that time or a later one, or with a
-    punctuation above an earlier punctuation that had reached it. A late row has the punctuation of
-    its source, which may be ahead of other sources, and therefore does not move the clock.
+    clock : all instants up to it are past    punctuation : the greatest punctuation so far
+    An instant is past once an on-time row arrives with that time or a later time, or with a
+    punctuation above an earlier punctuation that had reached the instant. Late rows do not move the
+    clock, because they have the punctuation of their source, which may be ahead of other sources.
     """
 
     starts: ClassVar[Mapping[str, int]] = {"clock": NO_INSTANT, "punctuation": NO_PUNCTUATION}
@@ -29,11 +29,10 @@ class EventClocks(Stateful):
     def __init__(self) -> None:
         for name in self.starts:
             setattr(self, name, np.empty(0, np.int64))
-        # Clocks after the last rows: steps[begin[s]] ... steps[begin[s + 1]] of scope s.
+        # Clocks after each of the last rows: steps[begin[s] : begin[s + 1]] of scope s.
         self.begin, self.steps = np.zeros(1, np.int64), np.empty(0, np.int64)
 
     def grow(self, scopes: int) -> None:
-        """Make room for this number of scopes."""
         for name, start in self.starts.items():
             setattr(self, name, pad(getattr(self, name), scopes, start))
 
@@ -43,7 +42,7 @@ class EventClocks(Stateful):
             getattr(self, name)[codes] = start
 
     def select_late(self, scope: Ints, time: Ints, late: Bools, punctuation: Ints) -> Bools:
-        """Advance the clocks. Returns bool[n]: rows that come too late, marked `late` or not."""
+        """Advance the clocks. Returns bool[n]: rows that are marked `late` or behind the clock."""
         behind: Bools
         behind, steps = select_late(scope, time, late, punctuation, self.clock, self.punctuation)
         self.begin = offsets_of(np.bincount(scope, minlength=self.clock.size))
@@ -51,7 +50,7 @@ class EventClocks(Stateful):
         return behind
 
     def known(self, scope: Ints, time: Ints, otherwise: Ints) -> Ints:
-        """Return int64[n]: the clocks at which times became known; NO_PUNCTUATION if the last rows
-        do not show one, `otherwise` if the scope had no row."""
+        """Return int64[n]: the first clock, after one of the last rows, that reached each time;
+        NO_PUNCTUATION if there is none, and `otherwise` if the scope had no rows."""
         found: Ints = known_at(self.begin, self.steps, scope, time, otherwise)
         return found

@@ -14,7 +14,7 @@ from sfumato.operators.distributions.poisson_binomial import as_floats
 
 
 class RuleMassError(ValueError):
-    """The members of a rule, or the alternatives of a tuple, exceed a total probability of 1."""
+    """Error for a rule or a tuple whose probabilities sum to more than 1."""
 
 
 def checked_items(
@@ -25,7 +25,7 @@ def checked_items(
     *,
     ascending: bool = False,
 ) -> RankedItems:
-    """Validate items to rank: alternatives of tuples, or whole tuples of one alternative.
+    """Validate items to rank: alternatives of tuples, or tuples with one alternative each.
 
     scores : float array [n], finite. Higher scores rank higher, unless `ascending`; equal scores
         rank in order of index (arrival)
@@ -35,9 +35,9 @@ def checked_items(
     tuples : int array [n] or None: the tuple of each alternative, numbered from 0 (None: every item
         is a separate tuple). Alternatives of a tuple exclude each other and share its rule
 
-    Raises ValueError for arrays of other dimensions or lengths, scores that are not finite,
-    probabilities outside (0, 1], a rule or tuple whose probabilities sum to more than 1 + 1e-9
-    (the message names it), and a tuple in two rules.
+    Raises ValueError for wrong dimensions or lengths, scores that are not finite, probabilities
+    outside (0, 1], and a tuple in two rules; RuleMassError for a rule or tuple whose probabilities
+    sum to more than 1 + 1e-9.
     """
     score, chance = checked_scores(scores, prob)
     n = score.size
@@ -73,7 +73,7 @@ def checked_items(
 
 
 def checked_scores(scores: npt.ArrayLike, prob: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return scores and probabilities (clipped to 1) as float64 of one length, or ValueError."""
+    """Return scores and probabilities (clipped to 1) as float64, or raise ValueError."""
     score, chance = as_floats("scores", scores), as_floats("prob", prob)
     if chance.size != score.size:
         raise ValueError(f"`prob` must have {score.size} entries, one per score; got {chance.size}")
@@ -93,7 +93,7 @@ def checked_scores(scores: npt.ArrayLike, prob: npt.ArrayLike) -> tuple[Floats, 
 
 
 def checked_k(k: Any) -> int:
-    """Return `k` as an int of at least 1. Raises ValueError."""
+    """Return `k` as an int, or raise ValueError unless it is a whole number of at least 1."""
     try:
         number = operator.index(k)
     except TypeError:
@@ -104,7 +104,7 @@ def checked_k(k: Any) -> int:
 
 
 def as_whole_numbers(name: str, values: npt.ArrayLike, length: int) -> Ints:
-    """Return a copy of `values` as int64[length]. Raises ValueError with their name."""
+    """Return a copy of `values` as int64[length], or raise ValueError with `name`."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
         raise ValueError(f"`{name}` must be whole numbers; got {array.dtype}")
