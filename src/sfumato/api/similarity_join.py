@@ -237,8 +237,7 @@ def neighbours(
     Parameters
     ----------
     df
-        A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table that is the
-        whole stream. The result has the same type.
+        A Spark DataFrame, or a table in memory that is the whole stream; and so is the result.
     other
         A frame of the same kind whose tuples are counted; None for `df` itself.
     on, within, order, key, metric, idle_timeout, forget_after, name
@@ -275,9 +274,7 @@ def neighbours(
     exist is at most 1e-9. Answers of different rows share tuples, so operators that would combine
     them reject them.
 
-    Downstream of sf.reorder, with its event time as `order`, late rows are skipped and counted.
-    Both frames are aligned as in ``sf.similarity_join``. With `other`, the two frames must have no
-    tuple in common.
+    Both frames are aligned as in ``sf.similarity_join``, and must have no tuple in common.
     More: page reference/functions/neighbours of the documentation.
     Cost: one shuffle by `key`. Per alternative of a row, the square of its possible neighbours. In
     a full count window whose tuples exist with probabilities below 1, the product of rows, held

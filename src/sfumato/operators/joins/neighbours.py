@@ -124,7 +124,7 @@ def results_of_neighbours(
     prob : float64[m], values : float64[a, m], NaN: no value, of the samples `near.sample`
     Results are computed per sample of an arrival and mixed by the samples' probabilities. They are
     exact wherever results over independent tuples are exact.
-    Cost per sample of an arrival: that of one extent of its neighbours.
+    Cost: per sample of an arrival, as for one extent of its neighbours.
     """
     left = np.flatnonzero(arrivals.side == 0)
     own = arrivals.take(left)
