@@ -17,7 +17,7 @@ DONORS_A_SLOPE = 4  # least number of donors per coefficient; fewer leave too li
 
 @lean
 def solve(matrix, p, sides):
-    """Solve p equations in place; matrix[:p, :p] is positive definite, the next columns are sides."""
+    """Solve p equations in place for columns p ... p + sides - 1; `matrix` is positive definite."""
     for i in range(p):
         for r in range(i + 1, p):
             factor = matrix[r, i] / matrix[i, i]

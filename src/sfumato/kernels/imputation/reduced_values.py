@@ -34,7 +34,7 @@ def _widest(points, order, begin, end, span):
 
 @compiled_ieee
 def _split(points, order, begin, end, axis, low, high, aside):
-    """Split a group at the middle of an axis, keeping order; return the start of the second part."""
+    """Split a group at the middle of an axis, keeping order; return the second part's start."""
     middle = low + (high - low) * 0.5
     first, second = begin, 0
     for i in range(begin, end):
