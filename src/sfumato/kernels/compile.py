@@ -63,8 +63,6 @@ def done() -> CompileCounts:
 
 
 class _KernelLocator(_CacheLocator):
-    """The cache folder and source stamp of a function, in the form that Numba expects."""
-
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._function, self._py_file = function, file  # Numba names the file in a warning
         self._stamp = compile_store.hash_of(file)

@@ -155,7 +155,8 @@ def _user() -> int:
 def _is_safe(place: Path, *paths: Path) -> bool:
     """Return whether only root and this user can write to all of these paths.
 
-    Warn if others can write to an unsafe path, or if $SFUMATO_KERNEL_CACHE names `place`.
+    If not, warn, except about another user's private folder that $SFUMATO_KERNEL_CACHE does not
+    name.
     """
     if os.name != "posix":
         return True  # modes do not show permissions there, and the user's folders are private

@@ -130,7 +130,7 @@ def _is_lasting(delay, sign, t, share, key, mode):
 def learn_slow(tau, t, control, key):
     """Count a stale row as evidence of a mode, and learn the mode once the evidence suffices.
 
-    Rows older than the stream give no information about delays and are ignored.
+    Rows older than the stream's first rows give no information about delays and are ignored.
     """
     share = SLOW_SHARE * control.drop_ratio
     if tau >= key.earliest and _is_lasting(t - tau, 1, t, share, key, key.slow):

@@ -73,7 +73,7 @@ LEAST_SHARE, MOST_SHARE = 0.05, 3.0  # shares of rows that a threshold may drop,
 COMPARED_ROWS = 60.0  # rows remembered by the comparison, times drop ratio
 LOYALTY = 0.95  # the followed measure stays unless another is cheaper by this factor
 JOLT = 0.1  # rise of the followed measure's cost, as a share, that causes a new choice
-# Expected late rows until which delays are treated as normal, and the standard deviations waited.
+# Expected late rows until which delays are treated as normal, and standard deviations to wait then.
 START_LATE_ROWS, CAUTION = 12.0, 3.3
 NEWEST_DELAYS = 32  # delays used for mean and variance
 YOUNG = 1.3  # and the factor on the largest lateness, which young streams wait for
@@ -132,10 +132,9 @@ def later(sample, size, time):
 def remember_time(tau, key, sample):
     """Insert one in `thinning` event times into the ascending sample of the newest ones.
 
-    A full sample drops its older half if the rows not yet passed by the punctuation fit into the
-    other half; otherwise it drops every second time and doubles `thinning`. If these rows fit into
-    an eighth, a thinned sample is made denser: it keeps the newest quarter, with each time repeated
-    until newer rows replace it.
+    A full sample drops its older half if the rows above the punctuation fit into the other half;
+    otherwise it drops every second time and doubles `thinning`. If these rows fit into an eighth, a
+    thinned sample is made denser: it keeps each time of the newest quarter twice.
     O(SAMPLE).  Error: row counts deviate by about thinning * sqrt(rows / thinning).
     """
     # Fibonacci hashing, so that patterns of the stream and of the sample do not coincide.
@@ -165,7 +164,6 @@ def remember_time(tau, key, sample):
 
 @compiled
 def start(tau, t, key, area):
-    """Initialise the state at the first row."""
     area[:] = 0
     key.newest = key.newest_before = key.first_time = tau
     key.base = t - tau
@@ -321,8 +319,7 @@ def conformal_step(tau, t, d, key, area):
 
     tau, t : int64 microseconds, t not decreasing    d : drop ratio, in (0, 1)
     area : int64[AREA], zeros at the first row    O(1) amortised.
-    Source: Gibbs & Candes, Adaptive conformal inference under distribution shift (NeurIPS 2021),
-    for the feedback. The measures and prices are new.
+    Source: Gibbs & Candes (NeurIPS 2021), for the feedback; the measures and prices are new.
     """
     split = MEASURES * LATENESS_BUCKETS // 2
     histograms = area[:split].view(np.float32).reshape(MEASURES, LATENESS_BUCKETS)

@@ -48,7 +48,7 @@ def parts_of(key, control, memory):
 
 @compiled
 def with_room(rows, control, key, memory, usage):
-    """Reserve memory for further rows of a controller; return the memory or a longer copy.
+    """Reserve memory for more rows of a controller; return the memory or a longer copy.
 
     usage : int64[2], allocated entries, and how many of them are unused
     """
@@ -200,10 +200,8 @@ def count_late(tau, t, control, key, counts):
 
 @compiled
 def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
-    """Add a row, unless it is late, to a bounded buffer, and release rows.
-
-    Returns the number of the first expelled row, or NO_ROW, and the end of the expelled rows.
-    """
+    """Add a row to a bounded buffer unless it is late; return the first expelled number, or NO_ROW,
+    and the end of the expelled numbers."""
     credible, end = guard.horizon(t, key), key.count - 1
     if first != NO_ROW:
         estimators.expel(first, end, key, held)
@@ -220,10 +218,8 @@ def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
 
 @compiled
 def arrive(tau, t, sent, control, key, counts, area, held, ring):
-    """Process a row; return whether it is late, and the first and end number of expelled rows.
-
-    sent : the punctuation that the row carries (CARRIED)
-    """
+    """Process a row, which may carry the punctuation `sent`; return whether it is late, and the
+    first and end number of expelled rows."""
     if t < key.clock:
         counts.out_of_order += 1
         t = key.clock

@@ -72,7 +72,6 @@ def add_delay(place, sign, key, ring):
 
 @compiled
 def drop_oldest(key, ring):
-    """Remove the oldest pair of VSeq. O(1)."""
     add_delay(key.head, -1.0, key, ring)
     key.head = (key.head + 1) % ring.shape[1]
     key.size -= 1
@@ -247,8 +246,8 @@ def hold(tau, number, aside, key, held):
 
 @compiled
 def farthest(time, number, key, held):
-    """Return the place of the last of the rows set aside above `time` and numbered below `number`,
-    or -1. O(n)."""
+    """Return the place of the last row set aside with an event time above `time` and a number below
+    `number`, or -1. O(n)."""
     place = -1
     for i in range(key.held):
         wanted = held[2, i] == 1 and held[0, i] > time and held[1, i] < number

@@ -138,7 +138,7 @@ def all_quantiles(places, prob, value, shares):
     """Return the smallest outcome v with Pr(outcome <= v) >= share, given an outcome, or NaN
     without outcomes: float64[k, q].
 
-    A share is reached from SHARE_TIE below. Outcomes dropped by `outcomes` are never returned.
+    Shares are lowered by SHARE_TIE. Outcomes dropped by `outcomes` are never returned.
     """
     quantiles = np.full((places.size - 1, shares.size), np.nan)
     for t in range(places.size - 1):
@@ -162,8 +162,7 @@ def all_quantiles(places, prob, value, shares):
 
 @compiled
 def all_bounded(places, prob, value, most):
-    """Apply `outcomes` and `reduce_support` to k distributions; return (places, prob, value, moved
-    float64[k])."""
+    """Apply `outcomes` and `reduce_support` to k distributions: (places, prob, value, moved[k])."""
     new, moved, at = np.zeros(places.size, np.int64), np.zeros(places.size - 1), np.int64(0)
     to_prob, to_value = np.empty(prob.size), np.empty(prob.size)
     for t in range(places.size - 1):

@@ -26,7 +26,7 @@ def _put(tuples, i, reached, prob, value, found):
 
 @compiled
 def last_value(tuples, head, end, w):
-    """Return the distribution of the newest value of the w newest existing of head ... end - 1.
+    """Return the distribution of the last value of the w newest existing tuples of [head, end).
 
     Returns (prob, value), newest tuple first; equal values may occur several times.
     Cost: O(tuples until a value is certain), times w while newer tuples may have no value.
@@ -53,11 +53,10 @@ def last_value(tuples, head, end, w):
 
 @compiled
 def _older_without(tuples, head, end, w, most):
-    """Return a table whose entry (i, c) is Pr(no value in the c newest existing tuples, or in all
-    if fewer exist, of head ... head + i - 1).
+    """Return a table of Pr(the c newest existing tuples of [head, head + i) have no value).
 
-    Two columns suffice if all existing tuples have values. The table is empty if it would have more
-    than `most` entries.
+    If fewer than c tuples exist, none of them has a value. Two columns suffice if all existing
+    tuples have values. The table is empty if it would have more than `most` entries.
     """
     n, missing = end - head, False
     for i in range(head, end):
@@ -77,7 +76,7 @@ def _older_without(tuples, head, end, w, most):
 
 @compiled
 def first_value(tuples, head, end, w, most):
-    """Return (done, prob, value), the distribution of the oldest value; see `last_value`.
+    """Return (done, prob, value), the distribution of the first value; see `last_value`.
 
     done : bool, False if this would take more than `most` cells
     Cost: O(tuples * band of their number); O(tuples * w) if tuples may have no value.

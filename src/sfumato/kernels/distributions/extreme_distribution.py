@@ -81,14 +81,12 @@ def before(a, b, keys):
 
 @compiled_ieee
 def extreme_distribution(sign, begins, kept, order, of, to_value, to_prob):
-    """Write the distribution of the largest sign * value over lists of sorted alternatives; return
-    its number of values.
+    """Write the distribution of the largest sign * value of sorted lists; return its size.
 
     begins, kept : int64[lists], see `cut_alternatives`
     to_value, to_prob : float64[at least sum of kept], written: distinct values, starting with the
         extreme, and their probabilities, whose sum is the probability that there is a value
-    O(lists + r log lists) for r reached alternatives.  Error: relative 1e-15 r, and
-    NEGLIGIBLE_REACH.
+    O(lists + r log lists), r reached alternatives.  Error: relative 1e-15 r, and NEGLIGIBLE_REACH.
     """
     size, value = np.int64(0), of.value
     heap = np.empty(begins.size, np.int64)

@@ -25,7 +25,7 @@ from sfumato.kernels.arrays import reals
 from sfumato.kernels.compile import compiled_ieee, lean
 
 FIRST_SET = np.int64(0)
-COUNT_OF, SUM_OF, AVG_OF, BOUNDARY_OF = 0, 1, 2, 3  # functions of aggregates that are moments
+COUNT_OF, SUM_OF, AVG_OF, BOUNDARY_OF = 0, 1, 2, 3  # aggregates that are computed from moments
 # Per channel: numbers of tuples with e > 0 and with e = 1 (certain; the others are in the nodes);
 # sums of e, of e (1 - e), of e mu, of the variance of the tuple's term in S, of mu; log of the
 # probability that no uncertain tuple has a value; c; sums of mu - c and var over certain tuples.
@@ -79,10 +79,7 @@ def one_set(sets):
 
 @compiled_ieee
 def with_sets(sets, size, has_uncertain):
-    """Return `sets`, or a copy with room for at least `size` sets.
-
-    has_uncertain : whether each set has separate nodes
-    """
+    """Return `sets`, or a copy for `size` or more sets, with separate nodes if `has_uncertain`."""
     have, channels = sets.sums.shape
     if have >= size:
         return sets

@@ -58,7 +58,7 @@ def quantile_is_small(tuples, head, end, w, most):
 
 @compiled
 def order_statistic_distribution(tuples, head, end, w, share):
-    """Return the exact distribution of a quantile of the w newest existing of head ... end - 1.
+    """Return the exact distribution of a quantile of the w newest existing tuples of [head, end).
 
     tuples : AttributeTuples    share : float64 in [0, 1]; the quantile is the smallest inside
     value v such that at least share * k of the k inside values are <= v

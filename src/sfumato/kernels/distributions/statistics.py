@@ -128,7 +128,7 @@ def merged(prob, value, near):
 
 @compiled
 def exact_distribution(what, share, tuples, head, end, w, limits):
-    """Return the distribution of a statistic of the w newest existing of tuples head ... end - 1.
+    """Return the exact distribution of a statistic of the w newest existing tuples of [head, end).
 
     tuples : AttributeTuples    share : float64, for QUANTILE
     limits : maximum numbers of states of a sum or average, of cell updates of a quantile or first
@@ -164,8 +164,7 @@ def exact_distributions(what, share, tuples, heads, ends, w, limits, group, firs
 
     heads, ends, group : int64[k]; window t holds tuples heads[t] ... ends[t] - 1 of its group
     first : int64[g], offset from positions to stream indices
-    untried : int64[g], updated: after a sum with too many states, windows with an older head are
-        not tried
+    untried : int64[g], updated: windows that overlap a sum with too many states are not tried
     Returns (places int64[k + 1], prob, value, done bool[k]); empty for windows that are not done.
     """
     places, done = np.zeros(heads.size + 1, np.int64), np.zeros(heads.size, np.bool_)
@@ -241,9 +240,8 @@ def _enough_values(tuples, head, end, w, distribution):
 
 @compiled
 def result_existences(what, tuples, heads, ends, w):
-    """Return the probability that a statistic has a result: float64[k].
+    """Return the probability that a statistic has a result, float64[k]; see `exact_distributions`.
 
-    Arguments: as in `exact_distributions`.
     Cost: O(tuples until worlds with too few values are negligible * band).
     """
     out, steps = np.ones(heads.size), np.int64(0)

@@ -89,7 +89,7 @@ def _outcomes(states, size, average, stride, near):
 
 @compiled
 def sum_distribution(tuples, head, end, w, average, most):
-    """Return the distribution of the sum or average of the w newest existing of head ... end - 1.
+    """Return the distribution of the sum or average of the w newest existing tuples of [head, end).
 
     tuples : AttributeTuples; a tuple without a value adds nothing
     most : maximum number of states (count, number of values, sum), with the count only if more than

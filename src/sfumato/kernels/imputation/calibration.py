@@ -41,7 +41,6 @@ def group_of(repository, t, scaled):
 
 @lean
 def deviation_of(distribution, weight, k, total):
-    """Return the standard deviation of k weighted values."""
     mean, squares = 0.0, 0.0
     for i in range(k):
         mean += weight[i] / total * distribution[i]
@@ -169,9 +168,9 @@ def curve_of(ranks, beyond, q, prior):
     """Return the curve of ranks, float64[q + 1], the tails, float64[2, TAIL + 1], and the
     probability of each far end.
 
-    ranks : float64[n], of values within the donors' range    beyond : float64[m], ascending
-    distances of other values, below (< 0) or above (> 0)    prior : number of uniform ranks that
-    smooth the curve
+    ranks : float64[n], of values within the donors' range
+    beyond : float64[m], ascending distances of other values, below (< 0) or above (> 0)
+    prior : number of uniform ranks that smooth the curve
     Distances in tails ascend; the last is the far end.
     """
     counts, tails = np.full(q, prior / q), np.zeros((2, TAIL + 1))

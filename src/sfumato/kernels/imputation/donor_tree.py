@@ -165,7 +165,7 @@ def nodes_in_box(tree, asked, centre, search):
 def _filter_leaf(columns, begin, mask, centre, search):
     """Mark in search.near which of a leaf's 64 rows are near in the attributes of `mask`."""
     attributes, reach, near = search.attributes, search.reach, search.near
-    # Unsigned places: a test for negative ones would prevent SIMD.
+    # Unsigned places, because a test for negative places would prevent SIMD.
     place, i = np.uint64(begin), 0
     near[:] = 1
     while mask:

@@ -48,10 +48,7 @@ def keep_nearest(repository, t, asked, n, scratch):
 
 @compiled_ieee
 def _count_distinct(codes, values, n, scratch, distribution, weight):
-    """Write the donors' distinct values, ascending, and their counts; return their number.
-
-    codes : int64[N], rank of each row
-    """
+    """Write the donors' distinct values, ascending, and their counts; return their number."""
     rows, tally = scratch.places, scratch.tally
     least, most = tally.size, -1
     for i in range(n):
@@ -134,8 +131,7 @@ def attribute_distribution(repository, t, chosen, scratch, left_out):
     """Write the distribution of attribute t for a choice (or MARGINAL) to row t of `scratch`.
 
     left_out : int64, a row that is not a donor, or -1
-    Returns the number of donors.  O(donors log donors) for donors with distant ranks, otherwise
-    linear.
+    Returns the number of donors.  O(donors log donors), or linear for donors with close ranks.
     """
     first, last = repository.first_value[t], repository.first_value[t + 1]
     distribution, weight, about = scratch.distribution[t], scratch.weight[t], scratch.about[t]
@@ -171,8 +167,7 @@ def attribute_distribution(repository, t, chosen, scratch, left_out):
 
 @lean_inline
 def calibrated_distribution(repository, t, chosen, scratch):
-    """Compute `attribute_distribution`, calibrated if the nearest donors are used; return the
-    number of donors."""
+    """Compute `attribute_distribution`, calibrated for nearest donors; return their number."""
     n, about = (
         attribute_distribution(repository, t, chosen, scratch, np.int64(-1)),
         scratch.about[t],

@@ -13,7 +13,7 @@ import math
 from sfumato.kernels.arrays import stable_order
 from sfumato.kernels.compile import compiled, lean
 
-RATE = 0.1  # step of a width's logarithm per hidden value, per unit of the error in the share
+RATE = 0.1  # a width's logarithm moves by RATE * (1 if the value is beyond the end - END_SHARE)
 END_SHARE = 0.05  # share of values beyond each end of the range
 NARROWEST, WIDEST = -2.0, 6.0  # bounds of the logarithms
 

@@ -25,8 +25,7 @@ INCOMPLETE_COUNTS = integers("pairs candidates certain refined")
 
 
 def certain_square(within: float, probability: float, pairs_wanted: bool) -> float:
-    """Return the largest squared box distance that is certainly within reach, or -1 if boxes alone
-    must not decide."""
+    """Return the largest squared box distance that surely matches, or -1 without such a limit."""
     square = within * within
     trusted = probability <= 1.0 - SIFT_SLACK and not pairs_wanted and 1e-280 < square < 1e300
     return square * (1.0 - 4.0 * SIFT_SLACK) if trusted else -1.0

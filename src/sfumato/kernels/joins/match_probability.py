@@ -175,7 +175,7 @@ def _at_most(x, y, limit):
 
 @lean_sum
 def _masses(blocks, at, row, count, place, low, high):
-    """Return the masses of samples with a squared distance <= low from a place, and <= high.
+    """Return the masses within squared distances `low` and `high` of `place`.
 
     at, row, count : unsigned, for SIMD
     """
@@ -253,7 +253,7 @@ def _near_3(x, a, y, b, z, c, limit):
     return first * first + second * second + third * third <= limit
 
 
-# Compiled with reassociated sums; the comparisons above are compiled without reassociation.
+# These sums are compiled with reassociation; the comparisons above are compiled without it.
 @lean_sum
 def _sum_2(u, v, n, limit, least, left, other):
     (p, x, y), (q, a, b), total, steps = u, v, 0.0, np.int64(0)

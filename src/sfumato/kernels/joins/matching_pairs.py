@@ -57,10 +57,7 @@ class NearRanges(NamedTuple):
 
 @lean
 def _flag_near(tuples, match, k, work):
-    """Flag in work.near the samples of v near sample k of u; return their number.
-
-    For two or more dimensions.  O(samples of v * d).
-    """
+    """Flag in work.near the samples of v near sample k of u, for d > 1; return their number."""
     blocks, squared, near, d, limit = tuples.blocks, work.squared, work.near, match.d, match.limit
     x_length, y_length = padded(tuples.samples[match.u]), padded(tuples.samples[match.v])
     # Unsigned places, because a test for negative places would prevent SIMD.

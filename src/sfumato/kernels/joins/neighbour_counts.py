@@ -95,8 +95,7 @@ def _row(cells, e, top):
 
 @compiled_ieee
 def _append(prob, value, n, distribution, top):
-    """Append the counts of `distribution` at place n; return the arrays, enlarged if too short, and
-    the end."""
+    """Append the counts of `distribution` at place n; return the arrays, maybe new, and the end."""
     while n + top > prob.size:
         more, others = np.empty(2 * prob.size), np.empty(2 * prob.size)
         for i in range(n):

@@ -38,9 +38,8 @@ def add_found(found, n, arrival, window, held, newest, total):
 def join_nested(store, batch, criterion, counts):
     """Return the pairs of an arrival and a tuple then held opposite with Pr(match) >= probability.
 
-    store : `Store` with two streams, or with one stream that is joined with itself; the arrivals
-        are written, the windows not yet moved. A task compares arrivals with the tuples that it
-        owns
+    store : `Store` with two streams, or one stream joined with itself; arrivals are written, but
+        windows not yet moved. A task compares arrivals with the tuples that it owns
     criterion : `Criterion`, whose probability excludes T_j    counts : JOIN_COUNTS[1], updated
     Returns FOUND[m], by arrival, then by held tuple, oldest first; the windows are moved.
     Cost: O(held tuples * samples**2 * d) per arrival.  Error: see `match_probability`.
