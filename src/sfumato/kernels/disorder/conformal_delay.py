@@ -18,7 +18,7 @@ is capped at 1 + d n / 100), and one clump must not raise an alarm. The threshol
 s + price * (share of remembered rows it would drop), where log price = log slope of the tail at d
 (smoothed) + 1.5 x: late rows raise the price and so the threshold; rows in time lower both. This is
 online conformal inference (Gibbs & Candes 2021: the threshold follows the errors, not a model) with
-a price in place of the quantile level: at gaps of the tail, a level oscillates, a price does not.
+a price in place of the quantile level, because a level oscillates at gaps of the tail.
 
 The tail is flat at d if, for example, devices send buffered rows after a fixed time. Then no much
 shorter fixed wait keeps the ratio, and a shorter wait would make all of that mode's rows in transit

@@ -200,8 +200,8 @@ def count_late(tau, t, control, key, counts):
 
 @compiled
 def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
-    """Add a row to a bounded buffer unless it is late; return the first expelled number, or NO_ROW,
-    and the end of the expelled numbers."""
+    """Add a row to a bounded buffer unless it is late; return the number of the first expelled row,
+    or NO_ROW, and the end number."""
     credible, end = guard.horizon(t, key), key.count - 1
     if first != NO_ROW:
         estimators.expel(first, end, key, held)

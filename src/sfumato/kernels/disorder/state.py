@@ -94,8 +94,8 @@ _GUARD = integers(
     # time, and how many are also far ahead of their arrival
     "pending pending_first pending_top pending_early "
     "slow_bound fast_bound "  # greatest and least delay of the learned modes
-    # late rows below `forgiven` are not counted as late, and no rows are counted until
-    # `forgiven_until`: the mode that made them late was not known
+    # The estimator does not count late rows below `forgiven`, nor any rows until `forgiven_until`,
+    # because the mode that made rows late was unknown.
     "forgiven forgiven_until "
 )
 _ESTIMATORS = integers(
