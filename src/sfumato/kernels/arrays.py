@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.kernels.compile import compiled, lean
 
-RUN = 16  # places that `stable_order` sorts by insertion
+RUN = 16  # length of the runs that `stable_order` sorts by insertion
 
 
 def integers(names: str) -> np.dtype:
@@ -31,7 +31,7 @@ def first_at_least(ascending, low, high, value):
 
 @compiled
 def number_codes(codes, count):
-    """Number codes by first occurrence; return the numbers and the first index of each.
+    """Number codes by first occurrence; return each code's number and each number's first index.
 
     codes : int64[n] in [0, count).  Returns int64[n] and int64[numbers].  O(n + count).
     """
@@ -48,7 +48,7 @@ def number_codes(codes, count):
 
 @lean
 def sort_slots(slots, n):
-    """Sort slots[:n] in place by Shell sort: fast to compile, and to sort hundreds of entries."""
+    """Sort slots[:n] in place by Shell sort, which compiles fast and suits hundreds of entries."""
     gap = 1
     while gap < n // 9:
         gap = 3 * gap + 1
@@ -64,7 +64,7 @@ def sort_slots(slots, n):
 
 @lean
 def sort_pairs(value, mass, n):
-    """Sort value[:n] and reorder mass[:n] with it, as `sort_slots`."""
+    """Sort value[:n] like `sort_slots`, and reorder mass[:n] with it."""
     gap = 1
     while gap < n // 9:
         gap = 3 * gap + 1
@@ -80,7 +80,7 @@ def sort_pairs(value, mass, n):
 
 @lean
 def kth_smallest(values, n, k):
-    """Return the element of values[:n] with sorted index k; reorders values[:n]. O(n)."""
+    """Return the element of values[:n] with sorted index k, and reorder values[:n]. O(n)."""
     low, high = 0, n - 1
     while low < high:
         pivot = values[(low + high) // 2]
@@ -105,10 +105,10 @@ def kth_smallest(values, n, k):
 
 @compiled
 def stable_order(values):
-    """Return the places of values in ascending order: equal ones in their order, NaN last.
+    """Return the indices that sort `values` stably in ascending order, NaN last.  O(n log n).
 
-    A merge sort from sorted runs of RUN places, as np.argsort(values, kind="stable"), which takes
-    Numba much longer to compile, in every kernel and for every dtype.  O(n log n).
+    The result equals np.argsort(values, kind="stable"), which Numba takes much longer to compile,
+    in every kernel and for every dtype.
     """
     n, numbers = values.size, 0
     order, merged = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -158,7 +158,7 @@ def sorted_values(values):
 
 @compiled
 def distinct_values(values):
-    """Return the different values in ascending order."""
+    """Return the distinct values in ascending order."""
     ascending, found = sorted_values(values), 0
     for i in range(ascending.size):
         if i == 0 or ascending[i] != ascending[found - 1]:
@@ -169,7 +169,7 @@ def distinct_values(values):
 
 @lean
 def write_at(target, at, source):
-    """Write all of `source` to `target` from place `at`; compiles faster than a slice."""
+    """Write `source` to `target`, starting at index `at`; compiles faster than a slice."""
     for i in range(source.size):
         target[at + i] = source[i]
 

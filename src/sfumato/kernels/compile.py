@@ -4,28 +4,28 @@ Every compiled function of the library carries one of seven decorators:
 
     compiled        the default; a division by zero raises ZeroDivisionError
     compiled_ieee   a division by zero gives inf or nan, so loops with divisions become SIMD
-    lean            compiled_ieee for small functions called for every row; they neither allocate
-                    nor return arrays
+    lean            compiled_ieee for small functions called per row, which neither allocate nor
+                    return arrays
     lean_inline     lean, inlined into the callers
     lean_fused      lean; a product and a sum may be fused into one instruction with one rounding
     lean_sum        lean; sums may be reordered, and the sign of zero is ignored
-    lean_dot        lean, for sums of products: both reordered and fused
+    lean_dot        lean; sums of products may be both reordered and fused
 
-All release the GIL. Error bounds in a docstring hold for everything its decorator permits.
-Compiled functions must be at module level because the file's text identifies their code.
+All of them release the GIL. Error bounds in a docstring hold for every rewriting that the
+function's decorator permits. Compiled functions must be at module level, because the content of
+their file identifies their code.
 
-A function whose name starts with an underscore is for compiled callers only. It has no entry for
-Python; these entries took a tenth of the time to compile everything. A call from Python would end
-the process; `tests/project/test_layers.py` checks that there is none.
+A function whose name starts with an underscore is for compiled callers only: it has no Python entry
+point, because compiling all entry points takes a tenth of the total time. A call from Python would
+crash the process; `tests/project/test_layers.py` checks that there is none.
 
-Three habits keep compilation short. Numba compiles a function again for each literal argument, such
-as 0 or True, and once more for a variable, so callers pass `np.int64(0)` or `np.bool_(True)`. An
-array is written to a slice by a loop (`arrays.write_at`), because a slice assignment also compiles
-the text of its error. Sorting is in `arrays`, because Numba's own takes seconds.
+Three conventions keep compilation short. Numba compiles a function again for each literal argument,
+such as 0 or True, and once more for a variable, so pass `np.int64(0)` or `np.bool_(True)`. Write
+arrays with `arrays.write_at`, because a slice assignment also compiles its error message. Sort with
+the functions of `arrays`, because Numba's own take seconds to compile.
 
-Numba stores compiled code in a folder whose name hashes all texts of this package, the versions
-and the settings below (`compile_store`). An edit or an upgrade changes the folder, so nothing
-stale is read.
+Numba stores compiled code in a folder whose name is a hash of the sources, versions and settings
+(see `compile_store`). An edit or an upgrade changes the folder, so no stale code is read.
 """
 
 import contextlib
@@ -58,13 +58,11 @@ _loaded_here: list[str] = []
 
 
 def done() -> CompileCounts:
-    """Return the kernels that this process compiled, and the kernels that it read from disk."""
+    """Return the names of the kernels that this process compiled and loaded."""
     return CompileCounts(tuple(_compiled_here), tuple(_loaded_here))
 
 
 class _KernelLocator(_CacheLocator):
-    """Cache folder and source stamp of a function, as Numba asks for them."""
-
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._function, self._py_file = function, file  # Numba names the file in a warning
         self._stamp = compile_store.hash_of(file)
@@ -80,7 +78,7 @@ class _KernelLocator(_CacheLocator):
         return str(compile_store.folder())
 
     def get_source_stamp(self) -> str:
-        return self._stamp  # covers functions of other packages and edits made just now
+        return self._stamp  # also covers functions of other packages and very recent edits
 
     def get_disambiguator(self) -> str:
         return f"{self._function.__module__}-{self._function.__code__.co_firstlineno}"
@@ -95,10 +93,10 @@ class _KernelCacheImpl(CompileResultCacheImpl):
 
 
 def _without_module(environment: Any) -> Any:
-    """Copy the constants of a called function, which reads no globals once it is compiled.
+    """Copy a called function's environment without its module: compiled code reads no globals.
 
-    Reading the original would import the function's module. `numba.np.arraymath` alone, which
-    holds `sum`, imports SciPy and takes as long as NumPy and pandas together.
+    Reading the original imports the function's module. `numba.np.arraymath` (for `sum`) alone
+    imports SciPy and takes as long as NumPy and pandas together.
     """
     copy = Environment({"__name__": "numba"})
     copy.env_name = environment.env_name
@@ -119,11 +117,11 @@ class _KernelCache(FunctionCache):
         if compile_store.folder() is None:
             return None
         try:
-            # Numba's own `load_overload` also imports all that compiling needs, SciPy included:
-            # more than all other imports take. Compiled code needs the memory allocator only.
+            # Numba's own `load_overload` also imports everything that compilation needs, such as
+            # SciPy; this takes longer than all other imports. Loaded code needs only the allocator.
             rtsys.initialize(target_context)
             found = self._load_overload(sig, target_context)
-            # Two concurrent processes may have used one name for the data of two signatures.
+            # Two concurrent processes may have used one file name for two signatures.
             if found is not None and tuple(found.signature.args) != tuple(sig):
                 found = None
         except Exception:  # truncated files can raise anything
@@ -160,14 +158,14 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     entry = {"no_cpython_wrapper": function.__name__.startswith("_"), "no_cfunc_wrapper": True}
     dispatcher: Any = njit(nogil=True, **{**_DEFAULTS, **options, **entry})(function)
     if not config.DISABLE_JIT:  # otherwise it is the Python function
-        dispatcher._cache = _KernelCache(function)  # as `enable_caching`, but in our folder
+        dispatcher._cache = _KernelCache(function)  # like `enable_caching`, with our folder
     return dispatcher
 
 
 compiled = _compiled
 compiled_ieee = partial(_compiled, error_model="numpy")
 # Numba counts references to array arguments with two atomic operations each, even where nothing
-# can be freed. That took a third of the time in small functions; `_nrt=False` disables it.
+# can be freed. This takes a third of the time of small functions; `_nrt=False` disables it.
 lean = partial(compiled_ieee, _nrt=False)
 # Passing a tuple of many arrays costs as much as processing one cell.
 lean_inline = partial(lean, forceinline=True)

@@ -1,15 +1,15 @@
 """The folder that stores compiled kernels.
 
-The first of these places that is writable, or that was warmed up for all users, is used:
+The library uses the first of these places that is writable or was warmed up for all users:
 
     1. $SFUMATO_KERNEL_CACHE, if set
-    2. var/cache/sfumato/kernels below the Python environment, shared by all its users
-    3. sfumato/kernels in the user's cache folder (on Linux $XDG_CACHE_HOME, else ~/.cache)
-    4. a folder per user in the folder of temporary files
+    2. var/cache/sfumato/kernels in the Python environment, shared by all its users
+    3. sfumato/kernels in the user's cache folder (on Linux, $XDG_CACHE_HOME or ~/.cache)
+    4. a folder per user in the system's folder for temporary files
 
-The folder's name hashes everything that determines the compiled code. Its files hold pickles, and
-reading a pickle executes code. So a folder is used only if it and its files belong to root or to
-the current user, and nobody else can write to them.
+The folder's name is a hash of everything that determines the compiled code. Its files are pickles,
+and reading a pickle executes code. Therefore a folder is used only if it and its files belong to
+root or to the current user, and nobody else can write to them.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ COMPILER_SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "D
 
 
 def cache_folders() -> list[Path]:
-    """Return the places in the order above, existing or not; at least one."""
+    """Return the candidate places in the order above, existing or not; at least one."""
     found = [Path(sys.prefix, "var", "cache", "sfumato", "kernels")]
     if chosen := os.environ.get(VARIABLE):
         found.insert(0, Path(chosen).expanduser().absolute())
@@ -56,7 +56,7 @@ def user_folder() -> Path | None:
     """Return `sfumato` in the user's cache folder, or None for a user without a home folder."""
     try:
         folder = user_cache_path("sfumato", appauthor=False)
-    except RuntimeError:  # newer releases of platformdirs; older ones leave `~` unchanged
+    except RuntimeError:  # from newer releases of platformdirs; older releases leave `~` unchanged
         return None
     return folder if folder.is_absolute() else None
 
@@ -80,7 +80,7 @@ def folder() -> Path | None:
         except OSError:
             continue
         if os.access(found, os.W_OK) or (found / "warm").exists():
-            with contextlib.suppress(OSError):  # the folder of another user
+            with contextlib.suppress(OSError):  # another user's folder
                 os.utime(found)
                 clear(place, UNUSED_SECONDS)
             return found
@@ -101,7 +101,7 @@ def _hash_of(file: str, changed: int, size: int) -> str:
 
 @contextlib.contextmanager
 def locked() -> Iterator[None]:
-    """Lock the folder against other processes; new files are writable only by their owner."""
+    """Lock the folder against other processes; new files are writable by their owner only."""
     try:
         import fcntl
     except ImportError:  # not on Windows
@@ -117,7 +117,7 @@ def locked() -> Iterator[None]:
 
 
 def mark(name: str) -> bool:
-    """Create an empty file in the folder; return True if it did not exist."""
+    """Create an empty file in the folder; return whether it is new."""
     if folder() is None:
         return False
     try:
@@ -128,7 +128,7 @@ def mark(name: str) -> bool:
 
 
 def clear(place: Path, unused_seconds: float = 0.0) -> int:
-    """Delete kernels unused for `unused_seconds`, where permitted; return the number of folders."""
+    """Delete folders unused for `unused_seconds`, where permitted; return how many were deleted."""
     gone = 0
     for path in place.iterdir() if place.is_dir() else ():
         ours = path.is_dir() and re.fullmatch("[0-9a-f]{16}", path.name)
@@ -153,9 +153,13 @@ def _user() -> int:
 
 
 def _is_safe(place: Path, *paths: Path) -> bool:
-    """Return True if only root and this user can write there; warn unless another user owns it."""
+    """Return whether only root and this user can write to all of these paths.
+
+    If not, warn, except about another user's private folder that $SFUMATO_KERNEL_CACHE does not
+    name.
+    """
     if os.name != "posix":
-        return True  # modes do not show permissions; the user's folders are private there
+        return True  # modes do not show permissions there, and the user's folders are private
     for path in (place, *paths):
         try:
             found = path.stat()

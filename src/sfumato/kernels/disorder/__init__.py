@@ -1,5 +1,5 @@
-"""Punctuations: the progress of event time by each estimator, and the rows that are released.
+"""Punctuations: estimates of the progress of event time, and the release of rows.
 
-`controller` steers; `state` defines the state kept per controller.
+`controller` processes arrivals; `state` defines the state per controller.
 May be imported by the operators of disorder.
 """

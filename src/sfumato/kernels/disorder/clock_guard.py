@@ -1,49 +1,50 @@
 """The guard against wrong clocks: it decides which delays are credible.
 
-A row is **ahead** if its delay (arrival minus event time) is incredibly small. It is buffered and
-released in order, but it neither feeds the estimator nor moves the punctuation. A row is **far**
-ahead or behind if its delay differs by more than even the heaviest tail explains.
+A row is **ahead** if its delay (arrival minus event time) is too small to be credible. It is
+buffered and released in order, but it neither feeds the estimator nor moves the punctuation. A row
+is **far** ahead or behind if its delay differs from the others by more than even the heaviest tail
+explains.
 
 - *Far behind* and below the newest event time: the row is stale and is emitted at once, as late.
   At or above the newest event time it overtook nothing, so it is buffered and released in order.
-- *Far ahead*: the row is buffered until a later row decides. A row with an earlier event time
-  contradicts it, and the row is emitted as late. Far rows are accepted after `PLAUSIBLE`
-  consecutive ones at most MAX_CLOCK_SKEW_US ahead of their arrival (a device has set its clock),
-  or after `LASTING` other consecutive ones.
+- *Far ahead*: the row is buffered until a later row decides. If the later row has an earlier event
+  time, it contradicts the row, which is then emitted as late. PLAUSIBLE consecutive far rows are
+  accepted if none is more than MAX_CLOCK_SKEW_US ahead of its arrival (a device has set its clock).
+  Otherwise, LASTING consecutive far rows are accepted.
 
-A lasting change is accepted: for rows ahead once they are a quarter of the last RECENT rows, for
-far rows after LASTING consecutive ones. A lasting **mode** is learned too: far rows that keep
-arriving between other rows, with event times within the stream's lifetime. Their delays are
-credible from then on, and the estimator is reset.
+A lasting change is accepted: rows ahead once they are a quarter of the last RECENT rows, far rows
+after LASTING consecutive rows. A lasting **mode** is learned as well: far rows that keep arriving
+between other rows, with event times within the stream's lifetime. Their delays are credible from
+then on, and the estimator is reset.
 """
 
 from sfumato.kernels.arrays import sorted_values
 from sfumato.kernels.compile import compiled
 from sfumato.kernels.disorder.state import END_OF_TIME, FIXED, NO_TIME, RECENT
 
-WARM_UP = 16  # rows before the first judgement, and between renewals of the bounds at first
-RENEWAL = 32  # rows between two renewals
+WARM_UP = 16  # rows before the first bounds, and between their first renewals
+RENEWAL = 32  # rows between later renewals
 FAR_BOUND_US = 1 << 59  # microseconds: saturation of the far bounds, above any real spread
 MAX_CLOCK_SKEW_US = 600_000_000  # microseconds: no row within ten minutes is far
 LASTING = 1024  # consecutive far rows after which they are accepted
 PLAUSIBLE = 16  # the same for rows far ahead that are not ahead of their arrival
 NEAR, FUTURE, STALE, LEARNED = 0, -1, 1, 2
-RUNS, SPREAD = 16, 16  # a mode: RUNS groups of far rows within at least 1 / SPREAD of the delay,
-FEW_RUNS, LONG_SPREAD = 4, 2  # or FEW_RUNS groups within at least LONG_SPREAD times the delay
-SLOW_SHARE = 0.05  # least share of rows in a slow mode, in drop ratios
-FAST_SHARE = 1 / 16  # least share of all rows in a fast mode
-SLOW_MARGIN, FAST_MARGIN = 4, 64  # learned bounds exceed the delays seen by 1 / margin
+RUNS, SPREAD = 16, 16  # a mode: RUNS groups of far rows over at least delay / SPREAD,
+FEW_RUNS, LONG_SPREAD = 4, 2  # or FEW_RUNS groups over at least delay * LONG_SPREAD
+SLOW_SHARE = 0.05  # least share of rows in a slow mode, as a multiple of the drop ratio
+FAST_SHARE = 1 / 16  # least share of rows in a fast mode
+SLOW_MARGIN, FAST_MARGIN = 4, 64  # learned bounds are 1 / margin beyond the farthest delay
 
 
 @compiled
 def observe(tau, t, control, key):
     """Add the delay of a row to the last RECENT delays; renew the bounds every RENEWAL rows.
 
-    With q, m, r the quartiles of the last RECENT delays and T the time in which these rows arrived,
-    a row is ahead below q - 16 (m - q) - T / 2, and far beyond m -+ max(k u, MAX_CLOCK_SKEW_US),
-    where u = min(m - q, r - m) + T / RECENT and k = 100 / drop ratio (10,000 without one). For
-    delays with a 1/x tail, one hundredth of the drop ratio lies beyond. Because the bounds are
-    quantiles, fewer than a quarter of the rows cannot move them, however wrong these are.
+    Let q, m, r be the quartiles of the last RECENT delays, and T the time in which these rows
+    arrived. A row is ahead if its delay is below q - 16 (m - q) - T / 2, and far if it is beyond
+    m -+ max(k u, MAX_CLOCK_SKEW_US), where u = min(m - q, r - m) + T / RECENT and k = 100 / drop
+    ratio (10,000 without one). For delays with a 1/x tail, one hundredth of the drop ratio lies
+    beyond. The bounds derive from quartiles, so fewer than a quarter of the rows cannot move them.
     O(1), and a sort of RECENT numbers every RENEWAL rows.
     """
     key.observed += 1
@@ -64,15 +65,14 @@ def observe(tau, t, control, key):
     if control.estimator == FIXED:  # max_delay defines lateness
         key.bound -= control.max_delay
         key.far_behind = END_OF_TIME
-    # A quarter of few rows may be wrong, and then q is wrong too; m is not.
+    # If there are few rows, a quarter of them may be wrong; q is then wrong too, but m is not.
     key.bound = max(key.bound, key.far_ahead)
     key.guarded = 1
 
 
 @compiled
 def side_of(delay, key):
-    """Return STALE or FUTURE for a delay far from credible, LEARNED for a delay of a learned mode,
-    else NEAR."""
+    """Return STALE (far behind), FUTURE (far ahead), LEARNED (in a learned mode) or NEAR."""
     if delay > key.far_behind:
         return LEARNED if delay <= key.slow_bound else STALE
     if delay < key.far_ahead:
@@ -82,14 +82,13 @@ def side_of(delay, key):
 
 @compiled
 def horizon(t, key):
-    """Return the largest credible event time of a row that arrives at `t`; END_OF_TIME while the
-    bounds are unknown."""
+    """Return the largest credible event time at arrival `t`, or END_OF_TIME without bounds."""
     return END_OF_TIME if key.guarded == 0 else t - min(key.bound, key.fast_bound)
 
 
 @compiled
 def restart_guard(key):
-    """Reset the guard: the consecutive far rows are accepted."""
+    """Reset the guard so that it accepts the consecutive far rows."""
     key.observed = key.guarded = key.fed = key.far_rows = key.pending = 0
     key.slow.rows = key.fast.rows = 0
     key.slow_bound, key.fast_bound = NO_TIME, END_OF_TIME
@@ -111,7 +110,7 @@ def begin_guard(key):
 def _is_lasting(delay, sign, t, share, key, mode):
     """Count a far row as evidence of a mode; return True once the evidence suffices.
 
-    sign : 1 for rows far behind, -1 for rows far ahead    share : least share of the rows
+    sign : 1 for rows far behind, -1 for rows far ahead    share : least share of rows in a mode
     """
     if mode.rows < share * (key.count - mode.since):  # too rare to be a mode
         mode.rows = 0
@@ -131,11 +130,11 @@ def _is_lasting(delay, sign, t, share, key, mode):
 def learn_slow(tau, t, control, key):
     """Count a stale row as evidence of a mode, and learn the mode once the evidence suffices.
 
-    Rows from before the stream's lifetime say nothing about delays and are ignored.
+    Rows older than the stream's first rows give no information about delays and are ignored.
     """
     share = SLOW_SHARE * control.drop_ratio
     if tau >= key.earliest and _is_lasting(t - tau, 1, t, share, key, key.slow):
-        # Rows below the punctuation are lost until the mode's rows have event times above it.
+        # The mode's rows are late until their event times are above the present punctuation.
         key.forgiven = max(key.forgiven, key.punctuation, key.floor)
         key.forgiven_until = key.forgiven + key.slow.delay
         key.slow_bound = key.slow.delay + key.slow.delay // SLOW_MARGIN
@@ -144,7 +143,7 @@ def learn_slow(tau, t, control, key):
 
 @compiled
 def learn_fast(tau, t, key):
-    """Count a row far ahead, but not of its arrival, towards a mode; learn as `learn_slow`."""
+    """Count a row far ahead as `learn_slow` does, unless it is also ahead of its arrival."""
     near = tau <= t + MAX_CLOCK_SKEW_US
     if near and _is_lasting(t - tau, -1, t, FAST_SHARE, key, key.fast):
         key.fast_bound = key.fast.delay - (key.far_ahead - key.fast.delay) // FAST_MARGIN
@@ -153,7 +152,7 @@ def learn_fast(tau, t, key):
 
 @compiled
 def hold_pending(tau, t, key):
-    """Buffer a row that is far ahead; return True if enough rows now make it credible."""
+    """Count a row far ahead as pending; return whether the pending rows are now credible."""
     if key.pending == 0:
         key.pending_first, key.pending_top, key.pending_early = key.count - 1, tau, 0
     key.pending += 1

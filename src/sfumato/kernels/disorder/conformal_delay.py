@@ -1,32 +1,38 @@
 """The conformal controller: a delay that keeps the promised drop ratio d.
 
-**Lateness.** The lateness of a row is measured in four ways: as time below the newest event time
-(max tau - tau); the same without the rows of the latest arrival time, so rows of one arrival may
-come in any order; as arrival time in excess of the least delay seen; and in rows (the number of
-earlier arrivals with later event times). A threshold s on each gives a punctuation: max tau - s,
-twice; t - least delay - s, at most max tau; and the (s + 1)-th largest event time. The stream
-decides which makes rows wait least. Each measure keeps a histogram of lateness, with buckets of
-equal ratio and exponential forgetting, and tries its own punctuation on the stream.
+**Lateness.** There are four measures of a row's lateness. A threshold s on each gives a
+punctuation:
 
-**Steering.** With l late rows of n, the debt is x = (l - d' n) / T + c, where T = 4 m + 0.03 d n is
-the tolerated debt: late rows arrive in clumps of m on average, and one clump must not raise an
-alarm (m is capped at 1 + d n / 100). The threshold minimises s + price * (share of remembered rows
-it would drop), where log price = slope of the tail at d (smoothed) + 1.5 x: late rows raise the
-price and so the threshold; rows in time lower it. This is online conformal inference (Gibbs &
-Candes 2021: the threshold follows the errors, not a model) with a price in place of the quantile
-level. Tails have gaps, at which a level oscillates and a price stays.
-The tail is flat at d if, for example, devices send buffered rows after a fixed time. No fixed wait
-that keeps the ratio is then much shorter, and a shorter wait would make all rows of that mode in
-transit late. So rows wait at least for the quantile.
+    NEWEST   time below the newest event time          max tau - s
+    EARLIER  the same without rows of the latest       max tau - s, without these rows
+             arrival time, which may be in any order
+    CLOCK    delay in excess of the least delay        t - least delay - s, at most max tau
+    ROWS     earlier rows with later event times       the (s + 1)-th largest event time
+
+Which measure makes rows wait least depends on the stream. Each keeps a histogram of lateness, with
+geometric buckets and exponential forgetting, and tries its own punctuation on the stream.
+
+**Steering.** If l of n rows were late, the debt is x = (l - d' n) / T + c, where d' is slightly
+below d, and T = 4 m + 0.03 d n is the tolerated debt. Late rows arrive in clumps of m on average (m
+is capped at 1 + d n / 100), and one clump must not raise an alarm. The threshold minimises
+s + price * (share of remembered rows it would drop), where log price = log slope of the tail at d
+(smoothed) + 1.5 x: late rows raise the price and so the threshold; rows in time lower both. This is
+online conformal inference (Gibbs & Candes 2021: the threshold follows the errors, not a model) with
+a price in place of the quantile level, because a level oscillates at gaps of the tail.
+
+The tail is flat at d if, for example, devices send buffered rows after a fixed time. Then no much
+shorter fixed wait keeps the ratio, and a shorter wait would make all of that mode's rows in transit
+late. So rows wait at least for the quantile.
 
 **Following.** Each measure is steered by the rows that would have been late for it, so all are
-compared at one drop ratio. The cost is the number of rows held times time (by Little's law, the
-mean wait), with a penalty for excess drops. The cheapest measure is followed, and is steered by
-the rows late for the actual punctuation. A pause that adds JOLT to that cost causes a new choice.
+compared at one drop ratio. The cost is the number of held rows, summed over time (by Little's law,
+the mean wait), with a penalty for excess drops. The cheapest measure is followed, and is steered by
+the rows late for the actual punctuation. If its cost rises by the share JOLT, as after a pause, the
+measure is chosen again.
 
-**Caution.** Thresholds are learned from arrived rows and say nothing about rows in transit. So rows
-wait longer at the start, as normally distributed delays would require, and while less event time
-has passed than YOUNG times the 1 - d quantile of the lateness.
+**Caution.** Thresholds are learned from arrived rows, not from rows in transit. So rows wait longer
+at the start, as normally distributed delays would require, and while less event time has passed
+than YOUNG times the 1 - d quantile of the lateness.
 
 Guarantees, measurements and failure cases: docs/research/conformal-delay.md.
 """
@@ -42,42 +48,40 @@ from sfumato.kernels.disorder.state import MEASURES, NO_TIME
 NEWEST, EARLIER, CLOCK, ROWS = np.arange(MEASURES)
 OCTAVE = 4  # buckets per factor 2 of lateness: a threshold is at most 19% too long
 LATENESS_BUCKETS = 46 * OCTAVE  # microseconds up to 2 years, or rows
-SAMPLE = 96  # event times: the rank of a row is known to about 1 in 10
-# int64 numbers: histograms of float32, event times
+SAMPLE = 96  # event times; ranks of rows are accurate to about 1 in 10
+# int64 entries per controller: float32 histograms, then the sample of event times
 AREA = MEASURES * LATENESS_BUCKETS // 2 + SAMPLE
-EDGES = np.append(0.0, 2.0 ** (np.arange(1, LATENESS_BUCKETS) / OCTAVE))  # upper, of buckets
+EDGES = np.append(0.0, 2.0 ** (np.arange(1, LATENESS_BUCKETS) / OCTAVE))  # upper bucket edges
 
 FIRST_ROWS = 16  # rows before the first punctuation
-STEERING_ROWS = 32  # rows between two steerings,
+STEERING_ROWS = 32  # rows between updates of the thresholds,
 HASTE = 8  # or HASTE rows if a row was late
 MEMORY = 30.0  # remembered rows times drop ratio: the expected number of late rows among them
 SMOOTH = 200.0  # rows times drop ratio over which slopes are smoothed
-AIM = 0.98  # of the drop ratio: leaves room for rows that arrive late at the very end,
-SHY, SHY_UNTIL = 0.1, 120.0  # and SHY more room until SHY_UNTIL rows may have been late
-OWED, OWED_SHARE = 4.0, 0.03  # T: late rows, in clumps; and share of the expected late rows
-CLUMP_GAP = 0.1  # late rows farther apart, in rows times drop ratio, are of different clumps
+AIM = 0.98  # d' / d: leaves room for rows that arrive late at the very end,
+SHY, SHY_UNTIL = 0.1, 120.0  # and SHY more room until about SHY_UNTIL late rows are expected
+OWED, OWED_SHARE = 4.0, 0.03  # T: number of clumps, and share of the expected late rows
+CLUMP_GAP = 0.1  # least distance between clumps, in rows times drop ratio
 CLUMP_GROWTH = 100.0  # expected late rows per increment of the cap on clump sizes
 CENTRE = 0.6  # c: late rows are kept about c T below d' n
 GAIN, SHY_GAIN = 1.5, 0.8  # from the debt to the log price, and more until SHY_UNTIL
 LEGACY = 0.01  # share of expected late rows added to T for drops due to other measures
-UNSURE = 2.0  # expected late rows before slopes are trusted: until then plain quantiles
-FLAT, DELAY_PART = 1.25, 8.0  # a mode: the quantile at d / DELAY_PART is at most FLAT times
-STEADY = 0.9  # the quantile at STEADY d; rows then wait for the latter
-LEAST_SHARE, MOST_SHARE = 0.05, 3.0  # shares of rows that a threshold may drop, in drop ratios
-COMPARED_ROWS = 60.0  # memory of the comparison, times drop ratio
+UNSURE = 2.0  # expected late rows until which plain quantiles are used, not prices
+FLAT, DELAY_PART = 1.25, 8.0  # flat tail: the quantile at d / DELAY_PART is at most FLAT times
+STEADY = 0.9  # the quantile at STEADY d; rows then wait at least for the latter
+LEAST_SHARE, MOST_SHARE = 0.05, 3.0  # shares of rows that a threshold may drop, divided by d
+COMPARED_ROWS = 60.0  # rows remembered by the comparison, times drop ratio
 LOYALTY = 0.95  # the followed measure stays unless another is cheaper by this factor
-JOLT = 0.1  # share of the cost of the followed measure
-START_LATE_ROWS, CAUTION = (
-    12.0,
-    3.3,
-)  # expected late rows while delays count as normal; deviations waited
+JOLT = 0.1  # rise of the followed measure's cost, as a share, that causes a new choice
+# Expected late rows until which delays are treated as normal, and standard deviations to wait then.
+START_LATE_ROWS, CAUTION = 12.0, 3.3
 NEWEST_DELAYS = 32  # delays used for mean and variance
-YOUNG = 1.3  # also the factor on the largest lateness seen that rows wait for then
+YOUNG = 1.3  # and the factor on the largest lateness, which young streams wait for
 
 
 @compiled
 def bucket_of(lateness):
-    """Return 0 for a lateness below 1, else 1 + the number of its quarter octave."""
+    """Return 0 for a lateness below 1; otherwise 1 + the number of its quarter octave."""
     return (
         0
         if lateness < 1
@@ -103,8 +107,8 @@ def priced(histogram, rows, price, least, most):
 
     It lies on the lower convex hull of (share, threshold). At a gap in the lateness, where a
     quantile would oscillate, the price has to change a lot before the threshold moves.
-    rows : float64, weight of all    least, most : range of shares to search    O(buckets)
-    Source: Lagrange's multiplier.
+    rows : float64, total weight    least, most : range of shares to search    O(buckets)
+    Source: Lagrange multipliers.
     """
     above, best, chosen = 0.0, math.inf, 0.0
     for b in range(histogram.size - 1, -1, -1):
@@ -128,11 +132,10 @@ def later(sample, size, time):
 def remember_time(tau, key, sample):
     """Insert one in `thinning` event times into the ascending sample of the newest ones.
 
-    A full sample drops its older half if the rows not yet passed by the punctuation fit into the
-    other half; otherwise it drops every second time and doubles `thinning`. If these rows fit into
-    an eighth, a thinned sample is made denser: it keeps the newest quarter, with each time repeated
-    until newer rows replace it.
-    O(SAMPLE).  Error: counts rows to within about thinning * sqrt(rows / thinning).
+    A full sample drops its older half if the rows above the punctuation fit into the other half;
+    otherwise it drops every second time and doubles `thinning`. If these rows fit into an eighth, a
+    thinned sample is made denser: it keeps each time of the newest quarter twice.
+    O(SAMPLE).  Error: row counts deviate by about thinning * sqrt(rows / thinning).
     """
     # Fibonacci hashing, so that patterns of the stream and of the sample do not coincide.
     if (key.fed * 7046029254386353131 >> 40) & (key.thinning - 1) > 0:
@@ -161,7 +164,6 @@ def remember_time(tau, key, sample):
 
 @compiled
 def start(tau, t, key, area):
-    """Initialise the state at the first row."""
     area[:] = 0
     key.newest = key.newest_before = key.first_time = tau
     key.base = t - tau
@@ -179,7 +181,7 @@ def start(tau, t, key, area):
 
 @compiled
 def add(measure, lateness, key, histograms):
-    """Add the present row to the histogram of a measure."""
+    """Add the current row to a measure's histogram."""
     bucket = bucket_of(lateness)
     histograms[measure, bucket] += np.float32(key.weight)
     key.top_of[measure] = max(key.top_of[measure], bucket)
@@ -187,13 +189,13 @@ def add(measure, lateness, key, histograms):
 
 @compiled
 def seen(measure, key, histograms):
-    """Return a histogram without the empty buckets at its end."""
+    """Return a measure's histogram without the empty buckets at its end."""
     return histograms[measure, : key.top_of[measure] + 1]
 
 
 @compiled
 def observe_lateness(tau, t, d, key, histograms, sample):
-    """Record a row in each measure: time passed, late rows, lateness. O(log sample)."""
+    """Record a row in each measure: elapsed time, late rows, lateness. O(log sample)."""
     passed = float(max(t - key.last_arrival, 0))
     key.recent_rows += 1.0
     key.weight /= 1.0 - min(d / MEMORY, 0.5)  # older rows count less
@@ -207,7 +209,7 @@ def observe_lateness(tau, t, d, key, histograms, sample):
             key.recent_late_of[m] += 1.0
     add(NEWEST, key.newest - tau, key, histograms)
     add(EARLIER, key.newest_before - tau, key, histograms)
-    # A row as new as the newest one is never late.
+    # A row at or above the newest event time is never late.
     add(CLOCK, key.last_arrival - key.base - tau if tau < key.newest else 0, key, histograms)
     add(ROWS, later(sample, key.size, tau) * key.thinning, key, histograms)
     if t > key.last_arrival:
@@ -255,7 +257,7 @@ def fade(d, key):
 
 @compiled
 def threshold(m, debt, gain, d, key, histograms):
-    """Return the threshold of a measure at a given debt x. O(buckets)."""
+    """Return a measure's threshold for a debt x. O(buckets)."""
     histogram, rows = seen(m, key, histograms), key.rows
     if key.counted * d < UNSURE:
         return quantile(histogram, min(d * math.exp(-debt), MOST_SHARE * d) * rows)
@@ -268,7 +270,7 @@ def threshold(m, debt, gain, d, key, histograms):
 
 @compiled
 def steer(d, jolt, key, histograms):
-    """Set new thresholds; every 4 STEERING_ROWS rows, or after a jolt, choose the measure."""
+    """Update the thresholds; every 4 STEERING_ROWS rows, or after a jolt, choose the measure."""
     expected = d * key.counted
     clump = key.late_fed / key.clumps if key.clumps > 0 else 1.0
     owed = OWED * min(clump, 1.0 + expected / CLUMP_GROWTH) + OWED_SHARE * expected
@@ -300,7 +302,7 @@ def steer(d, jolt, key, histograms):
 
 @compiled
 def punctuation_of(measure, s, t, key, sample):
-    """Return the punctuation given by a threshold of a measure, int64 microseconds."""
+    """Return the punctuation for a measure's threshold s, int64 microseconds."""
     if measure == NEWEST:
         return key.newest - int(s)
     if measure == EARLIER:
@@ -313,12 +315,11 @@ def punctuation_of(measure, s, t, key, sample):
 
 @compiled
 def conformal_step(tau, t, d, key, area):
-    """Return the punctuation wanted after a row, or NO_TIME; see the module docstring.
+    """Return the punctuation proposed after a row, or NO_TIME; see the module docstring.
 
     tau, t : int64 microseconds, t not decreasing    d : drop ratio, in (0, 1)
     area : int64[AREA], zeros at the first row    O(1) amortised.
-    Source: Gibbs & Candes, Adaptive conformal inference under distribution shift (NeurIPS 2021),
-    for the feedback. Measures and prices are new.
+    Source: Gibbs & Candes (NeurIPS 2021), for the feedback; the measures and prices are new.
     """
     split = MEASURES * LATENESS_BUCKETS // 2
     histograms = area[:split].view(np.float32).reshape(MEASURES, LATENESS_BUCKETS)

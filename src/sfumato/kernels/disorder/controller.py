@@ -1,4 +1,4 @@
-"""The disorder controller: punctuations after each arrival, for one or many controllers."""
+"""The disorder controller: computes punctuations after each arrival, for many controllers."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ NO_ROW = -1  # no row is expelled
 
 @compiled
 def layout_of(control):
-    """Return the parts of a controller's memory: numbers of the conformal estimator, lanes of the
+    """Return the layout of a controller's memory: entries of the conformal estimator, lanes of the
     heap of buffered rows, and lanes of the sort buffer (SLACK) or of VSeq (NORMAL)."""
     numbers = AREA if control.estimator == CONFORMAL else 0
     ring = 2 if control.estimator == SLACK or control.estimator == NORMAL else 0
@@ -34,7 +34,7 @@ def layout_of(control):
 
 @compiled
 def parts_of(key, control, memory):
-    """Return (area int64[numbers], held and ring int64[lanes, room]), views of the memory."""
+    """Return views of the memory: area int64[numbers], held and ring int64[lanes, room]."""
     numbers, held, ring = layout_of(control)
     begin = key.place + numbers
     middle = begin + held * key.room
@@ -48,9 +48,9 @@ def parts_of(key, control, memory):
 
 @compiled
 def with_room(rows, control, key, memory, usage):
-    """Reserve memory for further rows of a controller; return the memory or a longer copy.
+    """Reserve memory for more rows of a controller; return the memory or a longer copy.
 
-    usage : int64[2], numbers allocated, and how many of them are unused
+    usage : int64[2], allocated entries, and how many of them are unused
     """
     numbers, held_lanes, ring_lanes = layout_of(control)
     wanted = 0
@@ -59,7 +59,7 @@ def with_room(rows, control, key, memory, usage):
     if control.estimator == SLACK:
         wanted = max(wanted, min(control.slack, key.size + rows) + 1)
     elif control.estimator == NORMAL:
-        # Rows buffered until the guard is ready are fed later: WARM_UP more.
+        # WARM_UP rows are buffered until the guard is ready, and are fed later.
         wanted = max(wanted, min(key.size + rows + guard.WARM_UP, estimators.LONGEST_VSEQ) + 1)
     if wanted <= key.room and (key.length > 0 or numbers == 0):
         return memory
@@ -81,7 +81,7 @@ def with_room(rows, control, key, memory, usage):
     for lane in range(held_lanes):
         write_at(wider_held[lane], np.int64(0), held[lane])
     for lane in range(ring_lanes):
-        for i in range(known):  # VSeq begins at `head`, a sort buffer at 0
+        for i in range(known):  # VSeq starts at `head`, a sort buffer at 0
             wider_ring[lane, i] = ring[lane, (key.head + i) % known]
     key.head = 0
     return memory
@@ -102,7 +102,7 @@ def keep_slack(low, high, key, ring):
 
 @compiled
 def feed(tau, t, control, key, area, ring):
-    """Feed a credible row to the estimator; return the punctuation it wants, or NO_TIME."""
+    """Feed a credible row to the estimator; return its punctuation, or NO_TIME."""
     key.fed += 1
     key.latest = max(key.latest, tau)
     wanted = NO_TIME
@@ -123,10 +123,10 @@ def feed(tau, t, control, key, area, ring):
 
 @compiled
 def unguarded_step(tau, t, control, key, counts, area, ring):
-    """Process a row while the guard is still learning; return the punctuation wanted.
+    """Process a row while the guard has no bounds; return the estimator's punctuation.
 
-    SLACK and FIXED are fed at once, except rows that are far ahead of their arrival. The other
-    estimators get the credible ones of the first WARM_UP rows once the guard knows them.
+    SLACK and FIXED are fed at once, except with rows far ahead of their arrival. The other
+    estimators are fed the credible rows among the first WARM_UP once the guard has bounds.
     """
     wanted = NO_TIME
     at_once = control.estimator == SLACK or control.estimator == FIXED
@@ -151,10 +151,10 @@ def unguarded_step(tau, t, control, key, counts, area, ring):
 
 @compiled
 def guarded_step(tau, t, control, key, counts, area, ring):
-    """Process a row once the guard knows the credible delays.
+    """Process a row once the guard has bounds.
 
-    Returns the punctuation wanted, and the number of the first row expelled, or NO_ROW. Buffered
-    rows from this number up to the previous row are expelled.
+    Returns the estimator's punctuation and the number of the first expelled row, or NO_ROW.
+    Buffered rows from this number up to the previous row are expelled.
     """
     side = guard.side_of(t - tau, key)
     key.far_rows = key.far_rows + 1 if side == key.far_side else 1
@@ -185,10 +185,7 @@ def guarded_step(tau, t, control, key, counts, area, ring):
 
 @compiled
 def count_late(tau, t, control, key, counts):
-    """Count an arriving row by its reason for being late; return True if it is late.
-
-    For stale rows see `clock_guard`.
-    """
+    """Count an arriving row by its reason for being late; return whether it is late."""
     guarded = control.guard and key.guarded == 1
     if guarded and tau < key.latest and guard.side_of(t - tau, key) == guard.STALE:
         counts.stale += 1
@@ -203,10 +200,8 @@ def count_late(tau, t, control, key, counts):
 
 @compiled
 def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
-    """Add a row that is not late to a bounded buffer.
-
-    Returns the first row expelled, or NO_ROW, and the end of the expelled rows.
-    """
+    """Add a row to a bounded buffer unless it is late; return the number of the first expelled row,
+    or NO_ROW, and the end number."""
     credible, end = guard.horizon(t, key), key.count - 1
     if first != NO_ROW:
         estimators.expel(first, end, key, held)
@@ -223,8 +218,8 @@ def hold_bounded(tau, t, late, first, control, key, counts, held, ring):
 
 @compiled
 def arrive(tau, t, sent, control, key, counts, area, held, ring):
-    """Process a row that carries the punctuation `sent`; return whether it is late, and the first
-    and end number of expelled rows."""
+    """Process a row, which may carry the punctuation `sent`; return whether it is late, and the
+    first and end number of expelled rows."""
     if t < key.clock:
         counts.out_of_order += 1
         t = key.clock
@@ -242,8 +237,8 @@ def arrive(tau, t, sent, control, key, counts, area, held, ring):
             wanted = unguarded_step(tau, t, control, key, counts, area, ring)
         else:
             wanted, first = guarded_step(tau, t, control, key, counts, area, ring)
-        # A punctuation above the newest event time releases nothing, and would make rows of an
-        # ordered stream late.
+        # A punctuation above the newest event time would release nothing, and would make rows of
+        # an ordered stream late.
         wanted = min(wanted, guard.horizon(t, key), key.latest)
     key.punctuation = max(key.punctuation, wanted)
     if control.max_buffer > 0:
@@ -255,7 +250,7 @@ def arrive(tau, t, sent, control, key, counts, area, held, ring):
 @compiled
 def is_duplicate(slot, t, key, ids):
     """Return whether a row with the same id is remembered: the punctuation has not passed its event
-    time, or it arrived less than `remember` ago."""
+    time, or it arrived at most `remember` ago."""
     kept = ids.kept[:, slot]
     return kept[0] != UNSEEN and (kept[1] >= reached(key) or t <= kept[2])
 
@@ -284,8 +279,10 @@ def is_beyond_clocks(tau, t, control, counts):
 
 @compiled
 def note(i, slot, first, end, states, events, count):
-    """Add an event at row i, int64[5]: i, the controller's place, rows first <= number < end, and
-    the punctuation. Returns the count of events."""
+    """Append an event at row i, and return the number of events.
+
+    An event is int64[5]: i, the controller's place, first and end number of rows, the punctuation.
+    """
     events[0, count], events[1, count] = i, slot
     events[2, count], events[3, count] = first, end
     events[4, count] = reached(states[slot])
@@ -296,8 +293,8 @@ def note(i, slot, first, end, states, events, count):
 def begin_pending(i, slot, control, states, held, expelled, gone):
     """Decide on the rows far ahead among the first WARM_UP, once the bounds are known.
 
-    Rows contradicted by a later row are expelled; others are pending.
-    Returns the count of `expelled`.
+    Rows contradicted by a later row are expelled; those after all other rows are pending.
+    Returns the number of `expelled` events.
     """
     least = END_OF_TIME  # least event time of later rows that are not far ahead
     pending, key = True, states[slot]
@@ -324,10 +321,10 @@ def begin_pending(i, slot, control, states, held, expelled, gone):
 
 @compiled
 def add_top(slot, key, held, tops, listed, size):
-    """Add a controller to the heap `tops` unless it is listed there with its oldest row.
+    """Add a controller to the heap `tops` unless its oldest row is listed there.
 
-    tops : int64[2, room], event times and places in states; an entry counts if its time is the one
-    in listed[slot], which is at or below the controller's oldest row    Returns the heap's size.
+    tops : int64[2, room], event times and places in states; an entry is valid if its time equals
+    listed[slot], which is at or below the controller's oldest row    Returns the heap's size.
     """
     if key.held > 0 and held[0, 0] < listed[slot]:
         tops[0, size], tops[1, size] = held[0, 0], slot
@@ -339,11 +336,11 @@ def add_top(slot, key, held, tops, listed, size):
 
 @compiled
 def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
-    """Release the rows of the least event time of all controllers, see `bound_buffer`.
+    """Release the rows with the least event time of all controllers; see `bound_buffer`.
 
     tops, listed, size : see `add_top`    out : expelled, their count, forced, their count
-    Returns the heap's size, the number of rows that left, and the two counts.
-    O(log n) per controller with such a row, and amortised per entry of the heap.
+    Returns the heap's size, the number of released rows, and the two counts.
+    O(log n) per controller with such a row, and amortised per heap entry.
     """
     expelled, gone, forced, forces = out
     least, treated, last, left = END_OF_TIME, 0, tops.shape[1], np.int64(0)
@@ -387,25 +384,25 @@ def bound_total(i, t, control, states, counts, memory, tops, listed, size, out):
 def punctuate(
     event_time, arrival, sent, groups, which, ids, control, states, counts, memory, usage
 ):
-    """Compute the punctuation of the row's controller at each arrival, and which rows are late.
+    """Compute the punctuation of each row's controller at its arrival, and which rows are late.
 
     A row is late if its event time is below its controller's punctuation (or floor) when it
     arrives, or if it is stale (see `clock_guard`). Duplicates and rows beyond `max_ahead` and
     `max_behind` are late too, and change no controller.
     event_time, arrival : int64[n] microseconds, within +-2**58, in order of arrival; if arrival
-    decreases, the clock stands still and the row counts as out of order
-    sent : int64[n] microseconds, punctuations that the rows carry (CARRIED), NO_TIME: none; or
+    decreases, the clock stands still and the row is counted as out of order
+    sent : int64[n] microseconds, the punctuation that each row carries (CARRIED), or NO_TIME; or
         empty
     groups : (order int64[n], the rows by controller; starts int64[groups + 1])
-    which : int64[groups], their places in states, CONTROLLER[]    ids : `RowIds`, `kept` is updated
-    control : `state.Control`
-    counts : a record of COUNTS    memory, usage : see `with_room`; all these change in place
+    which : int64[groups], each group's place in states    ids : `RowIds`; `kept` is updated
+    control : `state.Control`    states : CONTROLLER[]    counts : a record of COUNTS
+    memory, usage : see `with_room`; states, counts, memory and usage change in place
     Returns the memory, times int64[2, n] (the punctuation before and after the row, NO_TIME while
-    unknown), late bool[n], duplicate bool[n], number int64[n] (of the row in its controller);
-    expelled int64[5, e], rows emitted as late, and forced int64[5, f], punctuations forced by
-    `max_buffer_total`: see `note`.
-    O(log m) per row for a sort buffer of m rows, else O(1) amortised; with `max_buffer_total` also
-    O(controllers).  Source: Kim et al. (2006), sections 4 and 5.
+    unknown), late bool[n], duplicate bool[n], number int64[n] (of the row in its controller),
+    expelled int64[5, e] (rows emitted as late) and forced int64[5, f] (punctuations forced by
+    `max_buffer_total`), both events of `note`.
+    O(log m) per row for a sort buffer of m rows, otherwise O(1) amortised; with `max_buffer_total`
+    also O(controllers).  Source: Kim et al. (2006), sections 4 and 5.
     """
     order, starts = groups
     n, total = event_time.size, control.max_buffer_total
@@ -474,9 +471,9 @@ def punctuate(
 
 @compiled
 def raise_floors(floors, which, control, states, memory):
-    """Record that rows up to these times have been released: earlier rows are late from now on.
+    """Record that rows up to these times have been released, so that earlier rows are late.
 
-    floors, which : int64[k], times, and distinct places in states    O(log m) per row released.
+    floors, which : int64[k], times, and distinct places in states    O(log m) per released row.
     """
     for i in range(which.size):
         key = states[which[i]]

@@ -1,8 +1,4 @@
-"""The simple estimators of the delay to wait for, and the bound on the buffer.
-
-MAX: the punctuation trails the clock by the largest delay seen, or by an average of maxima.
-FIXED: the punctuation trails the newest event time by a given delay.
-"""
+"""All estimators of punctuations except the conformal one, and the bound on the buffer."""
 
 import math
 
@@ -18,10 +14,10 @@ LONGEST_VSEQ = 16_384  # pairs; a very small theta would require more
 
 @compiled
 def largest_step(tau, t, averaged, key):
-    """Return t - D after a row, where D is the largest delay t - tau so far or a mean of maxima.
+    """Return t - D after a row, where D is the largest delay t - tau so far, or a mean of maxima.
 
-    It never forgets: one slow row delays all later rows. With `averaged`, D is the mean, over all
-    blocks of DELAYS_PER_TERM rows, of the block's largest delay (the present block included).
+    The largest delay is never forgotten: one slow row delays all later rows. With `averaged`, D is
+    the mean of the largest delays per block of DELAYS_PER_TERM rows, with the present block.
     O(1).  Source: Srivastava & Widom (PODS 2004), as described in Kim et al. (2006), section 7.
     """
     delay = t - tau
@@ -61,7 +57,7 @@ def add_exactly(high, low, value, value_low):
 
 @compiled
 def add_delay(place, sign, key, ring):
-    """Add a delay to the sums of VSeq, or remove it with sign -1; error as `add_exactly`."""
+    """Add a delay to the sums of VSeq, or remove it with sign -1.  Error: as in `add_exactly`."""
     value = float(ring[0, place] - ring[1, place] - key.base)
     key.total, key.total_low = add_exactly(key.total, key.total_low, sign * value, 0.0)
     square = value * value
@@ -76,7 +72,6 @@ def add_delay(place, sign, key, ring):
 
 @compiled
 def drop_oldest(key, ring):
-    """Remove the oldest pair of VSeq. O(1)."""
     add_delay(key.head, -1.0, key, ring)
     key.head = (key.head + 1) % ring.shape[1]
     key.size -= 1
@@ -84,7 +79,7 @@ def drop_oldest(key, ring):
 
 @compiled
 def refresh(key, ring):
-    """Recompute the sums of VSeq relative to its mean, once per turn; this keeps them small."""
+    """Recompute the sums of VSeq relative to its mean, which keeps them small."""
     key.base += int(key.total / key.size)
     key.turn = 0
     key.total = key.total_low = key.squares = key.squares_low = 0.0
@@ -96,14 +91,14 @@ def refresh(key, ring):
 def normal_step(tau, t, control, key, ring):
     """Return the punctuation for normally distributed delays, or NO_TIME while VSeq is filling.
 
-    VSeq, the newest pairs (t, tau), is a ring: arrivals, then event times. When it is full: theta =
-    mean gap, mu, sigma = mean and standard deviation of the delays, n_p = (c + sqrt(c**2 + 8 c
-    (sigma / theta)**2)) / 2, punctuation t - mu - n_p theta (5.8), and VSeq has max(30, n_p) pairs
-    from now on, at most LONGEST_VSEQ. n_p is rounded up (the conservative choice), with
-    `control.floor` down as in C. theta = 0 (one arrival stamp): n_p theta = sqrt(2 c) sigma.
+    VSeq, a ring of the newest pairs (t, tau), stores arrivals in row 0 and event times in row 1.
+    When it is full, let theta be the mean gap between arrivals, and mu and sigma the mean and
+    standard deviation of the delays. Then n_p = (c + sqrt(c**2 + 8 c (sigma / theta)**2)) / 2, and
+    the punctuation is t - mu - n_p theta (5.8). From then on VSeq has max(30, n_p) pairs, at most
+    LONGEST_VSEQ. n_p is rounded up (the conservative choice), or down, as in the source, with
+    `control.floor`. For theta = 0 (equal arrival times), n_p theta = sqrt(2 c) sigma.
     O(1) amortised.  Error: sums 2**-104 relative; mu, sigma, theta float64.
-    Source: Kim et al. (2006), section 5, equations (5.4), (5.7), (5.8); theta divides by n - 1, not
-    n.
+    Source: Kim et al. (2006), section 5, equations (5.4), (5.7), (5.8); theta divides by n - 1.
     """
     c = control.deviations
     if key.fed == 1:
@@ -140,7 +135,7 @@ def normal_step(tau, t, control, key, ring):
 
 @compiled
 def precedes(heap, a, b):
-    """Return True if entry a leaves before entry b: by event time, then by arrival."""
+    """Return whether entry a leaves before entry b: by event time, then by arrival."""
     return heap[0, a] < heap[0, b] or (heap[0, a] == heap[0, b] and heap[1, a] < heap[1, b])
 
 
@@ -251,8 +246,8 @@ def hold(tau, number, aside, key, held):
 
 @compiled
 def farthest(time, number, key, held):
-    """Return the place of the last row to leave, of the rows set aside above `time` and numbered
-    below `number`; -1 if there are none. O(n)."""
+    """Return the place of the last row set aside with an event time above `time` and a number below
+    `number`, or -1. O(n)."""
     place = -1
     for i in range(key.held):
         wanted = held[2, i] == 1 and held[0, i] > time and held[1, i] < number
@@ -263,15 +258,15 @@ def farthest(time, number, key, held):
 
 @compiled
 def bound_buffer(credible, plausible, max_buffer, key, counts, held):
-    """Release rows until at most `max_buffer` are held; return the row expelled, or -1.
+    """Release rows until at most `max_buffer` are held; return the expelled row's number, or -1.
 
-    The oldest rows leave and force the punctuation forward. Rows set aside that are above
-    `credible`, the horizon of the guard, may fill half of the buffer. If there are more, or only
-    such rows are left, the row farthest in the future is expelled: it is emitted as late and the
-    punctuation stays. Such a row must be contradicted by a later credible row, or lie above
-    `plausible` if only such rows are left. Otherwise it may be right, and the oldest rows leave.
-    held : int64[3, room], a heap: event times, arrival numbers, marks
-    O(log m) per row, O(m) where rows are set aside.  Source: Kim et al. (2006), section 4, BSIZE.
+    The oldest rows leave and force the punctuation forward. Rows set aside above `credible`, the
+    guard's horizon, may fill half of the buffer. If they fill more, or no other rows are left, the
+    row farthest in the future is expelled: it is emitted as late, and the punctuation stays. Such a
+    row must be contradicted by a later credible row, or, if no other rows are left, lie above
+    `plausible`. Otherwise it may be right, and the oldest rows leave.
+    held : int64[3, room], a heap: event times, arrival numbers, 1 for rows set aside
+    O(log m) per row, O(m) if rows are set aside.  Source: Kim et al. (2006), section 4, BSIZE.
     """
     if key.held <= max_buffer:
         return -1

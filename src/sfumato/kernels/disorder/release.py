@@ -1,7 +1,7 @@
-"""Release of rows that several sources feed.
+"""Release of rows from several sources.
 
-The punctuation of a source only grows, in steps. All rows up to a time have arrived once every
-source has reached or passed that time.
+A source's punctuation only grows, in steps. All rows up to a time have arrived once the punctuation
+of every source has reached that time.
 """
 
 import numpy as np
@@ -15,10 +15,11 @@ from sfumato.kernels.disorder.state import END_OF_TIME, NO_TIME
 def least_punctuations(source, punctuation, starts, offsets, current):
     """Return the least punctuation over all sources of a group, after each arrival: int64[n].
 
-    source : int64[n], places in `current`; rows by group and arrival    punctuation : int64[n],
-    the row's source's, after the row    starts : int64[groups + 1]    offsets : int64[groups + 1],
-    places of each group's sources in `current`    current : int64[sources], updated in place
-    O(1) per row, O(sources of the group) where the least one grows.
+    source : int64[n], places in `current`; rows are ordered by group and arrival
+    punctuation : int64[n], the source's punctuation after the row    starts : int64[groups + 1]
+    offsets : int64[groups + 1], places of each group's sources in `current`
+    current : int64[sources], updated in place
+    O(1) per row; O(sources of the group) if the row's source had the least punctuation.
     """
     out = np.empty(source.size, np.int64)
     for group in range(starts.size - 1):
@@ -37,9 +38,8 @@ def least_punctuations(source, punctuation, starts, offsets, current):
 def least_steps(time, group, offsets, steps, places):
     """Return the punctuation at which each row is emitted if the slowest source is read first.
 
-    A row is emitted when the last source has reached it. If sources are read at other rates, the
-    leading ones are farther ahead by then, but the least of the steps that reached the row is the
-    same at any rate.
+    A row is emitted when the last source has reached it. The least of the steps that reach the row
+    is the same at any reading rate; only the leading sources may then be farther ahead.
     time, group : int64[m]     offsets : int64[groups + 1], places of each group's sources
     steps : int64[], ascending punctuations of each source s: steps[places[s]:places[s + 1]]
     Returns int64[m], NO_TIME where no source has a step.  O(sources of the group, log steps) each.
@@ -60,11 +60,11 @@ def least_steps(time, group, offsets, steps, places):
 def release_positions(time, group, arrived, late, starts, punctuation):
     """Return the position at which each row is released, int64[m], or -1 while it stays buffered.
 
-    This is the first position of its group, at or after its arrival, with a punctuation at or above
-    its event time.
-    time, group : int64[m]    arrived : int64[m], position of the row's arrival, -1 for rows
-    buffered earlier    late : bool[m], emitted on arrival    starts : int64[groups + 1], positions
-    of a group    punctuation : int64[n], after each position; not decreasing within a group
+    This is the first position in its group, at or after its arrival, whose punctuation is at or
+    above the row's event time.
+    time, group : int64[m]    arrived : int64[m], the row's position, or -1 if it arrived earlier
+    late : bool[m], emitted on arrival    starts : int64[groups + 1], each group's positions
+    punctuation : int64[n], after each position; not decreasing within a group
     O(log n) per row.  Source: Kim et al. (2006), section 3.
     """
     out = np.empty(time.size, np.int64)

@@ -13,8 +13,8 @@ from sfumato.kernels.tolerances import OUTCOME_ROUNDING, SHARE_TIE
 class Distributions(NamedTuple):
     """Concatenated distributions with ascending values; the rest to 1 is Pr(no value).
 
-    places : int64[distributions + 1], where each begins; int64[0]: none are wanted
-    prob, value : float64[...], grown if they are too short
+    places : int64[distributions + 1], start of each; int64[0] if no distributions are requested
+    prob, value : float64[...], enlarged if they are too short
     """
 
     places: np.ndarray
@@ -35,8 +35,7 @@ def outcomes(prob, value):
 
 @compiled
 def distribution_moments(prob, value):
-    """Return (mean, standard deviation, existence), given an outcome; NaN, NaN, 0 if there is
-    none."""
+    """Return mean and deviation given an outcome, and existence; NaN, NaN, 0 without outcomes."""
     total = prob.sum()
     if total <= 0.0:
         return np.nan, np.nan, 0.0
@@ -53,10 +52,10 @@ def distribution_moments(prob, value):
 
 @compiled
 def _cost(prob, value, i, j):
-    """Return the cost of merging outcomes i and j, rounded to 36 digits so that ties stay ties.
+    """Return a quarter of the cost of merging outcomes i and j, rounded so that ties stay ties.
 
-    It is half of probability times distance to the mean. No overflow. An infinite or NaN
-    distance costs the largest number, so it is still below the infinite cost of no neighbour.
+    The quarter does not overflow. An infinite or NaN distance costs DEAREST, which is less than the
+    infinite cost of a missing neighbour.
     """
     gap = 0.5 * value[j] - 0.5 * value[i]
     cost = prob[i] * (prob[j] / (prob[i] + prob[j])) * gap
@@ -68,7 +67,7 @@ def _cost(prob, value, i, j):
 
 @compiled
 def _renew(tree, cost, place):
-    """Update the least cost from the leaf of this place upwards; the first one wins ties."""
+    """Update the tree of least costs from the leaf of `place` upwards; the leftmost wins ties."""
     node = (tree.size // 2 + place) // 2
     while node >= 1:
         left, right = tree[2 * node], tree[2 * node + 1]
@@ -80,11 +79,10 @@ def _renew(tree, cost, place):
 def reduce_support(prob, value, most):
     """Reduce to at most `most` outcomes by repeatedly merging the cheapest neighbours.
 
-    The cost of merging two neighbours is their probability times the distance to their common mean;
-    the leftmost one wins ties. So the mean is kept, and likely outcomes stay in place.
+    The cost of a merge is the sum of probability times distance to the common mean; the leftmost
+    pair wins ties. Merges keep the mean and hardly move likely outcomes.
     Returns (prob, value, moved): moved is the Wasserstein distance (of order 1) from the input.
-    Cost: O(k log k), with a tournament tree for the least cost.  Source: Ward (1963), distances
-    instead of squares.
+    Cost: O(k log k).  Source: Ward (1963), with distances instead of squares.
     """
     k = prob.size
     p, v = prob.copy(), value.copy()
@@ -127,8 +125,7 @@ def reduce_support(prob, value, most):
 
 @compiled
 def all_moments(places, prob, value):
-    """Return `distribution_moments`, float64[k, 3], of k distributions; places : int64[k + 1],
-    where each begins."""
+    """Return the `distribution_moments` of k distributions: float64[k, 3]."""
     moments = np.empty((places.size - 1, 3))
     for t in range(places.size - 1):
         begin, end = places[t], places[t + 1]
@@ -138,10 +135,10 @@ def all_moments(places, prob, value):
 
 @compiled
 def all_quantiles(places, prob, value, shares):
-    """Return the smallest outcome v with Pr(outcome <= v) >= share, given an outcome, else NaN:
-    float64[k, q]; places : as in `all_moments`.
+    """Return the smallest outcome v with Pr(outcome <= v) >= share, given an outcome, or NaN
+    without outcomes: float64[k, q].
 
-    Shares within SHARE_TIE count as reached; outcomes dropped by `outcomes` are never returned.
+    Shares are lowered by SHARE_TIE. Outcomes dropped by `outcomes` are never returned.
     """
     quantiles = np.full((places.size - 1, shares.size), np.nan)
     for t in range(places.size - 1):
@@ -165,8 +162,7 @@ def all_quantiles(places, prob, value, shares):
 
 @compiled
 def all_bounded(places, prob, value, most):
-    """Return `reduce_support` for the `outcomes` of k distributions: (places, prob, value,
-    moved float64[k])."""
+    """Apply `outcomes` and `reduce_support` to k distributions: (places, prob, value, moved[k])."""
     new, moved, at = np.zeros(places.size, np.int64), np.zeros(places.size - 1), np.int64(0)
     to_prob, to_value = np.empty(prob.size), np.empty(prob.size)
     for t in range(places.size - 1):

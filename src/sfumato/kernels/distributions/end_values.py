@@ -26,7 +26,7 @@ def _put(tuples, i, reached, prob, value, found):
 
 @compiled
 def last_value(tuples, head, end, w):
-    """Return the distribution of the newest value among the w newest existing of head ... end - 1.
+    """Return the distribution of the last value of the w newest existing tuples of [head, end).
 
     Returns (prob, value), newest tuple first; equal values may occur several times.
     Cost: O(tuples until a value is certain), times w while newer tuples may have no value.
@@ -53,9 +53,10 @@ def last_value(tuples, head, end, w):
 
 @compiled
 def _older_without(tuples, head, end, w, most):
-    """Return at (i, c) Pr(the newest c existing of head ... head + i - 1 have no value).
+    """Return a table of Pr(the c newest existing tuples of [head, head + i) have no value).
 
-    Fewer may exist. Two columns suffice if all existing tuples have values. Empty beyond `most`.
+    If fewer than c tuples exist, none of them has a value. Two columns suffice if all existing
+    tuples have values. The table is empty if it would have more than `most` entries.
     """
     n, missing = end - head, False
     for i in range(head, end):
@@ -75,9 +76,9 @@ def _older_without(tuples, head, end, w, most):
 
 @compiled
 def first_value(tuples, head, end, w, most):
-    """Return the distribution of the oldest value, as `last_value`, after a flag: False if this
-    takes more than `most` cells.
+    """Return (done, prob, value), the distribution of the first value; see `last_value`.
 
+    done : bool, False if this would take more than `most` cells
     Cost: O(tuples * band of their number); O(tuples * w) if tuples may have no value.
     """
     w = min(w, end - head)

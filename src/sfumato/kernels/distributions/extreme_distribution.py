@@ -1,8 +1,8 @@
 """The distribution of MIN and MAX over independent tuples, from sorted alternatives.
 
-Pr(max <= x) = product over tuples of (1 - Pr(the tuple exists with a value above x)). Starting from
-the largest value, it falls with each alternative passed. Below NEGLIGIBLE_REACH the rest is
-negligible. MIN is the MAX of the negated values.
+Pr(max <= x) = product over tuples of (1 - Pr(the tuple exists with a value above x)). From the
+largest value downwards, this falls with each passed alternative. Once it is below NEGLIGIBLE_REACH,
+the remaining alternatives are negligible. MIN is minus the MAX of the negated values.
 """
 
 from typing import NamedTuple
@@ -14,10 +14,10 @@ from sfumato.kernels.tolerances import NEGLIGIBLE_REACH, REMAINDER
 
 
 class PassedValues(NamedTuple):
-    """Alternatives, and the probability of each tuple that has not been passed.
+    """Alternatives, and the probability per tuple that has not been passed.
 
-    value, prob : float64[m]    owner : int64[m], the tuple of each
-    rest : float64[tuples], 1 minus the probability passed of each tuple; all 1 between calls
+    value, prob : float64[m]    owner : int64[m], each alternative's tuple
+    rest : float64[tuples], 1 minus the passed probability; all 1 between calls
     """
 
     value: np.ndarray
@@ -28,7 +28,7 @@ class PassedValues(NamedTuple):
 
 @compiled_ieee
 def take_alternative(p, tuple_, rest, reached):
-    """Return the probability that this alternative is the extreme, and that the next is reached."""
+    """Pass an alternative; return Pr(it is the extreme) and Pr(the next one is reached)."""
     old = rest[tuple_]
     new = old - p
     if new < REMAINDER:
@@ -41,10 +41,10 @@ def take_alternative(p, tuple_, rest, reached):
 
 @compiled_ieee
 def cut_alternatives(begin, end, of, order):
-    """Return the number of the sorted alternatives [begin, end) that are not negligible.
+    """Return the number of sorted alternatives [begin, end) that are not negligible.
 
-    order : int64[m], order[begin : end] = their places relative to begin by sign * value,
-    descending, NaN last.  O(alternatives counted).
+    order : int64[m]; order[begin:end] are their places relative to begin, by descending
+    sign * value, NaN last    O(returned number)
     """
     reached, kept = 1.0, 0
     while begin + kept < end and reached > NEGLIGIBLE_REACH:
@@ -60,7 +60,7 @@ def cut_alternatives(begin, end, of, order):
 
 @compiled_ieee
 def sink(heap, keys, i, size):
-    """Restore a heap of lists by descending keys, equal keys by list, from place i down."""
+    """Restore a heap of lists, ordered by descending key, then by list, from place i downwards."""
     while True:
         child = 2 * i + 1
         if child >= size:
@@ -81,14 +81,12 @@ def before(a, b, keys):
 
 @compiled_ieee
 def extreme_distribution(sign, begins, kept, order, of, to_value, to_prob):
-    """Write the distribution of the largest sign * value over lists of sorted alternatives; return
-    its number of values.
+    """Write the distribution of the largest sign * value of sorted lists; return its size.
 
     begins, kept : int64[lists], see `cut_alternatives`
     to_value, to_prob : float64[at least sum of kept], written: distinct values, starting with the
         extreme, and their probabilities, whose sum is the probability that there is a value
-    O(lists + r log lists) for r alternatives reached.  Error: relative 1e-15 r, and
-    NEGLIGIBLE_REACH.
+    O(lists + r log lists), r reached alternatives.  Error: relative 1e-15 r, and NEGLIGIBLE_REACH.
     """
     size, value = np.int64(0), of.value
     heap = np.empty(begins.size, np.int64)

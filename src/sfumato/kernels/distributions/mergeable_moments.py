@@ -1,8 +1,8 @@
-"""Mean and variance of COUNT, SUM and AVG over independent tuples, by additive partials.
+"""Mean and variance of COUNT, SUM and AVG over independent tuples, from mergeable partials.
 
-A tuple enters a channel (one attribute, or count(*)) as three numbers: e, the probability that it
-exists with a value; mu and var, the mean and variance of that value given that it does. The sum's
-moments then add up. The average S / N does not, but with N >= 1
+In a channel (one attribute, or count(*)), a tuple is three numbers: e, the probability that it
+exists with a value; mu and var, the mean and variance of that value given that it does. The
+moments of a sum add up. The moments of the average S / N do not, but for N >= 1
 
     1/N = integral over u > 0 of exp(-N u) du,        1/N**2 = integral of u exp(-N u) du,
 
@@ -12,11 +12,9 @@ so with t = exp(-u), d_i = 1 - e_i (1 - t) and values taken relative to a centre
     E[(S - cN)**2 / N**2] = integral of u t F (D + t A**2) du      A = sum e_i mu_i / d_i
                                    D = sum e_i var_i / d_i + e_i (1 - e_i) mu_i**2 / d_i**2
 
-at each of some fixed nodes u: F multiplies, A and D add over tuples and over sets of tuples, no
-term of D is negative, and a change of centre is linear in A and quadratic in D. Tuples that
-certainly have a value need no nodes. Merging two sets of any size costs O(NODES). The recursion
-over (count; probability, first, second moment) would cost O(n) per tuple and O(n**2) per merge, for
-the same results.
+at each of a few fixed nodes u. Over tuples and over sets of tuples, F multiplies, and A and D add.
+No term of D is negative. A change of centre is linear in A and quadratic in D. Tuples that
+certainly have a value need no nodes. Merging two sets of any size costs O(NODES).
 """
 
 from typing import NamedTuple
@@ -27,10 +25,10 @@ from sfumato.kernels.arrays import reals
 from sfumato.kernels.compile import compiled_ieee, lean
 
 FIRST_SET = np.int64(0)
-COUNT_OF, SUM_OF, AVG_OF, BOUNDARY_OF = 0, 1, 2, 3  # functions of aggregates that are moments
-# For a channel's tuples: the numbers with e > 0 and with e = 1 ("certain", the others feed the
-# nodes); sums of e, of e (1 - e), of e mu, of its variance, of mu; log of the probability that no
-# uncertain one has a value; c, and the sums of mu - c and of var over the certain ones.
+COUNT_OF, SUM_OF, AVG_OF, BOUNDARY_OF = 0, 1, 2, 3  # aggregates that are computed from moments
+# Per channel: numbers of tuples with e > 0 and with e = 1 (certain; the others are in the nodes);
+# sums of e, of e (1 - e), of e mu, of the variance of the tuple's term in S, of mu; log of the
+# probability that no uncertain tuple has a value; c; sums of mu - c and var over certain tuples.
 MOMENT_SUMS = reals(
     "tuples certain existence count_variance total total_variance boundary absent centre "
     "certain_total certain_variance"
@@ -38,10 +36,10 @@ MOMENT_SUMS = reals(
 
 
 def _nodes():
-    """Return (u, weight) such that sum w exp(-k u) and sum w u exp(-k u) are 1/k and 1/k**2.
+    """Return (u, w) such that sum w exp(-k u) and sum w u exp(-k u) are 1/k and 1/k**2.
 
-    The trapezoidal rule after u = exp(s - exp(-(s + 18) / 2)). Relative error below 1e-12 for
-    k = 1 ... 10**7, checked by a test.
+    This is the trapezoidal rule after the substitution u = exp(s - exp(-(s + 18) / 2)).
+    Error: relative 1e-12 for k = 1 ... 10**7.
     """
     step = 0.275
     s = np.arange(-60.0, 8.0, step)
@@ -56,8 +54,8 @@ def _nodes():
 NODE, WEIGHT = _nodes()
 ONE_MINUS_T = -np.expm1(-NODE)  # 1 - t
 NODES = NODE.size
-# At the nodes, for uncertain tuples only: F, the sum of e / d, A, D, and the coefficients of D's
-# change of centre: the sums of e (1 - e) mu / d**2 and of e (1 - e) / d**2.
+# At the nodes, over uncertain tuples: F, the sum of e / d, A, D, and the coefficients for a change
+# of D's centre: the sums of e (1 - e) mu / d**2 and of e (1 - e) / d**2.
 NODE_SUMS = np.dtype([(name, float, (NODES,)) for name in ("f", "e", "a", "d", "u", "v")])
 
 
@@ -65,8 +63,7 @@ class MomentPartials(NamedTuple):
     """Partials of sets of tuples by channel, averaged channels first.
 
     sums : MOMENT_SUMS[sets, channels]
-    nodes : NODE_SUMS[sets, averaged channels], used if there are uncertain tuples; until the first
-        uncertain tuple, one row may serve all sets
+    nodes : NODE_SUMS[sets, averaged channels]; one row suffices without uncertain tuples
     """
 
     sums: np.ndarray
@@ -82,10 +79,7 @@ def one_set(sets):
 
 @compiled_ieee
 def with_sets(sets, size, has_uncertain):
-    """Return `sets`, or a copy with room for at least `size` sets.
-
-    has_uncertain : whether each set has separate nodes
-    """
+    """Return `sets`, or a copy for `size` or more sets, with separate nodes if `has_uncertain`."""
     have, channels = sets.sums.shape
     if have >= size:
         return sets
@@ -124,7 +118,7 @@ def _clear_nodes(nodes):
 
 @lean
 def add_tuple(per_tuple, i, sets, s):
-    """Add tuple i to set s.  O(NODES) for each averaged channel where 0 < e < 1, else O(1).
+    """Add tuple i to set s.  O(NODES) per averaged channel with 0 < e < 1, otherwise O(1).
 
     per_tuple : float64[channels, 3, n], see `tuple_moments`
     """
@@ -180,7 +174,7 @@ def _add_to_nodes(e, mu, var, nodes):
 
 @lean
 def _quadrature_sums(sets, s, c):
-    """Return True if the nodes of a channel are in use."""
+    """Return whether a channel's nodes are in use."""
     return c < sets.nodes.shape[1] and sets.sums[s, c].tuples > sets.sums[s, c].certain
 
 
@@ -228,9 +222,9 @@ def _merge_nodes(nodes, shift, to):
 
 @lean
 def merge_set(source, s, to, t):
-    """Add the tuples of set s (unchanged) to set t, relative to the mean of both centres.
+    """Add the tuples of set s, which stays unchanged, to set t; t gets the mean of both centres.
 
-    O(NODES) for each averaged channel with uncertain tuples, else O(1).
+    O(NODES) per averaged channel with uncertain tuples, otherwise O(1).
     """
     for c in range(source.sums.shape[1]):
         own, other = source.sums[s, c], to.sums[t, c]
@@ -264,7 +258,7 @@ def merge_set(source, s, to, t):
 def _average(sets, s, c):
     """Return (mean, standard deviation, existence) of the average; NaN, NaN, 0 without tuples.
 
-    Cost: O(NODES) if there are uncertain tuples, else O(1).
+    Cost: O(NODES) if there are uncertain tuples, otherwise O(1).
     Error: existence relative 1e-15 n; mean 1e-11 standard deviations of the values; variance 1e-11
     relative plus 1e-15 of the values' variance, for up to 10**7 uncertain tuples.
     """
@@ -278,7 +272,7 @@ def _average(sets, s, c):
     existence = 1.0 if certain > 0.0 else -np.expm1(own.absent)
     first = 0.0
     for q in range(NODES):
-        # t * F; if there are certain tuples, one t is divided out of A and E: t F / t = F
+        # d = t for certain tuples, so t A = t * (A of uncertain tuples) + certain_total
         t, chance = 1.0 - ONE_MINUS_T[q], nodes.f[q]
         if certain > 0.0:
             chance *= np.exp(-NODE[q] * certain)

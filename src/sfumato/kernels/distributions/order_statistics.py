@@ -1,7 +1,7 @@
-"""Order statistics of the w newest existing tuples, one window at a time, newest to oldest.
+"""Order statistics of the w newest existing tuples, per window, from the newest to the oldest.
 
-Once the count of a world has reached w, older tuples do not matter to it. So one pass with the
-count as part of its state gives the distribution of any function of the inside tuples.
+In a world whose count has reached w, older tuples do not matter. So one pass whose state includes
+the count gives the distribution of any function of the inside tuples.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from sfumato.kernels.tolerances import OUTCOME_ROUNDING
 
 @compiled
 def rank_of(share, k):
-    """Return the number of k values that a quantile must reach; ignores rounding in share * k."""
+    """Return how many of k values a quantile must reach; ignores rounding errors of share * k."""
     return max(1, int(np.ceil(share * k - 1e-9)))
 
 
@@ -42,7 +42,7 @@ def _of_certain(tuples, head, end, w, share):
 
 @compiled
 def quantile_is_small(tuples, head, end, w, most):
-    """Return True if `order_statistic_distribution` takes at most `most` updates of cells."""
+    """Return whether `order_statistic_distribution` takes at most `most` cell updates."""
     if _certain(tuples, head, end, w):
         return True
     held, counts = end - head, min(w, end - head) + 1.0
@@ -58,8 +58,7 @@ def quantile_is_small(tuples, head, end, w, most):
 
 @compiled
 def order_statistic_distribution(tuples, head, end, w, share):
-    """Return the exact distribution of a quantile of the values of the w newest existing of head
-    ... end - 1.
+    """Return the exact distribution of a quantile of the w newest existing tuples of [head, end).
 
     tuples : AttributeTuples    share : float64 in [0, 1]; the quantile is the smallest inside
     value v such that at least share * k of the k inside values are <= v
@@ -78,7 +77,7 @@ def order_statistic_distribution(tuples, head, end, w, share):
     while size > 0 and np.isnan(value[order[size - 1]]):
         size -= 1
         missing = True
-    # If all held tuples are inside, one without a value counts like one that does not exist.
+    # If all held tuples are inside, a tuple without a value is treated as absent.
     kinds = w + 1 if missing and end - head > w else 1
     over, none = _sums_above(prob, owner, order, size, end - head)
     existence, low, above = np.empty(end - head), np.zeros(end - head), np.zeros(end - head)
@@ -110,10 +109,10 @@ def order_statistic_distribution(tuples, head, end, w, share):
 
 @compiled
 def _sums_above(prob, owner, order, size, n):
-    """Return sums of probabilities: for sorted alternatives, of the later ones of the same tuple,
-    float64[size]; for tuples, of the alternatives without value, float64[n].
+    """Return, for each sorted alternative, the total probability of later alternatives of its
+    tuple, float64[size]; and for each tuple, of its alternatives without a value, float64[n].
 
-    order : int64[m], alternatives by value, from `size` on without value    owner : int64[m]
+    order : int64[m], alternatives by value; after `size`, without a value    owner : int64[m]
     """
     over, above, none = np.empty(size), np.zeros(n), np.zeros(n)
     for r in range(size, order.size):

@@ -5,12 +5,11 @@ import numpy as np
 from sfumato.kernels.compile import compiled, lean, lean_fused
 
 # Buffers hold the probability of count k at index k + MARGIN, so that the taps k-4 ... k-1 of a
-# fused factor stay inside and the loop needs no test. Counts start as np.int64(0), because the
-# compiler gives a literal 0 a different type and would compile each function twice.
+# fused factor stay inside and the loop needs no test.
 MARGIN = 4
 
-# Loops run over a multiple of LANES cells, past the band over zeros. The SIMD width of any machine
-# divides it, so the scalar remainder loops, as long as the band itself, are never entered.
+# Loops run over a multiple of LANES cells, with zeros after the band. The SIMD width of any machine
+# divides LANES, so the slow scalar remainder loops are never entered.
 LANES = 32
 
 
@@ -28,14 +27,14 @@ def clear(distribution, begin, width):
 
 @compiled
 def copy(source, begin, target, place, width):
-    """Copy source[begin : begin + width] to target[place : place + width]; compiles faster so."""
+    """Copy `width` entries from source[begin] to target[place]; compiles faster than a slice."""
     for k in range(width):
         target[place + k] = source[begin + k]
 
 
 @compiled
 def trim(distribution, low, high, negligible):
-    """Narrow the band [low, high) of counts past end entries below `negligible`; (low, high)."""
+    """Return the band [low, high) of counts without entries below `negligible` at its ends."""
     while high - low > 1 and distribution[low + MARGIN] < negligible:
         low += 1
     while high - low > 1 and distribution[high - 1 + MARGIN] < negligible:
@@ -43,13 +42,13 @@ def trim(distribution, low, high, negligible):
     return low, high
 
 
-# Fused multiply-add only saves rounding errors here; no comparison depends on it.
+# Fused multiply-add only reduces rounding errors here; no comparison depends on it.
 @lean_fused
 def mix_next(cells, count, stay, come):
     """Set cells[x] = stay * cells[x] + come * cells[x + 1] for x < count, in place.
 
-    Adds one tuple to a distribution whose count k is stored at w - k, or to a tail Pr(x + N >= w)
-    stored at x. The loop runs forward and becomes SIMD.
+    This adds one tuple to a distribution that stores count k at w - k, or to one that stores the
+    tail Pr(x + N >= w) at x. The loop runs forward and becomes SIMD.
     """
     for x in range(count):
         cells[x] = stay * cells[x] + come * cells[x + 1]
@@ -57,11 +56,11 @@ def mix_next(cells, count, stay, come):
 
 @lean
 def count_one(distribution, low, high, stay, come, w, negligible):
-    """Add one tuple: distribution[c] = stay * distribution[c] + come * distribution[c - 1] for
-    counts c below w, in place.
+    """Add one tuple in place: set distribution[c] = stay * distribution[c] + come *
+    distribution[c - 1] for counts c below w.
 
-    Mass 1 - stay - come leaves the distribution. Returns the new band, without ends below
-    `negligible`; an empty band stays empty.
+    The mass 1 - stay - come leaves the distribution. Returns the new band, without entries below
+    `negligible` at its ends; an empty band stays empty.
     """
     if low == high:
         return low, high
@@ -84,8 +83,8 @@ def convolve_four(source, low, high, p, begin, target):
 
     source, target : float64 buffers with MARGIN and at least high + 2 * (MARGIN + LANES) cells; in
     `source` the cells next to its band are zeroed, in `target` counts low ... high + 3 are valid.
-    Cost: five multiplications per count, against eight one by one.  Error: a factor (1 +- u)**7 per
-    entry.  Source: direct convolution with RF1's factors (Dallachiesa et al. (2015), 5.1).
+    Cost: five multiplications per count, instead of eight.  Error: a factor (1 +- u)**7 per entry.
+    Source: direct convolution with RF1's factors (Dallachiesa et al. (2015), 5.1).
     """
     # The product of four factors (1 - p + p z), a polynomial of degree 4 with taps c0 ... c4.
     c0, c1, c2, c3, c4 = 1.0, 0.0, 0.0, 0.0, 0.0
@@ -108,12 +107,11 @@ def convolve_four(source, low, high, p, begin, target):
 
 @compiled
 def distribution_of_sum(p, negligible):
-    """Return the distribution of N = sum of independent Bernoulli(p[i]): float64[n + 1], zero
-    outside the band.
+    """Return the distribution of the sum of independent Bernoulli(p[i]): float64[n + 1].
 
-    negligible : float64 > 0, smaller entries at the band's ends are dropped
-    Cost: O(n * band), the band about sqrt(-2 ln negligible) standard deviations to each side.
-    Error: relative, at most (1 + u)**(2 n) - 1 per entry, and n * negligible absolute in all.
+    negligible : float64 > 0; smaller entries at the band's ends are dropped
+    Cost: O(n * band); the band is about 2 sqrt(-2 ln negligible) standard deviations wide.
+    Error: relative, at most (1 + u)**(2 n) - 1 per entry, and absolute n * negligible in total.
     Source: RF1 of Dallachiesa et al. (2015), section 5.1; direct convolution as in Biscarri, Zhao &
     Brunner (2018).
     """
@@ -136,8 +134,7 @@ def distribution_of_sum(p, negligible):
 def tails_of_distribution(distribution, least, most):
     """Return Pr(N <= k) and Pr(N > k) at index k + 1, for k = -1 ... n: float64[2, n + 2].
 
-    distribution : float64[n + 1], Pr(N = k) of a count in least ... most; outside, the tails are 0
-        and 1
+    distribution : float64[n + 1], Pr(N = k) of a count in least ... most
     Each tail is summed from its end, so small tails keep their digits.
     """
     n = distribution.size - 1

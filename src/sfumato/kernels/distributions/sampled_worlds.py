@@ -24,7 +24,7 @@ class Drawn(NamedTuple):
 
 
 class DrawnTuples(NamedTuple):
-    """The alternatives of tuples without values. offsets : int64[n + 1]    prob : float64[m]"""
+    """Alternatives without their values. offsets : int64[n + 1]    prob : float64[m]"""
 
     offsets: np.ndarray
     prob: np.ndarray
@@ -39,7 +39,7 @@ def _mixed(z):
 
 @compiled
 def tuple_hashes(seed, index):
-    """Return uint64[n], the hash shared by all draws for each tuple number (int64[n]) of a key."""
+    """Return a hash of each tuple number of a key, uint64[n]; all draws for the tuple use it."""
     out = np.empty(index.size, np.uint64)
     for i in range(index.size):
         out[i] = _mixed(np.uint64(seed) * GOLDEN_BITS + np.uint64(index[i]))
@@ -48,7 +48,7 @@ def tuple_hashes(seed, index):
 
 @compiled
 def list_hashes(offsets, values):
-    """Return int64[n]: a hash of each of n lists of float64 values, the same for equal lists."""
+    """Return a hash of each of n lists of float64 values, int64[n]; equal lists share a hash."""
     bits, out = values.view(np.uint64), np.empty(offsets.size - 1, np.int64)
     for i in range(out.size):
         of = _mixed(np.uint64(offsets[i + 1] - offsets[i]))
@@ -60,7 +60,7 @@ def list_hashes(offsets, values):
 
 @lean
 def uniform(hashed, world):
-    """Return a number in [0, 1) as a function of seed, tuple and world (SplitMix64)."""
+    """Return a number in [0, 1) that depends only on seed, tuple and world (SplitMix64)."""
     step = np.uint64(world) * GOLDEN_BITS
     z = _mixed(hashed + step) + step
     z = (z ^ (z >> np.uint64(30))) * SPLITMIX_1
@@ -69,7 +69,7 @@ def uniform(hashed, world):
 
 @lean
 def alternative_in_world(tuples, hashes, i, world):
-    """Return the place of the alternative that tuple i takes in this world, -1 if it is absent."""
+    """Return the place of the alternative that tuple i takes in this world, or -1 if absent."""
     left = uniform(hashes[i], world)
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
         left -= tuples.prob[a]
@@ -80,7 +80,7 @@ def alternative_in_world(tuples, hashes, i, world):
 
 @lean
 def take_all(tuples, hashes, begin, end, world, places):
-    """Write `alternative_in_world` for tuples begin ... end - 1 to the first places."""
+    """Write `alternative_in_world` for tuples begin ... end - 1 to places[:end - begin]."""
     prob = tuples.prob
     if prob.size == tuples.offsets.size - 1:  # one alternative each: a loop without branches
         for i in range(begin, end):
@@ -92,12 +92,11 @@ def take_all(tuples, hashes, begin, end, world, places):
 
 @compiled
 def draw_all(offsets, prob, hashes, worlds):
-    """Return (tuple int64[m], world int64[m], place int64[m]): all tuples that exist in each world.
+    """Return the tuples that exist in each world, ordered by tuple, then world.
 
     offsets : int64[n + 1]    prob : float64[m]    hashes : uint64[n], one per tuple
-    place : of the alternative that it takes
-    Ordered by tuple, then world. A tuple takes the alternative of `alternative_in_world`, in every
-    call.  O(n worlds alternatives).
+    Returns (tuple int64[m], world int64[m], place int64[m] of `alternative_in_world`).
+    O(n worlds alternatives).
     """
     tuples, n, m = DrawnTuples(offsets, prob), hashes.size, 0
     row = np.empty(n * worlds, np.int64)
@@ -113,13 +112,12 @@ def draw_all(offsets, prob, hashes, worlds):
 
 @compiled
 def distributions_of_samples(samples, existence, near):
-    """Return distributions with equal weights on k rows of samples: (places int64[k + 1], prob,
-    value, used int64[k]).
+    """Return a distribution for each of k rows of samples, which have equal weights.
 
     samples : float64[k, n], each row ascending, NaN (last) for worlds without a result
     existence : float64[k], the sum of each distribution's probabilities
-    near : float64, relative difference up to which successive values are equal
-    used : number of samples in each distribution
+    near : float64, relative difference up to which successive values are merged
+    Returns (places int64[k + 1], prob, value, used int64[k], the numbers of samples).
     """
     k, n = samples.shape
     places, used = np.zeros(k + 1, np.int64), np.zeros(k, np.int64)

@@ -1,9 +1,7 @@
-"""Statistics of the values of the w newest existing tuples: exact while small, else sampled.
+"""Statistics of the values of the w newest existing tuples: exact while small, otherwise sampled.
 
-Also the probability that there is a result.
-In a world with k values of mean m the sample variance is sum (x - m)**2 / (k - 1); it needs two
-values. Deviations are taken from the mean of each world, so large values with a small spread keep
-their precision.
+In a world with k >= 2 values of mean m, the sample variance is sum (x - m)**2 / (k - 1). Deviations
+are taken from each world's mean, so large values with a small spread keep their precision.
 """
 
 import numpy as np
@@ -23,12 +21,12 @@ from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
 SUM, AVERAGE, QUANTILE, VARIANCE, DEVIATION, DISTINCT, FIRST, LAST = range(8)
-SAMPLE_TIE = 1e-14  # relative difference up to which results are one outcome
+SAMPLE_TIE = 1e-14  # relative difference up to which results are merged
 
 
 @compiled
 def _statistic(values, count, what, share):
-    """Return a statistic of the first `count` values, newest first; NaN if there is none."""
+    """Return a statistic of the first `count` values, newest first, or NaN without a result."""
     if what == SUM or (what == AVERAGE and count > 0):
         total = 0.0
         for i in range(count - 1, -1, -1):
@@ -65,7 +63,7 @@ def _choices(tuples, i):
 
 @compiled
 def _oldest_inside(tuples, head, end, w, most):
-    """Return the oldest tuple that may be inside; -1 if its worlds have over `most` tuples."""
+    """Return the oldest tuple that may be inside, or -1 if all worlds have over `most` tuples."""
     worlds, certain = 1.0, 0
     for i in range(end - 1, head - 1, -1):
         worlds *= _choices(tuples, i)
@@ -79,7 +77,7 @@ def _oldest_inside(tuples, head, end, w, most):
 
 @compiled
 def _distribution_by_worlds(tuples, first, end, w, what):
-    """Return Pr and result of each world of first ... end - 1 that has one.  O(worlds * w)."""
+    """Return the probability and the result of each world that has one.  O(worlds * tuples)."""
     n, worlds = end - first, 1
     choice = np.zeros(n, np.int64)
     for i in range(first, end):
@@ -116,7 +114,7 @@ def _distribution_by_worlds(tuples, first, end, w, what):
 
 @compiled
 def merged(prob, value, near):
-    """Return outcomes in ascending order; values within near * value are merged."""
+    """Return outcomes in ascending order, and merge values within near * value."""
     order, kept = stable_order(value), -1
     to_prob, to_value, last = np.empty(prob.size), np.empty(prob.size), np.nan
     for k in order:
@@ -130,11 +128,11 @@ def merged(prob, value, near):
 
 @compiled
 def exact_distribution(what, share, tuples, head, end, w, limits):
-    """Return the distribution of a statistic of the w newest existing of tuples head ... end - 1.
+    """Return the exact distribution of a statistic of the w newest existing tuples of [head, end).
 
-    tuples : AttributeTuples    share : float64, of a QUANTILE
-    limits : most states of a sum or average, cell updates of a quantile or first value, tuples
-        enumerated world by world
+    tuples : AttributeTuples    share : float64, for QUANTILE
+    limits : maximum numbers of states of a sum or average, of cell updates of a quantile or first
+        value, and of tuples in all enumerated worlds
     Returns (True if small enough, prob, ascending values); the rest to 1 is Pr(no result).
     """
     most_states, most_work, most_spread = limits
@@ -162,13 +160,12 @@ def exact_distribution(what, share, tuples, head, end, w, limits):
 
 @compiled
 def exact_distributions(what, share, tuples, heads, ends, w, limits, group, first, untried):
-    """Return `exact_distribution` of k windows in turn.
+    """Return the `exact_distribution` of each of k windows.
 
-    heads, ends, group : int64[k], tuples heads[t] ... ends[t] - 1 of this group
+    heads, ends, group : int64[k]; window t holds tuples heads[t] ... ends[t] - 1 of its group
     first : int64[g], offset from positions to stream indices
-    untried : int64[g], changed: a sum with too many states is not retried while older tuples are
-        held
-    Returns (places int64[k + 1], prob, value, done bool[k]); empty where it is not small enough.
+    untried : int64[g], updated: windows that overlap a sum with too many states are not tried
+    Returns (places int64[k + 1], prob, value, done bool[k]); empty for windows that are not done.
     """
     places, done = np.zeros(heads.size + 1, np.int64), np.zeros(heads.size, np.bool_)
     prob, value, steps = np.empty(heads.size), np.empty(heads.size), np.int64(0)
@@ -194,7 +191,7 @@ def sampled_statistics(what, share, drawn, heads, ends, w, samples):
     """Return a statistic of the w newest existing tuples in sampled worlds: float64[k, samples].
 
     drawn : Drawn    heads, ends : int64[k], tuples heads[t] ... ends[t] - 1    NaN: no result
-    Cost: O(tuples until w exist) per window and world, times their logarithm if values are sorted.
+    Cost: O(tuples until w exist) per window and world, times its logarithm if values are sorted.
     """
     out, there = np.empty((heads.size, samples)), np.empty(drawn.tuples.offsets.size)
     steps = np.int64(0)
@@ -218,8 +215,7 @@ def sampled_statistics(what, share, drawn, heads, ends, w, samples):
 
 @compiled
 def _enough_values(tuples, head, end, w, distribution):
-    """Return Pr(at least `len(distribution)` inside tuples have a value); distribution[1 or 2, w +
-    1] is scratch."""
+    """Return Pr(at least r inside tuples have a value); distribution[r, w + 1] is scratch."""
     distribution[:, :] = 0.0
     distribution[0, 0] = 1.0
     some, high, least = 0.0, 1, distribution.shape[0]  # counts below `high` are possible
@@ -244,10 +240,9 @@ def _enough_values(tuples, head, end, w, distribution):
 
 @compiled
 def result_existences(what, tuples, heads, ends, w):
-    """Return the probability that a statistic has a result: float64[k]; arguments as
-    `exact_distributions`.
+    """Return the probability that a statistic has a result, float64[k]; see `exact_distributions`.
 
-    Cost: O(tuples until no world is likely to have too few values * band).
+    Cost: O(tuples until worlds with too few values are negligible * band).
     """
     out, steps = np.ones(heads.size), np.int64(0)
     if what in (SUM, DISTINCT):

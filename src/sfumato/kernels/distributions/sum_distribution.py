@@ -1,4 +1,4 @@
-"""The exact distribution of the sum or average of the w newest existing tuples, while small."""
+"""The exact distribution of the sum or average of the w newest existing tuples, if it is small."""
 
 import numpy as np
 
@@ -13,11 +13,11 @@ from sfumato.kernels.tolerances import EPSILON, NEGLIGIBLE_STATE
 def _take(old, size, movable, stay, states, step, to, limits):
     """Merge `old` states and `states` moved by one alternative into `to`, ascending and distinct.
 
-    A state is (int64 key, float64 sum, float64 probability). Only the first `movable` move; those
-    in `old` keep the share `stay`.
-    step : added to key and sum, and the factor of the probability
-    limits : distance within which sums are equal, and most states
-    Returns the number of states, or `most` + 1 if there are more.
+    A state is (int64 key, float64 sum, float64 probability). Only the first `movable` states move;
+    in `old`, they keep the share `stay` of their probability.
+    step : increments of key and sum, and the factor of the probability
+    limits : distance within which sums are equal, and the maximum number of states, most
+    Returns the number of states, or most + 1 if there are more.
     """
     key, total, prob = old
     from_key, from_total, from_prob = states
@@ -89,14 +89,13 @@ def _outcomes(states, size, average, stride, near):
 
 @compiled
 def sum_distribution(tuples, head, end, w, average, most):
-    """Return the distribution of the sum or average of the values of the w newest existing of head
-    ... end - 1.
+    """Return the distribution of the sum or average of the w newest existing tuples of [head, end).
 
-    tuples : AttributeTuples; one without a value adds nothing
-    most : largest number of states: (count, values, sum), the count only if more than w tuples are
-        held, the values only for an average
+    tuples : AttributeTuples; a tuple without a value adds nothing
+    most : maximum number of states (count, number of values, sum), with the count only if more than
+        w tuples are held, and the number of values only for an average
     Returns (bool done, probabilities, values), ascending; the rest to 1 is Pr(no average).
-    Cost: O(held * states * a), a alternatives per tuple, and sorting the states once.
+    Cost: O(held * states * alternatives per tuple), and sorting the states once.
     Error: sums that differ by rounding only are merged; states below 1e-19 are dropped.
     """
     near = _near(tuples, head, end)
@@ -106,7 +105,7 @@ def sum_distribution(tuples, head, end, w, average, most):
     states, stride, steps = np.int64(1), w + 1, np.int64(0)
     one = stride if end - head > w else 0
     for i in range(end - 1, head - 1, -1):
-        movable = states  # states that are not full
+        movable = states  # number of states whose count is below w
         if now[0][states - 1] >= w * stride:
             movable = np.searchsorted(now[0][:states], w * stride)
         if movable == 0:

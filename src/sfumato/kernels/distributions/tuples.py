@@ -11,8 +11,8 @@ from sfumato.kernels.tolerances import CERTAIN
 class AttributeTuples(NamedTuple):
     """n tuples and their concatenated alternatives.
 
-    offsets : int64[n + 1], begin of each tuple's alternatives
-    prob, value : float64[offsets[n]]; NaN: the tuple exists, but has no value
+    offsets : int64[n + 1], start of each tuple's alternatives
+    prob, value : float64[offsets[n]]; with a NaN value, the tuple exists but has no value
     """
 
     offsets: np.ndarray
@@ -25,7 +25,7 @@ def survey(existence, most):
     """Return (bad, above, certain, possible) of an array of probabilities, in one pass.
 
     most : float64 >= 1, the largest value that rounding may produce for a probability
-    bad : index of the first value that is NaN or outside [0, most], else -1
+    bad : index of the first value that is NaN or outside [0, most], or -1
     above, certain, possible : numbers of values > 1, >= 1 and > 0
     """
     above, certain, possible = 0, 0, 0
@@ -47,8 +47,8 @@ def survey(existence, most):
 
 @compiled_ieee
 def rounded_to_one(total, terms):
-    """Return a `total` of probabilities, or 1 if it misses 1 by rounding only: 2**-52 per term for
-    two or more terms."""
+    """Return a sum of probabilities, or 1 if it is above 1 or misses 1 by rounding only: 2**-52 per
+    term for two or more terms."""
     if total > 1.0 or (terms > 1 and total >= 1.0 - terms * 2.0**-52):
         return 1.0
     return total
@@ -56,16 +56,16 @@ def rounded_to_one(total, terms):
 
 @compiled_ieee
 def reaches(probability, threshold):
-    """Return True if a computed probability is at least a threshold in [0, 1].
+    """Return whether a computed probability is at least a threshold in [0, 1].
 
-    This is the rule of certainty for every operator: a probability within CERTAIN of 1 is 1, and so
-    reaches a threshold of 1. Elsewhere the floats are compared, and rounding decides a tie.
+    Every operator applies this rule of certainty: a probability within CERTAIN of 1 reaches a
+    threshold of 1. Otherwise the floats are compared, and rounding decides ties.
     """
     return probability >= threshold or probability >= 1.0 - CERTAIN
 
 
 def reaches_all(probability, threshold):
-    """Return `reaches` for an array of probabilities: bool[n].  NumPy."""
+    """Return `reaches` for an array of probabilities, bool[n], without compiled code."""
     return (probability >= threshold) | (probability >= 1.0 - CERTAIN)
 
 
@@ -79,8 +79,8 @@ def existence_of(offsets, prob, i):
 def existence_within(prob, begin, end):
     """Return the sum of probabilities [begin, end), the alternatives of one tuple, at most 1.
 
-    This is the rule of existence: a compensated sum (one rounding), then `rounded_to_one`. So ten
-    tenths are certain.  Source: compensated summation, Neumaier (1974).
+    The sum is compensated (one rounding), then `rounded_to_one`, so ten alternatives of 0.1 make a
+    certain tuple.  Source: Neumaier (1974).
     """
     total, lost = 0.0, 0.0
     for k in range(begin, end):
@@ -104,9 +104,9 @@ def existences(offsets, prob):
 
 @compiled_ieee
 def value_parts(offsets, prob, value, i):
-    """Return the probabilities that tuple i exists with a value (not NaN), and without.
+    """Return the probabilities that tuple i exists with a value, and without one (NaN).
 
-    They sum to its existence; exactly 0 if it has no such alternative.
+    They sum to its existence; a part without alternatives is exactly 0.
     """
     existence, valued, none = existence_of(offsets, prob, i), 0.0, 0.0
     for k in range(offsets[i], offsets[i + 1]):
@@ -146,16 +146,16 @@ def value_moments(offsets, prob, value, existence, i):
 
 @compiled_ieee
 def tuple_moments(offsets, prob, value, to):
-    """Write e, mu and var of each tuple, as `value_moments`, to float64[3, n]."""
+    """Write the `value_moments` e, mu and var of each tuple to `to`, float64[3, n]."""
     for i in range(offsets.size - 1):
         existence = existence_of(offsets, prob, i)
         to[0, i], to[1, i], to[2, i] = value_moments(offsets, prob, value, existence, i)
 
 
 class WindowTuples(NamedTuple):
-    """Tuples of a window in order: the held ones, then the arrivals of a call.
+    """A window's tuples in order: the held tuples, then the arrivals of a call.
 
-    first : int64, stream index of position 0; the others as in AttributeTuples
+    first : int64, stream index of position 0; other fields as in AttributeTuples
     """
 
     offsets: np.ndarray
@@ -166,9 +166,9 @@ class WindowTuples(NamedTuple):
 
 @lean
 def centred(tuples, i, reference):
-    """Return existence, mean and variance of tuple i's (value - reference) * (it exists).
+    """Return tuple i's existence, and the mean and variance of value - reference, 0 if absent.
 
-    A NaN alternative exists and adds 0 to the sum: its value is 0.
+    The value of a NaN alternative is taken as 0.
     """
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     existence, mean, total = existence_within(prob, offsets[i], offsets[i + 1]), 0.0, 0.0

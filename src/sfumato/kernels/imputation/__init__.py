@@ -1,4 +1,4 @@
-"""Missing values as distributions: donors, the choice of dependencies, values, earlier values.
+"""Missing values as distributions: dependencies, donors, calibration, earlier values.
 
 May be imported by the operators of imputation.
 """

@@ -1,22 +1,22 @@
 """Calibration of distributions by leaving out each row of the repository.
 
-The rank of a hidden value of the repository is its position, from 0 to 1, in the distribution that
-the other rows give for it. Ranks are uniform if distributions are right, and crowd in the middle if
-distributions are too wide. A curve that follows the ranks turns cumulated shares into probabilities
-with uniform ranks. Values beyond all donors have no rank: the curve starts at the share of values
-below and ends at one minus the share above. Their distances, in units that grow with the donors'
-deviation, form the tails, `TAIL` values at each end.
+The rank of a left-out value is its position, from 0 to 1, in the distribution inferred from the
+other rows. Ranks are uniform if distributions are right, and concentrate in the middle if they are
+too wide. A curve fitted to the ranks turns cumulated shares into probabilities with uniform ranks.
+Values beyond all donors have no rank: the curve starts at the share of values below and ends at one
+minus the share above. Their distances, in units that grow with the donors' deviation, form the
+tails of `TAIL` values at each end.
 
 A new value is below the least of m left-out values with probability 1 / (m + 1), at an unknown
-distance. So each tail gets one more value at its far end, with probability 1 / (m + 2), at the
-distance of the farthest left-out row times `reach_of`, which is larger for few rows.
-Central ranges of probability above 1 - 2 / (m + 2) end there.
+distance. So each tail gets a further value at its far end, with probability 1 / (m + 2), at the
+distance of the farthest left-out row times `reach_of`. Central ranges of probability above
+1 - 2 / (m + 2) end there.
 
-An object with more missing attributes has other donors. So there is a curve, with tails, per number
-of missing attributes in the dependencies; the last one also covers all larger numbers.
+An object with more missing attributes has different donors. So there is a curve, with tails, per
+number of missing attributes in the dependencies; the last curve also covers all larger numbers.
 
 Source: recalibration of Kuleshov, Fenner and Ermon (2018), by leaving one row out; a split
-conformal predictive system (Vovk et al. 2019) by groups, with the ranks among the donors.
+conformal predictive system (Vovk et al. 2019) by groups, with ranks among the donors.
 """
 
 import math
@@ -27,7 +27,7 @@ from sfumato.kernels.arrays import first_at_least
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.imputation.repository import TAIL
 
-ENOUGH_ROWS = 199  # rows that show a central range of probability 99%
+ENOUGH_ROWS = 199  # rows that suffice for a central range of probability 99%
 
 
 @lean
@@ -41,7 +41,6 @@ def group_of(repository, t, scaled):
 
 @lean
 def deviation_of(distribution, weight, k, total):
-    """Return the standard deviation of k weighted values."""
     mean, squares = 0.0, 0.0
     for i in range(k):
         mean += weight[i] / total * distribution[i]
@@ -52,10 +51,10 @@ def deviation_of(distribution, weight, k, total):
 
 @lean
 def rank_of(value, distribution, weight, k, total, chance):
-    """Return the rank of a value among k ascending ones: the share below it, in [0, 1].
+    """Return the rank of a value among k ascending values: the share below it, in [0, 1].
 
-    chance : in [0, 1), picks the point within the share of an equal value or, between two values,
-    between the middles of their shares
+    chance : in [0, 1), selects the point within the share of an equal value, or between the middles
+    of the two neighbours' shares
     """
     below, j = 0.0, 0
     while j < k and distribution[j] < value:
@@ -70,7 +69,7 @@ def rank_of(value, distribution, weight, k, total, chance):
 
 @lean
 def height(curve, share):
-    """Interpolate the curve, q + 1 points at equal steps, linearly at a share in [0, 1]."""
+    """Interpolate the curve of q + 1 equally spaced points at a share in [0, 1]."""
     q = curve.size - 1
     at = share * q
     i = min(int(at), q - 1)
@@ -79,7 +78,7 @@ def height(curve, share):
 
 @lean
 def _tail_value(repository, t, x, about):
-    """Return a tail value within bounds; for repeated values, the nearest one of the repository."""
+    """Return x within bounds; if values repeat, the repository's nearest value within bounds."""
     x, values = min(max(x, about.low), about.high), repository.values
     if about.repeated:
         first, last = repository.first_value[t], repository.first_value[t + 1]
@@ -92,7 +91,7 @@ def _tail_value(repository, t, x, about):
 
 @lean
 def _merge_valued(distribution, weight, n):
-    """Merge equal ones of n ascending values and drop those without weight; return the count."""
+    """Merge equal values of n ascending ones and drop values without weight; return the count."""
     k = 0
     for i in range(n):
         if weight[i] <= 0.0:
@@ -112,7 +111,7 @@ def calibrate(repository, t, group, scratch):
     distribution, weight, about = scratch.distribution[t], scratch.weight[t], scratch.about[t]
     curve, tails = repository.curve[t, group], repository.tails[t, group]
     far = repository.far[t, group]
-    # Unit of distances beyond the donors; the squares of small numbers would underflow to 0.
+    # Unit of distances beyond the donors. Squares of small numbers would underflow to 0.
     unit = math.hypot(repository.weighting[t].unit, about.deviation)
     least, largest, top = distribution[0], distribution[k - 1], curve[curve.size - 1]
     length = TAIL + 1
@@ -136,10 +135,10 @@ def calibrate(repository, t, group, scratch):
 
 @lean
 def reach_of(rows):
-    """Return the far end of a tail as a multiple of the distance of the farthest row.
+    """Return the far end of a tail as a multiple of the farthest row's distance.
 
-    1 for at least `ENOUGH_ROWS` rows. For fewer the tail is assumed to fall like Student's t with
-    one or two degrees of freedom.
+    It is 1 with `ENOUGH_ROWS` or more rows. With fewer rows, the tail is assumed to fall like
+    Student's t with one or two degrees of freedom.
     """
     if rows >= ENOUGH_ROWS:
         return 1.0
@@ -149,9 +148,9 @@ def reach_of(rows):
 
 @lean
 def widen_few(distribution, weight, about):
-    """Add the far ends to the distribution of an attribute in a repository of few rows.
+    """Add far ends to an attribute's distribution in a repository of few rows.
 
-    Nothing changes if most rows repeat the value of another row, or for `ENOUGH_ROWS` and more.
+    Nothing changes with `ENOUGH_ROWS` or more rows, or if most rows repeat another row's value.
     """
     rows, k = about.total, about.size
     if rows >= ENOUGH_ROWS or 2 * k < rows or k < 2:
@@ -169,8 +168,9 @@ def curve_of(ranks, beyond, q, prior):
     """Return the curve of ranks, float64[q + 1], the tails, float64[2, TAIL + 1], and the
     probability of each far end.
 
-    ranks : float64[n], of values within    beyond : float64[m], distances of the others below (< 0)
-    or above (> 0), ascending    prior : number of uniform ranks that smooth the curve
+    ranks : float64[n], of values within the donors' range
+    beyond : float64[m], ascending distances of other values, below (< 0) or above (> 0)
+    prior : number of uniform ranks that smooth the curve
     Distances in tails ascend; the last is the far end.
     """
     counts, tails = np.full(q, prior / q), np.zeros((2, TAIL + 1))

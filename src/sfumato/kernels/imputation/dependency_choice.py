@@ -1,12 +1,13 @@
 """The choice of the dependencies that impute a missing attribute.
 
-The donors of an attribute are found in its tree. A dependency, or a conjunction of several, is a
-box over the other attributes. A choice is a set of dependencies: a bit mask, with bit i for the
-i-th dependency of the attribute. All attributes are scaled.
+An attribute's donors are found in its tree. A dependency, or a conjunction of several dependencies,
+is a box over the other attributes. A choice is a set of dependencies: a bit mask, with bit i for
+the attribute's i-th dependency. All attributes are scaled.
 
-There are two ways. The plain way takes the first combination with donors, in a given order of the
-lattice of all combinations, and all its donors. The other way narrows a box by one dependency after
-another, the tightest first, while there are enough donors, and uses the nearest donors.
+There are two methods. The plain method tries all combinations in a given order and takes the first
+combination with enough donors, with all its donors. The other method narrows a box by one
+dependency after another, the tightest first, while there are enough donors, and uses the nearest
+donors.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ from sfumato.kernels.compile import lean, lean_inline
 from sfumato.kernels.imputation.donor_tree import nodes_in_box, rows_in_nodes
 from sfumato.kernels.imputation.repository import scale, tree_of
 
-# Result of the choice for an attribute, unless it is a set of dependencies.
+# Result of the choice for an attribute, unless a set of dependencies is chosen.
 PRESENT, MARGINAL, NO_RULE = -1, -2, -3
 # Result for an object.
 COMPLETE, IMPUTED, NO_DEPENDENCY, NO_DONORS, NOT_FINITE = range(5)
@@ -45,7 +46,7 @@ def narrow_box(repository, t, dependencies, asked, search):
 
 @lean_inline
 def rows_in_box(repository, t, asked, scratch, enough, out):
-    """Find the rows of tree t in the box of `scratch`; return (rows, written to `out`; nodes)."""
+    """Write the rows of tree t in the box of `scratch` to `out`; return (rows, nodes)."""
     tree = tree_of(repository, t)
     nodes = nodes_in_box(tree, asked, scratch.scaled, scratch.search)
     found = rows_in_nodes(tree, nodes, scratch.scaled, scratch.search, enough, out, 0)
@@ -54,7 +55,7 @@ def rows_in_box(repository, t, asked, scratch, enough, out):
 
 @lean_inline
 def _applies(scratch, asked):
-    """Return True if the object has all attributes that the box of `scratch` constrains."""
+    """Return whether the object has all attributes that the box of `scratch` constrains."""
     present = True
     for i in range(asked):
         present &= not np.isnan(scratch.scaled[scratch.search.attributes[i]])
@@ -63,10 +64,9 @@ def _applies(scratch, asked):
 
 @lean
 def _choose_combination(repository, t, scratch):
-    """Return (first combination with determinants and donors, 1), or (NO_RULE, 1 if one applied).
+    """Return (first combination with enough donors, 1), or (NO_RULE, 1 if any combination applied).
 
-    Source: Ren et al. (2019), section 3 (DD selection), with an exact count in place of the
-    estimate.
+    Source: Ren et al. (2019), section 3 (DD selection), with an exact count instead of an estimate.
     """
     applied, least, sets = 0, repository.choice.least_donors, repository.sets
     for c in range(sets.first_combination[t], sets.first_combination[t + 1]):
@@ -82,8 +82,8 @@ def _choose_combination(repository, t, scratch):
 def choose_narrowest(repository, t, scratch):
     """Choose dependencies for attribute t that narrow the box step by step while donors suffice.
 
-    The first dependency with any donors is taken even if they are too few; it is then the only one
-    and `donors_in_box` widens its box.  Returns as `_choose_combination`.
+    The first dependency with any donors is taken even if they are too few. Then no other dependency
+    is taken, and `donors_in_box` widens the box.  Returns the same as `_choose_combination`.
     """
     least, sets, search = repository.choice.least_donors, repository.sets, scratch.search
     applied, chosen, bit = 0, np.int64(0), np.int64(1)
@@ -104,10 +104,10 @@ def choose_narrowest(repository, t, scratch):
 
 @lean_inline
 def donors_in_box(repository, t, chosen, scratch):
-    """Write the donors of a choice to scratch.places; return (donors, constrained attributes,
-    nodes).
+    """Write a choice's donors to scratch.places; return the numbers of donors, constrained
+    attributes and nodes.
 
-    If the nearest donors are used, the box is doubled until it has enough.
+    If the nearest donors are used, the box is doubled until it has enough donors.
     """
     search, least, many = scratch.search, repository.choice.least_donors, scratch.places.size
     asked = narrow_box(repository, t, chosen, np.int64(0), search)
@@ -125,9 +125,9 @@ def choose_dependencies(repository, scratch, raw, chosen):
     """Scale an object and choose how to impute each missing attribute; return the result.
 
     chosen : int64[T], written: PRESENT, dependencies, MARGINAL (if allowed), or NO_RULE
-    Returns COMPLETE or IMPUTED, else the reason why it cannot be imputed. Attributes outside the T
-    that are missing or infinite only prevent dependencies from applying.  Source: Ren et al.
-    (2019), section 3.
+    Returns COMPLETE, IMPUTED, or the reason why the object cannot be imputed. Other attributes than
+    these T prevent dependencies from applying if they are missing or infinite.
+    Source: Ren et al. (2019), section 3.
     """
     scale(repository, raw, scratch.scaled)
     reason, finite = COMPLETE, True

@@ -1,7 +1,6 @@
 """Static k-d trees over a repository's rows, for finding the rows in a box.
 
-A tree is implicit. Its rows are ordered so that the rows of every node are at consecutive places; a
-leaf has 64 places:
+A tree is implicit. The rows of every node are at consecutive places; a leaf has 64 places:
 
     places   | 0 ... 63 | 64 ... 127 | ... | ... N - 1 (NaN to the end of the leaf) |
     nodes    1: all; 2i and 2i + 1: the two halves of node i, cut at a multiple of 64
@@ -10,8 +9,8 @@ So a leaf is filtered as 64 consecutive numbers per attribute, in SIMD, and a no
 entirely in the box is taken without reading its rows.
 
 A row lies in a box iff |row[a] - centre[a]| <= reach[a] in float64, for every constrained
-attribute, edges included. Subtraction rounds monotonically, so a test that holds for both ends of a
-node's extent holds for all its rows, and an excluded node has no row in the box, both exactly.
+attribute. Subtraction rounds monotonically, so a test that holds for both ends of a node's extent
+holds for all its rows, and an excluded node has no row in the box.
 """
 
 from typing import NamedTuple
@@ -29,7 +28,7 @@ class DonorTree(NamedTuple):
     columns : float64[D, P], attributes by place, NaN beyond N
     rows : int64[P], the row at each place, -1 beyond N
     low, high : float64[nodes, D], extents of nodes; inf, -inf for an empty node
-    begin, end : int64[nodes], places of nodes
+    begin, end : int64[nodes], each node's places
     """
 
     columns: np.ndarray
@@ -43,11 +42,11 @@ class DonorTree(NamedTuple):
 class BoxSearch(NamedTuple):
     """A box and working memory for one search at a time.
 
-    attributes : int64[D], the constrained ones first    reach : float64[D], distance from the
-        centre, by attribute, finite where constrained
-    nodes, unsure : int64[nodes of the tree], result: the nodes by place, and for each a bit mask of
-        the positions in `attributes` that its rows must still be tested on, 0 for whole nodes
-    stack : int64[64, 2], a waiting node and its mask, at most one per level    near : uint8[64]
+    attributes : int64[D], constrained attributes first
+    reach : float64[D], distance from the centre by attribute, finite where constrained
+    nodes, unsure : int64[nodes of the tree], results: nodes in the order of their places, and for
+        each a bit mask of positions in `attributes` on which its rows must still be tested
+    stack : int64[64, 2], waiting nodes and their masks, at most one per level    near : uint8[64]
     """
 
     attributes: np.ndarray
@@ -59,10 +58,11 @@ class BoxSearch(NamedTuple):
 
 
 def tree_order(points, weight):
-    """Return the order of rows for a tree: int64[N], row by place. NumPy; O(N log N).
+    """Return the order of rows for a tree: int64[N], row by place. O(N log N).
 
-    points : float64[N, D], finite    weight : float64[D] >= 0; nodes are cut on the attribute with
-    the largest extent times weight, so 1 / (usual reach) suits; weight 0 is never cut
+    points : float64[N, D], finite
+    weight : float64[D] >= 0, best 1 / (usual reach); nodes are cut on the attribute with the
+        largest extent times weight
     """
     order = np.arange(len(points))
     stack = [(0, len(points))]
@@ -72,7 +72,7 @@ def tree_order(points, weight):
             continue
         rows = order[begin:end]
         inside = points[rows]
-        # Halves, because the difference of whole values could overflow.
+        # Values are halved because their differences could overflow.
         extent = (inside.max(axis=0) * 0.5 - inside.min(axis=0) * 0.5) * weight
         leaves = -(-(end - begin) // DONORS_PER_LEAF)
         half = DONORS_PER_LEAF * (1 << (leaves - 1).bit_length() - 1)
@@ -84,7 +84,7 @@ def tree_order(points, weight):
 
 
 def build_tree(points, order):
-    """Build the tree of rows ordered by `tree_order` (other orders are only slower). NumPy."""
+    """Build the tree of rows in the order of `tree_order` (other orders are only slower)."""
     n, d = points.shape
     leaves = 1
     while leaves * DONORS_PER_LEAF < n:
@@ -112,7 +112,7 @@ def build_tree(points, order):
 
 @compiled_ieee
 def new_search(nodes, attributes):
-    """Return working memory for searches in trees of these numbers of nodes and attributes."""
+    """Return working memory for searches in trees with these numbers of nodes and attributes."""
     return BoxSearch(
         attributes=np.empty(attributes, np.int64),
         reach=np.empty(attributes),
@@ -125,11 +125,11 @@ def new_search(nodes, attributes):
 
 @lean
 def nodes_in_box(tree, asked, centre, search):
-    """Find nodes that together hold every row in the box: whole nodes, and leaves to be filtered.
+    """Find nodes that together hold all rows in the box: whole nodes, and leaves to filter.
 
     asked : int <= 62, the number of constrained entries of `search.attributes`
     centre : float64[D], finite where constrained    search : `nodes` and `unsure` are written
-    Returns the number of nodes. O(leaves that the box's edge crosses * asked).
+    Returns the number of nodes. O(asked * leaves that the box's edge crosses).
     """
     low, high, attributes, reach = tree.low, tree.high, search.attributes, search.reach
     nodes, unsure, stack = search.nodes, search.unsure, search.stack
@@ -165,7 +165,7 @@ def nodes_in_box(tree, asked, centre, search):
 def _filter_leaf(columns, begin, mask, centre, search):
     """Mark in search.near which of a leaf's 64 rows are near in the attributes of `mask`."""
     attributes, reach, near = search.attributes, search.reach, search.near
-    # Unsigned places: a test for negative ones would prevent SIMD.
+    # Unsigned places, because a test for negative places would prevent SIMD.
     place, i = np.uint64(begin), 0
     near[:] = 1
     while mask:
@@ -182,8 +182,8 @@ def _filter_leaf(columns, begin, mask, centre, search):
 def rows_in_nodes(tree, count, centre, search, enough, out, n):
     """Write the places of the rows in the box to out[n:], ascending; return the end position.
 
-    count, search : from `nodes_in_box`    enough : int64, stop once this number is found
-    out : int64[], with room for all rows of the nodes; if of size 0, rows are only counted
+    count, search : from `nodes_in_box`    enough : int64, stop after finding this number of rows
+    out : int64[], with room for all rows of the nodes plus one; empty to count rows only
     O(64 * unsure attributes) per unsure leaf, in SIMD; O(rows) for whole nodes.
     """
     begin, end, nodes, unsure, near = tree.begin, tree.end, search.nodes, search.unsure, search.near
@@ -203,7 +203,7 @@ def rows_in_nodes(tree, count, centre, search, enough, out, n):
             for j in range(DONORS_PER_LEAF):
                 found += near[j]
             n += found
-        else:  # branchless: written before tested, so one place more than rows is needed
+        else:  # branchless: places are written before they are tested, so one more fits
             for j in range(last - first):
                 out[n] = first + j
                 n += near[j]

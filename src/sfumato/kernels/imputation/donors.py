@@ -1,4 +1,4 @@
-"""The distribution of a missing attribute given by its donors."""
+"""The distribution of a missing attribute over its donors' values."""
 
 import numpy as np
 
@@ -8,16 +8,16 @@ from sfumato.kernels.imputation.calibration import calibrate, deviation_of, grou
 from sfumato.kernels.imputation.dependency_choice import MARGINAL, donors_in_box
 from sfumato.kernels.imputation.local_line import DONORS_A_SLOPE, move_along_line
 
-EQUAL_DISTANCE_SHARE = 0.05  # of the farthest donor's distance: nearer donors count equally
+EQUAL_DISTANCE_SHARE = 0.05  # of the farthest donor's distance; nearer donors have equal shares
 
 
 @compiled_ieee
 def keep_nearest(repository, t, asked, n, scratch):
-    """Keep the nearest of the n donors at scratch.places, including ties with the last one.
+    """Keep the nearest of the n donors at scratch.places, with ties; return their number.
 
     The distance is the maximum over attributes, in units of the box's reach or, if `even`, of the
-    attributes' scale. Writes to scratch.share the shares (distance / farthest) ** -sharpness, not
-    normalised.  O(n asked).
+    scaled attributes. Writes shares (distance / farthest) ** -sharpness, not normalised, to
+    scratch.share.  O(n asked).
     """
     places, distance, search = scratch.places, scratch.distance, scratch.search
     weighting, most = repository.weighting[t], repository.choice.most_donors
@@ -48,10 +48,7 @@ def keep_nearest(repository, t, asked, n, scratch):
 
 @compiled_ieee
 def _count_distinct(codes, values, n, scratch, distribution, weight):
-    """Write the distinct values of the n donors, ascending, and their counts; return the number.
-
-    codes : int64[N], rank of each row
-    """
+    """Write the donors' distinct values, ascending, and their counts; return their number."""
     rows, tally = scratch.places, scratch.tally
     least, most = tally.size, -1
     for i in range(n):
@@ -74,7 +71,7 @@ def _count_distinct(codes, values, n, scratch, distribution, weight):
 
 @lean
 def _merge_equal(distribution, weight, n):
-    """Merge equal ones of n ascending values and add their weights; return the number left."""
+    """Merge equal values of n ascending ones and add their weights; return the new number."""
     k = 0
     for i in range(n):
         if k > 0 and distribution[i] == distribution[k - 1]:
@@ -87,16 +84,16 @@ def _merge_equal(distribution, weight, n):
 
 @compiled_ieee
 def _lend_values(scratch, n, distribution, weight):
-    """Write the distinct scratch.local_values[:n], ascending, with shares; return the number."""
+    """Write the distinct scratch.local_values[:n], ascending, with shares; return their number."""
     distribution[:n], weight[:n] = scratch.local_values[:n], scratch.share[:n]
-    sort_pairs(distribution, weight, n)  # a few dozen, or all that tie with the nearest
+    sort_pairs(distribution, weight, n)  # a few dozen, unless many tie
     return _merge_equal(distribution, weight, n)
 
 
 @lean
 def interval_of_nodes(repository, t, search, count):
-    """Return bounds for values of attribute t: the range of the first `count` nodes found (0: of
-    all rows), with a margin."""
+    """Return bounds for values of attribute t: the range of the first `count` found nodes, or of
+    all rows if it is 0, with a margin."""
     trees, weighting, own = repository.trees, repository.weighting[t], repository.span.size
     least, most = trees.low[t, 1, own], trees.high[t, 1, own]
     low, high = (most, least) if count > 0 else (least, most)
@@ -109,9 +106,10 @@ def interval_of_nodes(repository, t, search, count):
 
 @lean
 def _nearest_distribution(repository, t, n, asked, nodes, scratch, left_out):
-    """Write the nearest donors' values, ascending, and shares; return the number.
+    """Write the nearest donors' values, ascending, and shares; return their number.
 
-    Unless many values repeat, they are moved along a line, also for a row left out.
+    Unless most values repeat, enough donors' values are moved along a line. If a row was left out,
+    one donor fewer is enough.
     """
     moved, about, own = scratch.local_values, scratch.about[t], repository.span.size
     distribution, weight = scratch.distribution[t], scratch.weight[t]
@@ -130,10 +128,10 @@ def _nearest_distribution(repository, t, n, asked, nodes, scratch, left_out):
 
 @compiled_ieee
 def attribute_distribution(repository, t, chosen, scratch, left_out):
-    """Write the distribution of attribute t by a choice (or MARGINAL) to row t of `scratch`.
+    """Write the distribution of attribute t for a choice (or MARGINAL) to row t of `scratch`.
 
     left_out : int64, a row that is not a donor, or -1
-    Returns the number of donors.  O(donors log donors) if they are few and far apart, else linear.
+    Returns the number of donors.  O(donors log donors), or linear for donors with close ranks.
     """
     first, last = repository.first_value[t], repository.first_value[t + 1]
     distribution, weight, about = scratch.distribution[t], scratch.weight[t], scratch.about[t]
@@ -169,8 +167,7 @@ def attribute_distribution(repository, t, chosen, scratch, left_out):
 
 @lean_inline
 def calibrated_distribution(repository, t, chosen, scratch):
-    """Compute `attribute_distribution`, calibrated if the nearest donors are used; return their
-    number."""
+    """Compute `attribute_distribution`, calibrated for nearest donors; return their number."""
     n, about = (
         attribute_distribution(repository, t, chosen, scratch, np.int64(-1)),
         scratch.about[t],

@@ -1,4 +1,4 @@
-"""The newest known value of every attribute before each row, by key."""
+"""The newest known value of each attribute before each row, per key."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from sfumato.kernels.compile import compiled
 
 @compiled
 def earlier_values(key, time, values, known, since):
-    """Return (earlier, age) of n rows, float64[n, T] each; NaN where nothing is known yet.
+    """Return (earlier, age), float64[n, T] each; NaN if there is no earlier value.
 
-    key : int64[n] in [0, keys)    time : float64[n]    values : float64[n, T], missing where
-        not finite
-    known, since : float64[keys, T], newest known value by time and its time, NaN before the first;
-        updated in place. An older row leaves them unchanged.
+    key : int64[n] in [0, keys)    time : float64[n]
+    values : float64[n, T]; values that are not finite are missing
+    known, since : float64[keys, T], value and time of the newest known value by time, NaN before
+        the first; updated in place, but not by older rows
     O(n T).
     """
     n, attributes = values.shape

@@ -1,11 +1,11 @@
-"""Online correction of imputed distributions by values that are known: conformal feedback.
+"""Online correction of imputed distributions with known values: conformal feedback.
 
 A known value is hidden, imputed as if it were missing, and compared with the range from 5% to 95%.
-Each value beyond an end of the range widens that side of later distributions; each value within
-narrows both a little, so that in the long run 5% of the values lie beyond each end.
+Each value beyond an end of the range widens that side of later distributions. Each value within the
+range narrows both sides a little, so that in the long run 5% of the values lie beyond each end.
 
-Source: adaptive conformal inference (Gibbs and Candès 2021), on each side of the median, with the
-logarithm of a side's width as the quantity that is corrected.
+Source: adaptive conformal inference (Gibbs and Candès 2021), applied to the logarithm of the width
+on each side of the median.
 """
 
 import math
@@ -13,14 +13,14 @@ import math
 from sfumato.kernels.arrays import stable_order
 from sfumato.kernels.compile import compiled, lean
 
-RATE = 0.1  # step of the logarithm of a width, per hidden value, divided by the share of the ends
+RATE = 0.1  # a width's logarithm moves by RATE * (1 if the value is beyond the end - END_SHARE)
 END_SHARE = 0.05  # share of values beyond each end of the range
 NARROWEST, WIDEST = -2.0, 6.0  # bounds of the logarithms
 
 
 @lean
 def _quantile(value, prob, order, level):
-    """Return the value at a level of probability. order : places of the values, ascending"""
+    """Return the value at a probability level. order : places of the values, ascending"""
     cumulated, last = 0.0, order[order.size - 1]
     for j in order:
         cumulated += prob[j]
@@ -33,13 +33,13 @@ def _quantile(value, prob, order, level):
 def correct_widths(key, asked, truth, offsets, prob, values, low, high):
     """Widen imputed values, and correct widths by hidden values, in the order of the objects.
 
-    key : int64[n], the code of each object's key    asked : int64[n], for a hidden value its
-        attribute, else -1    truth : float64[n], that value    offsets : int64[n + 1] of objects'
-        alternatives    prob, values : float64[m], float64[m, T], changed in place where an object
-        has several values of an attribute
+    key : int64[n], the code of each object's key
+    asked : int64[n], the attribute of a hidden value, or -1    truth : float64[n], the hidden value
+    offsets : int64[n + 1], start of each object's alternatives    prob : float64[m]
+    values : float64[m, T], changed in place for objects with several values of an attribute
     low, high : float64[keys, T], logarithms of the widths below and above the median, updated
-    Returns numbers: of hidden values, of those within the range, and of other objects with a
-    widened attribute.  O(m T log m).
+    Returns the numbers of hidden values, of hidden values within the range, and of other objects
+    with a widened attribute.  O(m T log m).
     """
     tested, covered, widened = 0, 0, 0
     for i in range(key.size):

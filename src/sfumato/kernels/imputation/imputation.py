@@ -1,4 +1,4 @@
-"""Missing values as distributions: the donors' values with their shares, joint or independent.
+"""Missing values as distributions of donors' values, joint or independent.
 
 Dependencies are chosen on scaled attributes (`dependency_choice`); imputed values are unscaled.
 """
@@ -27,21 +27,21 @@ from sfumato.kernels.imputation.reduced_values import merge_nearest, thin_to_qua
 from sfumato.kernels.imputation.repository import new_scratch, scale
 from sfumato.kernels.signals import after_signals
 
-# Most alternatives of an object with several independent missing attributes: from all donors, and
-# from the nearest donors, which are a sample of a few dozen anyway.
+# Maximum number of alternatives of an object with several independent missing attributes: from all
+# donors, and from the nearest donors, which are a sample of a few dozen anyway.
 MOST_PRODUCTS, MOST_NEAREST_PRODUCTS = 65_536, 1_024
-UNLIMITED, MOST_UNASKED = 2**62, 10_000  # no limit given; most alternatives of an object then
-# Values that each independent attribute needs if the nearest donors are used: fewer lose the range
-# of probability 90% (`reduced_values`).
+UNLIMITED, MOST_UNASKED = 2**62, 10_000  # without a limit, an object has at most MOST_UNASKED
+# Values that each independent attribute needs if the nearest donors are used: fewer values lose the
+# range of probability 90% (`reduced_values`).
 CLOSE_DONORS = 10
-STEPS_PER_OBJECT = 10_000  # about
+STEPS_PER_OBJECT = 10_000  # rough estimate
 
 
 class Completion(NamedTuple):
     """Settings of an imputation.
 
-    joint : bool, take several missing attributes from the same rows if there are any
-    most : int >= 1, most alternatives of an object; UNLIMITED stands for MOST_UNASKED
+    joint : bool, take several missing attributes from the same rows if there are such rows
+    most : int >= 1, maximum number of alternatives per object; UNLIMITED stands for MOST_UNASKED
     """
 
     joint: bool
@@ -52,7 +52,7 @@ class ImputationReport(NamedTuple):
     """Report on the imputations, by attribute.
 
     donors : int64[..., T], number of donors    spread : float64[..., T], range of their values
-    error : float64[..., T], the farthest a value was moved to reduce the number of values
+    error : float64[..., T], largest distance by which a value was moved to reduce their number
     """
 
     donors: np.ndarray
@@ -62,8 +62,8 @@ class ImputationReport(NamedTuple):
 
 @compiled_ieee
 def _joint_distribution(repository, most, scratch, chosen, which, account):
-    """Return values float64[g, k] of attributes `which` in rows near on all determinants, and
-    their probabilities; empty if there are too few rows."""
+    """Return values of the g attributes `which` in rows that are near on all determinants, and
+    their probabilities, float64[g, >= k] and float64[k]; k = 0 if there are too few rows."""
     asked, choice = np.int64(0), repository.choice
     tree, widest = np.int64(-1), np.int64(-1)
     for t in which:
@@ -107,9 +107,9 @@ def _joint_distribution(repository, most, scratch, chosen, which, account):
 
 @lean
 def share_limits(about, missing, most):
-    """Set the number of values that each missing attribute keeps so that their product is <= most.
+    """Set how many values each missing attribute keeps, so that the product is at most `most`.
 
-    Small attributes keep all their values; the others get equal shares of the rest.
+    Small attributes keep all their values; the other attributes get equal shares of the rest.
     """
     left, open_attributes = most, 0
     for t in range(about.size):
@@ -150,10 +150,10 @@ def _write_product(repository, raw, scratch, missing, prob, points, at, end):
 
 @lean
 def _taken_jointly(repository, completion, chosen):
-    """Return True if several missing attributes are taken from the same rows.
+    """Return whether several missing attributes are taken from the same rows.
 
-    This is so if requested, or if all have donors and the limit on alternatives leaves independent
-    attributes fewer than CLOSE_DONORS values each.
+    They are if requested, or if all have nearest donors and the limit on alternatives would leave
+    independent attributes fewer than CLOSE_DONORS values each.
     """
     missing, needed, lent = 0, 1.0, repository.choice.most_donors > 0
     for t in range(chosen.size):
@@ -168,8 +168,8 @@ def _taken_jointly(repository, completion, chosen):
 def _independent_distributions(repository, most, scratch, missing, chosen, account):
     """Write the distributions of the missing attributes; return their number of alternatives.
 
-    Distributions that are too long are shortened: near values are merged, or, if the nearest donors
-    are used, values at levels of probability are kept.
+    If the distributions are too long, near values are merged or, with the nearest donors, only
+    values at evenly spaced probability levels are kept.
     """
     nearest, g, product, number = repository.choice.most_donors > 0, 0, 1.0, 1
     for t in range(chosen.size):
@@ -202,7 +202,7 @@ def _independent_distributions(repository, most, scratch, missing, chosen, accou
 
 @compiled
 def _grow(prob, points, needed, trees):
-    """Grow the arrays to twice the alternatives needed if they are too small."""
+    """Return the arrays, enlarged to twice the needed alternatives if they are too small."""
     if needed <= prob.size:
         return prob, points
     return with_room(prob, 2 * needed), with_room(points, 2 * needed * trees)
@@ -213,11 +213,10 @@ def impute_batch(repository, completion, objects):
     """Return the alternatives of many objects.
 
     completion : `Completion`    objects : float64[n, D], NaN = missing
-    Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T], reason
-    uint8[n], of `choose_dependencies`; `ImputationReport` of n; joined bool[n], True where values
-    were taken jointly).
-    Source: Ren et al. (2019), sections 2.2 and 3; several attributes independent (product) or
-    joint.
+    Returns (offsets int64[n + 1]; prob float64[m], points float64[m, T]; chosen int64[n, T] and
+    reason uint8[n], see `choose_dependencies`; `ImputationReport` of n; joined bool[n], whether
+    values were taken jointly).
+    Source: Ren et al. (2019), sections 2.2 and 3.
     """
     n, trees = objects.shape[0], repository.column_of.size
     scratch, steps, at = new_scratch(repository), np.int64(0), np.int64(0)
@@ -263,8 +262,8 @@ def impute_batch(repository, completion, objects):
 class HeldOutRanks(NamedTuple):
     """Hidden values compared with the distributions from the other rows; NaN without donors.
 
-    rank : float64[s] in [0, 1], position of values within the range of the donors' values
-    beyond : float64[s], distance below (< 0) or above (> 0) the donors' values; 0 within
+    rank : float64[s] in [0, 1], position of a value within the donors' range; NaN beyond it
+    beyond : float64[s], distance below (< 0) or above (> 0) the donors' range; 0 within it
     deviation : float64[s], standard deviation of the donors' values
     score : float64[s], continuous ranked probability score
     """
@@ -277,12 +276,11 @@ class HeldOutRanks(NamedTuple):
 
 @compiled_ieee
 def held_out_ranks(repository, t, objects, rows, chance):
-    """Compare hidden values of rows of the repository with the distributions from the other rows.
+    """Compare hidden values of repository rows with the distributions from the other rows.
 
     objects : float64[s, D], the rows without attribute t and others    rows : int64[s], row numbers
     chance : float64[s] in [0, 1), see `rank_of`
-    repository : with `least_donors` increased by one, because each row finds itself too
-    Returns `HeldOutRanks`.
+    repository : with `least_donors` increased by one, because each row also finds itself
     """
     scratch, first = new_scratch(repository), repository.first_value[t]
     rank, beyond = np.full(rows.size, np.nan), np.full(rows.size, np.nan)

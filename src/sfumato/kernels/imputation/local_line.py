@@ -1,8 +1,8 @@
 """Donors' values moved to the object along a line fitted through the donors.
 
-The donors of a box lie around the object, not at it. A linear function of the box's attributes,
-fitted to the donors by least squares, predicts how their values change on the way. The residuals
-are kept, enlarged as a new value scatters more about a fitted line than the fitted values.
+A box's donors lie around the object, not at it. A linear function of the box's attributes, fitted
+to the donors by least squares, predicts how their values change towards the object. The residuals
+are enlarged, because a new value scatters more about a fitted line than the fitted values do.
 
 Source: local linear regression (Stone, 1977; Fan, 1992), with its residuals as the distribution.
 """
@@ -11,13 +11,13 @@ import math
 
 from sfumato.kernels.compile import lean
 
-RIDGE = 1e-3  # of the mean square of the determinants: nearly constant ones have no effect
-DONORS_A_SLOPE = 4  # donors per coefficient: fewer leave too little residual
+RIDGE = 1e-3  # of the determinants' mean square; nearly constant determinants have no effect
+DONORS_A_SLOPE = 4  # least number of donors per coefficient; fewer leave too little residual
 
 
 @lean
 def solve(matrix, p, sides):
-    """Solve p equations in place: columns p .. p + sides - 1 of the positive definite `matrix`."""
+    """Solve p equations in place for columns p ... p + sides - 1; `matrix` is positive definite."""
     for i in range(p):
         for r in range(i + 1, p):
             factor = matrix[r, i] / matrix[i, i]
@@ -32,7 +32,7 @@ def solve(matrix, p, sides):
 
 @lean
 def _offset(repository, t, scratch, i, j):
-    """Return the offset of donor i from the object on the box's attribute j, in units of reach."""
+    """Return donor i's offset from the object in the box's attribute j, in units of reach."""
     a = scratch.search.attributes[j]
     off = repository.trees.columns[t, a, scratch.places[i]] - scratch.scaled[a]
     return off / scratch.search.reach[a]
@@ -42,8 +42,9 @@ def _offset(repository, t, scratch, i, j):
 def move_along_line(repository, t, p, n, scratch, low, high):
     """Move the n donors' values in scratch.local_values to the object, within [low, high].
 
-    p : attributes of the box; n >= 4 p + 4.  Writes the slopes to scratch.line[:p, p], and the
-    donors' mean offset from the object to scratch.line[p, :p].  O(n p**2).
+    p : number of the box's attributes; n >= 4 p + 4
+    Writes the slopes to scratch.line[:p, p], and the donors' mean offset from the object to
+    scratch.line[p, :p].  O(n p**2).
     """
     moved, line, share = scratch.local_values, scratch.line, scratch.share
     total, squares, mean = 0.0, 0.0, 0.0
@@ -73,7 +74,7 @@ def move_along_line(repository, t, p, n, scratch, low, high):
         for k in range(j):
             line[k, j] = line[j, k]
     solve(line, p, 2)
-    alike = total * total / squares  # effective number of donors of equal share
+    alike = total * total / squares  # effective number of donors with equal shares
     leverage, here = 1.0, mean
     for j in range(p):
         leverage += line[p, j] * line[j, p + 1]

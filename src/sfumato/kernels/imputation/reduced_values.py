@@ -1,11 +1,10 @@
 """Imputed distributions reduced to few values.
 
-A calibrated attribute keeps values at evenly spaced levels of probability. Averaging near values
-would move the ends of the calibrated ranges, so values are kept unchanged: the values at even
-levels from 5% to 95%, each with the probability between the midpoints to its neighbouring levels.
-The range of probability 90% is unchanged, and values beyond it are moved to its ends. Of at least
-24 values, two at each end lie beyond, so the range of probability 99% is unchanged too. Fewer than
-ten values represent equal shares.
+A calibrated attribute keeps its values at evenly spaced probability levels from 5% to 95%, because
+averaging near values would move the ends of the calibrated ranges. Each value gets the probability
+between the midpoints to its neighbouring levels. The range of probability 90% is unchanged, and
+values beyond it are moved to its ends. Of 24 or more values, two at each end lie beyond, so the
+range of probability 99% is unchanged too. Fewer than ten values represent equal shares.
 """
 
 import heapq
@@ -20,7 +19,7 @@ from sfumato.kernels.tolerances import SHARE_TIE
 
 @compiled_ieee
 def _widest(points, order, begin, end, span):
-    """Return (extent, axis, low, high) of a group's widest axis in units of `span`."""
+    """Return (extent in units of `span`, axis, low, high) of a group's widest axis."""
     extent, axis, lowest, highest = -1.0, 0, 0.0, 0.0
     for a in range(points.shape[0]):
         low, high = np.inf, -np.inf
@@ -35,7 +34,7 @@ def _widest(points, order, begin, end, span):
 
 @compiled_ieee
 def _split(points, order, begin, end, axis, low, high, aside):
-    """Split a group at the middle of an axis, keeping order; return where the second begins."""
+    """Split a group at the middle of an axis, keeping order; return the second part's start."""
     middle = low + (high - low) * 0.5
     first, second = begin, 0
     for i in range(begin, end):
@@ -53,15 +52,15 @@ def _split(points, order, begin, end, axis, low, high, aside):
 
 @compiled_ieee
 def merge_nearest(points, weight, n, most, span, moved):
-    """Reduce n values to at most `most`: merge near ones into their weighted mean.
+    """Reduce n values to at most `most` by merging near values into their weighted means.
 
     points : float64[g, >= n], n distinct values of g attributes; weight : float64[>= n] > 0; the
     first places of both are overwritten with the result, still ascending in one dimension
     span : float64[g] > 0, the unit of each attribute
-    moved : float64[g], written: the farthest that any value was moved.  Returns min(n, most).
-    Starting from one group, the group with the largest extent is cut at the middle of its widest
-    attribute until there are `most`. So no group is left whole that is wider than one that was cut.
-    Cost: O(n log most) for values spread evenly, O(n * most) at worst.
+    moved : float64[g], written: the largest distance by which a value was moved
+    Returns min(n, most). Starting with one group, the group with the largest extent is cut at the
+    middle of its widest attribute until there are `most` groups.
+    Cost: O(n log most) for evenly spread values, O(n * most) at worst.
     """
     moved[:] = 0.0
     if n <= most:
@@ -101,14 +100,14 @@ def merge_nearest(points, weight, n, most, span, moved):
     return most
 
 
-LOWEST = 0.05  # lowest level kept of ten or more values
-TWO_ENDED_LEVELS = 24  # number of values from which two at each end represent the outer levels
+LOWEST = 0.05  # lowest level of ten or more kept values
+TWO_ENDED_LEVELS = 24  # least number of values of which two at each end represent outer levels
 OUTER_LEVEL, INNER_LEVEL = 0.005, 0.025
 
 
 @lean_inline
 def level_of(i, most):
-    """Return the probability level of value i of `most`, before rounding: in (0, 1), ascending."""
+    """Return the probability level of value i of `most`, in (0, 1) and ascending with i."""
     if most >= TWO_ENDED_LEVELS and i < 2:
         return OUTER_LEVEL if i == 0 else INNER_LEVEL
     if most >= TWO_ENDED_LEVELS and i >= most - 2:
@@ -122,7 +121,7 @@ def level_of(i, most):
 def thin_to_quantiles(distribution, weight, k, total, most):
     """Keep at most `most` of k ascending values, in place; return (number, largest move).
 
-    weight : of sum `total`; kept weights have sum 1 if there were more than `most`.  O(k + most)
+    weight : with sum `total`; kept weights have sum 1 if k > most.  O(k + most)
     """
     if k <= most:
         return k, 0.0

@@ -7,10 +7,10 @@ import numpy as np
 from sfumato.kernels.compile import compiled_ieee, lean_inline
 from sfumato.kernels.imputation.donor_tree import BoxSearch, DonorTree, new_search
 
-# Use of an attribute's nearest donors: `sharpness` and `even`, see `donors`; `narrowing`, the most
-# dependencies that narrow together (further ones are used only if none of these was chosen); `unit`
-# of distances beyond the donors; `margin`, the farthest a value may lie beyond the nodes found, and
-# `outside`, beyond all values of the repository, see `calibration`.
+# Use of an attribute's nearest donors. `sharpness` and `even`: see `donors`; `narrowing`: maximum
+# number of dependencies that narrow together (later dependencies are used only if none of these was
+# chosen); `unit` of distances beyond the donors; `margin` and `outside`: how far a value may lie
+# beyond the found nodes, and beyond all values of the repository (see `calibration`).
 WEIGHTING = np.dtype(
     {
         "names": ["sharpness", "unit", "margin", "outside", "narrowing", "even"],
@@ -18,7 +18,7 @@ WEIGHTING = np.dtype(
     },
     align=True,
 )
-# Properties of an attribute's distribution: the number of values and its limit; the sum of their
+# Properties of an attribute's distribution: the number of values and its limit; the sum of the
 # weights; the range of the donors' values; the standard deviation; the bounds of values; whether
 # most values repeat.
 ABOUT = np.dtype(
@@ -28,15 +28,15 @@ ABOUT = np.dtype(
     },
     align=True,
 )
-TAIL = 4  # values of a tail, without the one at its far end, see `calibration`
+TAIL = 4  # values per tail, without the value at its far end; see `calibration`
 
 
 class Choice(NamedTuple):
     """Settings of the choice of dependencies.
 
-    least_donors : int >= 1, fewer do not count    marginal : bool, without donors use the
-        attribute's distribution in the repository
-    most_donors : int, the number of nearest donors used; 0: the plain way, all donors
+    least_donors : int >= 1, least number of donors of a choice
+    marginal : bool, without donors use the attribute's distribution in the repository
+    most_donors : int, the number of nearest donors; 0: the plain method, with all donors
     """
 
     least_donors: int
@@ -47,9 +47,9 @@ class Choice(NamedTuple):
 class DependencySets(NamedTuple):
     """The dependencies of T attributes over D columns; a set of dependencies is a bit mask.
 
-    first : int64[T + 1], dependencies of attribute t in order; number d constrains columns
-        attribute[begin[d] : begin[d + 1]] to be within reach[...], scaled
-    first_combination : int64[T + 1], for the plain way: places of attribute t's sets in
+    first : int64[T + 1], number of attribute t's first dependency; dependency d constrains the
+        scaled columns attribute[begin[d]:begin[d + 1]] to be within reach[...]
+    first_combination : int64[T + 1], for the plain method: start of attribute t's sets in
         combination[...], in order of choice    determinants : bool[T, D], constrained columns
     """
 
@@ -66,10 +66,10 @@ class Repository(NamedTuple):
     """N complete rows of D attributes, prepared for the imputation of T of them.
 
     trees : a `DonorTree` per attribute, over the scaled attributes and, as number D, the tree's
-        unscaled attribute; arrays have T as first dimension, except begin and end
+        unscaled attribute; except for begin and end, the first dimension of arrays is T
     row_codes : int64[T, N], rank of the tree's attribute among its distinct values
-    values, counts : float64[V], int64[V], distinct values of the T attributes, ascending for each,
-        and their numbers of rows; values of tree t start at first_value[t], int64[T + 1]
+    values, counts : float64[V], int64[V], distinct values per attribute, ascending, and their
+        numbers of rows; values of tree t start at first_value[t], int64[T + 1]
     column_of : int64[T], the attribute of each tree
     shift, span : float64[D], scaled = (value - shift) / span    weighting : WEIGHTING[T]
     curve, tails : float64[T, g, q + 1], float64[T, g, 2, TAIL + 1], see `calibration`
@@ -95,11 +95,10 @@ class Repository(NamedTuple):
 class ImputationScratch(NamedTuple):
     """Working memory for one object at a time.
 
-    scaled : float64[D], the object    search : the box and the nodes found in it
+    scaled : float64[D], the object    search : the box and its nodes
     places, distance, share, local_values : [P + 1], of donors    tally : int64[], zeros, by rank
-    distribution, weight : float64[T, P + 2 TAIL + 2], the values of each attribute, ascending, and
-        their
-        weights    about : ABOUT[T]    line : float64[D + 2, D + 2], see `local_line`
+    distribution, weight : float64[T, P + 2 TAIL + 2], ascending values per attribute, and weights
+    about : ABOUT[T]    line : float64[D + 2, D + 2], see `local_line`
     """
 
     scaled: np.ndarray
@@ -117,7 +116,6 @@ class ImputationScratch(NamedTuple):
 
 @compiled_ieee
 def new_scratch(repository):
-    """Return working memory for one object at a time."""
     trees, attributes, places = repository.trees.columns.shape
     d = attributes - 1
     return ImputationScratch(
@@ -137,14 +135,13 @@ def new_scratch(repository):
 
 @lean_inline
 def tree_of(repository, t):
-    """Return the tree of attribute t."""
     of = repository.trees
     return DonorTree(of.columns[t], of.rows[t], of.low[t], of.high[t], of.begin, of.end)
 
 
 @lean_inline
 def scale(repository, raw, scaled):
-    """Write the scaled attributes of an object; missing or infinite ones become NaN."""
+    """Write an object's scaled attributes; missing or infinite attributes become NaN."""
     for a in range(raw.size):
         value = (raw[a] - repository.shift[a]) / repository.span[a]
         scaled[a] = np.nan if np.isinf(value) else value

@@ -1,13 +1,13 @@
 """A grid over the regions of tuples, as an index of all windows of a store.
 
 One hash table holds the grids of all windows: a tuple is linked into the bucket of its window and
-cell, in O(1). Each window has a separate cell side and up to three axes, chosen from its content
-and chosen again as the content changes. Windows of fewer than SMALL_WINDOW tuples have no cells. A
-task indexes only the tuples that it owns. Tuples of exceptional reach share a bucket that every
-search visits, so that a few large radii do not widen all searches.
+cell, in O(1). Each window has its own cell side and up to three axes, which are chosen from its
+content and updated as the content changes. A task indexes only the tuples that it owns. Tuples with
+an exceptional reach share a bucket that every search visits, so a few large radii do not widen all
+searches.
 
-Windows without cells are scanned, and so are windows in which a search would visit more cells than
-tuples. In high dimensions, where 3**d cells would be visited, this is the usual case.
+Windows are scanned if they have fewer than SMALL_WINDOW tuples, or if a search would visit more
+cells than tuples, which is usual in high dimensions (3**d cells).
 Source: Lian and Chen (2009), sections 5 and 6 (Grid, r_max); Dallachiesa et al. (2015), section
 6.2.1 (Index-Match).
 """
@@ -21,25 +21,25 @@ from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.joins.tuple_store import is_local, write_owned
 from sfumato.kernels.tolerances import SIFT_SLACK
 
-SMALL_WINDOW = 48  # tuples: for fewer, a scan costs less than two or three look-ups
+SMALL_WINDOW = 48  # tuples; scanning fewer costs less than two or three look-ups
 AXES = 3
-EXCEPTIONAL = 4.0  # reach of a tuple, times (within + mean reach), from which it is in no cell
+EXCEPTIONAL = 4.0  # tuples whose reach exceeds this times (within + mean reach) are in no cell
 LAST_CELL = 2.0**50  # cell numbers are clamped here; all tuples beyond share the last cell
-NO_CELL = np.int64(2**60)  # in place of cell numbers: no cell
+NO_CELL = np.int64(2**60)  # cell number of exceptional tuples
 NO_ENTRY = -1
 
 
 class Grid(NamedTuple):
     """The index over all windows.
 
-    buckets : int64[power of two], the first slot of each bucket or NO_ENTRY
+    buckets : int64[power of two], first slot of each bucket, or NO_ENTRY
     after, before : int64[slots], doubly linked lists that end in NO_ENTRY
     cell : int64[slots], hash of window and cell
-    reach : float64[windows], the largest reach of a tuple in cells since these were chosen (r_max)
-    most : float64[windows], the largest reach of a tuple for which it is put in a cell
-    exceptions : int64[windows], tuples of a larger reach since the cells were chosen
+    reach : float64[windows], largest reach of a tuple in a cell since the cells were chosen (r_max)
+    most : float64[windows], largest reach with which a tuple is put in a cell
+    exceptions : int64[windows], number of tuples with a larger reach since the cells were chosen
     side : float64[windows], cell side, 0 while the window has no cells
-    axes : int64[windows, AXES], the coordinates that span the cells
+    axes : int64[windows, AXES], coordinates that span the cells
     due : int64[windows], arrivals until the side is chosen again
     centre, box : float64[d], int64[AXES, 2], working memory
     """
@@ -60,7 +60,6 @@ class Grid(NamedTuple):
 
 @compiled_ieee
 def empty_grid(slots, windows, d):
-    """Return a grid without tuples."""
     buckets = 64
     while buckets < 2 * slots:
         buckets *= 2
@@ -94,7 +93,7 @@ def _hash_of_exceptions(w):
 
 @lean_inline
 def _reach(store, s):
-    """Return the distance from the key of slot s within which matches of a point lie."""
+    """Return the distance from the key of slot s within which a matching point lies."""
     return store.tuples.summary[s, store.dimensions] + store.tuples.radius[s]
 
 
@@ -129,10 +128,10 @@ def _unlink(grid, s):
 
 @lean
 def _choose_side(store, w, count):
-    """Choose the axes of the largest extents and a cell side for `count` >= 1 owned tuples.
+    """Choose the axes with the largest extents and a cell side for `count` >= 1 owned tuples.
 
-    About one tuple per cell, but large enough that the usual search, of radius within + radius +
-    r_max, visits at most about 5 cells (1-D), 9 (2-D) or 8 (3-D).
+    A cell holds about one tuple, but is large enough that the usual search, with radius within +
+    radius + r_max, visits at most about 5 cells (1-D), 9 (2-D) or 8 (3-D).
     """
     head, tail, summary = store.windows.head[w], store.windows.tail[w], store.tuples.summary
     grid, d, radius, largest = store.grid, store.dimensions, 0.0, 0.0
@@ -178,7 +177,7 @@ def unlink_window(store, w):
 
 @lean
 def index_window(store, w):
-    """Choose and fill the cells of a window without linked tuples. O(tuples held)."""
+    """Choose and fill the cells of a window without linked tuples. O(held tuples)."""
     if store.within < 0.0:
         return
     grid, count, head, tail = store.grid, 0, store.windows.head[w], store.windows.tail[w]
@@ -203,7 +202,6 @@ def index_window(store, w):
 
 @lean_inline
 def _index(store, w, s):
-    """Add a new tuple of window w to the index."""
     grid = store.grid
     if is_local(store, s):
         if _reach(store, s) <= grid.most[w]:
@@ -232,7 +230,7 @@ def leave(store, w, begin):
 
 @lean_inline
 def opposite(store, w):
-    """Return the window matched with arrivals of window w: of the other stream, or the same."""
+    """Return the window matched with arrivals of window w: the other stream's, or w itself."""
     return w ^ (store.span.size - 1)
 
 
@@ -261,7 +259,7 @@ def enter(store, batch, i):
 
 @compiled_ieee
 def empty_windows(store, windows):
-    """Evict everything from some windows (int64[]). O(tuples)."""
+    """Evict all tuples of some windows (int64[]). O(tuples)."""
     for w in windows:
         leave(store, w, store.windows.tail[w])
         store.grid.side[w], store.grid.due[w], store.grid.reach[w] = 0.0, SMALL_WINDOW, -np.inf
@@ -270,10 +268,8 @@ def empty_windows(store, windows):
 
 @lean_inline
 def _read_cell(grid, h, head, tail, out, n):
-    """Write the slots in [head, tail) with this hash to `out` from place n on; return the end.
-
-    -1 if `out` is too small.
-    """
+    """Write the slots in [head, tail) with this hash to out[n:]; return the end, or -1 if `out` is
+    too small."""
     s = grid.buckets[h & (grid.buckets.size - 1)]
     while s != NO_ENTRY:
         if grid.cell[s] == h and head <= s < tail:
@@ -287,9 +283,9 @@ def _read_cell(grid, h, head, tail, out, n):
 
 @lean_inline
 def _search_cells(grid, windows, w, out):
-    """Write the slots of window w in the cells of `grid.box` to `out`; return their number or -1.
+    """Write the slots of window w in the cells of `grid.box` to `out`, in any order.
 
-    Unordered; colliding 64-bit hashes may repeat or add slots. -1 if `out` is too small.
+    Returns their number, or -1 if `out` is too small. Colliding hashes may repeat or add slots.
     """
     box, head, tail, n = grid.box, windows.head[w], windows.tail[w], np.int64(0)
     if grid.exceptions[w] > 0:
@@ -306,7 +302,7 @@ def _search_cells(grid, windows, w, out):
 def search(store, w, radius, out):
     """Write the slots of window w that may be within `radius` + r_max of `grid.centre` to `out`.
 
-    Returns their number. O(cells visited + slots found), or O(tuples owned) if a scan is cheaper.
+    Returns their number. O(visited cells + found slots), or O(owned tuples) if a scan is cheaper.
     """
     grid, d = store.grid, store.dimensions
     begin, end = store.windows.head[w], store.windows.tail[w]

@@ -1,9 +1,10 @@
 """The join of imputed objects: boxes are scanned, then samples are compared.
 
-An arrival is compared with the boxes of all objects of a window, in SIMD. Few objects have small
-boxes in every attribute, so a grid would hold each object in many cells. Pairs within reach are
-decided by their boxes, or by regions of most of their probability, if these are conclusive.
-Otherwise samples are compared along the one axis in which most objects' samples differ.
+An arrival is compared with the boxes of all objects in a window, in SIMD. There is no grid, because
+few objects have small boxes in every attribute and a grid would hold each object in many cells.
+Pairs within reach are decided by their boxes, or by regions of most of their probability, if the
+boxes or regions are conclusive. Otherwise samples are compared along the one axis in which most
+objects' samples differ.
 """
 
 import numpy as np
@@ -18,13 +19,13 @@ from sfumato.kernels.joins.tuple_store import widest_window
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import SIFT_SLACK
 
-# Pairs of an arrival and an opposite object; pairs with boxes within reach; pairs accepted by their
-# boxes alone; pairs whose samples were compared.
+# Numbers of pairs of an arrival and an opposite object, of pairs with boxes within reach, of pairs
+# accepted by their boxes alone, and of pairs with compared samples.
 INCOMPLETE_COUNTS = integers("pairs candidates certain refined")
 
 
 def certain_square(within: float, probability: float, pairs_wanted: bool) -> float:
-    """Return the largest squared box distance that is certainly within reach, or -1."""
+    """Return the largest squared box distance that surely matches, or -1 without such a limit."""
     square = within * within
     trusted = probability <= 1.0 - SIFT_SLACK and not pairs_wanted and 1e-280 < square < 1e300
     return square * (1.0 - 4.0 * SIFT_SLACK) if trusted else -1.0
@@ -34,10 +35,10 @@ def certain_square(within: float, probability: float, pairs_wanted: bool) -> flo
 def _box_distances(box, d, u, begin, held, nearest, farthest):
     """Write the squared least and largest distances from slot u's box to each box of a window.
 
-    box : see `StoredTuples`    begin, held : first slot and slots of the window
+    box : see `StoredTuples`    begin, held : first slot and number of slots of the window
     nearest, farthest : float64[>= held]    O(held * d), in SIMD.
     """
-    # Unsigned places: a test for negative ones would prevent SIMD.
+    # Unsigned places, because a test for negative places would prevent SIMD.
     first, count = np.uint64(begin), np.uint64(held)
     for j in range(count):
         nearest[j], farthest[j] = 0.0, 0.0
@@ -54,12 +55,12 @@ def _box_distances(box, d, u, begin, held, nearest, farthest):
 def join_incomplete(store, batch, criterion, sure, counts):
     """Match arrivals, in order, with the objects then held by the other streams of their key.
 
-    store, batch : as for `join_nested`, with any number of streams; the `summary` lines and boxes
-        of the arrivals are written
-    sure : see `certain_square`    counts : INCOMPLETE_COUNTS[1], added to
+    store, batch : as for `join_nested`, with any number of streams; the arrivals' `summary` lines
+        and boxes are written
+    sure : see `certain_square`    counts : INCOMPLETE_COUNTS[1], updated
     Returns FOUND[m], by arrival, then stream, then age of the held object.
-    Cost: O(held * d) per arrival in SIMD, then as `match_probability` where needed.
-    Source: Ren et al. (2019), Algorithm 2 and Lemmas 4.1, 4.2; boxes are scanned in place of the
+    Cost: O(held * d) per arrival in SIMD, and `match_probability` for undecided pairs.
+    Source: Ren et al. (2019), Algorithm 2 and Lemmas 4.1, 4.2, with a scan of boxes instead of the
     grid's cells.
     """
     windows, streams, tuples = store.windows, store.span.size, store.tuples

@@ -1,9 +1,9 @@
 """The probability that two uncertain tuples match.
 
-Pairs of samples are compared in SIMD. If the samples of a tuple differ along one axis only (one
-imputed attribute, or one sample), each pair costs one comparison. For very many samples in one
-dimension the sum is computed by sorting. Sums that round differently from the defining sum decide
-only away from the threshold; near it the defining sum decides.
+Pairs of samples are compared in SIMD. If a tuple's samples differ along one axis only (one imputed
+attribute, or one sample), each pair costs one comparison. For very many samples in one dimension,
+the sum is computed by sorting. Near the threshold the defining sum decides, because other sums
+round differently.
 """
 
 import math
@@ -18,8 +18,8 @@ from sfumato.kernels.joins.tuple_store import SAMPLE_LANES, padded
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import CERTAIN, EPSILON, SIFT_SLACK
 
-FEW_PAIRS = 9  # of samples: up to here the defining sum is also the fastest
-MANY_PAIRS = 1 << 22  # of samples in one dimension: beyond, the sum is computed by sorting
+FEW_PAIRS = 9  # of samples; up to this number, the defining sum is also the fastest
+MANY_PAIRS = 1 << 22  # of samples in one dimension; beyond it, the sum is computed by sorting
 FINITE = float(np.finfo(np.float64).max)
 UNDECIDED = -3.0  # placeholder for a probability that is not yet computed
 
@@ -28,9 +28,9 @@ class Criterion(NamedTuple):
     """Criteria for a match of samples and a match of tuples.
 
     d : dimensions    within : the distance, 0 with radii    limit : see `distance_limit`
-    probability : the threshold    least : the same, reduced by SIFT_SLACK
+    probability : the threshold    least : the threshold, reduced by SIFT_SLACK
     radii : whether the distance of two tuples is the sum of their radii instead of `within`
-    sphere : radius of the sphere on which these sums are arcs; 0: they are Euclidean distances
+    sphere : radius of the sphere on which distances are arcs; 0 for Euclidean distances
     """
 
     d: int
@@ -45,10 +45,7 @@ class Criterion(NamedTuple):
 def criterion(
     dimensions: int, within: float | None, probability: float, sphere: float = 0.0
 ) -> Criterion:
-    """Return the `Criterion` that kernels take.
-
-    within : None for the sum of the tuples' radii    sphere : as for `SimilarityJoin`
-    """
+    """Return a `Criterion`; within : None for the sum of the tuples' radii."""
     distance = 0.0 if within is None else within
     if sphere > 0.0:
         distance = chord.py_func(distance, sphere)
@@ -60,7 +57,7 @@ def distance_limit(within: float, dimensions: int) -> float:
     """Return the limit of a coordinate difference (1-D) or a squared distance.
 
     In more than one dimension this is the largest float s with sqrt(s) <= within. Square roots are
-    correctly rounded, so `squared <= s` is exactly `sqrt(squared) <= within`, without the root.
+    correctly rounded, so `squared <= s` is equivalent to `sqrt(squared) <= within`.
     """
     if dimensions == 1:
         return within
@@ -76,17 +73,17 @@ def distance_limit(within: float, dimensions: int) -> float:
 def widest_reach(within, rounding):
     """Return the largest distance of floats whose decimals are `within` apart.
 
-    rounding : at least the sum of both tuples' roundings; if 0, the distance itself is returned,
-    because whole numbers are compared exactly. So 0.8 is within 0.1 of 0.7, as in decimals.
+    So 0.8 is within 0.1 of 0.7, as in decimals.
+    rounding : at least the sum of both tuples' roundings; 0 for whole numbers, which are exact
     """
     return within if rounding == 0.0 else within * (1.0 + 4.0 * EPSILON) + rounding
 
 
 @lean_inline
 def chord(arc, sphere):
-    """Return the length of the chord of an arc on a sphere of this radius.
+    """Return the length of an arc's chord on a sphere of radius `sphere`.
 
-    All points of the sphere are within the chord of half a circumference, despite rounding.
+    From half a circumference onwards it is longer than the diameter, so all points are within it.
     """
     angle = arc / sphere
     return 2.0 * sphere * math.sin(angle / 2.0) if angle < math.pi else 3.0 * sphere
@@ -94,7 +91,7 @@ def chord(arc, sphere):
 
 @lean_inline
 def match_distance(radius, u, v, criterion):
-    """Return the distance of a match of two slots. radius : of the tuples"""
+    """Return the distance within which the samples of two slots match."""
     if not criterion.radii:
         return criterion.within
     radii = radius[u] + radius[v]
@@ -103,7 +100,7 @@ def match_distance(radius, u, v, criterion):
 
 @lean_inline
 def limit_of(tuples, u, v, criterion):
-    """Return the limit of differences (1-D) or squared distances of two tuples."""
+    """Return the limit of differences (1-D) or squared distances for two tuples."""
     distance = match_distance(tuples.radius, u, v, criterion)
     reach = widest_reach(distance, tuples.rounding[u] + tuples.rounding[v])
     if reach == distance and not criterion.radii:
@@ -115,12 +112,11 @@ def limit_of(tuples, u, v, criterion):
 
 @lean
 def defining_sum(tuples, u, v, criterion, wanted=True):
-    """Sum Pr(u_k) Pr(v_l) over the pairs of samples that are near, or, without `wanted`, not near.
+    """Sum Pr(u_k) Pr(v_l) over the pairs of samples that are near (if `wanted`) or not near.
 
-    u, v : slots of the arriving and of the held tuple
-    This is the definition, and it decides near the threshold. O(pairs * d), with one serial
-    addition per pair.  Source: Dallachiesa et al. (2015), equations (20), (21); Lian and Chen
-    (2009), equation (2).
+    This is the definition, and it decides near the threshold.
+    u, v : slots of the arriving and the held tuple    O(pairs * d), without SIMD.
+    Source: Dallachiesa et al. (2015), equations (20), (21); Lian and Chen (2009), equation (2).
     """
     blocks, d, limit = tuples.blocks, criterion.d, limit_of(tuples, u, v, criterion)
     x, x_count, y, y_count = tuples.at[u], tuples.samples[u], tuples.at[v], tuples.samples[v]
@@ -149,8 +145,8 @@ def _near_number(x, y, limit):
 
 @lean
 def _sum_of_numbers(tuples, slot, other_slot, limit):
-    """Compute `defining_sum` in one dimension, with four samples of the held tuple at a time."""
-    # Unsigned places: a test for negative ones would prevent SIMD.
+    """Compute `defining_sum` in one dimension, for four samples of the held tuple at a time."""
+    # Unsigned places, because a test for negative places would prevent SIMD.
     blocks, u, v = tuples.blocks, np.uint64(tuples.at[slot]), np.uint64(tuples.at[other_slot])
     x_count, y_count = tuples.samples[slot], tuples.samples[other_slot]
     values, others = np.uint64(padded(x_count)), np.uint64(padded(y_count))
@@ -179,9 +175,9 @@ def _at_most(x, y, limit):
 
 @lean_sum
 def _masses(blocks, at, row, count, place, low, high):
-    """Return the mass of samples with squared distance <= low from a place, and <= high.
+    """Return the masses within squared distances `low` and `high` of `place`.
 
-    at, row, count : unsigned, because a test for negative places would prevent SIMD
+    at, row, count : unsigned, for SIMD
     """
     sure, possible = 0.0, 0.0
     for k in range(count):
@@ -193,12 +189,12 @@ def _masses(blocks, at, row, count, place, low, high):
 
 @lean
 def _sum_along_axis(tuples, u, v, criterion):
-    """Return bounds of the sum if the samples of slot u differ along one axis.
+    """Return bounds of the sum if the samples of slot u differ along one axis, for d > 1.
 
-    A sample x of u is near one of v if (x - place)**2 <= budget: `place` is the value of v's sample
-    on that axis, `budget` is the limit minus the squares of all other coordinates. Budgets round by
-    up to `band`. Stops, with bounds below `least`, once `least` is out of reach. Several dimensions
-    only.  O(samples of v * (d + samples of u)), in SIMD over u.
+    A sample x of u is near a sample of v if (x - place)**2 <= budget: `place` is the latter's value
+    on that axis, `budget` the limit minus the squared differences of all other coordinates. Budgets
+    round by up to `band`. Once `least` is out of reach, the bounds are below it and incomplete.
+    O(samples of v * (d + samples of u)), in SIMD over u.
     """
     blocks, d, axis, other = tuples.blocks, criterion.d, tuples.axis[u] + 1, tuples.axis[v] + 1
     x, y, m = np.uint64(tuples.at[u]), np.uint64(tuples.at[v]), tuples.samples[v]
@@ -215,7 +211,7 @@ def _sum_along_axis(tuples, u, v, criterion):
                 limit -= difference * difference
         if limit + band < 0.0:
             return 0.0, 0.0
-    if other > 0 and other != axis:  # places are too: masses near them decide most pairs
+    if other > 0 and other != axis:  # so are the places; masses near them decide most pairs
         at, place, wide = np.uint64(other), blocks[y + places], limit + band
         while first < last and not _at_most(blocks[first + row], place, wide):
             first += one
@@ -257,7 +253,7 @@ def _near_3(x, a, y, b, z, c, limit):
     return first * first + second * second + third * third <= limit
 
 
-# Compiled with reassociated sums; the comparisons above are compiled without reassociation.
+# These sums are compiled with reassociation; the comparisons above are compiled without it.
 @lean_sum
 def _sum_2(u, v, n, limit, least, left, other):
     (p, x, y), (q, a, b), total, steps = u, v, 0.0, np.int64(0)
@@ -308,16 +304,16 @@ def _sum_any(us, vs, n, limit, least, left, other):
     return total
 
 
-SIFTED_SAMPLES = 24  # samples from which sifting before pairing pays off
+SIFTED_SAMPLES = 24  # least number of samples for which sifting pays off
 
 
 @compiled_ieee
 def _sift(tuples, s, other, criterion):
-    """Split the samples of slot s by their distance from the ball of another (see `regions`).
+    """Split the samples of slot s by their distance from another slot's ball (see `regions`).
 
-    Returns (columns float64[d + 1, padded] of the samples that may be near to part of the ball and
-    are not surely near to all of it, their number and probability, the probability of the samples
-    near to all of it).  Source: this project; bounds as in Lian and Chen (2009), Lemma 5.1.
+    Returns (columns float64[d + 1, padded] of samples that may be near to some points of the ball,
+    but are not surely near to all, their number and probability, the probability of samples near to
+    all points).  Source: this project; bounds as in Lian and Chen (2009), Lemma 5.1.
     """
     at, count, d, n = tuples.at[s], tuples.samples[s], criterion.d, 0
     length, mass, certain = padded(count), 0.0, 0.0
@@ -352,8 +348,8 @@ def _sift(tuples, s, other, criterion):
 def _sum_of_points(tuples, u, v, criterion):
     """Compute the sum in several dimensions, in any order; return -1 if it is surely below `least`.
 
-    Samples too far from all of the other tuple's ball are dropped. Samples near to all of it are
-    counted without pairing. O(samples of u * samples of v * d), in SIMD over v.
+    Samples too far from the other tuple's ball are dropped. Samples near to all of it are counted
+    without pairing. O(samples of u * samples of v * d), in SIMD over v.
     """
     d, least, limit = criterion.d, criterion.least, limit_of(tuples, u, v, criterion)
     us, n, left, certain = _sift(tuples, u, v, criterion)
@@ -378,7 +374,7 @@ def _sum_of_points(tuples, u, v, criterion):
 def resolve_near_one(tuples, u, v, criterion, total):
     """Return the answer for a sum: 1 if it misses 1 by rounding only, -1 if below the threshold.
 
-    Follows the rule of `reaches`. Near 1 the complement is summed, which has no rounding errors.
+    This is the rule of `reaches`, with the sum of the complement, which rounds much less.
     """
     if total >= criterion.probability:
         return min(total, 1.0)
@@ -398,7 +394,7 @@ def resolve_near_threshold(tuples, u, v, criterion, total):
 
 @lean_inline
 def probability_if_cheap(tuples, u, v, criterion):
-    """Return `match_probability` if it is cheap or clear, else UNDECIDED."""
+    """Return `match_probability` if it is cheap or clear; otherwise UNDECIDED."""
     if tuples.samples[u] * tuples.samples[v] <= FEW_PAIRS:
         return resolve_near_one(tuples, u, v, criterion, defining_sum(tuples, u, v, criterion))
     if criterion.d == 1 and tuples.samples[u] * tuples.samples[v] <= MANY_PAIRS:
@@ -413,14 +409,13 @@ def probability_if_cheap(tuples, u, v, criterion):
 
 @compiled_ieee
 def match_probability(tuples, u, v, criterion):
-    """Return Pr(match) without T_j if it reaches the criterion's probability, else -1.
+    """Return Pr(match) without T_j if it reaches the criterion's probability, otherwise -1.
 
     tuples : `StoredTuples`    u, v : slots of the arriving and the held tuple
     Cost: O(samples of u * samples of v * d), in SIMD; less if the remaining mass cannot suffice. In
     one dimension beyond MANY_PAIRS pairs of samples: O(samples log samples), by `sorted_sum`.
-    Error: decides as `defining_sum`, which is computed within SIFT_SLACK of the threshold.
-    Elsewhere the value may round differently, by at most the number of samples * 2**-52.
-    Beyond MANY_PAIRS it decides as `sorted_sum`, which rounds less than the definition.
+    Error: the decision is that of `defining_sum`; the value may differ by at most the number of
+    samples * 2**-52. Beyond MANY_PAIRS, `sorted_sum` decides, which rounds less.
     """
     total = probability_if_cheap(tuples, u, v, criterion)
     if total != UNDECIDED:
@@ -447,7 +442,7 @@ def match_probability(tuples, u, v, criterion):
 
 @compiled_ieee
 def match_probabilities(tuples, one, other, criterion):
-    """Return `match_probability` of pairs of slots, int64[n] each: float64[n]."""
+    """Return the `match_probability` of n pairs of slots: float64[n]."""
     result, steps = np.empty(one.size), np.int64(0)
     for i in range(one.size):
         steps = after_signals(steps + tuples.samples[one[i]] * tuples.samples[other[i]])
@@ -459,8 +454,8 @@ class Sorted(NamedTuple):
     """The samples of a tuple by value.
 
     place : int64[n], index of each sample within the tuple    value : float64[n], ascending
-    sum, rest : float64[n + 1], the probability of the first samples, as sum + rest: an unevaluated
-        sum of two floats, so that differences lose no digits
+    sum, rest : float64[n + 1], cumulated probability sum + rest, two floats so that differences
+        lose no digits
     """
 
     place: np.ndarray
@@ -471,7 +466,7 @@ class Sorted(NamedTuple):
 
 @lean_inline
 def _added(total, rest, term):
-    """Add a float to an unevaluated sum of two floats; return the sum as two floats."""
+    """Add a float to a sum of two floats; return the new sum as two floats."""
     larger = total + term
     part = larger - total
     rest += (total - (larger - part)) + (term - part)
@@ -499,10 +494,9 @@ def mass_between(ordered, low, high):
 
 @compiled_ieee
 def near_ranges(tuples, u, ordered, limit):
-    """Find the range of near samples of `ordered` for each sample of slot u: (begin int64[n], end
-    int64[n]), in the order of the samples.  O(n log n).
+    """Return the range of `ordered` that is near each sample of slot u: (begin, end), int64[n].
 
-    Differences round monotonically, so the ranges are the same as by pairwise comparison.
+    Differences round monotonically, so pairwise comparison gives the same ranges.  O(n log n).
     """
     one, value, low, high = sorted_samples(tuples, u), ordered.value, 0, 0
     first, last = np.empty(one.place.size, np.int64), np.empty(one.place.size, np.int64)
@@ -521,8 +515,7 @@ def near_ranges(tuples, u, ordered, limit):
 def sorted_sum(tuples, u, v, limit):
     """Sum Pr(u_k) Pr(v_l) over the near samples of slots u and v, in one dimension.
 
-    O(n log n) for n samples of both.  Error: relative, a few 2**-53; sums that miss 1 by rounding
-    only are 1, as in `existence_within`.
+    O(n log n) for n samples of both.  Error: a few 2**-53, relative; see also `rounded_to_one`.
     """
     ordered, total, rest = sorted_samples(tuples, v), 0.0, 0.0
     first, last = near_ranges(tuples, u, ordered, limit)

@@ -15,7 +15,7 @@ from sfumato.kernels.joins.match_probability import (
 from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.signals import after_signals
 
-GOLDEN_RATIO = 0.6180339887498949  # any number of its multiples modulo 1 is evenly spread
+GOLDEN_RATIO = 0.6180339887498949  # its multiples modulo 1 are evenly spread
 
 
 class Pairs(NamedTuple):
@@ -27,9 +27,9 @@ class Pairs(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A match of slots u (arriving) and v (held), with samples near within `limit`.
+    """A match of slots u (arriving) and v (held), whose samples are near within `limit`.
 
-    factor : T_j    exchange : -1 if the arrival is on the right, else 0
+    factor : T_j    exchange : -1 if the arrival is on the right, otherwise 0
     """
 
     u: int
@@ -48,7 +48,7 @@ class PairWork(NamedTuple):
 
 
 class NearRanges(NamedTuple):
-    """Samples of v by value, and the range near each sample of u; or empty arrays."""
+    """Samples of v by value, and the range of samples near each sample of u."""
 
     ordered: Sorted
     first: np.ndarray
@@ -57,13 +57,10 @@ class NearRanges(NamedTuple):
 
 @lean
 def _flag_near(tuples, match, k, work):
-    """Flag in work.near the samples of v near sample k of u; return their number.
-
-    Several dimensions.  O(samples of v * d).
-    """
+    """Flag in work.near the samples of v near sample k of u, for d > 1; return their number."""
     blocks, squared, near, d, limit = tuples.blocks, work.squared, work.near, match.d, match.limit
     x_length, y_length = padded(tuples.samples[match.u]), padded(tuples.samples[match.v])
-    # Unsigned places: a test for negative ones would prevent SIMD.
+    # Unsigned places, because a test for negative places would prevent SIMD.
     x, y, length = tuples.at[match.u] + k, np.uint64(tuples.at[match.v]), np.uint64(y_length)
     for j in range(length):
         squared[j] = 0.0
@@ -80,7 +77,7 @@ def _flag_near(tuples, match, k, work):
 
 @lean
 def _numbers_of(tuples, match):
-    """Return the places of the values of both tuples in one dimension, unsigned for SIMD."""
+    """Return the places of both tuples' values in one dimension, unsigned for SIMD."""
     x, y = tuples.at[match.u], tuples.at[match.v]
     x += padded(tuples.samples[match.u])
     return np.uint64(x), np.uint64(y + padded(tuples.samples[match.v]))
@@ -88,7 +85,6 @@ def _numbers_of(tuples, match):
 
 @lean
 def _count_near(tuples, match, work):
-    """Return the number of near pairs."""
     n, steps = 0, np.int64(0)
     if match.d == 1:  # without flags, which cost as much as the comparisons
         blocks, limit, (values, others) = tuples.blocks, match.limit, _numbers_of(tuples, match)
@@ -105,7 +101,7 @@ def _count_near(tuples, match, work):
 
 @lean
 def _write_near(tuples, match, n, pairs, work):
-    """Write all near pairs from place n on; one place after the last is also overwritten."""
+    """Write all near pairs, starting at place n; one place after the last is also overwritten."""
     blocks, x, y, near = tuples.blocks, tuples.at[match.u], tuples.at[match.v], work.near
     steps, exchange = np.int64(0), match.exchange
     if match.d == 1:
@@ -132,7 +128,7 @@ def _write_near(tuples, match, n, pairs, work):
 
 @compiled_ieee
 def _near_row(tuples, match, ranges, k, work):
-    """Return the places of the samples of v near sample k of u, and their cumulated probability."""
+    """Return the places of v's samples near sample k of u, and their cumulated probabilities."""
     if ranges.ordered.place.size > 0:
         low, high = ranges.first[k], ranges.last[k]
         return ranges.ordered.place[low:high], ranges.ordered.sum[low : high + 1]
@@ -146,7 +142,7 @@ def _near_row(tuples, match, ranges, k, work):
 
 @compiled_ieee
 def _near_ranges(tuples, match):
-    """Return the `NearRanges` in one dimension, else empty ones."""
+    """Return `NearRanges` in one dimension; otherwise empty arrays."""
     none, numbers = np.empty(0), np.empty(0, np.int64)
     if match.d > 1:
         return NearRanges(Sorted(numbers, none, none, none), numbers, numbers)
@@ -157,7 +153,6 @@ def _near_ranges(tuples, match):
 
 @lean_inline
 def _write(pairs, n, prob, match, k, j):
-    """Write the pair of arriving sample k and held sample j at place n."""
     other = (k ^ j) & match.exchange
     pairs.prob[n] = prob
     pairs.left[n], pairs.right[n] = k ^ other, j ^ other
@@ -167,7 +162,7 @@ def _write(pairs, n, prob, match, k, j):
 def _write_rows(tuples, match, found, total, most, n, pairs, work):
     """Write the `found` near pairs of a match with many pairs, or `most` pairs that represent them.
 
-    Pair i is then taken at a point in the i-th of `most` parts of equal probability.
+    In the latter case, pair i is at a point in the i-th of `most` parts of equal probability.
     total : the probability of all pairs, without the factor
     """
     blocks, at, count = tuples.blocks, tuples.at[match.u], tuples.samples[match.u]
@@ -201,18 +196,16 @@ def _write_rows(tuples, match, found, total, most, n, pairs, work):
 
 @compiled_ieee
 def matching_pairs(tuples, arriving, held, swap, total, factor, criterion, most):
-    """Return the pairs of samples of answers, as alternatives: (offsets int64[n + 1], `Pairs`).
+    """Return the matching pairs of samples of each answer: (offsets int64[n + 1], `Pairs`).
 
     arriving, held : int64[n], slots    total, factor : float64[n], Pr(match) without T_j, and T_j
     swap : int64[n], 0 if the arrival is on the left, -1 if on the right
-    most : int64 >= 1, the largest number of pairs per answer
-    The probability of a pair is Pr(u_k) Pr(v_l) T_j. An answer with more pairs is represented by
-    `most` pairs with equal probabilities of the same total: one at a point in each of `most` parts
-    of equal probability, ordered by the arrival's samples (in one dimension, also by the value of
-    held samples). So both distributions are kept to within these parts.
-    O(samples of u * samples of v * d) per answer, with branchless tests: pairs are counted first,
-    because writing them costs more than finding them twice. In one dimension, for many samples,
-    O(samples log samples).
+    most : int64 >= 1, maximum number of pairs per answer
+    The probability of a pair is Pr(u_k) Pr(v_l) T_j. If an answer has more than `most` pairs, they
+    are ordered by the arrival's samples (in one dimension, then by the held values) and divided
+    into `most` parts of equal probability. One pair represents each part.
+    O(samples of u * samples of v * d) per answer; in one dimension with many samples O(samples log
+    samples). Pairs are counted first, because writing them costs more than finding them twice.
     """
     offsets, longest, count = np.zeros(arriving.size + 1, np.int64), 0, tuples.samples
     for v in held:
@@ -228,7 +221,7 @@ def matching_pairs(tuples, arriving, held, swap, total, factor, criterion, most)
         else:
             near[i] = _count_near(tuples, match, work)
         offsets[i + 1] = offsets[i] + min(near[i], most)
-    m = offsets[-1]  # plus one place, because every pair is written before it is tested
+    m = offsets[-1]  # there is one more place, because pairs are written before they are tested
     pairs = Pairs(np.empty(m + 1), np.empty(m + 1, np.int32), np.empty(m + 1, np.int32))
     for i in range(arriving.size):
         u, v, n = arriving[i], held[i], offsets[i]

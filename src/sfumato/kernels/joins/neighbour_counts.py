@@ -1,4 +1,4 @@
-"""The near tuples in the opposite window, for each arrival: their number, and their samples."""
+"""The near tuples in the opposite window, per arrival: their number and their near samples."""
 
 from typing import NamedTuple
 
@@ -13,16 +13,16 @@ from sfumato.kernels.joins.similarity_index import filter_regions
 from sfumato.kernels.joins.tuple_store import padded, widest_window
 from sfumato.kernels.signals import after_signals
 
-NEGLIGIBLE_NEIGHBOURS = 1e-15  # counts of a lower probability are left out
-NEGLIGIBLE_ROW = 1e-20  # numbers of newer existing tuples of a lower probability are left out
+NEGLIGIBLE_NEIGHBOURS = 1e-15  # counts with a lower probability are left out
+NEGLIGIBLE_ROW = 1e-20  # the same for numbers of newer existing tuples
 
 
 class NearSamples(NamedTuple):
-    """Samples of t neighbours, each near one sample of an arrival; m near samples.
+    """Neighbours of samples of arrivals, t of them, with m near samples.
 
-    of : int64[t], ascending, the sample of the arrival: its place in the batch
+    of : int64[t], ascending, the place of the arrival's sample in the batch
     number : int64[t], the neighbour's number in its stream, ascending per sample
-    begins : int64[t + 1], of its near samples:    sample : int64[m], their places in the neighbour
+    begins : int64[t + 1], of the neighbour's near samples    sample : int64[m], their numbers
     """
 
     of: np.ndarray
@@ -33,7 +33,7 @@ class NearSamples(NamedTuple):
 
 @lean
 def _count_all(near, n, weight, part, distribution):
-    """Add weight * the distribution of the number of n independent near tuples to `distribution`.
+    """Add weight * the distribution of the number of near tuples, of n independent ones.
 
     near : float64[n], their probabilities    part : working memory, float64[n + 1]
     """
@@ -53,11 +53,11 @@ def _count_all(near, n, weight, part, distribution):
 
 @compiled_ieee
 def _count_newest(existence, slots, near, n, begin, end, rows, weight, cells, distribution):
-    """Count the neighbours that are among the `rows` newest existing tuples of [begin, end).
+    """Count the neighbours among the `rows` newest existing tuples of [begin, end).
 
     slots : ascending, the n tuples of `near`
-    cells : working memory, float64[rows, n + 1]; at (e, m) Pr(e newer tuples exist, m are near)
-    From the newest tuple backwards; a world stops at its `rows`-th existing tuple.
+    cells : working memory, float64[rows, n + 1]; entry (e, m) is Pr(e newer tuples exist and m are
+        near); a world stops at its `rows`-th existing tuple
     """
     low, high, top, c = 0, 1, 1, n - 1
     cells[0, 0] = 1.0
@@ -111,8 +111,7 @@ def _row(cells, e, top):
 
 @compiled_ieee
 def _append(prob, value, n, distribution, top):
-    """Write the counts of `distribution` from place n on; return the arrays, maybe grown, and the
-    end."""
+    """Append the counts of `distribution` at place n; return the arrays, maybe new, and the end."""
     while n + top > prob.size:
         more, others = np.empty(2 * prob.size), np.empty(2 * prob.size)
         for i in range(n):
@@ -127,7 +126,7 @@ def _append(prob, value, n, distribution, top):
 
 @compiled_ieee
 def _with_room(numbers, n):
-    """Return `numbers` with a place n, copied if it is full."""
+    """Return `numbers`, or a larger copy if it has no place n."""
     if n < numbers.size:
         return numbers
     more = np.empty(2 * numbers.size, np.int64)
@@ -138,9 +137,9 @@ def _with_room(numbers, n):
 
 @compiled_ieee
 def _list_near(tuples, u, k, v, criterion, sample, m):
-    """Write the samples of slot v near sample k of slot u to `sample` from place m on.
+    """Write the samples of slot v that are near sample k of slot u to `sample`, starting at m.
 
-    Returns the array, maybe grown, and the end.
+    Returns the array, which may be a larger copy, and the end.
     """
     blocks, d, limit = tuples.blocks, criterion.d, limit_of(tuples, u, v, criterion)
     x, x_length = tuples.at[u] + k, padded(tuples.samples[u])
@@ -155,17 +154,17 @@ def _list_near(tuples, u, k, v, criterion, sample, m):
 
 @compiled_ieee
 def count_neighbours(store, batch, criterion, rows, listed, counts):
-    """Return the distribution of the number of near tuples held opposite, for each arrival.
+    """Return, per arrival, the distribution of the number of near tuples in the opposite window.
 
-    As `join_indexed`, with regions of all samples: `criterion.least` is negligible.
-    rows : int64[streams], sizes of windows in existing tuples    counts : JOIN_COUNTS[1], added to
-    listed : whether the near samples are returned, for arrivals of the first stream
-    Given that the arrival exists. The near tuples are independent given the sample of the arrival,
-    unless it is uncertain which tuples are the newest `rows`; then these are counted as well.
-    Returns (offsets int64[n + 1], prob, value float64[m], counts ascending) and `NearSamples`; the
+    The distribution is conditional on the arrival's existence. Given its sample, tuples are near
+    independently; if existences are uncertain in a full window, newer tuples are counted as well.
+    store, batch : as for `join_indexed`    criterion : with a negligible `least`
+    rows : int64[streams], window sizes in existing tuples    counts : JOIN_COUNTS[1], updated
+    listed : whether the near samples of arrivals of the first stream are returned
+    Returns (offsets int64[n + 1], prob, value float64[m], counts ascending, NearSamples); the
     windows are moved.
     Cost: per sample of an arrival O(candidates * (samples * d + near tuples)); with uncertain
-    existences in a full window O(tuples held * rows * near tuples).
+    existences in a full window O(held tuples * rows * near tuples).
     Error: absolute, NEGLIGIBLE_NEIGHBOURS per count, and rounding.
     """
     widest, d = widest_window(store.windows), criterion.d

@@ -1,4 +1,4 @@
-"""The probability that a tuple has no near partner, sample by sample."""
+"""The probability that a tuple has no near partner, per sample."""
 
 import numpy as np
 
@@ -34,12 +34,12 @@ def near_mass(tuples, u, k, v, criterion):
 
 @compiled_ieee
 def exclude_partners(tuples, slots, partners, places, alone, criterion):
-    """Multiply, for each pair of slots, the probabilities that no partner is near a sample.
+    """Multiply each sample's probability of having no near partner by Pr(a partner is not near).
 
-    slots, partners : int64[n]    places : int64[n], of the first sample of each of `slots` in
-    alone : float64[m], multiplied in the order of the pairs by Pr(the partner is not near)
-    Given the sample, partners are near independently. A mass that misses 1 by rounding only is 1.
-    Cost: O(samples of both * d) per pair.  Source: this project.
+    Given the sample, partners are near independently.
+    slots, partners : int64[n]    places : int64[n], place in `alone` of each slot's first sample
+    alone : float64[m], multiplied in the order of the pairs
+    Cost: O(samples of u * samples of v * d) per pair.  Source: this project.
     """
     steps = np.int64(0)
     for i in range(slots.size):

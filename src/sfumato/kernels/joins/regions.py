@@ -1,20 +1,21 @@
 """Regions that hold all, or nearly all, of a tuple's mass, for pruning without samples.
 
 Object-level pruning: two tuples cannot match if their regions are farther apart than the distance.
-Sample-level pruning excludes mass from both regions: Pr(match) is at most Pr(X) Pr(Y) - m_X m_Y for
-the masses m_X, m_Y inside. There are three ways to exclude mass. Each depends on the threshold
-`least` alone, so the regions are computed once per tuple:
+Sample-level pruning excludes mass from the regions: if smaller regions with masses m_X, m_Y are
+farther apart, Pr(match) is at most Pr(X) Pr(Y) - m_X m_Y. There are three ways to exclude mass, and
+each makes this bound less than the threshold `least`. They depend on `least` alone, so the regions
+are computed once per tuple:
 
-    full, trimmed    all of X, Y without mass < least:          the rest is < least
+    full, trimmed    all of X, and Y without mass < least
     trimmed, full    the other way round
-    half, half       both without mass < 1 - sqrt(1 - least):   the rest is < least
+    half, half       both without mass < 1 - sqrt(1 - least)
 
 In one dimension the regions are intervals, and mass is excluded at one end at a time, because only
 the end that faces the other tuple matters. In more dimensions they are balls about the centroid,
-the mean of the samples weighted by their probabilities.
+the weighted mean of the samples.
 
-A line of `summary` holds, for d dimensions, KEY[0..d-1], the point under which a tuple is
-indexed, then REACH, the distance from it within which the trimmed region ends, then
+A line of `summary` holds, for d dimensions, KEY[0..d-1], the point under which a tuple is indexed,
+then REACH, the distance from KEY within which the trimmed region ends, then
     d = 1:  lowest, highest, trimmed lowest, trimmed highest, half lowest, half highest sample
     d > 1:  full radius, half radius                       (REACH is the trimmed radius)
 """
@@ -28,17 +29,16 @@ from sfumato.kernels.compile import compiled_ieee, lean, lean_inline, lean_sum
 from sfumato.kernels.joins.tuple_store import padded
 from sfumato.kernels.tolerances import SIFT_SLACK
 
-FEW_SAMPLES = 24  # up to here, comparing all pairs of samples is faster than sorting
+FEW_SAMPLES = 24  # up to this number, comparing all pairs of samples is faster than sorting
 
 
 def summary_columns(d: int) -> int:
-    """Return the number of columns of `summary`."""
     return 8 if d == 1 else d + 3
 
 
 @lean
 def _last_below(mass, n, step, share):
-    """Return the place of the last sample, from one end inwards, with preceding mass < share."""
+    """Return the last sample's place, from one end inwards, whose preceding mass is < share."""
     place = 0 if step > 0 else n - 1
     before = 0.0
     for _ in range(n - 1):
@@ -51,7 +51,7 @@ def _last_below(mass, n, step, share):
 
 @lean_sum
 def _masses_beside(blocks, at, length, x):
-    """Return the mass of a block's samples below x, and above x, in SIMD."""
+    """Return the masses of a block's samples below x and above x, in SIMD."""
     below, above = 0.0, 0.0
     for j in range(at, at + length):
         below += blocks[j] if blocks[j + length] < x else 0.0
@@ -105,8 +105,8 @@ def _summarise_one(tuples, s, d, least, half, value, mass):
             line[4], line[5] = value[_last_below(mass, n, 1, least)], value[trimmed]
             line[6], line[7] = value[_last_below(mass, n, 1, half)], value[halved]
     if d == 1:
-        # For least > 1/2 the trimmed ends cross. Each alone is a necessary condition, and the index
-        # may use a point between them; its reach is then negative.
+        # For least > 1/2 the trimmed ends cross and the reach is negative. This is correct: each
+        # end alone is a necessary condition, so the key may be between them.
         line[0] = 0.5 * line[4] + 0.5 * line[5]
         line[1] = max(line[5] - line[0], line[0] - line[4])
 
@@ -115,9 +115,9 @@ def _summarise_one(tuples, s, d, least, half, value, mass):
 def summarise(tuples, slots, d, least):
     """Write the lines of `summary` of some tuples.
 
-    slots : int64[n]    d : int >= 1    least : float64 in (0, 1), threshold reduced by SIFT_SLACK
+    slots : int64[n]    least : float64 in (0, 1), threshold reduced by SIFT_SLACK
     O(samples log samples) per tuple.
-    Error: distances have a relative error of about d * 2**-53, masses of l * 2**-53; `cannot_match`
+    Error: relative, about d * 2**-53 for distances and samples * 2**-53 for masses; `cannot_match`
     and `least` allow for more.
     Source: Lian and Chen (2009), Lemmas 5.1 and 5.2; trimming by the threshold alone: this project.
     """
@@ -143,11 +143,11 @@ def ball_of(summary, s, d, centre):
 
 @lean
 def cannot_match(summary, x, y, d, within):
-    """Return True if two lines of summary show Pr(match) < least; symmetric.
+    """Return whether two lines of `summary` imply Pr(match) < least; symmetric in x and y.
 
     summary : float64[slots, summary_columns(d)]    x, y : slots    within : float64, the distance
-    O(d).  Error: none. In one dimension the differences compared are differences of samples; in
-    more dimensions the bound is widened by SIFT_SLACK.  Source: as `summarise`.
+    O(d).  Error: none. In one dimension, differences of samples are compared; in more dimensions,
+    the bound is widened by SIFT_SLACK.  Source: see `summarise`.
     """
     if d == 1:
         return (

@@ -1,4 +1,4 @@
-"""Join of two uncertain windows by a grid over the tuples' regions (Index-Match, Grid)."""
+"""Join of two uncertain windows with a grid over the tuples' regions (Index-Match, Grid)."""
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from sfumato.kernels.signals import after_signals
 
 @lean_inline
 def filter_regions(tuples, u, slots, n, criterion):
-    """Keep the slots[:n] that regions do not prune, ascending and distinct; return their number."""
-    # Read from `tuples` once: each access costs two atomic reference counts per array.
+    """Keep slots[:n] that regions do not prune, ascending and distinct; return their number."""
+    # Fields are read once, because each access costs two atomic reference counts per array.
     summary, radius, rounding, m = tuples.summary, tuples.radius, tuples.rounding, 0
     for i in range(n):
         v = slots[i]
@@ -41,17 +41,17 @@ def filter_regions(tuples, u, slots, n, criterion):
 
 @compiled_ieee
 def join_indexed(store, batch, criterion, counts):
-    """Return pairs of each arrival and tuples then held opposite with Pr(match) >= probability.
+    """Return the same pairs as `join_nested`, found with the store's grid.
 
-    As `join_nested`, over a store with a grid; the `summary` lines of the arrivals are written.
-    Cost: O(1) per tuple to index, then the tuples in the cells visited, then the samples of the
-    candidates that regions do not prune; O(tuples held) if cells do not help.
+    The arrivals' `summary` lines are written.
+    Cost: O(1) per tuple to index, then the tuples in the visited cells, then the samples of the
+    candidates that regions do not prune; O(held tuples) if cells do not help.
     Source: Lian and Chen (2009), sections 5 and 6 (OP, SP, Grid, r_max); Dallachiesa et al. (2015),
     section 6.2.1 (Index-Match).
     """
     d, widest = criterion.d, widest_window(store.windows)
     candidates = np.empty(widest, np.int64)
-    # Read from the store once: each access costs two atomic reference counts per array.
+    # Fields are read once, because each access costs two atomic reference counts per array.
     tuples, windows, code, slots = store.tuples, store.windows, batch.code, batch.slots
     head, tail, largest = windows.head, windows.tail, windows.rounding
     found, n, steps, centre = np.empty(64, FOUND), 0, np.int64(0), store.grid.centre

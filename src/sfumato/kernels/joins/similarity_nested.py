@@ -1,4 +1,4 @@
-"""Join of two uncertain windows without an index: every held tuple, every pair of samples."""
+"""Join of two uncertain windows without an index: all held tuples, all pairs of samples."""
 
 import numpy as np
 
@@ -9,8 +9,8 @@ from sfumato.kernels.joins.match_probability import match_probability
 from sfumato.kernels.joins.tuple_store import is_local
 from sfumato.kernels.signals import after_signals
 
-# Pairs of an arrival and a tuple held opposite; pairs examined one by one; pairs left after
-# pruning, whose samples were compared.
+# Numbers of pairs of an arrival and a tuple of the opposite window, of examined pairs, and of pairs
+# left after pruning, whose samples were compared.
 JOIN_COUNTS = integers("pairs visited candidates")
 
 # A pair: the arrival's place in its batch; window and slot of the held tuple, and the window's end
@@ -22,10 +22,10 @@ FOUND = np.dtype(
 
 @compiled_ieee
 def add_found(found, n, arrival, window, held, newest, total):
-    """Write pair n; return `found`, or a copy of twice the size."""
+    """Write pair n; return `found`, or a copy of twice the size if it is full."""
     if n == found.size:
         more = np.empty(2 * n, FOUND)
-        for i in range(n):  # a loop, because slice assignment also compiles Numba's shape errors
+        for i in range(n):  # a loop, because a slice assignment compiles its error message too
             more[i] = found[i]
         found = more
     pair = found[n]
@@ -36,13 +36,13 @@ def add_found(found, n, arrival, window, held, newest, total):
 
 @compiled_ieee
 def join_nested(store, batch, criterion, counts):
-    """Return pairs of each arrival and tuples then held opposite with Pr(match) >= probability.
+    """Return the pairs of an arrival and a tuple then held opposite with Pr(match) >= probability.
 
-    store : `Store` with two streams, or with one that is joined with itself; the arrivals are
-        written, the windows not yet moved. A task compares arrivals with the tuples that it owns
-    criterion : `Criterion`, not counting T_j    counts : JOIN_COUNTS[1], added to
+    store : `Store` with two streams, or one stream joined with itself; arrivals are written, but
+        windows not yet moved. A task compares arrivals with the tuples that it owns
+    criterion : `Criterion`, whose probability excludes T_j    counts : JOIN_COUNTS[1], updated
     Returns FOUND[m], by arrival, then by held tuple, oldest first; the windows are moved.
-    Cost: O(tuples held * samples**2 * d) per arrival.  Error: see `match_probability`.
+    Cost: O(held tuples * samples**2 * d) per arrival.  Error: see `match_probability`.
     Source: Dallachiesa et al. (2015), section 5 (baseline); Lian and Chen (2009), WoP.
     """
     found, n, tuples, slots = np.empty(64, FOUND), 0, store.tuples, batch.slots

@@ -1,7 +1,7 @@
-"""Join of two uncertain windows of numbers by samples in order of value (Sort-Match).
+"""Join of two uncertain windows of numbers by sorting their samples (Sort-Match).
 
-The samples of a window, and of the batch's arrivals that enter it, are sorted at once. This
-replaces a tree that changes with each arrival.
+The samples of a window and of all arrivals that will enter it are sorted once per batch, instead of
+keeping a tree that changes with each arrival.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from sfumato.kernels.signals import after_signals
 
 @compiled_ieee
 def _sorted_samples(store, begin, end):
-    """Return the samples of the tuples owned in slots [begin, end) by value: value, prob, slot."""
+    """Return (value, prob, slot) of the owned tuples' samples in [begin, end), by value."""
     tuples, n = store.tuples, 0
     for s in range(begin, end):
         n += tuples.samples[s] if is_local(store, s) else 0
@@ -49,7 +49,7 @@ def _likely(tuples, u, begin, end, held, criterion, limit, mass, likely):
     """Write tuples in [begin, end) whose near samples have enough mass to `likely`, ascending.
 
     held : from `_sorted_samples`    mass : float64[slots of a window], all -1 before and after
-    Returns (number of tuples, samples visited).
+    Returns the numbers of tuples and of visited samples.
     """
     (value, prob, slot), n, visited = held, 0, 0
     at, length = tuples.at[u], padded(tuples.samples[u])
@@ -77,16 +77,16 @@ def _likely(tuples, u, begin, end, held, criterion, limit, mass, likely):
 
 @compiled_ieee
 def join_sorted(store, batch, criterion, counts):
-    """Return pairs of each arrival and tuples then held opposite with Pr(match) >= probability.
+    """Return the same pairs as `join_nested`, by key first, for one dimension.
 
-    One dimension only. As `join_nested`, but `visited` counts samples and pairs are ordered by key.
-    Cost: O(n log n) per batch, for n samples held and arriving; O(l log n) plus the matching pairs
-    of samples, per arrival of l samples.
-    Source: Dallachiesa et al. (2015), section 6.2.2 (Sort-Match), with sorted arrays for the
+    `visited` counts samples.
+    Cost: O(n log n) per batch with n held and arriving samples; O(l log n) plus the matching pairs
+    of samples per arrival with l samples.
+    Source: Dallachiesa et al. (2015), section 6.2.2 (Sort-Match), with sorted arrays instead of a
     red-black tree.
     """
     widest, tuples, windows = widest_window(store.windows), store.tuples, store.windows
-    # Read from the store once: each access costs two atomic reference counts per array.
+    # Fields are read once, because each access costs two atomic reference counts per array.
     code, slots, head, tail = batch.code, batch.slots, windows.head, windows.tail
     radius, rounding = windows.radius, windows.rounding
     likely, mass, streams = np.empty(widest, np.int64), np.full(widest, -1.0), store.span.size
@@ -99,7 +99,7 @@ def join_sorted(store, batch, criterion, counts):
         u, o = slots[i], opposite(store, code[i])
         if o // streams != key:
             key = o // streams
-            w, last = key * streams, (key + 1) * streams - 1  # the same if there is one stream
+            w, last = key * streams, (key + 1) * streams - 1  # equal if there is one stream
             first = _sorted_samples(store, head[w], written[w])
             second = _sorted_samples(store, head[last], written[last]) if last > w else first
         pass_time(store, o, batch.time[i])

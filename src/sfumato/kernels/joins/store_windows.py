@@ -1,4 +1,4 @@
-"""Allocation of slots for arrivals in the windows of a store, and eviction from the windows."""
+"""Allocation of slots for arrivals in a store's windows, and the tuples evicted from them."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from sfumato.kernels.joins.tuple_store import (
 
 @compiled_ieee
 def empty_store(d, columns, rows, within, span, task, tasks):
-    """Return a store without windows; `columns`, `rows` of summaries and boxes, see `Store`."""
+    """Return a store without windows; columns, rows : of `summary` and `box` in `StoredTuples`."""
     none = np.empty(0, np.int64)
     return Store(
         empty_tuples(np.int64(0), np.int64(0), columns, rows),
@@ -29,13 +29,13 @@ def empty_store(d, columns, rows, within, span, task, tasks):
 
 @lean
 def _room_for(held, arriving):
-    """Return the slots for a window so that moving it again costs O(1) amortised per arrival."""
+    """Return the number of slots with which moving a window costs O(1) amortised per arrival."""
     return 2 * (held + arriving) + 8 if held + arriving > 0 else 0
 
 
 @lean
 def _copy_window(store, w, tuples, base, room):
-    """Copy the lines of a window to `base` and update its place."""
+    """Copy a window's lines to `base` and update its range."""
     windows = store.windows
     held = windows.tail[w] - windows.head[w]
     windows.radius[w] = windows.rounding[w] = 0.0
@@ -49,10 +49,10 @@ def _copy_window(store, w, tuples, base, room):
 
 @compiled_ieee
 def make_room(store, code, places):
-    """Move windows so that arrivals fit at the end of each; return True if all fit.
+    """Move windows so that arrivals fit at their ends; return whether all arrivals fit.
 
-    code : int64[n], windows of the arrivals, all known    places : int64, places of their blocks
-    O(n + tuples moved).
+    code : int64[n], the arrivals' windows, which all exist    places : int64, size of their blocks
+    O(n + moved tuples).
     """
     windows, used, tuples = store.windows, store.used, store.tuples
     fits = used[0] + places <= tuples.blocks.size
@@ -74,9 +74,9 @@ def make_room(store, code, places):
 
 @compiled_ieee
 def renewed(store, code, places):
-    """Copy the store to new arrays with room for arrivals, as in `make_room`, and for new windows.
+    """Return a copy of the store with room for arrivals and for new windows.
 
-    O(samples held + windows).
+    code, places : see `make_room`, but windows may be new    O(held samples + windows).
     """
     old, streams, known, d = (
         store.tuples,
@@ -122,7 +122,7 @@ def renewed(store, code, places):
 
 @lean
 def index_windows(store):
-    """Index all windows of a restored store. O(tuples held)."""
+    """Index all windows of a restored store. O(held tuples)."""
     for w in range(store.windows.head.size):
         index_window(store, w)
 
@@ -131,8 +131,8 @@ def index_windows(store):
 def write_batch(store, batch, rows):
     """Assign slots to arrivals at the ends of their windows and write them; windows do not move.
 
-    rows : int64[streams], tuples per window; `begins` is written as if all tuples surely existed
-    Every window has room. O(samples * d).
+    Every window must have room. `begins` is written as if all tuples were certain.
+    rows : int64[streams], tuples per window    O(samples * d).
     """
     tuples, windows, code = store.tuples, store.windows, batch.code
     streams = store.span.size
@@ -156,10 +156,9 @@ def write_batch(store, batch, rows):
 
 @compiled_ieee
 def expired(store, heads, batch):
-    """Return the tuples evicted by a batch, by arrival: (arrival, stream, numbers).
+    """Return (arrival, stream, number) of the tuples that a joined batch evicted, by arrival.
 
     heads : int64[windows], `head` of the windows before the batch; overwritten
-    The batch must be joined, with its tuples in their slots.
     """
     tuples, streams = store.tuples, store.span.size
     total = (store.windows.head - heads).sum()
