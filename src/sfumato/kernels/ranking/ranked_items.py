@@ -49,8 +49,7 @@ def round_digits(value):
 
 @compiled
 def expected_keys(items):
-    """Return each tuple's mean key given that it exists, to 12 digits; exact for one alternative.
-    """
+    """Return each tuple's mean key given existence, to 12 digits; exact for one alternative."""
     if items.single:
         return items.key
     mean, exists = np.zeros(items.tuples), np.zeros(items.tuples)

@@ -131,8 +131,7 @@ def chance_of(members, length, prob, unit, units):
 
 @compiled
 def ordered_units(items, order):
-    """Return (order, probabilities, units, their number); a unit is a rule or an item without one.
-    """
+    """Return (order, prob, unit, units); a unit is a rule, or an item without a rule."""
     unit = np.empty(order.size, np.int64)
     for i in range(order.size):
         x = order[i]
