@@ -552,8 +552,7 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
 
 @compiled
 def resume_extremes(state, tuples, existence, mid, w):
-    """Return the state of a window whose front stack ends at `mid`, with the saved floor and limit.
-    """
+    """Return a window's state with the front stack up to `mid`, and the saved floor and limit."""
     state = _build(state, tuples, existence, np.int64(0), mid, w, np.bool_(False))
     for i in range(mid, tuples.offsets.size - 1):
         _evict(state, tuples.first, w)  # candidates that were surely outside when it arrived
