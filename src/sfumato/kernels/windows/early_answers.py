@@ -74,8 +74,8 @@ LONGEST_GAP = 64  # extents without a row after which a group is treated as new
 # Greatest punctuation of a row in order, and the two before it; its multiple of `early`; the first
 # entry that is changed.
 EARLY_SCOPE = integers("reached before earlier tick changed")
-# Scope; first open extent; number of completed extents; last opened or completed extent; number of
-# open ones.
+# first : first open extent; completed, open : numbers of extents; latest : the last extent that was
+#   opened or completed
 EARLY_GROUP = integers("scope first completed latest open")
 # An open extent of a group; the group's next one, the scope's next changed one; 1 if it is changed;
 # numbers of revisions and of rows so far; first prediction.
@@ -95,8 +95,7 @@ USUALS = 2  # floats per group and aggregate: the last final answer, and its mea
 
 
 class EarlyGrid(NamedTuple):
-    """Microseconds of an extent, a slide and a revision; numbers of linear and all stages; level.
-    """
+    """Microseconds of an extent, slide and revision; numbers of linear and of all stages; level."""
 
     length: int
     slide: int
@@ -110,8 +109,7 @@ class EarlyAggregates(NamedTuple):
     """Predicted aggregates, r of them; the first is the count of rows.
 
     what : int64[r], EARLY_COUNT, EARLY_SUM, EARLY_AVG, EARLY_MIN or EARLY_MAX
-    source : int64[r], attribute, or for uncertain rows channel or extreme; NONE for the count of
-        rows
+    source : int64[r], attribute, or for uncertain rows channel or extreme; NONE for the row count
     measure : int64[r], function of `mergeable_moments`, NONE for an extreme; empty for certain rows
     has_uncertain : bool, whether averaged values may be missing
     """
@@ -299,7 +297,7 @@ def _measured(wanted, r, e, attributes, s):
 
 @lean
 def _score(score, at, least, miss_low, miss_high, tracks):
-    """Update the quantiles with a score.  least : number of scores whose range has the level"""
+    """Update the quantiles with a score.  least : number of scores whose range has the level."""
     n = tracks[at] + 1
     tracks[at] = n
     weight = max(1 / n, LEAST_WEIGHT)
@@ -537,7 +535,6 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
 
 @lean
 def _is_due(f, c, reached, finals):
-    """Return whether the final answer at place f is of scope c and complete by `reached`."""
     return f < finals.size and finals[f].scope == c and finals[f].punctuation <= reached
 
 

@@ -95,7 +95,6 @@ def with_extremes(extremes, sets, more):
 
 @lean
 def _insert(value, mass, reached, above, following, s, r, extremes):
-    """Insert a step after step `above`; return its place."""
     pool, steps = extremes.pool[0], extremes.steps
     place = pool.free
     if place == NONE:

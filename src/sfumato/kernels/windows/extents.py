@@ -5,8 +5,8 @@ at time t is in extents t // s + 1 ... (t + n) // s. The extent is complete when
 to which all rows in order have arrived, is at least j s - 1.
 
 A row may be late, with its source's punctuation at or above its time. It is still part of the
-extents that contain it and end after its punctuation, because other sources cannot have completed
-them at any reading rate. It is missing from the others.
+extents that contain it and end after its punctuation, because they cannot be complete however fast
+other sources are read. It is missing from the others.
 
     slide      |--------|--------|--------|      time units of s, aligned to time 0
     panes      |-----|--|-----|--|-----|--|      cut where extents start (b) and where they end
@@ -159,8 +159,7 @@ class PooledTuples(NamedTuple):
 
 
 class Partials(NamedTuple):
-    """Partials of each pane, and of its block up to it; the first alternative of each extreme and
-    pane."""
+    """Partials of each pane and of its block up to it; the first alternatives of each extreme."""
 
     own: MomentPartials
     prefix: MomentPartials
@@ -345,8 +344,8 @@ def list_groups(scopes, groups, used):
 def close_all(wanted, grid, scopes, closings):
     """Record all extents of some scopes that hold a row; return the number of records.
 
-    wanted : int64[], scopes. Later rows are missing from these extents. The scope's punctuation, by
-        which later rows are judged, does not change.
+    wanted : int64[], scopes. Later rows are missing from these extents, but are judged by the
+        scope's punctuation, which does not change.
     """
     found = 0
     for c in wanted:
@@ -361,7 +360,6 @@ def close_all(wanted, grid, scopes, closings):
 
 @compiled
 def _new_pane(panes, pool, number):
-    """Return the place of a new pane, and `panes`, grown if needed."""
     s = pool.free
     if s == NONE:
         s = pool.panes
@@ -510,8 +508,7 @@ def _drop(s, panes, tuples):
 
 @lean
 def _empty_extents(j, previous, after, last, gaps):
-    """Return (first, end) of a group's empty extents to list before extent j, and the skipped
-    number.
+    """Return the range of a group's empty extents to list before extent j, and the skipped number.
 
     previous : its last extent with a tuple    after : last extent that was complete before
     last : bool, j is not an extent with a tuple, but the end of the complete ones
@@ -647,8 +644,7 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
 
 @compiled_ieee
 def _ready_panes(group, closed, late_rows, panes, grid):
-    """Return a group's complete panes by number, then its late rows' panes; and the panes' numbers.
-    """
+    """Return the places of a group's complete panes, then of its late rows; and pane numbers."""
     n, s = 0, group.pane
     while s != NONE:
         n += panes[s].number // grid.per_slide < closed

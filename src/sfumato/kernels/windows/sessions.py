@@ -58,7 +58,7 @@ def _drop_complete(heads, g, sessions, reached, gap, most):
 
 @lean
 def _nearest(heads, g, sessions, time, bound, target, gap, most):
-    """Return the latest open session that a row (in session `target`, or in NONE) is near to."""
+    """Return the latest open session that a row is near to; target : the row's session, or NONE."""
     best, s = NONE, heads[g]
     while s != NONE:
         one = sessions[s]
@@ -139,8 +139,7 @@ def finish(sessions, scopes, progress, gap, most):
 
     progress : by scope, then in order
     Returns (int64[n], the session that each was merged into, or itself; int64[m], complete
-    sessions; int64[m], the rows at which they were complete; int64[m], the completing
-    punctuations).
+    sessions; int64[m], the rows and int64[m], the punctuations that completed them).
     """
     n, found = sessions.size, 0
     root, done = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -77,10 +77,7 @@ def _carried(values, i, existence, mean, variance):
 
 @lean
 def _integral(values, clock, readings, begin, until, mean, variance):
-    """Return mean and variance of the integral from `begin`, given those of the value there.
-
-    readings : int64[], the later readings
-    """
+    """Return mean and variance of the integral from `begin`, given those of the value there."""
     total, spread, shared, time = 0.0, 0.0, 0.0, begin
     for k in range(readings.size + 1):
         at = clock[readings[k]] if k < readings.size else until

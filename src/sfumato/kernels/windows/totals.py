@@ -45,8 +45,8 @@ def add_rows(to, values, attributes, signs, panes, totals):
     """Add rows to the totals of their panes.
 
     to : int64[n], panes of the rows; negative to skip    values : float64[a, n], NaN for no value
-    attributes : int64[fields], whose values a field adds up; -1 - a counts the values of a, and -1
-        - values.shape[0] counts the rows
+    attributes : int64[fields], whose values a field adds up; -1 - a counts the values of a, and
+        with a = values.shape[0] the rows
     """
     for i in range(to.size):
         s = to[i]

@@ -35,10 +35,9 @@ from sfumato.kernels.distributions.poisson_binomial import (
 )
 from sfumato.kernels.tolerances import NEGLIGIBLE_POSITION, UNIT_ROUNDOFF
 
-# head, mid : positions among the tuples; ones : held tuples of existence 1
+# head, mid : positions among the tuples; ones : number of held tuples of existence 1
 # built : 1 if the distributions belong to the held tuples
-# block : number of the block in `block_rows`, or -1; row_base : count of the first cell of
-#   `block_rows`
+# block : number of the block in `block_rows`, or -1; row_base : count of its first cell
 # zone_low, zone_high : range where R is neither 1 nor 0
 # recursions : tests decided by plain recursion; shift : log2 of the stride
 BOUNDARY_HEADER = integers("head mid ones built block zone_low zone_high row_base recursions shift")
@@ -71,7 +70,7 @@ def empty_boundary() -> Boundary:
 
 
 LEAST_SHIFT = 3  # the least stride is 8
-MOST_CHECKPOINTS = 512  # to save; with more, the stride doubles instead
+MOST_CHECKPOINTS = 512  # most saved distributions; beyond this, the stride doubles
 LEAD = 1  # cells before a row's first count, so that count k - 1 always exists
 BUFFER = 4 * (MARGIN + LANES)
 

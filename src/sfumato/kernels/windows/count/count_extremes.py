@@ -48,7 +48,7 @@ EXTREME_SCALARS = reals("floor mu pq")  # mu, pq : mean and variance of the back
 # index : stream index; place, low, high : place of S_a, and its range of counts
 CANDIDATE_PLACES = integers("index place low high")
 # over : Pr(S_a's count >= w); mu, pq : mean and variance of the number of tuples between a and mid
-# left, passed : parts of its existence while values are passed; outside : Pr(a is outside)
+# left, passed : existence with values not yet passed, and passed; outside : Pr(a is outside)
 CANDIDATE_STATS = reals("existence over mu pq left passed outside")
 OUTCOME = reals("value prob left_before passed_before")
 # For each passed value: the end of its outcomes, Pr(none inside) and Pr(one inside).
@@ -92,7 +92,7 @@ def empty_extremes(w: int, sign: float) -> ExtremesState:
 
 @lean
 def _unlikely(away, variance):
-    """Return whether a count is unlikely to be that far from its mean, on one side (Bernstein)."""
+    """Return whether a count is unlikely to be `away` from its mean, on one side (Bernstein)."""
     third = UNLIKELY_EXPONENT / 3.0
     return away > third + np.sqrt(third * third + 2.0 * UNLIKELY_EXPONENT * variance)
 

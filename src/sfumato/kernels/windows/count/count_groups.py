@@ -116,7 +116,6 @@ def _of(groups, value, j):
 
 @compiled
 def _held(tuples, arrivals):
-    """Return the tuples without the arrivals at their end."""
     offsets, prob, value, first = tuples
     return WindowTuples(offsets[: offsets.size - arrivals], prob, value, first)
 

@@ -301,8 +301,7 @@ def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
     value, or with too few digits, cost as much as `average_of`.
     Error: about 1e-13 of the terms above; for averages, 1e-10 of the variance, and in the mean
     1e-13 of the values' distance from their mean.
-    Source: recursion for count and moments, Dallachiesa et al. (2015), section 4; otherwise
-    original.
+    Source: count and moments, Dallachiesa et al. (2015), section 4; averages original.
     """
     (front, back, average), first, (places, prob, counts) = stacks, tuples.first, distributions
     curves, header, sums = back.curves, back.header[0], back.sums[0]
