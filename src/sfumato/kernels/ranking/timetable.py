@@ -63,8 +63,8 @@ def optimal_timetable(f, k):
     """Return the timetable of least cost per unit of time.
 
     f, k : int64[g], g >= 1, strictly ascending, at least 1; sums below 2**63
-    Returns times int64[r], ascending, and groups int64[r] of the runs in (0, cycle]; the last run
-    is that of group g - 1 at the cycle's end. Among equally good cycles, the shortest is returned.
+    Returns times int64[r], ascending, and groups int64[r] of the runs in (0, cycle]; the last one
+    is a run of group g - 1 at the cycle's end. Among equally good cycles, the shortest is returned.
     Cost: O(f[g - 1]**2 / 2) at worst, usually far less (see `extend_costs`); memory O(sum of f).
     Source: Chen et al. (2013), section 7 and Algorithm 1, whose rows run to f[g - 1]; row i is
     needed only up to f[i + 1].

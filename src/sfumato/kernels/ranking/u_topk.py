@@ -265,9 +265,9 @@ def likeliest_vector_of_tuples(items, keys, k, full):
     keys : float64[tuples], break ties between vectors equally probable to 12 digits: the vector
         with the better keys wins, first rank first;  full : as in `likeliest_vector`
     A vector is a sequence of tuples, with any of their alternatives. A longer sequence is the top
-    of a subset of the same worlds, so a sequence's probability bounds that of its extensions. The
-    first complete vector that a best-first search takes is therefore the answer. The probability is
-    -1 if it is not among MOST_SEQUENCES sequences.  O(e + k) per sequence.
+    of a subset of the same worlds, so a sequence's probability bounds its extensions. The first
+    complete vector that a best-first search takes is therefore the answer. The probability is -1 if
+    it is not among MOST_SEQUENCES sequences.  O(e + k) per sequence.
     """
     some, tuples = _tuple_items(items, k)
     place, member = np.empty(tuples.size, np.int64), np.full(tuples.size, -1)

@@ -230,7 +230,7 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
     Returns int64[8, n], for each row of answers its window, query, k, time, known time, rank, tuple
     (an index) and stream; float64[2, n], scores and values; bool[r], ranked runs; int64[], rejected
     tuples, in order; and the run at which U-Topk gave up, or -1.
-    Cost: O(n log n) for a window of n tuples, plus that of the semantics over the items in front.
+    Cost: O(n log n) for a window of n tuples, plus the semantics over the items in front.
     """
     whole, real = np.empty((8, 64), np.int64), np.empty((2, 64))
     ranked, first = np.zeros(runs.time.size, np.bool_), tuples.begin[:-1].copy()

@@ -1,9 +1,9 @@
 """Integrals over time of values that hold until the next reading of their series.
 
-The readings of a series are independent, and each may exist or not. The value of the series at any
-time is that of the newest existing reading; before the first one it is undefined. Given the first
-existing reading, the current value V and the integral I up to a reading follow a recurrence, in
-which a reading with existence e, mean m and variance s replaces V:
+The readings of a series are independent, and each may exist or not. At any time, the series has the
+value of the newest existing reading; before the first one it is undefined. Given the first existing
+reading, the current value V and the integral I up to a reading follow a recurrence, in which a
+reading with existence e, mean m and variance s replaces V:
 
     I <- I + dt V               var I + 2 dt cov(V, I) + dt^2 var V,   cov(V, I) + dt var V
     V <- the reading or V       mean e m + (1 - e) mean V,             (1 - e) cov(V, I),
@@ -77,7 +77,7 @@ def _carried(values, i, existence, mean, variance):
 
 @lean
 def _integral(values, clock, readings, begin, until, mean, variance):
-    """Return mean and variance of the integral from `begin`, given those of the value there."""
+    """Return mean and variance of the integral from `begin`, given mean and variance there."""
     total, spread, shared, time = 0.0, 0.0, 0.0, begin
     for k in range(readings.size + 1):
         at = clock[readings[k]] if k < readings.size else until

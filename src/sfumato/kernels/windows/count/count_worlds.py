@@ -213,7 +213,7 @@ def slide_totals(state, drawn, arriving, average, out):
     drawn : Drawn, held tuples and arrivals; arriving : WorldArrivals
     average : bool, average instead of sum
     out : float64[k, worlds], written unless it has no rows; without a value, sum 0 and average NaN
-    Cost: O(1) amortised per arrival and world.  Error: that of adding the inside values once.
+    Cost: O(1) amortised per arrival and world.  Error: as for adding the inside values once.
     """
     size, cells = state.rest.shape[1] - 1, state.blocks.shape[1] - 1
     first, value, heads, w = drawn.first, drawn.tuples.value, arriving.heads, arriving.rows
