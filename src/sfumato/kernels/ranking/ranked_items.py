@@ -268,7 +268,7 @@ def expected_ranks(items):
         t, r = items.owner[x], items.rule[x]
         mass = total[r] if r >= 0 else own[t]
         if not seen[t]:
-            # If absent: the members of other rules, and the other members of its own rule.
+            # If absent: the members of other rules, and the other members of the same rule.
             out[t] += (1.0 - min(own[t], 1.0)) * (everything - mass) + (mass - own[t])
             seen[t] = True
         out[t] += items.prob[x] * (above - (above_rule[r] if r >= 0 else 0.0))

@@ -20,7 +20,7 @@ NEW = -1  # state of a pane without totals
 
 @lean
 def added(sign, total, x):
-    """Return a total with the value x, or another total, added; in an extreme, NaN is no value."""
+    """Return a total with the value x, or another total, added; an extreme ignores NaN."""
     if sign == 0.0:
         return total + x
     if x != x or total != total:
