@@ -40,7 +40,7 @@ def _with_half(h, half):
 
 @lean_inline
 def _word_at(data, at, size):
-    """Return the little-endian number stored in `size` bytes."""
+    """Return the little-endian number in `size` bytes at `at`."""
     word = np.uint64(0)
     for i in range(size):
         word |= np.uint64(data[at + i]) << np.uint64(8 * i)
@@ -53,7 +53,7 @@ def hash_words(seeds, offsets, words, present, wide):
 
     seeds : uint64[n]    offsets : int64[n + 1], row i has elements [offsets[i], offsets[i + 1])
     words : uint64[m, f], fields of each element in hashing order; int32 in the low half
-    present : bool[m, f], not NULL    wide : bool[f], True for fields of 8 bytes, else 4
+    present : bool[m, f], not NULL    wide : bool[f], True for fields of 8 bytes, False for 4
     O(m f).
     """
     for i in range(seeds.size):

@@ -1,9 +1,9 @@
 """Delivery of signals, such as Ctrl-C, to long-running compiled functions.
 
 Python runs signal handlers only between Python instructions. A function with long work per row
-counts its steps and passes the count to `after_signals`, which handles pending signals now and
-then. An exception of a handler, such as KeyboardInterrupt, propagates out of the compiled function.
-The data being modified is then inconsistent, so its owner must not be used again.
+counts its steps and passes the count to `after_signals`, which handles pending signals at
+intervals. An exception of a handler propagates out of the compiled function. The data being
+modified is then inconsistent, so its owner must not be used again.
 """
 
 from llvmlite import ir

@@ -1,7 +1,7 @@
-"""All tolerances of probabilities and rounding errors, with their reasons.
+"""Tolerances for probabilities and rounding errors, with their reasons.
 
-Dropped probabilities are far below the rounding errors of the results; a float64 near 1 is exact
-to 1e-16. Tolerances for ties are well above the rounding errors of the compared sums.
+Dropped probabilities are far below the rounding errors of the results; a float64 near 1 is exact to
+1e-16. Tolerances for ties are well above the rounding errors of the compared sums.
 """
 
 # Rounding error of one operation: the distance from 1 to the next float64, and half of it.
@@ -9,22 +9,21 @@ EPSILON = 2.0**-52
 UNIT_ROUNDOFF = 2.0**-53
 BELOW_ONE = 1.0 - UNIT_ROUNDOFF  # the largest float64 below 1; larger values are 1
 
-# A computed probability within this distance of 1 is 1: the error of all computed probabilities.
+# A computed probability within this distance of 1 is 1; it bounds the error of all of them.
 CERTAIN = 1e-12
 
-# Rounding errors may make a probability, or a sum of the probabilities of alternatives, exceed 1
-# by this much.
+# A probability, or the sum of a tuple's alternatives, may exceed 1 by this much through rounding.
 SUM_TOLERANCE = 1e-9
 
 # Probabilities dropped at the ends of a distribution, or together with their worlds: ten thousand
 # of them are less than one rounding error of the total.
 NEGLIGIBLE = 1e-20
-NEGLIGIBLE_STATE = 1e-19  # states of a sum: fewer are dropped than counts
-NEGLIGIBLE_POSITION = 1e-22  # positions of a tuple: each of thousands of tuples drops some
-NEGLIGIBLE_COUNT = 1e-25  # a count shared by all tuples: 1e-14 of tails down to 1e-11
+NEGLIGIBLE_STATE = 1e-19  # states of a sum, of which fewer are dropped than of counts
+NEGLIGIBLE_POSITION = 1e-22  # positions of a tuple; each of thousands of tuples drops some
+NEGLIGIBLE_COUNT = 1e-25  # a count shared by all tuples; 1e-14 of tails down to 1e-11
 NEGLIGIBLE_DEEP = 1e-19  # contributions of candidates that may lie outside a window
-NEGLIGIBLE_REACH = 1e-30  # probability of reaching a value, below which an extreme is cut off
-UNLIKELY_EXPONENT = 42.0  # exp(-42) = 6e-19 counts as probability 0
+NEGLIGIBLE_REACH = 1e-30  # probability of reaching a value below which an extreme is cut off
+UNLIKELY_EXPONENT = 42.0  # exp(-42) = 6e-19 is treated as probability 0
 UNDERFLOW = 1e-300  # where the digits of the farthest tails matter
 
 # A smaller outcome is a difference of numbers near 1, not a probability.
@@ -34,9 +33,9 @@ OUTCOME_ROUNDING = 1e-15
 # A smaller remainder of a tuple, or of terms that cancel, is rounding error.
 REMAINDER = 2.0**-50
 
-# A share or level missed by at most this counts as reached: sums of shares have such errors.
+# A share or level missed by at most this is treated as reached: sums of shares have such errors.
 SHARE_TIE = 1e-12
 # Vectors with log probabilities this close are equally probable: sums of dozens of logarithms.
 LOG_TIE = 1e-10
-# A bound for sifting samples may exceed the probability by this much, plus rounding errors.
+# A bound for sifting samples may exceed the probability by this much plus rounding errors.
 SIFT_SLACK = 1e-9

@@ -1,19 +1,18 @@
-"""The tuples of a join: samples in blocks, one line per tuple, windows as ranges of lines.
+"""Tuples of a join: samples in blocks, one line per tuple, and windows as ranges of lines.
 
-Tuples of one window (one stream of one key) lie in consecutive slots, oldest first:
+The tuples of one window (one stream of one key) lie in consecutive slots, oldest first:
 
     slots   | ... base . . head ============ tail . . . base + capacity ... |
                            oldest held       next arrival
 
-Arrivals are written at `tail`, and evictions move `head`. A full window moves to a larger range of
-slots after all others; if there is none left, all held tuples are copied to new arrays. Both cost
-O(1) amortised per arrival.
+A full window moves to a larger range of slots after all others. If no such range is left, all held
+tuples are copied to new arrays. Both cost O(1) amortised per arrival.
 
-The samples of a tuple are a block of rows of equal padded length L: the probabilities, then one row
-per coordinate. Padding has probability 0 and coordinate NaN, so it is near nothing.
+The samples of a tuple form a block of rows of equal padded length L: the probabilities, then one
+row per coordinate. Padding has probability 0 and coordinate NaN, so it never matches.
 
-Several tasks may share a join. Each task has the lines of all tuples, and the samples of tuples
-whose number modulo `tasks` is `task`. Other samples exist only while they arrive.
+Several tasks may share a join. Each task has the lines of all tuples, but keeps the samples only of
+tuples whose number modulo `tasks` is `task`.
 """
 
 from typing import NamedTuple
@@ -24,21 +23,21 @@ from sfumato.kernels.compile import compiled_ieee, lean, lean_inline
 from sfumato.kernels.tolerances import EPSILON
 
 SAMPLE_LANES = 4  # samples are padded to a multiple of this, so that SIMD needs no remainder
-FOREVER = 2**62  # a span longer than any difference of times
+FOREVER = 2**62  # a span longer than any difference between times
 
 
 class StoredTuples(NamedTuple):
-    """Tuples by slot.
+    """Columns of tuples, by slot.
 
     blocks : float64[...], all samples    at, samples : int64[slots], place and length of a block
     existence : float64[slots]    number : int64[slots], running number of the tuple in its stream
-    time : int64[slots], not decreasing within a window
+    time : int64[slots], non-decreasing within a window
     radius : float64[slots], how far tuples reach beyond `Criterion.within`; 0 without radii
     rounding : float64[slots], bound of the distance between coordinates and the decimals that they
-        represent; 0 if they and the radius are whole numbers, which are exact
-    axis : int64[slots], the only coordinate in which the samples differ, -1 if there are several
+        represent; 0 if coordinates and radius are whole numbers, which are exact
+    axis : int64[slots], the only coordinate in which the samples differ; -1 for several
     summary : float64[slots, columns], see `regions`
-    box : float64[rows, slots], lowest, then highest coordinates, then rows of the owner; or empty
+    box : float64[rows, slots], lowest and highest coordinates, then rows of the join; or empty
     """
 
     blocks: np.ndarray
@@ -55,11 +54,11 @@ class StoredTuples(NamedTuple):
 
 
 class StoreWindows(NamedTuple):
-    """Windows by code, streams * key + stream.
+    """Windows, indexed by code = streams * key + stream.
 
     base, capacity : int64, first slot and number of slots    head, tail : range of held slots
     arriving : int64, zero between calls, for counting a batch's arrivals
-    radius, rounding : float64, at least those of every tuple of the window
+    radius, rounding : float64, upper bounds for all tuples of the window
     """
 
     base: np.ndarray
@@ -74,11 +73,10 @@ class StoreWindows(NamedTuple):
 class Store(NamedTuple):
     """The state of a join.
 
-    grid : `grid.Grid`    within : float64, distance of matches, for the grid; -1: without grid
-    span : int64[streams], a tuple is evicted once a tuple of its key is later by this much
-    held : int64[streams], tuples in all windows of a stream
-    used : int64[2], places of `blocks` that are written, and slots assigned to windows
-    task, tasks, dimensions : int64
+    grid : `grid.Grid`    within : float64, match distance used by the grid; -1 without a grid
+    span : int64[streams], a tuple is evicted once a tuple of its key is at least this much later
+    held : int64[streams], number of tuples in all windows of a stream
+    used : int64[2], numbers of written places in `blocks` and of slots assigned to windows
     """
 
     tuples: StoredTuples
@@ -96,12 +94,10 @@ class Store(NamedTuple):
 class Batch(NamedTuple):
     """n arrivals with m samples, in order.
 
-    code, number, time : int64[n], window, number in the stream, and microseconds (0: unused);
+    code, number, time : int64[n], window, number in the stream, and microseconds (0 if unused);
         times of one key do not decrease
-    existence, radius : float64[n]
     offsets : int64[n + 1]    prob : float64[m]    points : float64[m, d]
-    slots, begins : int64[n], written: slot of the tuple, and begin of its window after it has
-        entered
+    slots, begins : int64[n], written: the tuple's slot, and its window's first slot then
     """
 
     code: np.ndarray
@@ -124,7 +120,7 @@ def padded(count):
 
 @lean_inline
 def block_size(d, count):
-    """Return the number of places of a block of `count` samples."""
+    """Return the number of places of a block of `count` samples in d dimensions."""
     return (d + 1) * padded(count)
 
 
@@ -142,8 +138,8 @@ def empty_tuples(slots, places, columns, rows):
 def write_block(tuples, s, used, prob, points, first, last):
     """Write samples [first, last) to slot s, as a block at place `used`; return the next place.
 
-    prob : float64[m]    points : float64[m, d]    Writes at, samples, rounding, axis and box too.
-    The radius of slot s is written already.
+    prob : float64[m]    points : float64[m, d]
+    Also writes at, samples, rounding, axis and box. The radius of slot s must already be written.
     """
     blocks, count, d = tuples.blocks, last - first, points.shape[1]
     length = padded(count)
@@ -189,7 +185,7 @@ def copy_line(source, s, target, t):
 
 @compiled_ieee
 def lone_tuples(offsets, prob, points, existence, columns):
-    """Return `StoredTuples` in slots 0, 1, .. without windows; summaries are not written."""
+    """Return `StoredTuples` in slots 0, 1, ... without windows, with unwritten summaries."""
     n, d, places = offsets.size - 1, points.shape[1], 0
     for i in range(n):
         places += block_size(d, offsets[i + 1] - offsets[i])
@@ -202,7 +198,7 @@ def lone_tuples(offsets, prob, points, existence, columns):
 
 @compiled_ieee
 def read_tuples(tuples, slots, d):
-    """Return samples of tuples: (offsets int64[n + 1], prob float64[m], points float64[m, d])."""
+    """Return the tuples' samples: (offsets int64[n + 1], prob float64[m], points float64[m, d])."""
     offsets = np.zeros(slots.size + 1, np.int64)
     for i in range(slots.size):
         offsets[i + 1] = offsets[i] + tuples.samples[slots[i]]
@@ -219,15 +215,15 @@ def read_tuples(tuples, slots, d):
 
 @lean_inline
 def is_local(store, s):
-    """Return True if this task compares arrivals with the tuple of slot s."""
+    """Return whether this task compares arrivals with the tuple in slot s."""
     return store.tasks == 1 or store.tuples.number[s] % store.tasks == store.task
 
 
 @lean_inline
 def write_owned(store, begin, end, out):
-    """Write the owned slots in [begin, end), of one window, to `out`; return their number.
+    """Write the owned slots of one window in [begin, end) to `out`; return their number.
 
-    O(owned) if the numbers are consecutive, as without key, else O(end - begin).
+    O(owned) if the numbers are consecutive, as they are without a key; otherwise O(end - begin).
     """
     n, step, tasks = 0, 1, store.tasks
     if begin < end and tasks > 1:
@@ -253,7 +249,7 @@ def widest_window(windows):
 
 @compiled_ieee
 def held_slots(windows):
-    """Return the slots of all held tuples, by window and oldest first, and their windows."""
+    """Return the slots of all held tuples, by window and oldest first, and the window of each."""
     total = 0
     for w in range(windows.head.size):
         total += windows.tail[w] - windows.head[w]

@@ -1,5 +1,4 @@
 """Rankings of uncertain tuples under generation rules, and the timetable of top-k queries.
 
-Each file holds one semantics.
-May be imported by the operators of ranking.
+May be imported by the ranking operators.
 """

@@ -1,10 +1,10 @@
-"""The factor of each ranked item in the count of items above, and the positions that it decides.
+"""Factors of ranked items in the count of items above, and the positions that this count decides.
 
-Items are in rank order, best first. At position x, every generation rule except the rule of x is an
-independent tuple that exists with the mass of its members above x (Chen et al. 2013, section 3): a
-factor 1 - m + m z of the distribution of the number of items above. So item i adds one factor, with
-the mass of its rule up to i. It holds for the positions strictly between i and the rule's next
-member.
+Items are in rank order, best first. At position x, every generation rule except the rule of x acts
+as an independent tuple that exists with the mass of its members above x (Chen et al. 2013, section
+3). It contributes a factor 1 - m + m z to the distribution of the number of items above. Item i
+therefore adds one factor, with the mass of its rule up to i. The factor holds for the positions
+strictly between i and the rule's next member.
 """
 
 from typing import NamedTuple
@@ -18,10 +18,10 @@ RULE_CUT = 80.0  # twice the exponent of a negligible probability: exp(-40) = 4e
 
 
 class Factors(NamedTuple):
-    """Contribution of each of m items, in rank order, to the count of items above the others.
+    """Factors of m items, in rank order, in the count of items above the others.
 
     prob : float64[m] in (0, 1], of the item itself
-    mass : float64[m], of its rule up to and with the item, at most 1
+    mass : float64[m], mass of its rule up to and including the item, at most 1
     after : int64[m], position of the rule's next member, where this factor ends; NO_MEMBER if none
     """
 
@@ -32,10 +32,10 @@ class Factors(NamedTuple):
 
 @compiled
 def rule_factors(prob, rule, rules):
-    """Return the factors of items in rank order.
+    """Return the `Factors` of items in rank order.  O(m + rules).
 
     prob : float64[m] in (0, 1];  rule : int64[m] in [-1, rules), -1 for no rule
-    O(m + rules).  Error: as summation.  Source: Chen et al. (2013), section 3 (compressed rules).
+    Source: Chen et al. (2013), section 3 (compressed rules).
     """
     m = prob.size
     mass = prob.copy()
@@ -54,13 +54,13 @@ def rule_factors(prob, rule, rules):
 
 @compiled
 def undecided(factors, least, most):
-    """Return positions where Pr(fewer than k items above) is neither 1 nor 0, least <= k <= most.
+    """Return the positions where Pr(fewer than k above) is neither 1 nor 0, for least <= k <= most.
 
-    Returns (begin, end): up to position `begin`, at least `least` items are above only with
-    probability < 4e-18; from `end` on, fewer than `most` are above with probability < 4e-18. end =
-    m if the items do not reach that far.
-    O(m).  Source: Bernstein's and Chernoff's bounds for sums of independent variables, on all rules
-    above; leaving out the item's rule moves the mean by at most 1.
+    Returns (begin, end). Before position `begin`, at least `least` items are above only with
+    probability < 4e-18. Starting at `end`, fewer than `most` items are above only with probability
+    < 4e-18; end = m if there is no such position.
+    O(m).  Source: Bernstein's and Chernoff's bounds for sums of independent variables, for all
+    rules above; leaving out the item's own rule changes the mean by at most 1.
     """
     prob, mass = factors.prob, factors.mass
     mean, variance, rules = 0.0, 0.0, 0
@@ -70,7 +70,7 @@ def undecided(factors, least, most):
         if rules < least or (short > 0 and short * short > RULE_CUT * (variance + short / 3)):
             begin = x + 1
         spare = mean - most
-        sure = variance == 0.0 and spare >= 0  # all above are certain
+        sure = variance == 0.0 and spare >= 0  # all items above are certain
         if sure or (spare > 0 and spare * spare > RULE_CUT * min(variance + spare / 3, mean)):
             return min(begin, x), x
         before = mass[x] - prob[x]

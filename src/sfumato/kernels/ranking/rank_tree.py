@@ -1,12 +1,11 @@
-"""The distributions of the number of items above, along one descent of a tree of positions.
+"""Distributions of the number of items above, computed in one descent of a tree of positions.
 
 A node of the tree is a range of positions [a, b). Its distribution is the product of the factors
 (see `Factors`) that hold on all of [a, b). A factor enters at the O(log m) nodes that its range
-covers without covering their parent. Only probabilities are multiplied, so each entry keeps its
+covers without covering their parent. Probabilities are only multiplied, so each entry keeps its
 relative precision. (Dividing out the item's rule would be shorter, but has no digits left after
-about a hundred ordinary pairs.) The descent is depth first, with one distribution and one list per
-level.  Source: Chen et al. (2013), (1), (2) and section 3, offline as a segment tree over the rank
-positions.
+about a hundred ordinary pairs.)
+Source: Chen et al. (2013), (1), (2) and section 3, offline as a segment tree over rank positions.
 """
 
 from typing import NamedTuple
@@ -19,9 +18,9 @@ from sfumato.kernels.distributions.poisson_binomial import LANES, MARGIN, convol
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import NEGLIGIBLE
 
-# Of rank distributions: at most three factors hold on a part of such a leaf, one pass.
+# For rank distributions: at most three factors hold on a part of such a leaf, so one pass suffices.
 ITEMS_PER_LEAF = np.int64(4)
-SUMMED_K = 8  # numbers of k from which a row is summed at once and leaves are smaller
+SUMMED_K = 8  # least number of k for which a row is summed at once and leaves are smaller
 
 
 class RankTree(NamedTuple):
@@ -29,9 +28,9 @@ class RankTree(NamedTuple):
 
     distributions : float64[levels + 1, size], distributions[d, j + MARGIN] = Pr(j of the factors
         exist), j < most, in the band [low[d], high[d]); the last row is working memory
-    items : int64[...], from at[d] on: parts[d] items whose factors hold on a part of the node
+    items : int64[...], starting at at[d]: parts[d] items whose factors hold on a part of the node
     masses : float64[m], working memory
-    waiting : int64[levels + 1, 3], nodes (begin, end, level) to visit;  top : int64[1], their count
+    waiting : int64[levels + 1, 3], nodes to visit: begin, end, level;  top : int64[1], their number
     """
 
     distributions: np.ndarray
@@ -47,7 +46,7 @@ class RankTree(NamedTuple):
 
 @compiled
 def new_tree(begin, end, most, block):
-    """Return a tree over positions [begin, end), leaves up to `block`, for counts below `most`."""
+    """Return a tree over positions [begin, end), with leaves up to `block`, for counts < `most`."""
     levels, length = 2, end - begin
     while length > block:
         length = (length + 1) // 2
@@ -56,7 +55,7 @@ def new_tree(begin, end, most, block):
     distributions[0, MARGIN] = 1.0
     low, high = np.zeros(levels, np.int64), np.ones(levels, np.int64)
     at, parts = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
-    # Within a node, at most its length of factors begin, and at most its length end.
+    # Among n positions, at most n factors begin and at most n end.
     room, length = end, end - begin
     for d in range(1, levels):
         at[d] = room
@@ -74,7 +73,7 @@ def new_tree(begin, end, most, block):
 
 @compiled
 def next_leaf(tree, factors, most, block):
-    """Descend to the next leaf by position: (begin, end, level); all 0 after the last leaf."""
+    """Return the next leaf by position as (begin, end, level); all 0 after the last leaf."""
     while tree.top[0] > 0:
         tree.top[0] -= 1
         top = tree.top[0]
@@ -92,8 +91,7 @@ def next_leaf(tree, factors, most, block):
 
 @compiled
 def _enter(tree, depth, a, b, factors, most):
-    """Descend to the node [a, b) at `depth` from its parent: write its distribution and list of
-    parts."""
+    """Write the distribution and the partial items of node [a, b) at `depth`, from its parent's."""
     mass, after = factors.mass, factors.after
     parent, own = tree.at[depth - 1], tree.at[depth]
     full, kept = 0, 0
@@ -114,7 +112,7 @@ def _enter(tree, depth, a, b, factors, most):
     if passes == 0:
         copy(source, low + MARGIN, target, low + MARGIN, high - low)
     for step in range(passes):
-        # Alternates, so that the last pass ends in this level's distribution.
+        # The two rows alternate, so that the last pass ends in this level's distribution.
         result = target if (passes - step) % 2 == 1 else tree.distributions[tree.low.size]
         convolve_four(source, low, high, masses, 4 * step, result)
         low, high = trim(result, low, min(high + min(4, full - 4 * step), most), NEGLIGIBLE)
@@ -124,7 +122,7 @@ def _enter(tree, depth, a, b, factors, most):
 
 @compiled
 def _multiply_small(q, degree, mass):
-    """Multiply q, a polynomial of this degree, by 1 - mass + mass z, in place."""
+    """Multiply q, a polynomial of the given degree, by 1 - mass + mass z, in place."""
     rest = 1.0 - mass
     q[degree + 1] = mass * q[degree]
     for d in range(degree, 0, -1):
@@ -134,8 +132,7 @@ def _multiply_small(q, degree, mass):
 
 @compiled
 def _partial_distribution(tree, depth, factors, x, q):
-    """Write to q the distribution of factors at x that hold on a part of its leaf; return its
-    degree."""
+    """Write the distribution of x's factors that hold on a part of its leaf; return its degree."""
     q[0] = 1.0
     degree, own = 0, tree.at[depth]
     for j in range(own, own + tree.parts[depth]):
@@ -165,7 +162,7 @@ def _below(tree, depth, ks, first, cumulative, windows):
 
 @compiled
 def _add_tails(p, q, degree, windows, first, out):
-    """Set out[c] = p times the probability that q's and the leaf's factors are below ks[c]."""
+    """Set out[c] = p Pr(fewer than ks[c] of q's and the leaf's factors exist) for c >= first."""
     if out.size < SUMMED_K:
         for c in range(first, out.size):
             total = 0.0
@@ -185,12 +182,12 @@ def _add_tails(p, q, degree, windows, first, out):
 
 @compiled
 def top_k_tails(factors, begin, end, ks, place, out):
-    """Write Pr_k of every position for all `ks` to row place[x] of `out`, in one descent.
+    """Write Pr_k of each position x, for all `ks`, to row place[x] of `out`, in one descent.
 
-    begin, end : from `undecided` for the least and the greatest k;  ks : int64[c], ascending
-    out : float64[..., c], zeros, filled; the positions from `end` on have Pr_k < 4e-18
-    The factors that hold on parts of a leaf are multiplied into a small polynomial q one by one;
-    q is rebuilt only where one of them ends, at its rule's next member.
+    begin, end : from `undecided`, for the least and the greatest k;  ks : int64[c], ascending
+    out : float64[..., c], zeros on entry; left so from `end` onwards, where Pr_k < 4e-18
+    The factors that hold on a part of a leaf are multiplied into a small polynomial q, which is
+    rebuilt only where one of them ends, at its rule's next member.
     Cost: O(m band + (end - begin) log(end - begin) band), band about 10 standard deviations.
     Error: absolute, below (m + k) (1e-20 + 4 u) with u = 2**-53; measured 5e-15 at m = 10,000.
     """
@@ -198,7 +195,7 @@ def top_k_tails(factors, begin, end, ks, place, out):
     for x in range(begin):
         out[place[x], :] = prob[x]
     if begin >= end:
-        return  # as where all items are certain
+        return  # for example if all items are certain
     block = 32 if ks.size < SUMMED_K else 16
     tree, q, ends = (
         new_tree(begin, end, most, block),
@@ -211,7 +208,7 @@ def top_k_tails(factors, begin, end, ks, place, out):
         if depth == 0:
             return
         steps = after_signals(steps + 128 * (most + block * block))
-        first = np.searchsorted(ks, tree.low[depth], side="right")  # before it, `out` is 0
+        first = np.searchsorted(ks, tree.low[depth], side="right")  # below it, `out` stays 0
         _below(tree, depth, ks, first, cumulative, windows[: b - a])
         ends[: b - a] = False
         own = tree.at[depth]
@@ -230,12 +227,11 @@ def top_k_tails(factors, begin, end, ks, place, out):
 
 @compiled
 def rank_distributions(factors, end, most):
-    """Return Pr(rank(x) = j + 1) for j < most: x exists with exactly j items of other rules above.
+    """Return Pr(rank(x) = j + 1) for j < most: x and exactly j items of other rules above it exist.
 
     Returns start int64[end + 1], first int64[end] and distribution float64[start[end]]: item x has
-    Pr(rank = first[x] + 1 + i) = distribution[start[x] + i]; all other ranks below `most` are
-    negligible.
-    Cost: O(end log(end) band); memory O(end band).  Error: as top_k_tails.
+    Pr(rank = first[x] + 1 + i) = distribution[start[x] + i]; its other ranks are negligible.
+    Cost: O(end log(end) band); memory O(end band).  Error: as for `top_k_tails`.
     """
     start, first = np.zeros(end + 1, np.int64), np.zeros(end, np.int64)
     distribution, tree = np.empty(16 * end + 16), new_tree(np.int64(0), end, most, ITEMS_PER_LEAF)

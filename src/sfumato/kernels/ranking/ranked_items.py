@@ -1,4 +1,4 @@
-"""Items to rank, and the values that semantics give to their tuples."""
+"""Items to rank, and the values by which each semantics ranks their tuples."""
 
 import math
 from typing import NamedTuple
@@ -11,16 +11,16 @@ from sfumato.kernels.ranking.generation_rules import rule_factors, undecided
 from sfumato.kernels.ranking.rank_tree import rank_distributions, top_k_tails
 from sfumato.kernels.tolerances import CERTAIN
 
-SAMPLED = 8  # one item in SAMPLED is used to guess the limit of the front
-MOST_MOVES = 32  # per place, before sorting again is faster than repairing an order
+SAMPLED = 8  # one item in SAMPLED is used to estimate the limit of the front
+MOST_MOVES = 32  # per place; beyond this, sorting again is faster than repairing an order
 
 
 class RankedItems(NamedTuple):
     """m items: alternatives of tuples, in order of arrival.
 
     key : float64[m], the least ranks first, equal keys by position;  score : float64[m]
-    prob : float64[m] in (0, 1];  owner : int64[m] in [0, tuples), the tuple
-    rule : int64[m] in [-1, rules), shared by the alternatives of a tuple; -1: no rule, and alone
+    prob : float64[m] in (0, 1];  owner : int64[m] in [0, tuples), the item's tuple
+    rule : int64[m] in [-1, rules), shared by a tuple's alternatives; -1 for one item without rule
     single : bool, True if item x is tuple x
     """
 
@@ -36,7 +36,7 @@ class RankedItems(NamedTuple):
 
 @compiled
 def round_probability(value):
-    """Return a probability in units of 1e-12, the error bound, so that exact ties stay ties."""
+    """Return a probability in whole units of 1e-12, the error bound, so that ties stay ties."""
     return np.rint(value * 1e12)
 
 
@@ -49,10 +49,7 @@ def round_digits(value):
 
 @compiled
 def expected_keys(items):
-    """Return the mean key of each tuple given that it exists, to 12 digits, for breaking ties.
-
-    For one alternative it is the key itself.
-    """
+    """Return each tuple's mean key given existence, to 12 digits; exact for one alternative."""
     if items.single:
         return items.key
     mean, exists = np.zeros(items.tuples), np.zeros(items.tuples)
@@ -83,7 +80,7 @@ def leading_scores(items):
 
 @compiled
 def rank_order(key, wanted):
-    """Return about `wanted` of the best positions in rank order, and all that tie with the last."""
+    """Return about `wanted` of the best positions in rank order, with all ties of the last."""
     if wanted >= 0.6 * key.size:
         return stable_order(key)
     sample = key[::SAMPLED].copy()
@@ -97,10 +94,10 @@ def front_items(items, least, most):
     """Return the items that may have fewer than `most` above: order, `Factors`, begin and end.
 
     order : int64[], in rank order;  begin, end : see `undecided`
-    O(m + f log f) for the f items returned: the others are not sorted.
+    O(m + f log f) for f returned items, because the others are not sorted.
     """
     m = items.key.size
-    # Where Chernoff's bound cuts if all probabilities equal their mean.
+    # The cut of Chernoff's bound if all probabilities equal their mean.
     enough = most + 40 + math.sqrt(80.0 * most + 1600.0)
     wanted = 1.4 * enough * m / max(items.prob.sum(), 1e-300) + 32
     while True:
@@ -109,14 +106,14 @@ def front_items(items, least, most):
         begin, end = undecided(factors, least, most)
         if end < order.size or order.size == m:
             return order, factors, begin, end
-        wanted *= 3  # improbable items in front, or an unlucky guess
+        wanted *= 3  # the items in front are improbable, or the estimate was too low
 
 
 @compiled
 def front_probabilities(items, ks):
-    """Return tuples with Pr_k that is not negligible, by expected key, and Pr_k, float64[t, c].
+    """Return the tuples with non-negligible Pr_k, by expected key, and their Pr_k, float64[t, c].
 
-    ks : int64[c], ascending, at least 1.  There are at least min(k, all) such tuples.
+    ks : int64[c], ascending, at least 1.  At least min(k, number of tuples) tuples are returned.
     """
     order, factors, begin, end = front_items(items, ks[0], ks[ks.size - 1])
     tails = np.zeros((end, ks.size))
@@ -139,7 +136,7 @@ def front_probabilities(items, ks):
 
 @compiled
 def top_k_probabilities(items, ks):
-    """Return Pr_k of all tuples, float64[tuples, c].  ks : as in `front_probabilities`"""
+    """Return Pr_k of all tuples, float64[tuples, c].  ks : as in `front_probabilities`."""
     out = np.zeros((items.tuples, ks.size))
     if items.single:  # written in place, because copying takes longer with many k
         order, factors, begin, end = front_items(items, ks[0], ks[ks.size - 1])
@@ -152,7 +149,7 @@ def top_k_probabilities(items, ks):
 
 @compiled
 def _repair(order, value):
-    """Insertion-sort places by descending value, then place; False after MOST_MOVES * n moves."""
+    """Insertion-sort by descending value, then place; return False after MOST_MOVES * n moves."""
     moves, most = 0, MOST_MOVES * order.size
     for j in range(1, order.size):
         place, own = order[j], value[j]
@@ -169,12 +166,11 @@ def _repair(order, value):
 
 @compiled
 def best_of_columns(values, ks):
-    """Return for each column c the places of its min(n, ks[c]) greatest values, greatest first.
+    """Return, for each column c, the places of its min(n, ks[c]) greatest values, greatest first.
 
-    values : float64[n, c], no NaN;  ks : int64[c], at least 1.  Values that are equal to within
-    1e-12 are ordered by ascending place.
+    values : float64[n, c], no NaN; ties, to within 1e-12, by place;  ks : int64[c], at least 1
     Returns offsets int64[c + 1] and places int64[offsets[c]], column by column.
-    O(n log n) per column, O(n) if its order is similar to the previous one, as for neighbouring k.
+    O(n log n) per column; O(n) if its order is similar to the previous one, as for neighbouring k.
     """
     n = values.shape[0]
     offsets = np.zeros(ks.size + 1, np.int64)
@@ -203,7 +199,7 @@ def _sum_by_tuple(items, order, values):
 
 @compiled
 def weighted_ranks(items, weights):
-    """Return the sum over j of weights[j] * Pr(rank = j + 1) for each tuple: float64[tuples].
+    """Return each tuple's sum over j of weights[j] * Pr(rank = j + 1), float64[tuples].
 
     Source: PRF(omega) of Li, Saha and Deshpande (2009), as named in Chen et al. (2013), section 2.
     """
@@ -218,10 +214,10 @@ def weighted_ranks(items, weights):
 
 @compiled
 def likeliest_at_ranks(items, most):
-    """Return for each rank below `most` the tuple most probable at that rank: U-kRanks.
+    """Return the most probable tuple at each rank up to `most` (U-kRanks).
 
-    Returns tuples int64[most], -1 if none can have that rank, and their float64[most].  Ties, to
-    within 1e-12, by expected key.  Cost: as `rank_distributions`.
+    Returns tuples int64[most], -1 if none can have that rank, and probabilities float64[most].
+    Ties, to within 1e-12, are broken by expected key.  Cost: as for `rank_distributions`.
     Source: U-kRanks of Soliman et al. (2007), as in Chen et al. (2013), section 2.
     """
     order, factors, _, end = front_items(items, np.int64(1), most)
@@ -253,7 +249,7 @@ def likeliest_at_ranks(items, most):
 
 @compiled
 def expected_ranks(items):
-    """Return the expected rank of each tuple, float64[tuples]: best 0, absent: world size.
+    """Return each tuple's expected rank, float64[tuples]: 0 if first, the world's size if absent.
 
     O(m log m).  Error: relative, about 2 m u.  Source: expected ranks of Cormode, Li and Yi (2009),
     as named in Chen et al. (2013), section 2, for rules of any shape.
@@ -272,7 +268,7 @@ def expected_ranks(items):
         t, r = items.owner[x], items.rule[x]
         mass = total[r] if r >= 0 else own[t]
         if not seen[t]:
-            # Absent: all members of other rules, and the members of its rule except the tuple.
+            # If absent: the members of other rules, and the other members of the same rule.
             out[t] += (1.0 - min(own[t], 1.0)) * (everything - mass) + (mass - own[t])
             seen[t] = True
         out[t] += items.prob[x] * (above - (above_rule[r] if r >= 0 else 0.0))
@@ -284,11 +280,11 @@ def expected_ranks(items):
 
 @compiled
 def exponential_ranks(items, alpha):
-    """Return the sum over j >= 1 of alpha**j Pr(rank = j) for each tuple: float64[tuples].
+    """Return each tuple's sum over j >= 1 of alpha**j Pr(rank = j), float64[tuples].
 
-    alpha : float64 in (0, 1]
-    O(m log m): the generating function of the count above, at alpha. This is a scalar, so the
-    item's rule can be divided out: its factor is at least alpha.  Error: relative, 4 m u.
+    alpha : float64 in (0, 1].  O(m log m).  Error: relative, 4 m u.
+    Evaluates the generating function of the count above at alpha. The value is a scalar, so the
+    item's rule can be divided out: its factor is at least alpha.
     Source: PRFe of Li, Saha and Deshpande (2009), as named in Chen et al. (2013), section 2.
     """
     order = stable_order(items.key)

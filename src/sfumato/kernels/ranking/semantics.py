@@ -1,4 +1,4 @@
-"""The answers for several k under one of the semantics, or for streams."""
+"""Answers for several k under one of the semantics, and rankings of streams."""
 
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ CODE_PK_TOPK, CODE_PT_K, CODE_U_TOPK, CODE_U_KRANKS, CODE_EXPECTED_RANK, CODE_PR
 
 
 class RankingQuestion(NamedTuple):
-    """Code of the semantics; alpha of PRFe; float64[], weights of CODE_PRF."""
+    """The code of the semantics, alpha of PRFe, and the weights float64[] of CODE_PRF."""
 
     semantics: int
     alpha: float
@@ -40,12 +40,12 @@ class RankingQuestion(NamedTuple):
 
 
 class Rankings(NamedTuple):
-    """Several answers in turn: number c has offsets[c] ... offsets[c + 1].
+    """Several answers, concatenated: answer c has rows offsets[c] ... offsets[c + 1].
 
     rank : int64, 1, 2, ...;  tuples : int64
     score : float64, of the tuple's most probable alternative
     value : float64, Pr_k; under U-Topk the probability of the whole vector, under U-kRanks the
-        probability of this rank, else the expected rank or the sum by which tuples are ranked
+        probability of this rank, otherwise the expected rank or the sum by which tuples are ranked
     stream : int64, -1 unless streams are ranked
     """
 
@@ -59,7 +59,7 @@ class Rankings(NamedTuple):
 
 @compiled
 def _ranked(items, offsets, tuples, value):
-    """Return the `Rankings` of tuples in their order, without tuples that are -1."""
+    """Return the `Rankings` of tuples in the given order, leaving out tuples that are -1."""
     kept = np.flatnonzero(tuples >= 0)
     rank = np.empty(tuples.size, np.int64)
     for c in range(offsets.size - 1):
@@ -74,7 +74,7 @@ def _ranked(items, offsets, tuples, value):
 
 @compiled
 def _prefixes(items, tuples, value, ks):
-    """Return the first k of an order of tuples, for each of `ks`."""
+    """Return the `Rankings` of the first k tuples of an order, for each of `ks`."""
     offsets = np.zeros(ks.size + 1, np.int64)
     for c in range(ks.size):
         offsets[c + 1] = offsets[c] + min(ks[c], tuples.size)
@@ -87,14 +87,13 @@ def _prefixes(items, tuples, value, ks):
 
 @compiled
 def _at_least(values, least):
-    """Return places of values that reach a probability, greatest first; ties keep their order."""
+    """Return the places of values of at least `least`, greatest first; ties keep their order."""
     enough = np.flatnonzero((values >= least) | (values >= 1.0 - CERTAIN))
     return enough[stable_order(-round_probability(values[enough]))]
 
 
 @compiled
 def _by_front_probability(items, ks, of, least):
-    """Return the `Rankings` by Pr_k, see `rank_items`."""
     tuples, values = front_probabilities(items, ks)
     begins, best = best_of_columns(values, ks)
     offsets, places = np.zeros(of.size + 1, np.int64), np.empty(of.size * values.shape[0], np.int64)
@@ -116,7 +115,7 @@ def _by_front_probability(items, ks, of, least):
 
 @compiled
 def _vectors(items, ks):
-    """Return the `Rankings` by U-Topk; `offsets` is empty if the search for a vector gave up."""
+    """Return the `Rankings` under U-Topk; `offsets` is empty if the search for a vector gave up."""
     offsets = np.zeros(ks.size + 1, np.int64)
     most = np.minimum(ks, items.tuples).sum()
     tuples, value = np.empty(most, np.int64), np.empty(most)
@@ -142,9 +141,9 @@ def _vectors(items, ks):
 def rank_items(items, ks, of, least, question):
     """Return the `Rankings` of several answers.
 
-    ks : int64[c], different ones, ascending    of : int64[a], the number of each answer's k
-    least : float64[a], of answers by Pr_k all tuples that reach this, NaN: the k greatest. Under
-        other semantics, answer number i has k number i
+    ks : int64[c], distinct, ascending    of : int64[a], index in `ks` of each answer's k
+    least : float64[a], with Pr_k, an answer has all tuples that reach it, or the k greatest if NaN;
+        other semantics ignore `of` and `least`, and answer i has ks[i]
     Values equal to 12 digits are ordered by expected key, then by tuple.  `offsets` is empty if
     U-Topk gave up.  Cost: as for the greatest k; under U-Topk, as for each k separately.
     """
@@ -176,11 +175,11 @@ def rank_items(items, ks, of, least, question):
 
 @compiled
 def rank_streams(items, streams, ks):
-    """Return for each k the k streams of highest Pr_k, summed over their tuples.
+    """Return, for each k, the k streams of highest Pr_k summed over their tuples.
 
     streams : int64[tuples], the stream of each tuple;  ks : as in `rank_items`
-    `score` and `tuples` belong to the stream's tuple of highest Pr_k. Equal sums are in ascending
-    order of stream.  Source: Chen et al. (2013), section 9.
+    `score` and `tuples` belong to the stream's tuple of highest Pr_k. Streams with equal sums are
+    in ascending order.  Source: Chen et al. (2013), section 9.
     """
     tuples, values = front_probabilities(items, ks)
     ids = distinct_values(streams)

@@ -1,10 +1,8 @@
 """Optimal and greedy timetables of query groups that are answered together.
 
-Source: Chen et al. (2013), sections 7 and 8.
-
-Groups 0 ... g - 1 have bounds f and costs k, both strictly ascending. A run of group e answers the
-groups 0 ... e and costs k[e]. Two answers of group i are at most f[i] units apart. The last group
-runs once per cycle, at its end, where the schedule restarts.
+Groups 0 ... g - 1 have bounds f and costs k, both strictly ascending. A run of group e answers
+groups 0 ... e and costs k[e]. Consecutive answers of group i are at most f[i] units apart. The last
+group runs once per cycle, at its end, where the schedule restarts.
 """
 
 import numpy as np
@@ -19,11 +17,10 @@ DENSE = 8  # with more than one step per DENSE cells, whole rows are faster than
 def extend_costs(lower, bound, cost, row):
     """Compute DP(i, t), the least cost of groups 0 ... i in [0, t] without runs at 0 and after t.
 
-    lower : int64[bound], DP(i - 1, t);  bound, cost : f[i], k[i];  row : int64[>= bound], the
-    result
-    O((row.size - bound) * steps), steps <= bound: where `lower` is constant, the longest rest after
-    the last run of group i is the best one, because DP(i, t) never decreases.
-    Source: Chen et al. (2013), (7), which is only needed for t < f[i + 1].
+    lower : int64[bound], DP(i - 1, t);  bound, cost : f[i], k[i];  row : int64[>= bound], written
+    O((row.size - bound) * steps), steps <= bound. DP(i, t) never decreases, so where `lower` is
+    constant, the longest rest after the last run of group i is the best one.
+    Source: Chen et al. (2013), (7), which is needed only for t < f[i + 1].
     """
     row[:bound] = lower
     if row.size == bound:
@@ -40,7 +37,7 @@ def extend_costs(lower, bound, cost, row):
                 least = min(least, lower[steps[j]] + row[t - 1 - steps[j]])
             row[t] = cost + least
         return
-    backwards = np.empty(row.size, dtype=np.int64)  # so that both arrays run forwards: SIMD
+    backwards = np.empty(row.size, dtype=np.int64)  # so that SIMD reads both arrays forwards
     for t in range(bound):
         backwards[row.size - 1 - t] = row[t]
     for t in range(bound, row.size):
@@ -54,7 +51,7 @@ def extend_costs(lower, bound, cost, row):
 
 @compiled
 def last_run(lower, row, t, bound, cost):
-    """Return the earliest possible time of the last run of group i in [0, t], DP(i, t) = row[t]."""
+    """Return the earliest possible time of group i's last run in [0, t], with DP(i, t) = row[t]."""
     for s in range(bound - 1, -1, -1):
         if row[t - 1 - s] + cost + lower[s] == row[t]:
             return t - s
@@ -66,11 +63,11 @@ def optimal_timetable(f, k):
     """Return the timetable of least cost per unit of time.
 
     f, k : int64[g], g >= 1, strictly ascending, at least 1; sums below 2**63
-    Returns times int64[r], ascending, and groups int64[r] of the runs in (0, cycle]; the last run
-    is a run of group g - 1 at the cycle's end. Of equally good cycles the shortest is returned.
-    Cost: O(f[g - 1]**2 / 2) at worst, usually far less (see extend_costs); memory O(sum of f).
-    Source: Chen et al. (2013), section 7 and Algorithm 1. Its rows run to f[g - 1]; row i is needed
-    to f[i + 1].
+    Returns times int64[r], ascending, and groups int64[r] of the runs in (0, cycle]; the last one
+    is a run of group g - 1 at the cycle's end. Among equally good cycles, the shortest is returned.
+    Cost: O(f[g - 1]**2 / 2) at worst, usually far less (see `extend_costs`); memory O(sum of f).
+    Source: Chen et al. (2013), section 7 and Algorithm 1, whose rows run to f[g - 1]; row i is
+    needed only up to f[i + 1].
     """
     g = f.size
     begin = np.zeros(g + 1, dtype=np.int64)
@@ -94,7 +91,7 @@ def optimal_timetable(f, k):
     times, groups = np.empty(cycle, dtype=np.int64), np.empty(cycle, dtype=np.int64)
     times[0], groups[0] = cycle, g - 1
     runs = 1
-    # Parts of the plan still to be rebuilt: groups 0 ... i within [0, t] from an offset on.
+    # Parts (i, t, offset) still to be rebuilt: groups 0 ... i within [0, t] after an offset.
     parts = np.empty((cycle + g + 1, 3), dtype=np.int64)
     parts[0, 0], parts[0, 1], parts[0, 2] = g - 2, cycle - 1, 0
     waiting = 1
@@ -122,10 +119,10 @@ def optimal_timetable(f, k):
 
 @compiled
 def greedy_timetable(f):
-    """Return the timetable that runs each group at the last run of the previous one in its bound.
+    """Return the timetable that runs each group at the previous group's last run within its bound.
 
     f : int64[g], g >= 1, strictly ascending, at least 1 (costs, also ascending, do not matter)
-    Returns times and groups as optimal_timetable. Its cost is at most twice the optimum.
+    Returns times and groups as in `optimal_timetable`. The cost is at most twice the optimum.
     Cost: O(f[g - 1]).  Source: Chen et al. (2013), section 8 and Algorithm 2.
     """
     cycle = f[0]

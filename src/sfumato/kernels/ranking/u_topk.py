@@ -1,15 +1,14 @@
 """U-Topk: the most probable vector of the k best existing items, exactly, with rules.
 
 A vector V is the top k of a world if its members exist and no other item above its last member
-does. Among the first i items, the best k members are the most probable item p of each chosen rule,
-and every other rule R is absent with 1 - m_R. So the chosen rules are the k rules of greatest gain
-log p - log(1 - m_R). Requiring absence below V's last member too can only lower a vector's
-probability, so the maximum over all i is the answer. A rule's gain never decreases with i, so one
-heap of the k greatest follows them.
-
-Source: the scan over prefixes for x-relations of Yi, Li, Kollios and Srivastava (2008), of the
-definition of Soliman, Ilyas and Chang (2007), named in Chen et al. (2013), section 2; the search
-over tuples with several alternatives is new.
+exists. Among the first i items, the best vector has the most probable item, with probability p, of
+each of k chosen rules; every other rule R is absent, with probability 1 - m_R. So the chosen rules
+are the k rules of greatest gain log p - log(1 - m_R). Requiring absence below V's last member, too,
+can only lower a vector's probability, so the maximum over all i is the answer. A rule's gain never
+decreases with i, so a heap of the k greatest gains tracks the chosen rules.
+Sources: Soliman, Ilyas and Chang (2007), named in Chen et al. (2013), section 2 (definition); Yi,
+Li, Kollios and Srivastava (2008) (scan over prefixes for x-relations). The search over tuples with
+several alternatives is new.
 """
 
 import heapq
@@ -23,12 +22,16 @@ from sfumato.kernels.compile import compiled
 from sfumato.kernels.ranking.ranked_items import front_items, round_digits
 from sfumato.kernels.tolerances import LOG_TIE
 
-MOST_SEQUENCES = 20_000  # sequences examined for one vector of tuples
+MOST_SEQUENCES = 20_000  # largest number of sequences examined for one vector of tuples
 
 
 class ChosenRules(NamedTuple):
-    """State of the rules: bool[rules], whether among the k of greatest gain; int64, the most
-    probable item, -1 before the first; float64, mass, log(1 - mass), and gain."""
+    """State of the rules.
+
+    inside : bool[rules], whether among the k of greatest gain
+    pick : int64[rules], the most probable item, -1 before the rule's first item
+    mass, absent, gain : float64[rules], mass, log(1 - mass), and gain
+    """
 
     inside: np.ndarray
     pick: np.ndarray
@@ -39,11 +42,11 @@ class ChosenRules(NamedTuple):
 
 @compiled
 def scan(prob, unit, units, k, stop):
-    """Follow the k best rules over the first `stop` items.  O(stop log k + units).
+    """Track the k best rules over the first `stop` items.  O(stop log k + units).
 
-    unit : int64[m] in [0, units), the item's rule, or a separate unit for an item without rule
-    Returns (best, length, ended, chosen): the greatest log probability of k members and the number
-    of items at which it was found, whether the scan reached its end, and the rules at that point.
+    unit : int64[m] in [0, units), the item's rule, or a separate unit for an item without a rule
+    Returns (best, length, ended, chosen): the greatest log probability of k members, the number of
+    items at which it was found, whether the scan reached `stop`, and the rules at that point.
     """
     none, zeros = np.full(units, -1), np.zeros(units)
     chosen = ChosenRules(none > 0, none, zeros, zeros.copy(), zeros.copy())
@@ -51,10 +54,10 @@ def scan(prob, unit, units, k, stop):
     heap = [(0.0, np.int64(0))]  # (gain, rule), least first; some entries have outdated gains
     heap.clear()
     best, length, size = -np.inf, 0, 0
-    inside, outside, mean = 0.0, 0.0, 0.0  # logs of the members, of the absent; expected count
+    inside, outside, mean = 0.0, 0.0, 0.0  # logs of members and of absences; expected count
     for i in range(stop):
         spare = mean - k + 1
-        # Chernoff's bound: any vector that reaches further needs fewer than k of these.
+        # Chernoff's bound: any vector that reaches further needs fewer than k of the items so far.
         if spare > 0 and -spare * spare / (2 * mean) < best - LOG_TIE:
             return best, length, False, chosen
         u = unit[i]
@@ -94,8 +97,7 @@ def scan(prob, unit, units, k, stop):
 
 @compiled
 def likeliest_world(chosen, prob):
-    """Return the most probable world, from the rules after the last item: (log probability,
-    positions)."""
+    """Return the most probable world after the last item: (log probability, positions)."""
     value, count = 0.0, 0
     members = np.empty(chosen.pick.size, dtype=np.int64)
     for u in range(chosen.pick.size):
@@ -111,8 +113,7 @@ def likeliest_world(chosen, prob):
 
 @compiled
 def chance_of(members, length, prob, unit, units):
-    """Return the probability that exactly `members` exist among the first `length` items, and its
-    log."""
+    """Return Pr(of the first `length` items, exactly `members` exist), and its log."""
     member, above = np.zeros(units, dtype=np.bool_), np.zeros(units)
     product, log = 1.0, 0.0
     for i in members:
@@ -130,8 +131,7 @@ def chance_of(members, length, prob, unit, units):
 
 @compiled
 def ordered_units(items, order):
-    """Return items in some order: the order, their probabilities and units, and the number of
-    units. A unit is a rule, or an item without one."""
+    """Return (order, prob, unit, units); a unit is a rule, or an item without a rule."""
     unit = np.empty(order.size, np.int64)
     for i in range(order.size):
         x = order[i]
@@ -144,11 +144,11 @@ def likeliest_vector(ordered, k, full):
     """Return the most probable top-k vector of items: int64[<= k] in rank order, probability, log.
 
     ordered : `ordered_units` of all items in rank order
-    full : bool, count only vectors of k members. Otherwise the vector of a world of fewer than k
-        items is all of them. Empty, with probability 0, if no world has k items.
-    Of vectors whose probabilities differ by less than a factor 1 + 1e-10, the one that ends earlier
-    is returned.  O(m log k).  Error: of the probability relative, (m + k) u; 0 below 1e-308, where
-    the logarithm is still valid.
+    full : bool, consider only vectors of k members; empty, with probability 0, if no world has k
+        items. Otherwise, the vector of a world of fewer than k items is all of them.
+    Among vectors whose probabilities differ by less than a factor of 1 + 1e-10, the one that ends
+    earlier is returned.  O(m log k).  Error of the probability: relative, (m + k) u; it is 0 below
+    1e-308, where the logarithm is still valid.
     """
     order, prob, unit, units = ordered
     best, length, ended, chosen = scan(prob, unit, units, k, prob.size)
@@ -168,11 +168,10 @@ def likeliest_vector(ordered, k, full):
 class TupleItems(NamedTuple):
     """The items, in rank order, that the top k can reach, and their units.
 
-    prob : float64[e];  owner, unit : int64[e], numbers of tuples and units by first occurrence
-    units : their number;  unit_of : int64[tuples], the unit of each tuple
-    absent, never : log probability that no unit has any member, without zeros, and the number of
-        zeros
-    gone : float64[units], the log probability per unit, or 1.0 for a zero
+    prob : float64[e];  owner, unit : int64[e], tuples and units, numbered by first occurrence
+    unit_of : int64[tuples], the unit of each tuple
+    gone : float64[units], log probability that the unit has no member, or 1.0 for probability 0
+    absent, never : sum of these logs over the units of all items, and the number of zeros left out
     """
 
     prob: np.ndarray
@@ -186,18 +185,17 @@ class TupleItems(NamedTuple):
 
 @compiled
 def _log_or_one(chance):
-    """Return the logarithm of a probability, or 1.0 for probability 0."""
     return math.log(chance) if chance > 0.0 else 1.0
 
 
 @compiled
 def _extend(some, sequence, length, member, chances):
-    """Add to chances[t], for each t that may follow, Pr(a sequence and then tuple t are the top).
+    """Add Pr(the top is a sequence and then tuple t) to chances[t], for each t that may follow.
 
-    member : int64[tuples], working memory of -1.  Returns Pr(only the sequence exists).
-    Let F(x) be the probability that the sequence exists in this order with its last one as item x.
+    member : int64[tuples], working memory, all -1.  O(e + k).  Returns Pr(only a sequence exists).
+    Let F(x) be the probability that the sequence exists in this order and its last tuple is item x.
     Adding t gives F'(y) = Pr(y) (sum of F(x) over the items x above y). No other tuple may exist
-    above: this is the product, over the other units, of 1 - their mass above y.  O(e + k).
+    above y: this is the product, over the other units, of 1 - their mass above y.
     """
     f, taken = np.zeros(length + 1), np.zeros(some.gone.size, np.bool_)
     f[0] = 1.0
@@ -264,20 +262,20 @@ def _tuple_items(items, k):
 def likeliest_vector_of_tuples(items, keys, k, full):
     """Return the most probable top-k vector of tuples, int64[<= k] in rank order, and probability.
 
-    keys : float64[tuples], breaks ties of vectors equally probable to 12 digits: the vector with
-        the better keys wins, first rank first;  full : as in `likeliest_vector`
+    keys : float64[tuples], break ties between vectors equally probable to 12 digits: the vector
+        with the better keys wins, first rank first;  full : as in `likeliest_vector`
     A vector is a sequence of tuples, with any of their alternatives. A longer sequence is the top
-    of a subset of the same worlds, so the probability of a sequence bounds its extensions. The
-    first complete vector that a best-first search takes is the answer.
-    The probability is -1 if it is not among MOST_SEQUENCES sequences.  O(e + k) for each.
+    of a subset of the same worlds, so a sequence's probability bounds its extensions. The first
+    complete vector that a best-first search takes is therefore the answer. The probability is -1 if
+    it is not among MOST_SEQUENCES sequences.  O(e + k) per sequence.
     """
     some, tuples = _tuple_items(items, k)
     place, member = np.empty(tuples.size, np.int64), np.full(tuples.size, -1)
     by_tuple = stable_order(tuples)
     for i, t in enumerate(by_tuple[stable_order(keys[tuples[by_tuple]])]):
         place[t] = i
-    # Sequence n is sequence parent[n] and then tuple last[n]; of equally probable sequences, those
-    # not yet complete are taken first.
+    # Sequence n is sequence parent[n] and then tuple last[n]. Among equally probable sequences,
+    # incomplete ones are taken first.
     parent, last, chance = [np.int64(-1)], [np.int64(-1)], [1.0]
     waiting = [(-1.0, np.int64(0), np.int64(0))]
     size = min(k, tuples.size)

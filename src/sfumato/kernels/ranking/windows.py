@@ -11,25 +11,25 @@ from sfumato.kernels.ranking.semantics import rank_items, rank_streams
 from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import SUM_TOLERANCE
 
-NO_INSTANT = -(2**62)  # before any instant
-NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation, or time
-REJECT, SCALE = 0, 1  # treatment of rules above that: drop later tuples, or divide all
+NO_INSTANT = -(2**62)  # earlier than any instant
+NO_PUNCTUATION = np.iinfo(np.int64).min  # no punctuation or time
+REJECT, SCALE = 0, 1  # for rules with a sum above 1: drop later tuples, or divide by the sum
 
 
 @compiled
 def select_late(scope, time, late, punctuation, clock, newest):
-    """Select late rows, marked as such or behind the clock, and advance the clocks.
+    """Select rows that are marked as late or are behind the clock, and advance the clocks.
 
     scope, time, punctuation : int64[n]    late : bool[n], rows marked as late
-    clock, newest : int64[scopes], written: the last closed instant, and the greatest punctuation
-    Returns bool[n], and the clock of its scope after each row, int64[n].
+    clock, newest : int64[scopes], updated: the last closed instant, and the greatest punctuation
+    Returns bool[n], and the scope's clock after each row, int64[n].
     """
     n = scope.size
     behind, steps = late.copy(), np.empty(n, np.int64)
     for i in range(n):
         s, settled = scope[i], np.int64(NO_INSTANT)
-        if not late[i] and punctuation[i] > newest[s]:  # for a late row, it is its source's.
-            settled = min(newest[s] + 1, time[i])  # A row of the same time may follow
+        if not late[i] and punctuation[i] > newest[s]:  # a late row has its source's punctuation
+            settled = min(newest[s] + 1, time[i])  # a row of the same time may follow
             newest[s] = punctuation[i]
         behind[i] |= time[i] < max(clock[s], settled)
         clock[s] = max(clock[s], settled)
@@ -41,10 +41,10 @@ def select_late(scope, time, late, punctuation, clock, newest):
 
 @compiled
 def known_at(begin, steps, scope, time, otherwise):
-    """Return when some times became known: the first step of the scope that reaches each, int64[n].
+    """Return when some times became known: the scope's first step that reaches each, int64[n].
 
-    begin : int64[scopes + 1], scope s has the steps begin[s] ... begin[s + 1], ascending
-    otherwise : int64[n], used if a scope has no steps; NO_PUNCTUATION if no step reaches the time
+    begin : int64[scopes + 1], scope s has the ascending steps begin[s] ... begin[s + 1]
+    otherwise : int64[n], used if a scope has no steps. NO_PUNCTUATION if no step reaches the time
     """
     found = otherwise.copy()
     for i in range(scope.size):
@@ -59,9 +59,9 @@ class RankedWindowTuples(NamedTuple):
     """n tuples of w windows, window by window: held tuples, then arrivals.
 
     begin : int64[w + 1], window j has the tuples begin[j] ... begin[j + 1]
-    fresh : int64[w], place of its first arrival
-    place : int64[n], time, or number of arrival if windows are measured in rows
-    valid : bool[n], False for a tuple that overfilled its rule; written
+    fresh : int64[w], index of each window's first arrival
+    place : int64[n], time, or number of arrival in count windows
+    valid : bool[n], updated: False for a tuple that overfilled its rule
     rule : int64[n] in [-1, rules), -1 for none;  stream : int64[n]
     item : int64[n + 1], tuple i's alternatives are key[item[i] : item[i + 1]], score and prob
     """
@@ -81,15 +81,15 @@ class RankedWindowTuples(NamedTuple):
 
 @compiled
 def shown_intervals(tuples, time, latest, until, since, before, length):
-    """Return instants that arrivals, and then something else, close, without instants at which a
-    window of a length is empty.
+    """Return the intervals of instants that each arrival closes, and then those closed by `until`.
 
-    time : int64[n], of all tuples;  latest : int64[w], written: known before, then after all
-    until : int64[w], closed by something else after the arrivals
-    since : int64[n], for an arrival the place of the oldest tuple in a window of rows after it
-    before : int64[w], the same before all;  length : of windows of time, else 0
+    time : int64[n], of all tuples;  latest : int64[w], updated: the last closed instant
+    until : int64[w], instant up to which each window is closed after its arrivals
+    since : int64[n], for an arrival, the `place` of the oldest tuple in a count window after it
+    before : int64[w], the same before all arrivals;  length : of time windows; 0 for count windows
     Returns int64[6, i]: window, the interval (after, upto] of instants, the time that closed them,
     the end of the tuples there, and `since`; and the number of arrivals older than `latest`.
+    Instants at which a time window is empty are left out.
     """
     out, count, older = np.empty((6, time.size + latest.size), np.int64), 0, 0
     for j in range(latest.size):
@@ -117,7 +117,8 @@ class WindowRuns(NamedTuple):
 
     window, time, query : window to rank, time of the run, index into `RunQueries`
     answered : the time known at the answer, in microseconds
-    visible : the run sees the tuples before this place;  since : and holds tuples from this `place`
+    visible, since : the run ranks the tuples before index `visible` whose `place` is at least
+        `since`
     """
 
     window: np.ndarray
@@ -129,11 +130,11 @@ class WindowRuns(NamedTuple):
 
 
 class RunQueries(NamedTuple):
-    """Requests of several runs: run a has the queries begin[a] ... begin[a + 1].
+    """Requests of several kinds of runs: kind a has the queries begin[a] ... begin[a + 1].
 
-    query, k : int64, number and k of each query;  ranking : index of its answer among the run's
-    ks : int64, run a's different k, ascending, at some_k[a] ... some_k[a + 1]
-    of, least : the run's different answers, see `rank_items`, at some[a] ... some[a + 1]
+    query, k : int64, number and k of each query;  ranking : index of its answer among the kind's
+    ks : int64, distinct k of kind a, ascending, at some_k[a] ... some_k[a + 1]
+    of, least : distinct answers of kind a, see `rank_items`, at some[a] ... some[a + 1]
     """
 
     begin: np.ndarray
@@ -149,10 +150,9 @@ class RunQueries(NamedTuple):
 
 @compiled
 def _window_items(tuples, chosen, number, full_rules):
-    """Return the `RankedItems` of the tuples at some places, with rules numbered as they occur.
+    """Return the `RankedItems` of the chosen tuples, with rules numbered by first occurrence.
 
-    number : int64[rules], working memory of -1;  full_rules : SCALE divides rules above 1 by their
-    sum
+    number : int64[rules], working memory, all -1;  full_rules : SCALE divides rules above 1
     """
     size = 0
     for i in chosen:
@@ -189,9 +189,9 @@ def _window_items(tuples, chosen, number, full_rules):
 
 @compiled
 def _reject_overfull(tuples, chosen, mass):
-    """Mark tuples that would raise their rule above 1 as not valid; return the other places.
+    """Mark tuples that would raise their rule above 1 as invalid; return the other places.
 
-    mass : float64[rules], working memory of zeros.  Rejected tuples do not count for later ones.
+    mass : float64[rules], working memory, all 0.  Rejected tuples do not count for later ones.
     """
     kept = 0
     for i in chosen:
@@ -227,11 +227,10 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
 
     full_rules : REJECT or SCALE;  skips : bool, leave out windows without tuples
     streams : bool, rank streams instead of tuples
-    Returns int64[7, n], for each row of answers its window, query, k, time, time known, rank and
-    tuple (a place); streams int64[n]; float64[2, n], scores and probabilities; ranked bool[r];
-    rejected int64[], places in order; and the run at which U-Topk gave up, else -1.
+    Returns int64[8, n], for each row of answers its window, query, k, time, known time, rank, tuple
+    (an index) and stream; float64[2, n], scores and values; bool[r], ranked runs; int64[], rejected
+    tuples, in order; and the run at which U-Topk gave up, or -1.
     Cost: O(n log n) for a window of n tuples, plus the semantics over the items in front.
-    Source: Chen et al. (2013), (1), (2) and section 3, see `rank_tree`.
     """
     whole, real = np.empty((8, 64), np.int64), np.empty((2, 64))
     ranked, first = np.zeros(runs.time.size, np.bool_), tuples.begin[:-1].copy()
@@ -241,7 +240,7 @@ def rank_windows(tuples, runs, asked, question, full_rules, skips, streams):
     for r in range(runs.time.size):
         j, end, since = runs.window[r], runs.visible[r], runs.since[r]
         while first[j] < end and not (tuples.valid[first[j]] and tuples.place[first[j]] >= since):
-            first[j] += 1  # no later run holds it
+            first[j] += 1  # no later run includes it
         steps = after_signals(steps + 256 * (end - first[j]))
         chosen, count = np.empty(end - first[j], np.int64), 0
         for i in range(first[j], end):

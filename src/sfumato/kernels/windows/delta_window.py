@@ -6,12 +6,11 @@ Moments are kept by two stacks laid end to end, so that nothing is ever subtract
     suffixes of the front, built        one partial that
     when it was turned over             grows with arrivals
 
-An arrival is added to the back; when the front is used up, the back is turned over into it. Only
-every STRIDE-th suffix is kept (a partial with nodes takes 5 KB); the others are built one stride at
-a time. Turning over depends only on arrivals and evictions, so results are reproducible to the bit.
+When the front is used up, the back is turned over into it. Only every STRIDE-th suffix is kept (a
+partial with nodes takes 5 KB); the others are built one stride at a time. Turning over depends only
+on arrivals and evictions, so results are reproducible bit for bit.
 
-Source: the windows, Dallachiesa et al. (2015), section 8.1; a queue of two stacks, the window
-aggregation literature.
+Source: windows, Dallachiesa et al. (2015), section 8.1; two stacks, window aggregation literature.
 """
 
 from typing import NamedTuple
@@ -37,7 +36,7 @@ from sfumato.kernels.signals import after_signals
 from sfumato.kernels.tolerances import REMAINDER
 
 STRIDE = 16
-# Places of the held tuples and of the front's end; block: the stride of the front that is built.
+# Places of the held tuples and of the front's end; block : number of the built stride, or -1.
 STACK_MARKS = integers("head middle tail block")
 STEPS_PER_TUPLE = 1 << 14
 ONE = np.zeros(1, np.int64)  # the order of one alternative
@@ -46,9 +45,9 @@ ONE = np.zeros(1, np.int64)  # the order of one alternative
 class DeltaRule(NamedTuple):
     """The rule by which the oldest tuple is evicted.
 
-    on : int, the attribute whose distance counts; delta : float, the largest distance allowed
-    threshold : float, least probability of a distant tuple that evicts
-    most : int, largest number of tuples; more are evicted too
+    on : int, the attribute whose distance is tested; delta : float, the largest allowed distance
+    threshold : float, the least probability of a distant tuple that causes an eviction
+    most : int, the largest number of tuples; more are evicted as well
     """
 
     on: int
@@ -82,7 +81,7 @@ class PartialStacks(NamedTuple):
 
 @lean
 def _build_front(marks, per_tuple, stacks):
-    """Build the suffixes of the front: `kept` of every STRIDE-th."""
+    """Build the suffixes of the front, and keep every STRIDE-th."""
     block, marks.block = stacks.block, -1
     clear_set(block, FIRST_SET)
     copy_set(block, FIRST_SET, stacks.kept, FIRST_SET)
@@ -94,7 +93,7 @@ def _build_front(marks, per_tuple, stacks):
 
 @lean
 def _merge_parts(marks, per_tuple, stacks, total):
-    """Write the partial of all tuples held to set 0 of `total`."""
+    """Write the partial of all held tuples to set 0 of `total`."""
     copy_set(stacks.back, FIRST_SET, total, FIRST_SET)
     r, block = marks.middle - marks.head, stacks.block
     if r == 0:
@@ -112,9 +111,9 @@ def _merge_parts(marks, per_tuple, stacks, total):
 
 @compiled_ieee
 def _sort_values(tuples, on):
-    """Sort each tuple's values and cumulate their probability from place offsets[i] + i on.
+    """Sort each tuple's values, and cumulate their probabilities from place offsets[i] + i onwards.
 
-    Returns (float64[m], int64[n] values per tuple, float64[m + n]).
+    Returns (values float64[m], values per tuple int64[n], cumulative probabilities float64[m + n]).
     """
     n, value = tuples.offsets.size - 1, tuples.values[on]
     near, many, mass = np.empty(value.size), np.zeros(n, np.int64), np.zeros(value.size + n)
@@ -132,7 +131,7 @@ def _sort_values(tuples, on):
 
 @lean
 def _outlast(marks, i, tuples, by_value, rule, survival):
-    """Multiply the survival of the oldest by the probability that tuple i is near enough.
+    """Multiply the oldest tuple's survival by the probability that tuple i is near enough.
 
     survival : float64[], Pr(no other tuple is too far), per alternative.  O(l log l).
     """
@@ -163,7 +162,7 @@ def _outlast(marks, i, tuples, by_value, rule, survival):
 
 @lean
 def _begin_survival(marks, tuples, by_value, rule, survival):
-    """Compute the survival of the oldest.  O(held * l log l)."""
+    """Compute the oldest tuple's survival.  O(held * l log l)."""
     survival[: tuples.offsets[marks.head + 1] - tuples.offsets[marks.head]] = 1.0
     steps = np.int64(0)
     for i in range(marks.head + 1, marks.tail):
@@ -185,7 +184,7 @@ def _broken(head, tuples, survival):
 def _list_alternatives(begin, end, values, sign, order, listed):
     """Merge alternatives [begin, end) into a list by descending sign * value, after equal ones.
 
-    order : int64[m], of which `listed` are in use.  Returns the new number.  O(moves + l log l).
+    order : int64[m], `listed` are in use.  Returns their new number.  O(moves + l log l).
     """
     fresh = stable_order(-sign * values[begin:end])  # NaN at the end
     many, old = fresh.size, listed
@@ -208,12 +207,11 @@ def _list_alternatives(begin, end, values, sign, order, listed):
 def slide_delta(tuples, state, enters, rule, measures, stacks, bounds, answers):
     """Process arrivals, which follow the held tuples; write the answers after each.
 
-    state : STACK_MARKS[1], updated    enters : bool[n]; the other arrivals are only answered
-    bounds : int64[2, n], written: begin and end of the window
-    answers : float64[r, 3, n], written
+    state : STACK_MARKS[1], updated    enters : bool[n], False for arrivals that are only answered
+    bounds : int64[2, n], answers : float64[r, 3, n], written; bounds : start and end of the window
     Returns the number of tuples evicted only because of `most`.
-    Cost: O(held * l log l) per call and eviction, O(l log l) per arrival; O(held) moves for MIN and
-    MAX.
+    Cost: O(held * l log l) per call and eviction, O(l log l) per arrival; for MIN and MAX O(held)
+    moves per arrival.
     """
     marks, what, extreme = state[0], measures.what, measures.extreme
     offsets, by_value, total = tuples.offsets, _sort_values(tuples, rule.on), one_set(stacks.back)

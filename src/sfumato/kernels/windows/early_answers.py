@@ -1,9 +1,9 @@
-"""Early answers of time extents: partial aggregates by arrival, and intervals for the final ones.
+"""Early answers of time extents: aggregates of the rows so far, and intervals for the final ones.
 
-Rows come in the order of release, each with its scope's punctuation. The first row in order whose
-punctuation is at or beyond the next multiple of `early` is a tick. A tick emits a revision of each
-open extent whose rows have changed since its last revision. It includes the rows that arrived
-before the punctuation did, so it does not depend on how rows are divided into calls.
+Rows come in order of release, each with its scope's punctuation. The first row in order whose
+punctuation reaches the next multiple of `early` is a tick. A tick emits a revision of each open
+extent whose rows have changed since its last revision. The revision includes the rows that arrived
+before the punctuation, so it does not depend on how rows are divided into calls.
 
 The stage of a revision is the distance of the extent's end from the punctuation, in units of
 `early`; the last stages are octaves. For each scope, stage and aggregate, two quantiles of the
@@ -14,24 +14,23 @@ answer from one extent to the next. Predictions from c rows:
     sum      s * t / c                      usual : mean final count of the group
     avg, min, max    the partial answer; the final minimum and maximum are beyond it
 
-Of uncertain rows c and t are numbers of rows, too. Their answers are expected values, by the
-partials of `mergeable_moments` and of `early_extremes`, and the intervals are for the expected
-values in the end. The expected minimum and maximum, given that there is a value, may move both
-ways, so they are predicted as averages are.
+For uncertain rows, c and t are numbers of rows, too, and answers and intervals are of expected
+values, by the partials of `mergeable_moments` and `early_extremes`. The expected minimum and
+maximum, given a value, may move both ways, so they are predicted like averages.
 
 The first scores of a stage give their range: with 2 / (1 - level) - 1 of them, each end is missed
-with probability (1 - level) / 2 if scores are exchangeable. From then on a quantile moves up when
-it is missed and down otherwise, in the ratio that keeps its long-run share of misses, whatever the
-scores do. The scores of one extent of several groups are sorted, so their order does not matter.
+with probability (1 - level) / 2 if scores are exchangeable. After that, a quantile moves outwards
+when it is missed and inwards otherwise, in the ratio that keeps its long-run share of misses for
+any scores. The scores of one extent of several groups are sorted, so their order is irrelevant.
 
-A quantile is known late: by the time a final answer corrects it, intervals of the next extents have
-been emitted. So each interval is kept as it was emitted, and the excess of its misses over those
-that its level allows is summed, per stage and over all stages. Both sums move the ends:
+A final answer corrects a quantile late: intervals of the next extents have already been emitted. So
+each emitted interval is kept, and the excess of its misses over those that its level allows is
+summed, per stage and over all stages. Both sums move the ends:
 
     end = predicted + unit * (quantile +- deviation * (STAGE_GAIN * excess + TOTAL_GAIN * total))
 
-The excess of a stage counts the share of missed groups of an extent, so that many groups that miss
-together do not move an end further than one.
+An extent adds its share of missed groups to the excess, so that many groups that miss together do
+not move an end further than one.
 
 Source: the quantile tracker and the error integrator of conformal PID control, Angelopoulos, Candes
 & Tibshirani (2023).
@@ -65,28 +64,28 @@ EARLY_COUNT, EARLY_SUM, EARLY_AVG, EARLY_MIN, EARLY_MAX = range(5)
 SIDE_UNKNOWN, SIDE_WITHIN, SIDE_BELOW, SIDE_ABOVE = range(
     4
 )  # places of a final answer and its interval
-PACE = 0.3  # of a quantile, in mean deviations of the scores per score
+PACE = 0.3  # step of a quantile per score, in mean deviations of the scores
 LEAST_WEIGHT = 0.05  # least weight of a new number in a running mean
-STAGE_GAIN, TOTAL_GAIN = 0.1, 0.05  # mean deviations per excess miss of a stage, of all stages
-MOST_MOVED = 3.0  # mean deviations by which excess misses move an end
-FEWEST = 8  # final answers of a group from which its mean change is known, or its open extents
-LONGEST_GAP = 64  # extents without a row after which a group is new
+STAGE_GAIN, TOTAL_GAIN = 0.1, 0.05  # mean deviations per excess miss of a stage, and of all
+MOST_MOVED = 3.0  # most mean deviations by which excess misses move an end
+FEWEST = 8  # final answers before a group's mean change is used; more if more extents are open
+LONGEST_GAP = 64  # extents without a row after which a group is treated as new
 
 # Greatest punctuation of a row in order, and the two before it; its multiple of `early`; the first
-# entry that has changed.
+# entry that is changed.
 EARLY_SCOPE = integers("reached before earlier tick changed")
-# Scope; first open extent; extents completed, the last one that was opened or completed, and those
-# that are open.
+# first : first open extent; completed, open : numbers of extents; latest : the last extent that was
+#   opened or completed
 EARLY_GROUP = integers("scope first completed latest open")
-# An open extent of a group, the next one, the next one changed in the scope; whether it is changed;
-# revisions so far, rows, first prediction.
+# An open extent of a group; the group's next one, the scope's next changed one; 1 if it is changed;
+# numbers of revisions and of rows so far; first prediction.
 OPEN_EXTENT = integers("group extent following next_changed changed revision held prediction")
-# A prediction to be scored: its stage, rows at that time, and the next one of its entry.
+# A prediction to be scored: its stage, the number of rows then, and its entry's next prediction.
 PREDICTION = integers("stage held following")
 EXTENT_POOL = integers("entries free_entry predictions free_prediction")
 REVISION = integers("group extent revision held punctuation")
 FINAL_ANSWER = integers("scope group extent punctuation")  # by scope, punctuation and extent
-CELLS = 4  # floats per entry and attribute of certain rows: values, sum, minimum, maximum
+CELLS = 4  # floats per entry and attribute of certain rows: count, sum, minimum, maximum
 FIGURES = 5  # floats per revision and aggregate: mean, low and high end, deviation, existence
 # Floats per tracked score: number of scores, lower and upper quantile, mean, mean deviation, excess
 # of misses below and above.
@@ -96,7 +95,7 @@ USUALS = 2  # floats per group and aggregate: the last final answer, and its mea
 
 
 class EarlyGrid(NamedTuple):
-    """Microseconds of an extent, a slide and a revision; stages of `early`, all stages; level."""
+    """Microseconds of an extent, slide and revision; numbers of linear and of all stages; level."""
 
     length: int
     slide: int
@@ -110,11 +109,9 @@ class EarlyAggregates(NamedTuple):
     """Predicted aggregates, r of them; the first is the count of rows.
 
     what : int64[r], EARLY_COUNT, EARLY_SUM, EARLY_AVG, EARLY_MIN or EARLY_MAX
-    source : int64[r], the attribute; of uncertain rows the channel, or the number of the extreme;
-        NONE: the count of rows
-    measure : int64[r], function of `mergeable_moments`, or NONE for an extreme; empty if rows are
-        certain
-    has_uncertain : whether averaged values may be missing
+    source : int64[r], attribute, or for uncertain rows channel or extreme; NONE for the row count
+    measure : int64[r], function of `mergeable_moments`, NONE for an extreme; empty for certain rows
+    has_uncertain : bool, whether averaged values may be missing
     """
 
     what: np.ndarray
@@ -124,13 +121,13 @@ class EarlyAggregates(NamedTuple):
 
 
 class EarlyRows(NamedTuple):
-    """Rows in the order of release.
+    """Rows in order of release.
 
-    moves : whether a row is in order, so that its punctuation is that of the scope
-    arrives : whether a row counts here, at its arrival
-    values : float64[attributes, n] of certain rows, NaN for NULL; else no attributes
-    tuple_moments : float64[channels, 3, n] of uncertain rows, see `tuple_moments`; else no channels
-    steps : of uncertain rows for each extreme
+    moves : bool[n], whether a row is in order, so that its scope has its punctuation
+    arrives : bool[n], whether a row is counted here, when it arrives
+    values : float64[attributes, n] of certain rows, NaN for NULL; otherwise no attributes
+    tuple_moments : float64[channels, 3, n] of uncertain rows, see `tuple_moments`; or no channels
+    steps : for each extreme of uncertain rows
     """
 
     group: np.ndarray
@@ -145,14 +142,13 @@ class EarlyRows(NamedTuple):
 
 
 class EarlyState(NamedTuple):
-    """Open extents, their predictions, and what is known from completed ones.
+    """Open extents, their predictions, and what is known from completed extents.
 
     cells : float64[entries * attributes * CELLS], of certain rows
     sets, extremes : partials by entry, of uncertain rows
-    predicted : float64[predictions * r * PREDICTED]
-    usual : float64[groups * r * USUALS]
-    tracks : float64[scopes * (stages + 1) * (r + 1) * TRACK], the last of the shares, and the last
-        stage of the excess over all stages
+    predicted : float64[predictions * r * PREDICTED];  usual : float64[groups * r * USUALS]
+    tracks : float64[scopes * (stages + 1) * (r + 1) * TRACK]; the last aggregate is the share, and
+        the last stage has the excess over all stages
     """
 
     pool: np.ndarray
@@ -170,7 +166,7 @@ class EarlyState(NamedTuple):
 
 @lean
 def _drop_entry(e, s):
-    """Free an entry, which is in no list, its predictions and the steps of its extremes."""
+    """Free an entry that is in no list, its predictions and the steps of its extremes."""
     clear_extremes(e, s.extremes)
     pool, p = s.pool[0], s.entries[e].prediction
     while p != NONE:
@@ -183,8 +179,10 @@ def _drop_entry(e, s):
 
 @lean
 def _find(g, extent, earlier, slide, s):
-    """Return a group's entry of an extent, or NONE. Frees entries that came to nothing: extents
-    that were complete two punctuations ago and had no row in the end."""
+    """Return a group's entry of an extent, or NONE.
+
+    Frees entries of extents that were complete two punctuations ago and had no row in the end.
+    """
     above, e = NONE, s.groups[g].first
     while e != NONE:
         entry, following = s.entries[e], s.entries[e].following
@@ -205,7 +203,7 @@ def _find(g, extent, earlier, slide, s):
 
 @lean
 def _visit(g, extent, s):
-    """Note that a group has an extent. After a long gap nothing is known of the group."""
+    """Note that a group has an extent; after a long gap, reset what is known of the group."""
     group, many = s.groups[g], s.usual.size // s.groups.size
     if extent > group.latest + LONGEST_GAP:
         group.completed = 0
@@ -215,7 +213,7 @@ def _visit(g, extent, s):
 
 @compiled_ieee
 def _with_entries(more, steps, attributes, has_uncertain, s):
-    """Return the state with room for more entries, and for a number of steps of extremes."""
+    """Return the state with room for `more` entries and for `steps` more steps of extremes."""
     entries = with_room(s.entries, s.pool[0].entries + more)
     cells = with_room(s.cells, entries.size * attributes * CELLS)
     return EarlyState(
@@ -227,7 +225,7 @@ def _with_entries(more, steps, attributes, has_uncertain, s):
 
 @lean
 def _new_entry(g, extent, attributes, s):
-    """Return a new entry of a group, for which there is room."""
+    """Return a new entry of a group; there must be room for it."""
     pool = s.pool[0]
     e = pool.free_entry
     if e == NONE:
@@ -271,7 +269,7 @@ def _with_prediction(e, stage, many, s):
 
 @lean
 def _partial(what, attribute, e, attributes, s):
-    """Return the answer of an aggregate to the certain rows so far; NaN if it is NULL."""
+    """Return an aggregate of the certain rows so far; NaN if it is NULL."""
     at = (e * attributes + attribute) * CELLS
     n = s.cells[at]
     if what == EARLY_COUNT:
@@ -299,7 +297,7 @@ def _measured(wanted, r, e, attributes, s):
 
 @lean
 def _score(score, at, least, miss_low, miss_high, tracks):
-    """Move the quantiles of a score. least : number of scores whose range has the level"""
+    """Update the quantiles with a score.  least : number of scores whose range has the level."""
     n = tracks[at] + 1
     tracks[at] = n
     weight = max(1 / n, LEAST_WEIGHT)
@@ -309,7 +307,7 @@ def _score(score, at, least, miss_low, miss_high, tracks):
         tracks[at + 1] = tracks[at + 2] = score
     elif n <= least:
         tracks[at + 1], tracks[at + 2] = min(tracks[at + 1], score), max(tracks[at + 2], score)
-    else:  # in larger steps from afar
+    else:  # with larger steps if far from the mean
         mean, deviation = tracks[at + 3], PACE * tracks[at + 4]
         step = max(deviation, PACE / 2 * abs(tracks[at + 1] - mean))
         tracks[at + 1] += step * (miss_low - (1.0 if score < tracks[at + 1] else 0.0))
@@ -319,15 +317,17 @@ def _score(score, at, least, miss_low, miss_high, tracks):
 
 @lean
 def _end_shift(at, total, side, tracks):
-    """Return by how much the excess of misses moves an end. total : place of the excess over all
-    stages    side : 0 below, 1 above"""
+    """Return the shift of an end by excess misses.
+
+    total : place of the excess over all stages    side : 0 below, 1 above
+    """
     moved = STAGE_GAIN * tracks[at + 5 + side] + TOTAL_GAIN * tracks[total + 5 + side]
     return tracks[at + 4] * min(max(moved, -MOST_MOVED), MOST_MOVED)
 
 
 @lean
 def _interval(what, partial, predicted, unit, at, total, least, tracks):
-    """Return the interval of a final answer, NaN while it is not known."""
+    """Return the interval of a final answer; NaN while it is unknown."""
     if tracks[at] < least or math.isnan(predicted) or math.isnan(unit):
         return np.nan, np.nan
     low = predicted + unit * (tracks[at + 1] - _end_shift(at, total, 0, tracks))
@@ -344,7 +344,7 @@ def _interval(what, partial, predicted, unit, at, total, least, tracks):
 
 @lean
 def _misses(what, level):
-    """Return the shares of scores below and above the tracked quantiles."""
+    """Return the allowed shares of scores below and above the tracked quantiles."""
     miss = 1 - level
     if what == EARLY_MIN:
         return miss, 0.0
@@ -355,10 +355,10 @@ def _misses(what, level):
 
 @lean
 def _side(answer, low, high):
-    """Return on which side an interval misses a final answer."""
+    """Return on which side of an interval a final answer lies."""
     if math.isnan(low):
         return SIDE_UNKNOWN
-    slack = 1e-9 * (1 + abs(answer))  # sums are rounded in another order
+    slack = 1e-9 * (1 + abs(answer))  # sums are rounded in a different order
     if answer < low - slack:
         return SIDE_BELOW
     return SIDE_ABOVE if answer > high + slack else SIDE_WITHIN
@@ -381,7 +381,7 @@ def _move(scope, punctuation):
 
 @compiled_ieee
 def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
-    """Learn from one extent of all groups of a scope, and write their `revisions`."""
+    """Update the tracks and usual answers with one extent of a scope; write its `revisions`."""
     many, at = wanted.what.size, 0
     least = math.ceil(2 / (1 - grid.level) - 1e-9) - 1
     scores, keys, sides = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
@@ -462,7 +462,7 @@ def _complete(finals, answers, begin, end, grid, wanted, s, revisions):
 
 @compiled_ieee
 def _revise(c, grid, wanted, attributes, s, out, figures, found):
-    """Emit revisions of the changed extents of a scope: (state, out, figures, their number)."""
+    """Emit revisions of a scope's changed extents; return (state, out, figures, their number)."""
     many, scope = wanted.what.size, s.scopes[c]
     width, n, e = FIGURES * (many + 1), 0, scope.changed
     least = math.ceil(2 / (1 - grid.level) - 1e-9) - 1
@@ -535,14 +535,12 @@ def _revise(c, grid, wanted, attributes, s, out, figures, found):
 
 @lean
 def _is_due(f, c, reached, finals):
-    """Return whether the final answer at place f is of a scope, and complete by a punctuation."""
     return f < finals.size and finals[f].scope == c and finals[f].punctuation <= reached
 
 
 @compiled_ieee
 def _complete_until(c, reached, f, finals, answers, grid, wanted, s, revisions):
-    """Learn from the extents of a scope that were completed up to a punctuation; return the place
-    of the next final answer."""
+    """Run `_complete` for a scope's extents up to a punctuation; return the next final answer."""
     while _is_due(f, c, reached, finals):
         end = f + 1
         while (
@@ -556,15 +554,18 @@ def _complete_until(c, reached, f, finals, answers, grid, wanted, s, revisions):
 
 @lean
 def _steps_of(n, extents, rows, extremes):
-    """Return the number of steps that row n may add to the extremes of a number of extents."""
+    """Return how many steps row n may add to the extremes of this number of extents."""
     alternatives = rows.steps.offsets[n + 1] - rows.steps.offsets[n]
     return extents * extremes.sign.size * (alternatives + 1)
 
 
 @lean
 def _take_rows(i, rows, place, finals, grid, attributes, s):
-    """Process rows from number i on, up to one that completes extents, is a tick or needs room for
-    more entries or steps; return its number. place : of each scope's next final answer"""
+    """Process rows from i onwards; return the first that needs the caller, or their number.
+
+    This row completes extents, is a tick, or needs room for more entries or steps.
+    place : int64[scopes], place of each scope's next final answer
+    """
     pool = s.pool[0]
     for n in range(i, rows.time.size):
         c, g, t, punctuation = rows.scope[n], rows.group[n], rows.time[n], rows.punctuation[n]
@@ -609,14 +610,11 @@ def _take_rows(i, rows, place, finals, grid, attributes, s):
 def advance(rows, finals, answers, grid, wanted, attributes, s):
     """Process rows and the extents that they complete.
 
-    rows : EarlyRows
-    finals : FINAL_ANSWER[f], by scope, punctuation and extent
-    answers : float64[f * r], NaN for NULL
-    Returns (state; int64[f], the number of each final answer's revision; REVISION[m], in order of
-    their rows; float64[m * (r + 1) * FIGURES], of each aggregate, then the completeness and its
-    ends).
-    Cost: O(extents of a row) per row that arrives, O(r) per revision, O(r log) per final answer;
-    for an average over uncertain rows times NODES, for an extreme over them times its steps.
+    finals : FINAL_ANSWER[f], by scope, punctuation and extent;  answers : float64[f * r], or NaN
+    Returns (state; int64[f], each final answer's revision number; REVISION[m], in order of rows;
+    float64[m * (r + 1) * FIGURES], for each aggregate, then the completeness and its ends).
+    Cost: O(extents of a row) per arriving row, O(r) per revision, O(r log) per final answer; times
+    NODES for an average over uncertain rows, and times its steps for an extreme over them.
     """
     revisions, found = np.empty(finals.size, np.int64), np.int64(0)
     out, figures = np.empty(0, REVISION), np.empty(0)

@@ -1,17 +1,17 @@
-"""The distribution of MIN and MAX over the tuples of open extents, tuple by tuple.
+"""Distributions of MIN and MAX over the tuples of open extents, updated with each tuple.
 
 Pr(max <= v) is the product of Pr(tuple <= v) over independent tuples. It rises in steps at the
-values of the alternatives, so a list of steps holds it: values in descending order, each with
-Pr(max <= value), and last -inf with the probability that there is no value. A tuple is such a list
-too, and is added by multiplying:
+values of the alternatives, so it is stored as a list of steps: values in descending order, each
+with Pr(max <= value), and last -inf with the probability that there is no value. A tuple is such a
+list, too, and is added by multiplying:
 
     list    9: 1     5: 0.6             -inf: 0.3
     tuple            5: 1     4: 0.5    -inf: 0.1
     both    9: 1     5: 0.6   4: 0.15   -inf: 0.03        0.15 is 0.3 of the list times 0.5
 
-The probability of a value is the difference of two steps. It is kept as well, as a sum of products
-of probabilities, so that small ones keep their digits. Steps below NEGLIGIBLE are dropped. So a
-tuple that certainly has a value drops all lower ones. MIN is the MAX of the negated values.
+The probability of a value is the difference of two steps. It is also stored, as a sum of products
+of probabilities, so that small probabilities keep their digits. Steps below NEGLIGIBLE are dropped,
+so a tuple that certainly has a value drops all lower values. MIN is the MAX of the negated values.
 """
 
 from typing import NamedTuple
@@ -26,11 +26,11 @@ from sfumato.kernels.windows.extents import NONE
 
 # A value, Pr(max = value), Pr(max <= value), and the next step.
 STEP = np.dtype([("value", float), ("mass", float), ("reached", float), ("following", np.int64)])
-STEP_POOL = integers("steps free")  # steps used so far; the first of those that are free again
+STEP_POOL = integers("steps free")  # number of steps used so far; first free step
 
 
 class Extremes(NamedTuple):
-    """Distributions of r extremes of each of some sets of tuples.
+    """Distributions of r extremes of each of several sets of tuples.
 
     sign : float64[r], 1 for MAX and -1 for MIN
     first : int64[sets, r], first step of each list; NONE without tuples
@@ -45,7 +45,7 @@ class Extremes(NamedTuple):
 class TupleSteps(NamedTuple):
     """Lists of n tuples for each of r extremes, as in STEP: float64[r, alternatives + n].
 
-    The values of tuple i start at offsets[i] + i and end with the value -inf.
+    Tuple i's values start at offsets[i] + i and end with -inf.
     """
 
     offsets: np.ndarray
@@ -56,7 +56,7 @@ class TupleSteps(NamedTuple):
 
 @compiled_ieee
 def write_tuple_steps(offsets, prob, values, sign, value, mass, reached):
-    """Write the steps of tuples for one extreme to the last three, see `TupleSteps`."""
+    """Write the tuples' steps for one extreme to the last three arguments, as in `TupleSteps`."""
     for i in range(offsets.size - 1):
         at, n = offsets[i] + i, 0
         valued, _ = value_parts(offsets, prob, values, i)
@@ -82,7 +82,7 @@ def write_tuple_steps(offsets, prob, values, sign, value, mass, reached):
 
 @compiled
 def with_extremes(extremes, sets, more):
-    """Return `extremes` with room for a number of sets, and for `more` steps."""
+    """Return `extremes` with room for this number of sets, and for `more` steps."""
     first, asked = extremes.first, extremes.sign.size
     if first.shape[0] < sets:
         first = np.full((sets, asked), NONE)
@@ -95,7 +95,6 @@ def with_extremes(extremes, sets, more):
 
 @lean
 def _insert(value, mass, reached, above, following, s, r, extremes):
-    """Insert a step after the step `above`; return its place."""
     pool, steps = extremes.pool[0], extremes.steps
     place = pool.free
     if place == NONE:
@@ -113,9 +112,9 @@ def _insert(value, mass, reached, above, following, s, r, extremes):
 
 @lean
 def add_to_extremes(tuples, i, s, extremes):
-    """Add tuple i to the extremes of set s, for whose alternatives and one step more there is room.
+    """Add tuple i to the extremes of set s.  O(steps + alternatives) per extreme.
 
-    O(steps + alternatives) for each extreme.
+    There must be room for a step per alternative and one more.
     """
     steps, pool = extremes.steps, extremes.pool[0]
     for r in range(extremes.sign.size):
@@ -162,7 +161,7 @@ def clear_extremes(s, extremes):
 
 @lean
 def extreme_moments(s, r, extremes):
-    """Return (mean, standard deviation, existence) of an extreme; NaN, NaN, 0 without a value.
+    """Return (mean, standard deviation, existence) of an extreme; (NaN, NaN, 0) without a value.
 
     Error: relative 1e-16 per tuple in each probability.
     """

@@ -1,24 +1,24 @@
 """Time extents: assign rows, complete extents, and aggregate over shared panes.
 
-With slide s and length n, extent j (counted by its end) holds the rows of [j s - n, j s), so a row
-at time t is in extents t // s + 1 ... (t + n) // s. It is complete when the punctuation, up to
-which all rows in order have arrived, is at least j s - 1.
+With slide s and length n, extent j (numbered by its end) holds the rows of [j s - n, j s), so a row
+at time t is in extents t // s + 1 ... (t + n) // s. The extent is complete when the punctuation, up
+to which all rows in order have arrived, is at least j s - 1.
 
-A row may be late, with its punctuation (its source's) at or above its time. It is still part of the
-extents that contain it and end after its punctuation: no reading rate of other sources can have
-completed them. It is missing from the others.
+A row may be late, with its source's punctuation at or above its time. It is still part of the
+extents that contain it and end after its punctuation, because they cannot be complete however fast
+other sources are read. It is missing from the others.
 
     slide      |--------|--------|--------|      time units of s, aligned to time 0
-    panes      |-----|--|-----|--|-----|--|      cut where extents begin (b) and where they end
+    panes      |-----|--|-----|--|-----|--|      cut where extents start (b) and where they end
     extent j            |-----------|            b = -n mod s; one pane per slide if s divides n
 
-So there are at most two panes per slide, whatever the greatest common divisor of n and s, and every
-extent is the same number K of consecutive panes. A late row is in only some of the extents that
-contain its time, so it has a separate partial, which is merged last.
+So there are at most two panes per slide, for any n and s, and every extent is the same number K of
+consecutive panes. A late row is in only some of the extents that contain its time, so it has a
+separate partial, which is merged last.
 
 Partials of panes (see `mergeable_moments`) are merged in blocks of K panes, aligned to pane 0. An
 extent is a suffix of one block and a prefix of the next, so a pane costs two merges and an extent
-one, whatever the overlap. Results do not depend on how rows are divided into calls, to the bit.
+one, for any overlap. Results are the same, bit for bit, however rows are divided into calls.
 
     blocks of K = 4     |. . . .|. . . .|
     an extent               |. .|. .|        suffix of 2 panes, prefix of 2
@@ -55,39 +55,39 @@ from sfumato.kernels.windows.totals import NEW, merge_prefix, total_extent
 NO_EXTENT = -(2**61)  # a punctuation or extent number below all; its double fits in int64
 NONE = np.int64(-1)  # no tuple, pane, group or alternative
 
-# Verdicts on rows: in all extents that contain it; only in the later ones of these; in none because
-# it was late; because no extent contains it; because it has no alternatives; because a version that
-# is at least as new arrived before; because its weights are not those of its shared outcome.
+# Verdicts on a row. TAKEN: in all extents that contain it. JOINED: only in the later of these.
+# TOO_LATE: in none, because it was late. OUTSIDE: no extent contains it. ABSENT: no alternatives.
+# OUTDATED: a version at least as new came before. UNEQUAL: not its shared outcome's weights.
 TAKEN, JOINED, TOO_LATE, OUTSIDE, ABSENT, OUTDATED, UNEQUAL = range(7)
 
-# Punctuation and the previous one, last extent completed, time of the newest row taken; first of
+# Punctuation and the previous one, last completed extent, time of the newest taken row; first of
 # its non-empty groups.
 SCOPE = integers("punctuation before closed newest groups")
-# Scope; next index of a tuple, last extent that holds a tuple, last extent emitted; newest pane,
-# the scope's next non-empty group, and 1 if this one is listed.
+# Scope; next index of a tuple, last extent that holds a tuple, last emitted extent; newest pane,
+# the scope's next non-empty group, and 1 if this group is listed.
 GROUP = integers("scope arrived reach previous pane following listed")
-# Extents (after, up_to] of a scope are complete by the punctuation `at`; turn: order of completion.
+# Punctuation `at` completes a scope's extents (after, up_to]; turn: order of completion.
 CLOSING = integers("turn scope after up_to at")
-# A tuple that is late for some extents, and the extents that include it; or (tuple NONE) a row, and
-# the extents that do not include it; and the pane of the tuple.
+# A tuple that is late for some extents, and the extents that include it; or, with tuple NONE, a row
+# and the extents that do not include it; and the pane of the tuple.
 LATE_ROW = integers("group first last tuple pane")
-# Alternatives [begin, end), the next tuple of its pane, its pane's place; 0 if no longer needed.
+# Alternatives [begin, end), its pane's next tuple, its pane's place; alive: 0 if no longer needed.
 TUPLE = integers("index group time number begin end following pane alive")
-# The group's previous pane, or the next free place; its first and last tuple; 1 if complete, 2 if
-# its partial includes the rest of its block.
+# The group's previous pane, or the next free place; its first and last tuple; state: 1 if complete,
+# 2 if its partial includes the rest of its block.
 PANE = integers("number previous first last state")
-# The newest version of an id, the first extent that may have it, and its row: group, number (NONE:
-# in no extent) and last extent. The id matters until the extent `until` is complete. For a shared
-# outcome, the version is a hash of its weights, and no row is noted.
+# The newest version of an id, the first extent that may have it, and its row: group, number (NONE
+# if in no extent) and last extent. The id matters until extent `until` is complete. For a shared
+# outcome, the version is a hash of its weights, and no row is recorded.
 ID = integers("group version since number last until")
-# The row that a newer version replaces (NONE: none), and the last extent that still includes it.
+# The row that a newer version replaces (or NONE), and the last extent that still includes it.
 REPLACED = integers("number last")
 POOL = integers("free panes tuples alternatives dead")  # first free pane; numbers in use
 EXTENT = integers("group number closing held late low high")
 
 
 class ReleasedRows(NamedTuple):
-    """Rows in the order in which they were released.
+    """Rows in order of release.
 
     group, scope, time : int64[n]    offsets : int64[n + 1], of their alternatives
     punctuation : int64[n], late : bool[n]; or empty: each row brings a punctuation of its time - 1
@@ -106,7 +106,7 @@ class Versions(NamedTuple):
 
     id : int64[n], codes, NONE for a row without an id    version, number : int64[n]
     ids : ID[], updated    replaced : REPLACED[n], written
-    shared : bool, ids are those of shared outcomes, and versions are hashes of their weights
+    shared : bool, ids identify shared outcomes, and versions are hashes of their weights
     """
 
     id: np.ndarray
@@ -118,7 +118,7 @@ class Versions(NamedTuple):
 
 
 class PaneGrid(NamedTuple):
-    """Microseconds of an extent and of a slide; panes per slide and per extent; the begin of
+    """Microseconds of an extent and of a slide; panes per slide and per extent; the start of
     extents within a slide, or 0."""
 
     length: int
@@ -129,11 +129,11 @@ class PaneGrid(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """The extents without a tuple that are listed.
+    """The listed extents without a tuple.
 
-    most : int, the empty extents of a gap of at most this many, with the next extent; -1: none
-    around : bool, instead the first `most` after each extent with a tuple, once complete, and the
-        last `most` before the first extent of a group, from the extent `first` on
+    most : int, list the empty extents of gaps of at most this many, with the next extent; -1: none
+    around : bool, instead list the first `most` after each extent with a tuple, once complete, and
+        the last `most` before a group's first extent, starting at extent `first`
     """
 
     most: int
@@ -146,7 +146,7 @@ class PooledTuples(NamedTuple):
 
     pool : POOL[1]    at : TUPLE[room]    rest : float64[room], all 1    owner : int64[m], tuples
     prob : float64[m]    values : float64[attributes, m]
-    below : int64[extremes, m], next alternative of the pane by descending sign * value
+    below : int64[extremes, m], the pane's next alternative by descending sign * value
     """
 
     pool: np.ndarray
@@ -159,8 +159,7 @@ class PooledTuples(NamedTuple):
 
 
 class Partials(NamedTuple):
-    """Partials by pane: of the pane, and of its block up to it; int64[extremes, panes], the first
-    alternative of each extreme."""
+    """Partials of each pane and of its block up to it; the first alternatives of each extreme."""
 
     own: MomentPartials
     prefix: MomentPartials
@@ -181,8 +180,8 @@ class Room(NamedTuple):
 class ChannelMeasures(NamedTuple):
     """The channel or list of values of each of r aggregates.
 
-    what, channel : int64[r], function and its channel; what < 0: MIN, MAX or nothing
-    extreme : int64[r], index of the extreme for a MIN or MAX, else -1
+    what, channel : int64[r], function and its channel; what < 0 for MIN, MAX or nothing
+    extreme : int64[r], index of the extreme for a MIN or MAX, otherwise -1
     sign : float64[x], 1 for a MAX, -1 for a MIN; attribute : int64[x], of each extreme
     """
 
@@ -230,7 +229,7 @@ def _note_late(late_rows, found, g, first, last, of):
 
 @lean
 def _take_version(versions, i, g, first, last, verdict, closed):
-    """Make row i, which is in extents from `first` to `last`, the newest version of its id."""
+    """Make row i, in extents from `first` to `last`, the newest version of its id."""
     newest, replaced = versions.ids[versions.id[i]], versions.replaced[i]
     until = last if verdict in (TAKEN, JOINED, ABSENT) else NO_EXTENT
     replaced.number = NONE
@@ -259,10 +258,9 @@ def _has_weights(versions, i, g, last, closed):
 def assign_rows(rows, grid, scopes, groups, index, verdicts, closings, late_rows, versions):
     """Judge rows in order and record the extents that they complete.  O(n).
 
-    scopes : SCOPE[], groups : GROUP[], updated    index : int64[n], written: for each stored row
-        its index in its group, which restarts at 0 when all extents of earlier rows are complete,
-        so that an empty group behaves like a new one; NONE for others
-    verdicts : int8[n], written: TAKEN to UNEQUAL
+    scopes : SCOPE[], groups : GROUP[], updated;  verdicts : int8[n], written: TAKEN to UNEQUAL
+    index : int64[n], written: index of each stored row in its group, NONE for others; restarts at 0
+        when all extents of earlier rows are complete, so that an empty group is like a new one
     closings : CLOSING[2 n], late_rows : LATE_ROW[2 n], written; tuples by their place among the
         rows stored in this call. Where versions are replaced, all stored rows are late rows
     Returns the numbers of rows that a punctuation had excluded, of closings, and of late rows.
@@ -277,7 +275,7 @@ def assign_rows(rows, grid, scopes, groups, index, verdicts, closings, late_rows
         p = time - 1 if ordered else max(rows.punctuation[i], NO_EXTENT)
         group.scope, index[i] = c, NONE
         if not ordered and rows.late[i]:
-            # The punctuation is its source's only, and says nothing about overall progress.
+            # The punctuation is its source's only, and does not advance the scope.
             first = max(last_complete(p, slide), scope.closed) + 1
         else:
             if p > scope.punctuation:
@@ -346,8 +344,8 @@ def list_groups(scopes, groups, used):
 def close_all(wanted, grid, scopes, closings):
     """Record all extents of some scopes that hold a row; return the number of records.
 
-    wanted : int64[], scopes. Later rows are missing from these extents. The punctuation of the
-    scope, by which later rows are judged, does not change.
+    wanted : int64[], scopes. Later rows are missing from these extents, but are judged by the
+        scope's punctuation, which does not change.
     """
     found = 0
     for c in wanted:
@@ -362,7 +360,6 @@ def close_all(wanted, grid, scopes, closings):
 
 @compiled
 def _new_pane(panes, pool, number):
-    """Return the place of a new pane, and `panes`, grown if needed."""
     s = pool.free
     if s == NONE:
         s = pool.panes
@@ -379,7 +376,7 @@ def _new_pane(panes, pool, number):
 def _find_pane(panes, pool, group, number, apart):
     """Return the place of a group's pane, which may be new, and `panes`, grown if needed.
 
-    apart : bool, a separate pane, for a late row
+    apart : bool, use a separate pane, for a late row
     """
     if apart:
         return _new_pane(panes, pool, number)
@@ -408,7 +405,7 @@ def _number_of(time, grid):
 
 @compiled
 def place(rows, index, late, grid, groups, panes, pools, to):
-    """Write the panes int64[n] of rows with an index, for totals; NONE for other rows.
+    """Write the panes int64[n] of rows with an index to `to`, for totals; NONE for other rows.
 
     Arguments as for `store`; `last` of a pane is its group. Returns `panes`, grown if needed.
     """
@@ -433,7 +430,7 @@ def place(rows, index, late, grid, groups, panes, pools, to):
 def store(rows, index, numbers, late, prob, values, grid, groups, panes, tuples, to):
     """Append the rows with an index to `tuples`, and link them to their panes.
 
-    numbers : int64[n]    late : bool[], for each stored row: True if it has a separate pane
+    numbers : int64[n]    late : bool[], for each stored row, whether it has a separate pane
     prob : float64[m], values : float64[attributes, m]    to : int64[n], written: panes
     Returns `panes`, grown if needed.  O(m) if rows of a group are ordered by time.
     """
@@ -464,7 +461,7 @@ def store(rows, index, numbers, late, prob, values, grid, groups, panes, tuples,
 
 @lean
 def fill(to, begin, per_tuple, panes, at, own):
-    """Add rows, stored in panes to[i], to the panes' partials.
+    """Add rows to the partials of their panes to[i].
 
     begin : place of the first row    per_tuple : float64[channels, 3, n], see `tuple_moments`
     """
@@ -479,7 +476,7 @@ def fill(to, begin, per_tuple, panes, at, own):
 
 @compiled_ieee
 def _rank(s, panes, tuples, measures, partials, room):
-    """Link the alternatives of a pane that an extreme may need, most extreme first."""
+    """Link a pane's alternatives that an extreme may need, most extreme first."""
     for x in range(measures.sign.size):
         value, n, t = tuples.values[measures.attribute[x]], 0, panes[s].first
         while t != NONE:
@@ -499,7 +496,7 @@ def _rank(s, panes, tuples, measures, partials, room):
 
 @lean
 def _drop(s, panes, tuples):
-    """Free a pane and its tuples, which are unused."""
+    """Free an unused pane and its tuples."""
     pool, t = tuples.pool[0], panes[s].first
     while t != NONE:
         tuples.at[t].alive = 0
@@ -511,10 +508,9 @@ def _drop(s, panes, tuples):
 
 @lean
 def _empty_extents(j, previous, after, last, gaps):
-    """Return (first, end) of a group's extents without a tuple to list before extent j, and the
-    number of those that are skipped.
+    """Return the range of a group's empty extents to list before extent j, and the skipped number.
 
-    previous : its last extent with a tuple    after : extents up to this were complete before
+    previous : its last extent with a tuple    after : last extent that was complete before
     last : bool, j is not an extent with a tuple, but the end of the complete ones
     """
     if previous <= NO_EXTENT:
@@ -540,8 +536,8 @@ def drop_rows(gone, panes, tuples):
 def _list_extents(group, closings, numbers, late_rows, grid, gaps, found, extents):
     """List a group's complete extents: (`extents`, grown if needed; their number; skipped extents).
 
-    Extents without a tuple are skipped in gaps of more than `gaps.most` (-1: all are, uncounted).
-    closings : ascending, of its scope    numbers : int64[], of its panes    late_rows : its own
+    Empty extents are skipped in gaps of more than `gaps.most` (-1 skips all, uncounted).
+    closings : of its scope, ascending    numbers : int64[], of its panes    late_rows : its own
     """
     after = closings[0].after
     low, high, c, skipped, j = 0, 0, 0, 0, closings[0].after + 1
@@ -611,7 +607,7 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
     """Write mean, standard deviation and existence of extreme x, for the aggregates that need it.
 
     slots : int64[panes and late rows]    answers : float64[extents * aggregates * 3], written
-    O(K + r log K) per extent of K panes for r alternatives reached.
+    O(K + r log K) per extent of K panes for r reached alternatives.
     """
     below, value, many = tuples.below[x], tuples.values[measures.attribute[x]], measures.what.size
     begins, panes, n, steps = room.begins, slots.size - late_rows.size, 0, np.int64(0)
@@ -648,8 +644,7 @@ def _answer_extremes(x, extents, slots, late_rows, tuples, partials, measures, r
 
 @compiled_ieee
 def _ready_panes(group, closed, late_rows, panes, grid):
-    """Return a group's complete panes by number, then the panes of its late rows (NONE: missed),
-    and the numbers of the complete panes."""
+    """Return the places of a group's complete panes, then of its late rows; and pane numbers."""
     n, s = 0, group.pane
     while s != NONE:
         n += panes[s].number // grid.per_slide < closed
@@ -667,7 +662,7 @@ def _ready_panes(group, closed, late_rows, panes, grid):
 
 @lean
 def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room):
-    """Build the prefixes and ranks of panes the first time."""
+    """Build the prefixes and ranks of panes at their first use."""
     for i in range(slots.size):
         s = slots[i]
         if s == NONE or panes[s].state > 0:
@@ -685,7 +680,7 @@ def _prepare_panes(slots, numbers, panes, tuples, measures, partials, grid, room
 
 @lean
 def _release(group, closed, late_rows, panes, tuples, grid, gaps):
-    """Drop what further extents of a group do not need; return True if nothing is left."""
+    """Drop what a group's further extents do not need; return whether nothing is left."""
     keep, above, s = (closed + 1) * grid.per_slide - grid.width, NONE, group.pane
     while s != NONE and panes[s].number >= keep:
         above, s = s, panes[s].previous
@@ -738,16 +733,14 @@ def complete(
 ):  # fmt: skip
     """List and measure the complete extents, and drop what further extents do not need.
 
-    closings : CLOSING[], by scope, then ascending    late_rows : LATE_ROW[], by group; group NONE
-        is written to rows that further extents do not need
+    closings : CLOSING[], by scope, then ascending
+    late_rows : LATE_ROW[], by group; group NONE is written to rows that are no longer needed
     per_tuple : float64[channels, 3, tuples], see `tuple_moments`; empty if late rows have partials
-    gaps : Gaps, the extents without a tuple that are listed
-    listing : bool, list the tuples of extents
     totals, signs : see `totals`; with fields, extents have these instead of moments
+    gaps : Gaps, the listed extents without a tuple;  listing : bool, list the tuples of extents
     Returns (EXTENT[m]; float64[m * r * 3]: mean, standard deviation and existence of aggregates, or
-    float64[m * fields];
-    int64[]: places of the extents' tuples, by pane and arrival, late ones last; and the number of
-    extents left out in longer gaps).
+    float64[m * fields]; int64[]: places of the extents' tuples, by pane and arrival, late ones
+    last; and the number of extents skipped in longer gaps).
     Cost: two merges per pane, one per extent and late row; a sort of each pane for MIN and MAX.
     """
     extents, found, answers = np.empty(16, EXTENT), np.int64(0), np.empty(0)

@@ -1,13 +1,13 @@
 """Sessions: assign rows to runs of rows without a gap, and find when sessions complete.
 
-A row at time t is in a session [start, end) if it is less than `gap` before the start or after the
-last row, and the session's rows then span less than `most`. The end is last + gap, at most
-start + most. A row that is near several sessions merges them. A session is complete when all rows
-before its end have arrived: the scope is `reached` up to its end - 1.
+A row at time t joins a session [start, end) if it is less than `gap` before the start or after the
+last row, and the session's rows then span less than `most`. The end is last + gap, at most start +
+most. A row that is near several sessions merges them. A session is complete when all rows before
+its end have arrived: the scope is `reached` up to its end - 1.
 
 A late row is taken if its punctuation has not completed a session of that row alone. It can only
-join sessions that its punctuation has not completed. So what becomes of a row does not depend on
-the order of late rows that have one punctuation.
+join sessions that its punctuation has not completed. So its assignment does not depend on the order
+of late rows with the same punctuation.
 """
 
 import numpy as np
@@ -18,10 +18,10 @@ from sfumato.kernels.windows.extents import ABSENT, NO_EXTENT, NONE, TAKEN, TOO_
 
 # Punctuation and the previous one; time up to which all rows have arrived.
 SESSION_SCOPE = integers("punctuation before reached")
-# Group and scope; times of the first and last row; rows that came too late for it. The session it
-# was merged into, the group's next session, and the last row of the call that changed it.
+# Group and scope; times of the first and last row; number of rows that came too late for it; the
+# session it was merged into, the group's next session, and the call's last row that changed it.
 SESSION = integers("group scope start last late into following changed")
-# A scope is reached from the row `turn` on, by the punctuation `at`.
+# From row `turn` onwards, a scope is reached up to `reached`, by punctuation `at`.
 PROGRESS = integers("scope turn reached at")
 
 
@@ -58,7 +58,7 @@ def _drop_complete(heads, g, sessions, reached, gap, most):
 
 @lean
 def _nearest(heads, g, sessions, time, bound, target, gap, most):
-    """Return the latest open session that a row (in the session `target`, or NONE) is near to."""
+    """Return the latest open session that a row is near to; target : the row's session, or NONE."""
     best, s = NONE, heads[g]
     while s != NONE:
         one = sessions[s]
@@ -77,11 +77,10 @@ def _nearest(heads, g, sessions, time, bound, target, gap, most):
 def assign(rows, gap, most, scopes, heads, sessions, count, places, verdicts, progress):
     """Assign rows, in order, to sessions.  O(n) while few sessions of a group are open.
 
-    scopes : SESSION_SCOPE[], updated    sessions : SESSION[count + n], `count` of them known
-    heads : int64[groups], all NONE    places : int64[n], written: sessions, NONE for none
+    scopes : SESSION_SCOPE[], updated    sessions : SESSION[count + n], updated; `count` are in use
+    heads : int64[groups], all NONE    places : int64[n], written: session of each row, or NONE
     verdicts : int8[n], written: TAKEN, TOO_LATE or ABSENT    progress : PROGRESS[2 n], written
-    Returns the numbers of sessions, of progress records, and of rows that a punctuation had
-    excluded.
+    Returns the numbers of sessions, of progress records, and of rows that a punctuation excluded.
     """
     ordered, found, excluded = rows.punctuation.size == 0, 0, 0
     for s in range(count):
@@ -94,7 +93,7 @@ def assign(rows, gap, most, scopes, heads, sessions, count, places, verdicts, pr
         bound = p
         if ordered or not rows.late[i]:
             if p > scope.punctuation:
-                # As for extents: rows of one time may have several punctuations.
+                # As for extents, rows of the same time may have several punctuations.
                 done = min(scope.punctuation, time - 1)
                 found = _advance(scopes, c, done, i, progress, found)
                 scope.before, scope.punctuation = scope.punctuation, p
@@ -139,8 +138,8 @@ def finish(sessions, scopes, progress, gap, most):
     """Find the complete sessions after `assign`.
 
     progress : by scope, then in order
-    Returns (int64[n], the session that each was merged into; int64[m], complete sessions; int64[m],
-    the rows at which they were complete; int64[m], the punctuations that completed them).
+    Returns (int64[n], the session that each was merged into, or itself; int64[m], complete
+    sessions; int64[m], the rows and int64[m], the punctuations that completed them).
     """
     n, found = sessions.size, 0
     root, done = np.empty(n, np.int64), np.empty(n, np.int64)

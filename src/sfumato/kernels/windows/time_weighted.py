@@ -1,10 +1,9 @@
 """Integrals over time of values that hold until the next reading of their series.
 
-The readings of a series are independent, and each may exist or not. At any time the value of the
-series is that of the newest existing reading at or before it; before the first one it is undefined.
-With the first existing reading given, the value V that holds and the integral I up to a reading
-follow a recurrence over the readings, in which a reading with existence e, mean m and variance s
-replaces V:
+The readings of a series are independent, and each may exist or not. At any time, the series has the
+value of the newest existing reading; before the first one it is undefined. Given the first existing
+reading, the current value V and the integral I up to a reading follow a recurrence, in which a
+reading with existence e, mean m and variance s replaces V:
 
     I <- I + dt V               var I + 2 dt cov(V, I) + dt^2 var V,   cov(V, I) + dt var V
     V <- the reading or V       mean e m + (1 - e) mean V,             (1 - e) cov(V, I),
@@ -14,7 +13,7 @@ So mean and variance are exact, without differences of large numbers. The result
 reading are mixed by its probability.
 
 marks : int64[4, n], series, time, number and `first` of each reading, ordered by the first three;
-    windows below `first` do not contain the reading
+    windows with numbers below `first` do not contain the reading
 values : float64[3, n], existence in (0, 1], mean and variance given existence
 Source: original.
 """
@@ -34,10 +33,10 @@ SECOND_US = 1e6  # microseconds per second
 
 
 class TimeWindows(NamedTuple):
-    """m windows, ordered by series and number: the window holds start <= time < end.
+    """m windows, ordered by series and number; each holds start <= time < end.
 
-    begin, until : int64[m], start and end in microseconds; other times may be in another unit of
-        the same order, such as the positions of a calendar
+    begin, until : int64[m], start and end in microseconds; other times may be in a different unit
+        of the same order, such as positions in a calendar
     averaged : bool[m], average over the time with a value, instead of the integral in seconds
     """
 
@@ -52,7 +51,7 @@ class TimeWindows(NamedTuple):
 
 @lean
 def _replaced(values, i, mean, variance):
-    """Return mean and variance of a value after reading i, which exists with its probability."""
+    """Return mean and variance of a value after reading i, which may not exist."""
     e, m = values[READING_EXISTENCE, i], values[READING_MEAN, i]
     if e == 1.0:
         return m, values[READING_VARIANCE, i]
@@ -78,8 +77,7 @@ def _carried(values, i, existence, mean, variance):
 
 @lean
 def _integral(values, clock, readings, begin, until, mean, variance):
-    """Return mean and variance of the integral from `begin`, where a value with this mean and
-    variance holds; readings : int64[], the later ones."""
+    """Return mean and variance of the integral from `begin`, given mean and variance there."""
     total, spread, shared, time = 0.0, 0.0, 0.0, begin
     for k in range(readings.size + 1):
         at = clock[readings[k]] if k < readings.size else until
@@ -97,9 +95,9 @@ def _integral(values, clock, readings, begin, until, mean, variance):
 
 @compiled_ieee
 def time_weighted(windows, marks, values, clock):
-    """Return float64[m, 3]: mean and standard deviation of each window's result given that it is
-    defined (NaN if never), and the probability that it is.
+    """Return mean, standard deviation and probability of each window's result, float64[m, 3].
 
+    Mean and deviation are given that the result is defined, and NaN if it never is.
     clock : int64[n], microseconds of the readings
     O(n) per series and O(k) per window of k readings; O(k^2) while all readings may be missing.
     """
@@ -121,7 +119,7 @@ def time_weighted(windows, marks, values, clock):
                 readings[found] = i
                 found += 1
         none, weight, centre, spread = 1.0, 0.0, 0.0, 0.0
-        for k in range(-1, found):  # k is the first existing reading; -1: one before the window
+        for k in range(-1, found):  # first existing reading; -1: before the window
             i = readings[k] if k >= 0 else -1
             e = values[READING_EXISTENCE, i] if k >= 0 else existence
             if e == 0.0:
@@ -151,11 +149,10 @@ def time_weighted(windows, marks, values, clock):
 
 @compiled_ieee
 def fold(bound, marks, values):
-    """Combine the readings of each series before its bound into one, in place.
+    """Combine each series' readings before its bound into one, in place.
 
     bound : int64[n], the bound of each reading's series: no later window starts before it
-    Returns bool[n], the readings to keep. A window that starts at or after the bound has the same
-    result, to the bit.
+    Returns bool[n], the readings to keep. Later windows keep their results bit for bit.
     """
     kept = np.ones(bound.size, np.bool_)
     for i in range(1, bound.size):

@@ -1,11 +1,11 @@
 """Totals of certain values by pane: sums, counts, maxima and minima as plain numbers.
 
 Rows that certainly exist, each with one value, need no moments: a pane has one number per field,
-and two panes are merged field by field. Panes are merged in blocks as in `extents`.
+and panes are merged field by field, in blocks as in `extents`.
 
 totals : float64[panes, TOTALS_PER_PANE, fields]: of the pane, of its block up to the pane, and of
-    its block from the pane on; the last two are derived
-signs : float64[fields], 0 for a sum, 1 for a maximum, -1 for a minimum (NaN: no value)
+    its block from the pane onwards; the last two are derived
+signs : float64[fields], 0 for a sum, 1 for a maximum, -1 for a minimum (NaN for no value)
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ NEW = -1  # state of a pane without totals
 
 @lean
 def added(sign, total, x):
-    """Return a total with the value x, or another total, added; NaN adds nothing."""
+    """Return a total with the value x, or another total, added; an extreme ignores NaN."""
     if sign == 0.0:
         return total + x
     if x != x or total != total:
@@ -44,9 +44,9 @@ def _copy(source, to):
 def add_rows(to, values, attributes, signs, panes, totals):
     """Add rows to the totals of their panes.
 
-    to : int64[n], panes of the rows; negative: not added    values : float64[a, n], NaN: no value
-    attributes : int64[fields], whose values a field adds up; -1 - a: counts the values of a;
-        -1 - values.shape[0]: counts the rows
+    to : int64[n], panes of the rows; negative to skip    values : float64[a, n], NaN for no value
+    attributes : int64[fields], whose values a field adds up; -1 - a counts the values of a, and
+        with a = values.shape[0] the rows
     """
     for i in range(to.size):
         s = to[i]
@@ -69,7 +69,7 @@ def add_rows(to, values, attributes, signs, panes, totals):
 
 @lean
 def merge_prefix(i, slots, numbers, panes, totals, signs, width):
-    """Compute the totals of a block up to pane i of a group, once."""
+    """Compute the totals of a block up to a group's pane i, once."""
     s = slots[i]
     if panes[s].state > 0:
         return
@@ -82,7 +82,7 @@ def merge_prefix(i, slots, numbers, panes, totals, signs, width):
 
 @compiled_ieee
 def total_extent(extent, slots, numbers, late_slots, late_rows, grid, panes, totals, signs, out):
-    """Write the totals of an extent; merges as `extents._merge_extent`."""
+    """Write the totals of an extent, merged as in `extents._merge_extent`."""
     low, high = extent.low, extent.high
     start, middle = extent.number * grid.per_slide - grid.width, low
     for f in range(signs.size):

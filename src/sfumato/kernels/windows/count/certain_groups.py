@@ -1,14 +1,13 @@
 """Count windows of many groups whose tuples certainly exist, each with one value.
 
-A window then holds the w newest tuples, and every aggregate is a plain number. Blocks of w tuples
-start at multiples of w in the stream of a group. A window is a suffix of one block and a prefix of
-the next:
+A window holds the w newest tuples, and every aggregate is a plain number. A group's stream is cut
+into blocks of w tuples, and a window is a suffix of one block and a prefix of the next:
 
     blocks of w = 4     |. . . .|. . . .|
     a window                |. .|. .|        suffix of 2 tuples, prefix of 2
 
-Nothing is subtracted, so sums do not cancel. Blocks depend only on the index of a tuple in its
-group, so the answers do not depend on how arrivals are divided into calls, to the bit.
+Nothing is subtracted, so sums do not cancel. Blocks depend only on a tuple's index in its group, so
+answers are the same bit for bit however arrivals are divided into calls.
 Source: prefixes and suffixes of blocks, van Herk (1992).
 """
 
@@ -44,11 +43,11 @@ def certain_totals(groups, value, sign, order, w, totals, counts):
     """Write the sum, maximum or minimum of a value in the window after each arrival.
 
     value : float64[n], of each tuple; NaN for no value    sign : 0 sum, 1 maximum, -1 minimum
-    order : int64[arrivals], see `slide_certain`
-    totals : float64[arrivals], written; without a value 0 or NaN    counts : the number of values
+    order : int64[arrivals], see `slide_certain`    counts : int64[arrivals], written: the values
+    totals : float64[arrivals], written; without a value 0 for a sum, otherwise NaN
     O(1) per arrival and held tuple.
     """
-    total, count = np.empty(w + 1), np.empty(w + 1, np.int64)  # of suffixes of the block before
+    total, count = np.empty(w + 1), np.empty(w + 1, np.int64)  # of the previous block's suffixes
     none = 0.0 if sign == 0.0 else np.nan
     total[w], count[w], steps = none, 0, np.int64(0)
     for j in range(groups.first.size):

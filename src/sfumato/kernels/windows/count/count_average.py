@@ -1,35 +1,34 @@
 """Mean and variance of the average of the w newest existing tuples, O(sqrt(w)) per arrival.
 
-With values taken relative to a reference c, n = min(N, w) the number inside and U their sum,
+With values relative to a reference c, n = min(N, w) the number inside, and U their sum,
 
     w (average - c) = w U / n = U + U r,        r = (w - n) / n, 0 if the window is full.
 
-The moments of U are computed as in `count_moments`. If r is not 0, all held tuples are inside,
-and U = m + M, with m the sum of their means and M the sum of the deviations; with e = m - E[U],
+The moments of U are computed as in `count_moments`. If r is not 0, all held tuples are inside, and
+U = m + M, where m is the sum of their means and M the sum of their deviations. With e = m - E[U],
 
     w (mean - c) = E[U] + m E[r] + E[M r]
     w^2 variance = Var(U) + 2 (m E[M r] + E[M^2 r] + e (m E[r] + E[M r]))
                  + m^2 (E[r^2] - E[r]^2) + 2 m (E[M r^2] - E[r] E[M r]) + E[M^2 r^2] - E[M r]^2
 
 where the largest terms, m^2 E[r], have been cancelled algebraically. Each expectation is a dot
-product, over the front stack's count, of three curves with functions of the back stack. The curves
-are
+product, over the front stack's count, of functions of the back stack with three curves:
 
     S[l] = Pr(N = l),  T[l] = E[M; N = l],  V[l] = E[M^2; N = l]
 
-The back stack has these curves too, and six functions of the front stack's count l,
+The back stack has these curves, too, and six functions of the front stack's count l,
 
-    E[M^k r^j],  k = 0, 1, 2,  j = 1, 2,  r = (w - n) / n for 0 < n = l + B < w, else 0,
+    E[M^k r^j],  k = 0, 1, 2,  j = 1, 2,  r = (w - n) / n for 0 < n = l + B < w, otherwise 0,
 
-with its B and M. One recursion adds a tuple to all of these: it shifts the cells by one where the
-tuple exists. The functions are kept only for the counts l in use. A cell that comes into use is
-computed as a sum over the back stack's curves, O(band), and is updated from then on.
-The moments of a window that may be empty are conditional on a value.
+where B is the back stack's count and M its sum of deviations. One recursion adds a tuple to all of
+these; it shifts the cells by one where the tuple exists. Functions are kept only for the counts l
+in use. A cell that comes into use is computed as a sum over the back stack's curves, O(band), and
+is then updated. If a window may be empty, its moments are conditional on a value.
 
-An answer is used only if the rounding errors of its terms are small against it. Otherwise, and if a
-held value is missing, `average_of` computes the window in one pass from the newest tuple to the
-oldest. It keeps, for every count of existing tuples so far, its probability and the mean and
-variance of their sum given that count. Two cases that meet in one count are mixed,
+An answer is used only if the rounding errors of its terms are small relative to it. Otherwise, and
+if a held value is missing, `average_of` computes the window in one pass from the newest tuple to
+the oldest. For every count of existing tuples so far, it keeps the probability, and the mean and
+variance of their sum given that count. Two cases with the same count are mixed,
 
     mean = a mean_1 + b mean_2,  variance = a variance_1 + b variance_2 + a b (mean_1 - mean_2)^2,
 
@@ -52,19 +51,16 @@ LARGEST_SHARE = 1e-10  # largest share of rounding errors in the variance
 
 @compiled_ieee
 def average_of(offsets, prob, value, head, end, w):
-    """Return mean and variance of the average of the inside tuples' values, given a value, and the
-    probability that there is one.
+    """Return mean and variance of the inside values' average, given a value, and Pr(a value).
 
-    offsets : int64[n + 1], prob, value : float64[...], NaN for no value; the tuples held are
-    head ... end - 1
-    Cost: O(held * band * min(g, w)) with g tuples that have a NaN, because the state includes the
-    number of tuples without a value.  Error: relative to the spread of the values, about
-    held * 2**-53.
+    offsets : int64[n + 1], prob, value : float64[...], NaN for no value; held: head ... end - 1
+    Cost: O(held * band * min(g, w)) for g tuples with a NaN, because the state includes the number
+    of tuples without a value.  Error: relative to the spread of the values, about held * 2**-53.
     """
     n, gaps, steps = min(w, end - head), 0, np.int64(0)
     for i in range(head, end):
         gaps += np.isnan(value[offsets[i] : offsets[i + 1]]).any()
-    # By the number of existing tuples, and the number of them without a value.
+    # Indexed by the number of existing tuples, and the number of these without a value.
     shape = n + 1, min(gaps, n) + 1
     distribution, mean, variance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     distribution[0, 0] = 1.0
@@ -118,8 +114,8 @@ def _mix_cases(old, mean, variance, weight, new_mean, new_variance):
     return total, mean + b * away, variance
 
 
-# low, high : of the curves; from_ : first cell of the functions in use
-# recomputed : windows computed by `average_of`
+# low, high : band of the curves; from_ : first cell of the functions in use
+# recomputed : number of windows computed by `average_of`
 AVERAGE_HEADER = integers("low high from_ recomputed")
 
 
@@ -127,7 +123,7 @@ class AverageStack(NamedTuple):
     """The back stack of the average over one window and attribute.
 
     table : float64[2, w + LEAD + PAD], r and r^2 at w - n; without columns if no average is needed
-    functions : float64[6, w + LEAD + PAD], of l: r, M r, M^2 r, r^2, M r^2, M^2 r^2
+    functions : float64[6, w + LEAD + PAD], at l: E of r, M r, M^2 r, r^2, M r^2, M^2 r^2
     curves : float64[3, w + LEAD + PAD], S, T, V of the back stack, count b at w - b
     header : AVERAGE_HEADER[1]
     """
@@ -163,7 +159,7 @@ def clear_average(stack, w):
 
 @lean_fused
 def _mix(curves, first, low, high, p, m, s):
-    """Update three curves, from number `first`, with one more tuple: cell x uses x and x + 1."""
+    """Add one tuple to three curves, starting at number `first`; cell x uses x and x + 1."""
     q, count = 1.0 - p, high - low
     mq, stay = m * q, q * m * m
     h0, h1 = curves[first, low : high + 1], curves[first + 1, low : high + 1]
@@ -219,7 +215,7 @@ def _functions_at(stack, x, out):
 
 @lean
 def fill_cells(stack, low, cell):
-    """Write the functions of counts from `low` to the first one in use; cell : float64[6]."""
+    """Write the functions for counts from `low` up to the first one in use; cell : float64[6]."""
     for x in range(low, stack.header[0].from_):
         _functions_at(stack, x, cell)
         for j in range(6):
@@ -228,10 +224,9 @@ def fill_cells(stack, low, cell):
 
 @lean
 def take_cells(stack, mu, scalars, w, cell):
-    """Start using the functions that the front stack may need, by a guess from the back stack and
-    the size of the window when the front was built.
+    """Bring into use the functions that the front stack is likely to need.
 
-    mu : mean count of the back stack    scalars : FRONT_SCALARS
+    mu : mean count of the back stack    scalars : FRONT_SCALARS, of when the front was built
     Lower cells are filled for each answer that needs them.
     """
     total = min(w, scalars.count)
@@ -245,7 +240,7 @@ def take_cells(stack, mu, scalars, w, cell):
 # The error bound holds for any order of summation, so SIMD may choose it.
 @lean_dot
 def _products(curves, functions, begin, base, count, first):
-    """Return E[r], E[M r], E[M^2 r] over `count` counts of the front stack; first=3: of r^2."""
+    """Return E[r], E[M r], E[M^2 r] over `count` counts of the front stack; first=3: for r^2."""
     at = begin - base + LEAD
     distribution, rest, square = curves[S, at:], curves[T, at:], curves[V, at:]
     h0, h1 = functions[first, begin:], functions[first + 1, begin:]
@@ -278,8 +273,11 @@ def _spread_alone(stack, mean):
 
 @lean
 def _short_worlds(stack, front, depth, row, w, means):
-    """Write E[r], E[M r], E[M^2 r], Var(r), Cov(r, M r), E[M^2 r^2] of worlds short of w tuples,
-    and the size of the terms cancelled in Var(r); return Pr(no tuple exists)."""
+    """Write the expectations over worlds with fewer than w tuples; return Pr(no tuple exists).
+
+    means : float64[7], written: E[r], E[M r], E[M^2 r], Var(r), Cov(r, M r), E[M^2 r^2], and the
+        size of the terms cancelled in Var(r)
+    """
     header, means[:] = stack.header[0], 0.0
     empty = stack.curves[0, w] if header.high == w + 1 else 0.0
     if depth == 0:
@@ -289,7 +287,7 @@ def _short_worlds(stack, front, depth, row, w, means):
         return empty
     low, high = front.support[row, 0], front.support[row, 1]
     base = front.span[front.header[0].block].base
-    end = min(high, header.high - 1)  # beyond, the functions are 0
+    end = min(high, header.high - 1)  # the functions are 0 beyond this cell
     curves, functions = front.block_rows[row], stack.functions
     if low < end:
         fill_cells(stack, low, means)
@@ -302,11 +300,10 @@ def _short_worlds(stack, front, depth, row, w, means):
 
 @lean
 def answer_average(stack, front, depth, row, terms, held, w, short, out):
-    """Write the fields of an average; return True if their digits are certain.
+    """Write the fields of an average; return whether their digits are certain.
 
-    terms : sum of the m_i, e, variance of the sum of the rest, and the reference, see
-    `count_moments`; short : float64[7], working memory; out : one row of MOMENTS with the other
-    fields written
+    terms : sum of the m_i, e, variance of the sum of the rest, and reference, see `count_moments`
+    short : float64[7], working memory;  out : one row of MOMENTS, with the other fields written
     """
     empty = _short_worlds(stack, front, depth, row, w, short)
     if out.count_variance == 0.0:

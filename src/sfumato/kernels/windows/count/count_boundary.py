@@ -1,20 +1,20 @@
 """The boundary of an uncertain count window, decided exactly at O(sqrt(w)) per arrival.
 
-The oldest tuple may be evicted while Pr(N >= w) of the window without it reaches the target. The
-queue of existence probabilities is split in two, as a queue made of two stacks:
+The oldest tuple may be evicted while Pr(N >= w) without it reaches the target. The queue of
+existence probabilities is split into two stacks:
 
     held:    head ................. mid ................. tail
              front stack            back stack
              distributions S_i of   R[x] = Pr(B + x <= w - 1), B the
              held[i:mid], i > head  count of held[mid:tail]
 
-so that Pr(N <= w - 1) without the oldest is the dot product of S_{head+1} with R. An arrival
-updates R, an eviction steps to the next S_i, and when the front stack is used up, all held tuples
+Pr(N <= w - 1) without the oldest tuple is then the dot product of S_{head+1} with R. An arrival
+updates R, and an eviction steps to the next S_i. When the front stack is used up, all held tuples
 become the front stack. All distributions are banded, to about 9 standard deviations on each side.
 
-The S_i are stored only at a stride (`checkpoints`, packed). The S_i between two of them are
-rebuilt, a stride at a time, when they are needed (`block_rows`), so the S_i in use fit a fast
-cache. A test too close for the error bound is decided by the plain recursion over all held tuples.
+The S_i are stored only at a stride (`checkpoints`, packed). The S_i between two checkpoints are
+rebuilt when they are needed (`block_rows`), so the S_i in use fit a fast cache. A test too close
+for the error bound is decided by plain recursion over all held tuples.
 """
 
 from typing import NamedTuple
@@ -35,23 +35,22 @@ from sfumato.kernels.distributions.poisson_binomial import (
 )
 from sfumato.kernels.tolerances import NEGLIGIBLE_POSITION, UNIT_ROUNDOFF
 
-# head, mid : positions among the tuples; ones : tuples held of existence 1
-# built : 1 if the distributions belong to the tuples held
-# block : the block in `block_rows`, -1: none; row_base : count of the first cell of `block_rows`
-# zone_low, zone_high : where R is neither 1 nor 0
-# recursions : tests decided by the plain recursion; shift : log2 of the stride
+# head, mid : positions among the tuples; ones : number of held tuples of existence 1
+# built : 1 if the distributions belong to the held tuples
+# block : number of the block in `block_rows`, or -1; row_base : count of its first cell
+# zone_low, zone_high : range where R is neither 1 nor 0
+# recursions : tests decided by plain recursion; shift : log2 of the stride
 BOUNDARY_HEADER = integers("head mid ones built block zone_low zone_high row_base recursions shift")
 
 
 class Boundary(NamedTuple):
     """Distributions of one window; empty until it is full.
 
-    front : float64[w + BUFFER], R: 1 below zone_low, then between, 0 from zone_high on
+    front : float64[w + BUFFER], R: 1 below zone_low, 0 from zone_high onwards
     checkpoints : float64[...], the S_i, 2**shift tuples apart, packed
-    span : int64[at most MOST_CHECKPOINTS + 1, 3], for each checkpoint its place, low, high
-    block_rows : float64[2**shift, width], the S_i of the block in use, counts from row_base
-    support : int64[2**shift, 2], their low and high
-    header : BOUNDARY_HEADER[1]
+    span : int64[<= MOST_CHECKPOINTS + 1, 3], place, low and high of each checkpoint
+    block_rows : float64[2**shift, width], the S_i of the block in use, counts from row_base upwards
+    support : int64[2**shift, 2], low and high of these S_i;  header : BOUNDARY_HEADER[1]
     """
 
     front: np.ndarray
@@ -63,7 +62,7 @@ class Boundary(NamedTuple):
 
 
 def empty_boundary() -> Boundary:
-    """Return a boundary without tuples.  NumPy."""
+    """Return a boundary without tuples."""
     return Boundary(
         np.empty(0), np.empty(0), np.empty((0, 3), np.int64), np.empty((0, 0)),
         np.empty((0, 2), np.int64), np.zeros(1, BOUNDARY_HEADER),
@@ -71,18 +70,18 @@ def empty_boundary() -> Boundary:
 
 
 LEAST_SHIFT = 3  # the least stride is 8
-MOST_CHECKPOINTS = 512  # most distributions saved; the stride doubles instead of saving more
+MOST_CHECKPOINTS = 512  # most saved distributions; beyond this, the stride doubles
 LEAD = 1  # cells before a row's first count, so that count k - 1 always exists
 BUFFER = 4 * (MARGIN + LANES)
 
 
 @lean_fused
 def _enter(front, header, p, negligible):
-    """Update R with one more tuple in the back stack: R[x] = q R[x] + p R[x + 1], in place."""
+    """Add one tuple to the back stack, in place: R[x] = q R[x] + p R[x + 1]."""
     low, high = header.zone_low, header.zone_high
     q = 1.0 - p
-    # R only decreases with each tuple, so both ends of the zone only move down. An end within
-    # rounding of 1 stays outside: the error is of the size of the other rounding errors.
+    # R decreases with each tuple, so both ends of the zone only move down. An end within rounding
+    # of 1 stays outside; this error is comparable to the other rounding errors.
     reach = q + p * front[low]
     zone = front[low:]
     for x in range(padded(high - low)):
@@ -98,9 +97,9 @@ def _enter(front, header, p, negligible):
 
 @lean_fused
 def _rebuild(window, held, block, last_row, w, negligible):
-    """Rebuild the S_i of `block` from its saved one.
+    """Rebuild the S_i of `block` from its checkpoint.
 
-    Row r is of held[mid - block * stride - r : mid].
+    Row r is the distribution of held[mid - block * stride - r : mid].
     """
     header, rows, support = window.header[0], window.block_rows, window.support
     low, high = np.int64(0), np.int64(1)
@@ -137,7 +136,7 @@ def _rebuild(window, held, block, last_row, w, negligible):
 # A sum of nonnegative terms: the error bound holds for any order, so SIMD may choose it.
 @lean_dot
 def _probability_below(rows, support, front, header, row):
-    """Return Pr(N <= w - 1) of the window without its oldest tuple: S_{head+1} in `row` times R."""
+    """Return Pr(N <= w - 1) without the oldest tuple: S_{head+1} in `row` times R."""
     low, high = support[row, 0], min(support[row, 1], header.zone_high)
     distribution, least = rows[row, low - header.row_base :], front[low:]
     total = 0.0
@@ -148,12 +147,12 @@ def _probability_below(rows, support, front, header, row):
 
 @compiled
 def _exact_tail(held, begin, end, w, target):
-    """Return True if Pr(at least w of held[begin:end] exist) >= target, by plain recursion (RF1).
+    """Return whether Pr(at least w of held[begin:end] exist) >= target, by plain recursion (RF1).
 
     For targets below 1/2 the tail is summed directly, which keeps the digits of a small tail.
     O(w (end - begin)).  Source: Dallachiesa et al. (2015), section 5.1, equation (5).
     """
-    # Count k lies at w - 1 - k, so that the update in place runs forward (and in SIMD).
+    # Count k lies at w - 1 - k, so that the update in place runs forwards (and in SIMD).
     distribution = np.zeros(w + 1)
     distribution[w - 1] = 1.0
     tail = 0.0
@@ -173,7 +172,7 @@ def _exact_tail(held, begin, end, w, target):
 
 @compiled
 def _verdict(below, held, target, negligible):
-    """Return 1 if 1 - below >= target for certain, 0 if not for certain, -1 if rounding decides.
+    """Return 1 if certainly 1 - below >= target, 0 if certainly not, -1 if rounding decides.
 
     Rounding errors are relative to `below`, except for dropped entries and the comparison.
     """
@@ -185,7 +184,7 @@ def _verdict(below, held, target, negligible):
 
 @compiled
 def _build(window, held, tail, w, negligible):
-    """Make held[head:tail] the front stack, and empty the back stack: O(tuples held * band)."""
+    """Make held[head:tail] the front stack, and empty the back stack.  O(held tuples * band)."""
     header, front = window.header[0], window.front
     if front.size == 0:
         front = np.empty(w + BUFFER)
@@ -236,7 +235,7 @@ def _build(window, held, tail, w, negligible):
 def _evict(held, header):
     header.ones -= held[header.head] == 1.0
     if header.head == header.mid:
-        header.built = 0  # it was counted in R, which cannot be undone
+        header.built = 0  # the tuple is part of R, which cannot be undone
     header.head += 1
 
 
@@ -244,9 +243,9 @@ def _evict(held, header):
 def _advance(window, held, start, begin, rule, status, heads):
     """Run `slide` from arrival `start` until distributions must be built; return the arrival.
 
-    Kept apart from allocating code, for speed.
+    Separate from allocating code, for speed.
     """
-    # Hot functions get arrays one by one: passing the tuple costs a reference count per array.
+    # Pass arrays one by one to hot functions: passing the tuple costs a reference count per array.
     (w, target, max_tuples), front, header = rule, window.front, window.header[0]
     rows, support = window.block_rows, window.support
     negligible = max(1e-17 * (1.0 - target), 1e-290)
@@ -290,17 +289,16 @@ def _advance(window, held, start, begin, rule, status, heads):
 def slide(window, held, begin, rule, status, heads):
     """Run Algorithms 1 and 2; return the new Boundary.
 
-    held : float64[n] in (0, 1], existence of the tuples held, then of arrivals from `begin` on
-    rule : (w, target, max_tuples): evict the oldest while Pr(N without it >= w) >= target; 1
-        demands certainty (w tuples of existence exactly 1), 0 a positive probability; more tuples
-        than `max_tuples` are evicted too
-    status : int64[2], changed: evictions by `max_tuples`; 1 while they make the window shorter
-    heads : int64[n - begin], written: position of the oldest tuple held after each arrival
-    In the next call position 0 is the last of `heads`.
-    O(band) amortised per arrival, the band about 18 standard deviations of the count. Decisions are
-    exact: a test closer to its target than the error bound goes to `_exact_tail`.
-    Source: Dallachiesa et al. (2015), Algorithms 1 and 2; two-stack queue over generating
-    polynomials: this project.
+    held : float64[n] in (0, 1], existence of the held tuples, then of arrivals starting at `begin`
+    rule : (w, target, max_tuples): evict the oldest while Pr(N without it >= w) >= target, where 1
+        demands certainty (w tuples of existence exactly 1) and 0 a positive probability; also evict
+        it while more than `max_tuples` are held
+    status : int64[2], updated: evictions by `max_tuples`; 1 while they make the window shorter
+    heads : int64[n - begin], written: position of the oldest held tuple after each arrival
+    In the next call, position 0 is the last of `heads`.
+    O(band) amortised per arrival; the band is about 18 standard deviations of the count. Decisions
+    are exact: `_exact_tail` decides a test closer to its target than the error bound.
+    Source: Dallachiesa et al. (2015), Algorithms 1 and 2; the two-stack queue is original.
     """
     header, (w, target, _) = window.header[0], rule
     header.head, header.ones, t = 0, 0, begin
@@ -319,18 +317,16 @@ def slide(window, held, begin, rule, status, heads):
 def positions(existence, first, last, rows):
     """Return Pr(at most rows - 1 of the tuples existence[first:last] exist), one number per query.
 
-    This is T_j, the probability that tuple j = first - 1 is among the `rows` newest existing
-    ones when the newest tuple is last - 1, given that tuple j exists.
-    existence : float64[n] in [0, 1], in arrival order
+    This is T_j, the probability that tuple j = first - 1 is among the `rows` newest existing ones
+    when the newest tuple is last - 1, given that tuple j exists.
+    existence : float64[n] in [0, 1], in arrival order;  rows : int >= 1
     first, last : int64[m], 0 <= first <= last <= n (an empty range gives 1)
-    rows : int >= 1
     Returns float64[m], exactly 1.0 where fewer than `rows` of the tuples have existence > 0.
     Cost: O(sigma) per tuple, sigma the standard deviation of the count. Consecutive queries with
-    the same `last` and with `first` all rising or all falling share one pass over the tuples.
+    the same `last`, and with `first` all rising or all falling, share one pass over the tuples.
     Error: within 1e-12 for up to a thousand tuples, growing with their number (rounding of a
     recursion without subtractions; entries below 1e-22 are dropped).
-    Source: Dallachiesa et al. (2015), equations (5)-(8) and section 6 (RF1); T_j of its equation
-    (24).
+    Source: Dallachiesa et al. (2015), equations (5)-(8) and section 6 (RF1); T_j of equation (24).
     """
     m = first.size
     result = np.empty(m)

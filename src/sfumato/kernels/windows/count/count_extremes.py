@@ -1,23 +1,23 @@
 """Distributions of the largest value of the w newest existing tuples, from the few candidates.
 
-Values are passed in descending order. When all values down to x are passed, tuple i takes its
-passed part (exists with a passed value) with probability k_i. The largest inside value is below x
-if no inside tuple takes its passed part. Let a be the newest tuple that takes its passed part:
+Values are passed in descending order. After all values down to x are passed, tuple i exists with a
+passed value (takes its passed part) with probability k_i. The largest inside value is below x if no
+inside tuple takes its passed part. Let a be the newest tuple that takes its passed part:
 
     Pr(none inside) = prod (1 - k_i) + sum over a of k_a D_a Pr(at least w others newer than a)
     Pr(one inside)  =                  sum over a of k_a D_a Pr(fewer than w others newer than a)
 
-with D_a the product of the 1 - k_i of newer tuples, and the others counted given that none takes
-its passed part. All terms are positive. The smaller of the two sums keeps its digits, and the
-probabilities of the distribution are its differences. Pr(at least w others newer than a) is nonzero
+where D_a is the product of 1 - k_i over newer tuples, and the others are counted given that none
+takes its passed part. All terms are positive. The smaller of the two sums keeps its digits, and its
+differences are the probabilities of the distribution. Pr(at least w others newer than a) is nonzero
 only for the few "deep" tuples near the window's old end.
 
 The candidates are the held tuples with a value of at least `floor`: 1.5 times the number reached
-before Pr(nothing larger is inside) falls below 1e-17. They are kept sorted. All other tuples only
-count, in a front stack and a back stack (see `front_stack`). For each candidate a of the front
-stack, S_a is the distribution of the number of others between it and mid. The back stack has
-F[x] = Pr(x + B >= w)  and  G[x] = Pr(x + B < w), with B its count of others. Candidates are added
-to these where needed, and never divided out.
+before Pr(nothing larger is inside) falls below 1e-17. All other tuples are only counted, in a front
+stack and a back stack (see `front_stack`). For each candidate a of the front stack, S_a is the
+distribution of the number of others between it and mid. The back stack has F[x] = Pr(x + B >= w)
+and G[x] = Pr(x + B < w), where B is its count of others. Candidates are added to these where
+needed, and are never divided out.
 """
 
 from typing import NamedTuple
@@ -41,17 +41,17 @@ from sfumato.kernels.tolerances import (
 
 EXTRA_CANDIDATES = 64
 
-# Candidates 0 ... size - 1 in order of arrival, their sorted `outcomes`, at most `limit`; `want`,
-# the least number of them to choose. low, high : where F is neither 0 nor 1
+# size : number of candidates, in order of arrival; outcomes : number of their sorted outcomes
+# limit, want : largest number of outcomes, least number to choose; low, high : where 0 < F < 1
 EXTREME_HEADER = integers("mid built low high size outcomes limit want")
 EXTREME_SCALARS = reals("floor mu pq")  # mu, pq : mean and variance of the back stack's count
-# index : stream index; place, low, high : place of S_a, its least count, the one after its last
+# index : stream index; place, low, high : place of S_a, and its range of counts
 CANDIDATE_PLACES = integers("index place low high")
-# over : Pr(S_a's count >= w); mu, pq : mean and variance of the count of all between it and mid
-# left, passed : of its existence while values are passed; outside : Pr(it is outside the window)
+# over : Pr(S_a's count >= w); mu, pq : mean and variance of the number of tuples between a and mid
+# left, passed : existence with values not yet passed, and passed; outside : Pr(a is outside)
 CANDIDATE_STATS = reals("existence over mu pq left passed outside")
 OUTCOME = reals("value prob left_before passed_before")
-# For each value passed: the end of its outcomes; then Pr(none inside) and Pr(one inside).
+# For each passed value: the end of its outcomes, Pr(none inside) and Pr(one inside).
 STAGE = np.dtype([("end", np.int64), ("none", np.float64), ("some", np.float64)])
 
 
@@ -61,7 +61,7 @@ class ExtremesState(NamedTuple):
     sign : 1.0 for the largest, -1.0 for the smallest value
     front : float64[2, w + 2], F and G    checkpoints : float64[...], the S_a, packed
     places : CANDIDATE_PLACES[room]; stats : CANDIDATE_STATS[room]
-    outcomes : OUTCOME[room], descending sign * value; owner : int64[room], the candidate of each
+    outcomes : OUTCOME[room], descending sign * value; owner : int64[room], their candidates
     header : EXTREME_HEADER[1]; scalars : EXTREME_SCALARS[1]
     """
 
@@ -92,7 +92,7 @@ def empty_extremes(w: int, sign: float) -> ExtremesState:
 
 @lean
 def _unlikely(away, variance):
-    """Return True if a count cannot be that far from its mean, on one side (Bernstein)."""
+    """Return whether a count is unlikely to be `away` from its mean, on one side (Bernstein)."""
     third = UNLIKELY_EXPONENT / 3.0
     return away > third + np.sqrt(third * third + 2.0 * UNLIKELY_EXPONENT * variance)
 
@@ -118,7 +118,7 @@ def _mix(front, low, high, p, negligible, both):
 
 @compiled
 def _largest(tuples, i, sign):
-    """Return the largest sign * value of tuple i, NaN if it has no value."""
+    """Return the largest sign * value of tuple i; NaN if it has no value."""
     most = np.nan
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
         x = sign * tuples.value[a]
@@ -129,7 +129,7 @@ def _largest(tuples, i, sign):
 
 @compiled
 def _choose_floor(tuples, existence, head, end, sign, want):
-    """Return a value reached by `want` outcomes and by 1.5 times the number needed, else -inf."""
+    """Return the value of outcome number max(want, 1.5 c + 8), c the number needed, or -inf."""
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     first, size = offsets[head], offsets[end] - offsets[head]
     owner = np.empty(size, np.int64)
@@ -153,7 +153,7 @@ def _choose_floor(tuples, existence, head, end, sign, want):
 
 @compiled
 def _insert(state, tuples, i, slot):
-    """Merge tuple i's outcomes in, after equal values.  O(outcomes + k log k)."""
+    """Merge tuple i's outcomes into the sorted ones, after equal values.  O(outcomes + k log k)."""
     outcomes, owner, header = state.outcomes, state.owner, state.header[0]
     begin, end, floor = tuples.offsets[i], tuples.offsets[i + 1], state.scalars[0].floor
     value = state.sign * tuples.value[begin:end]
@@ -201,7 +201,7 @@ def _evict(state, oldest, w):
 
 @compiled
 def _enter(state, tuples, existence, i):
-    """Add tuple i to the back stack.  Cost: O(band + outcomes)."""
+    """Add tuple i to the back stack.  O(band + outcomes)."""
     header, scalars, p = state.header[0], state.scalars[0], existence[i]
     scalars.mu += p
     scalars.pq += p * (1.0 - p)
@@ -230,10 +230,10 @@ def _inside(existence, head, mid, w):
 
 @compiled
 def _build(state, tuples, existence, head, mid, w, choose):
-    """Make tuples head ... mid - 1 (positions) the front stack, and the back stack empty.
+    """Make tuples head ... mid - 1 (positions) the front stack, and empty the back stack.
 
-    choose : bool, choose a new floor and limit. Otherwise the state's are used, for a restored
-        window, which may exceed the limit until outcomes that are surely outside are evicted
+    choose : bool, choose a new floor and limit; otherwise use the state's, for a restored window,
+        which may exceed the limit until outcomes that are surely outside are evicted
     Returns the ExtremesState.  Cost: O(tuples * band + outcomes log outcomes).
     """
     header, scalars, offsets = state.header[0], state.scalars[0], tuples.offsets
@@ -303,8 +303,7 @@ def _build(state, tuples, existence, head, mid, w, choose):
 # The error bound holds for any order of summation, so SIMD may choose it.
 @lean_dot
 def _split(distribution, begin, end, front, low, high, both):
-    """Return Pr(count >= w), and Pr(count < w) if `both`, for a distribution over counts [begin,
-    end)."""
+    """Return Pr(count >= w) and, if `both`, Pr(count < w); distribution : of [begin, end)."""
     reach, stay, middle = 0.0, 0.0, max(begin, low)
     count = min(end, high) - middle
     if count > 0:
@@ -332,7 +331,7 @@ def _copy(source, low, high, target):
 
 @lean
 def _deep_candidates(state, w, base):
-    """Return the end of the oldest candidates that may lie outside; write their `outside`."""
+    """Write `outside` of the oldest candidates; return how many of them may lie outside."""
     header, stats, places = state.header[0], state.stats, state.places
     deep = 0
     while deep < header.size and places[deep].index < header.mid:
@@ -362,7 +361,7 @@ def _deep_candidates(state, w, base):
 
 @lean
 def _bound_of_none(state, deep, clear):
-    """Return a cheap bound of Pr(none inside); clear : the same of the shallow tuples alone."""
+    """Return a cheap bound of Pr(none inside); clear : the same for the shallow tuples alone."""
     stats, total = state.stats, 0.0
     for slot in range(deep - 1, -1, -1):
         total += clear * stats[slot].passed * stats[slot].outside
@@ -374,7 +373,7 @@ def _bound_of_none(state, deep, clear):
 def _terms(state, deep, front, low, high, none, some, negligible):
     """Return Pr(none inside), and Pr(one inside) if below 1/2.
 
-    none, some : of the shallow tuples alone    front : F and G with these tuples, overwritten
+    none, some : the same for the shallow tuples alone    front : F and G with these, overwritten
     """
     stats, places, oldest, both = state.stats, state.places, np.int64(0), some < 0.5
     while oldest < deep and stats[oldest].passed == 0.0:
@@ -399,12 +398,12 @@ def _terms(state, deep, front, low, high, none, some, negligible):
 
 @lean
 def _add_deep_terms(state, deep, stages, begin, last, work):
-    """Write `none` and `some` of stages begin ... last - 1 with deep tuples, last stage first."""
+    """Add the deep tuples to `none` and `some` of stages begin ... last - 1, last stage first."""
     header, stats, outcomes, owner = state.header[0], state.stats, state.outcomes, state.owner
     low, high = header.low, header.high
     base, front = work[0], work[1]
     _copy(state.front, low, high, base)
-    # The less is at stake, the more can be dropped at the ends.
+    # The smaller the probability at stake, the more can be dropped at the ends.
     own = stages[begin]
     least, alone = min(NEGLIGIBLE_DEEP / max(own.none, NEGLIGIBLE_DEEP), 1e-3), own.some >= 0.5
     for slot in range(deep, header.size):
@@ -441,7 +440,7 @@ def _add_deep_terms(state, deep, stages, begin, last, work):
 
 @lean
 def _pass_value(state, j, deep, reached, some):
-    """Pass the outcomes of one value, from j on.
+    """Pass the outcomes of one value, starting at j.
 
     Returns (next j, Pr(no shallow tuple takes its passed part), Pr(one does), any deep one).
     """
@@ -485,7 +484,7 @@ def _pass_values(state, w, stages, work):
 
 @lean
 def _write_distribution(state, last, stages, distributions, at):
-    """Write the distribution of `last` values from place `at` on, ascending; return its end."""
+    """Write the distribution of `last` values, ascending, from place `at`; return its end."""
     to_prob, to_value = distributions.prob, distributions.value
     left, before, size = 1.0, 0.0, at
     for s in range(last):
@@ -508,17 +507,15 @@ def _write_distribution(state, last, stages, distributions, at):
 
 @compiled
 def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
-    """Compute the distributions after each of the arrivals, the last of the tuples; return the
-    ExtremesState and Distributions.
+    """Compute the distributions after each arrival; return the ExtremesState and Distributions.
 
     tuples, heads, w, limit : as in `slide_moments`; existence : float64[n]
-    Cost per arrival: O(values passed * (deep candidates + partly passed ones) * band) amortised,
-    and O(c * band) for c candidates, the band about sqrt(w). A share of about band / w of the
-    candidates is deep. With one alternative per tuple this is O(c^2 + c sqrt(w)), with c a few
-    dozen at ordinary existences for any w.
+    Cost per arrival: O(passed values * (deep candidates + partly passed ones) * band) amortised,
+    and O(c * band) for c candidates, the band about sqrt(w). About band / w of the candidates are
+    deep. With one alternative per tuple this is O(c^2 + c sqrt(w)), with c a few dozen at ordinary
+    existences for any w.
     Error: relative 1e-13 of the probabilities, absolute 1e-17.
-    Source: T_j of Dallachiesa et al. (2015), equation (24), for the candidates; the rest this
-    project.
+    Source: T_j of Dallachiesa et al. (2015), equation (24), for the candidates; otherwise original.
     """
     work, stages, header = (
         np.empty((2, 2, w + 2)),
@@ -555,10 +552,7 @@ def slide_extremes(state, tuples, existence, heads, w, limit, distributions):
 
 @compiled
 def resume_extremes(state, tuples, existence, mid, w):
-    """Return the state of a window with the front stack up to position `mid`, then the back stack.
-
-    `floor` and `limit` are the saved values.
-    """
+    """Return a window's state with the front stack up to `mid`, and the saved floor and limit."""
     state = _build(state, tuples, existence, np.int64(0), mid, w, np.bool_(False))
     for i in range(mid, tuples.offsets.size - 1):
         _evict(state, tuples.first, w)  # candidates that were surely outside when it arrived

@@ -1,9 +1,9 @@
-"""Count windows of many groups, moved on by their arrivals in one call.
+"""Count windows of many groups, advanced by their arrivals in one call.
 
 A group is its held tuples, and the few numbers that cannot be derived from them. The distributions
-are rebuilt from these at each call, in arrays shared by all groups. For a long window, if that
-takes longer than the arrivals, they are kept: the caller passes them for one group at a time, and
-the kernels continue with them. The answers are the same to the bit.
+are rebuilt from these at each call, in arrays shared by all groups. If rebuilding a long window
+would take longer than its arrivals, its distributions are kept: the caller passes them for one
+group at a time, and the kernels continue with them. The answers are the same bit for bit.
 """
 
 from typing import NamedTuple
@@ -30,8 +30,7 @@ class Groups(NamedTuple):
     """Concatenated tuples of g groups: for each its held tuples, then its arrivals.
 
     tuples : PackedTuples    existence : float64[n]
-    begin : int64[g + 1], position of each group's first tuple
-    first : int64[g], stream index of that tuple
+    begin : int64[g + 1], position of each group's first tuple;  first : int64[g], its stream index
     arrivals : int64[g + 1], number of each group's first arrival
     """
 
@@ -44,7 +43,7 @@ class Groups(NamedTuple):
 
 @lean
 def _append(source, begin, end, to, place, at):
-    """Copy tuples begin ... end - 1 to `place`, alternatives to `at`; return the end of these."""
+    """Copy tuples [begin, end) to `place`, their alternatives to `at`; return the latter's end."""
     shift, low, high = at - source.offsets[begin], source.offsets[begin], source.offsets[end]
     for i in range(begin, end):
         to.offsets[place + i - begin + 1] = source.offsets[i + 1] + shift
@@ -61,8 +60,8 @@ def _append(source, begin, end, to, place, at):
 def gather(store, begin, held, batch, order, starts):
     """Return the concatenated tuples of g groups: PackedTuples.
 
-    store : PackedTuples, of which group j has held[j] tuples from begin[j] on
-    batch : PackedTuples, of which order[starts[j] : starts[j + 1]] follow these
+    store : PackedTuples, in which group j has held[j] tuples starting at begin[j]
+    batch : PackedTuples, of which order[starts[j] : starts[j + 1]] follow the held ones
     """
     n, m = order.size, np.int64(0)
     for j in range(begin.size):
@@ -89,7 +88,7 @@ def gather(store, begin, held, batch, order, starts):
             else:
                 at = _append(batch, order[t], order[t] + 1, found, place, at)
             place += 1
-    for i in range(places.size):  # in order of arrival, as caches like it
+    for i in range(places.size):  # in order of arrival, for the cache
         found.prob[places[i]] = batch.prob[i]
     for c in range(batch.values.shape[0]):
         old, new = batch.values[c], found.values[c]
@@ -100,7 +99,7 @@ def gather(store, begin, held, batch, order, starts):
 
 @compiled
 def joined_groups(store, begin, held, arrived, batch, order, starts):
-    """Return the Groups of a call; arrived : int64[g], tuples that came to each group earlier."""
+    """Return the Groups of a call; arrived : int64[g], number of earlier tuples of each group."""
     tuples = gather(store, begin, held, batch, order, starts)
     at = np.zeros(begin.size + 1, np.int64)
     for j in range(begin.size):
@@ -110,23 +109,22 @@ def joined_groups(store, begin, held, arrived, batch, order, starts):
 
 @compiled
 def _of(groups, value, j):
-    """Return group j's tuples with these values of all alternatives."""
+    """Return group j's tuples with the given values of all alternatives."""
     begin, end, tuples = groups.begin[j], groups.begin[j + 1], groups.tuples
     return WindowTuples(tuples.offsets[begin : end + 1], tuples.prob, value, groups.first[j])
 
 
 @compiled
 def _held(tuples, arrivals):
-    """Return the tuples without the last ones, the arrivals."""
     offsets, prob, value, first = tuples
     return WindowTuples(offsets[: offsets.size - arrivals], prob, value, first)
 
 
 @compiled
 def move_boundaries(boundary, groups, span, fresh, rule, status, heads):
-    """Move windows on by `slide` for groups span[0] ... span[1] - 1; return the new Boundary.
+    """Advance the windows of groups span[0] ... span[1] - 1 by `slide`; return the new Boundary.
 
-    fresh : bool, rebuild the distributions (else `boundary` belongs to the one group)
+    fresh : bool, rebuild the distributions; otherwise `boundary` belongs to the only group
     status : int64[g, 2], see `slide`    heads : int64[arrivals], written, positions in the group
     """
     for j in range(span[0], span[1]):
@@ -143,12 +141,11 @@ def move_boundaries(boundary, groups, span, fresh, rule, status, heads):
 def move_sums(
     stacks, groups, value, span, fresh, sizes, heads, middle, numbers, out, distributions
 ):
-    """Move one sum of groups on, see `slide_moments`; return the new Stacks and Distributions.
+    """Advance one sum of groups by `slide_moments`; return the new Stacks and Distributions.
 
     value : float64[m], of each alternative    sizes : (w, limit)    span, fresh : as above
-    middle : int64[g], numbers : float64[g, 3], changed: the front stack's end, -1 while there is
-        none; FRONT_SCALARS
-    out : MOMENTS[arrivals], written
+    middle : int64[g], updated: the front stack's end, or -1 if there is none
+    numbers : float64[g, 3], updated: FRONT_SCALARS    out : MOMENTS[arrivals], written
     """
     (w, limit), (places, prob, counts) = sizes, distributions
     header, scalars = stacks.front.header[0], stacks.front.scalars[0]
@@ -172,9 +169,9 @@ def move_sums(
 
 @compiled
 def move_extremes(state, groups, value, span, fresh, sizes, heads, middle, numbers, distributions):
-    """Move one extreme of groups on, see `slide_extremes`; return ExtremesState and Distributions.
+    """Advance one extreme of groups by `slide_extremes`; return ExtremesState and Distributions.
 
-    Arguments as in `move_sums`; numbers : floor and limit of the candidates
+    Arguments as in `move_sums`; numbers : float64[g, 2], floor and limit of the candidates
     """
     (w, limit), (places, prob, found) = sizes, distributions
     header, scalars = state.header[0], state.scalars[0]
@@ -199,8 +196,8 @@ def move_extremes(state, groups, value, span, fresh, sizes, heads, middle, numbe
 def _running_sums(x, first, mid, heads, begin, out):
     """Write the sum of x over the held tuples after each arrival; return the new `mid`.
 
-    x : float64[n], held tuples then arrivals from position `begin`; first : stream index of
-    position 0; mid : stream index where the front stack ends; out : float64[n - begin], written
+    x : float64[n], held tuples, then arrivals from position `begin`;  out : float64[n - begin]
+    first, mid : stream indices of position 0 and of the front stack's end
     Two stacks, suffix sums and one growing sum: nothing is ever subtracted.  Cost: O(1) amortised.
     """
     older = np.zeros(max(mid - first, 0) + 1)

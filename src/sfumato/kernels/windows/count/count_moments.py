@@ -1,17 +1,17 @@
 """Mean and variance of the sum and count of the w newest existing tuples, O(sqrt(w)) per arrival.
 
-The tuples held are split into a front stack and a back stack (`front_stack`), the back stack with
-at most w tuples. Tuple i has the value Y_i (0 if it does not exist), mean m_i, variance v_i, and is
-inside (I_i) if at most w - 1 newer ones exist. With M the sum of the Y_i - m_i, a martingale from
-newest to oldest, the sum of the inside tuples is  sum (Y_i - m_i) I_i  +  sum m_i I_i,  so that
+The held tuples are split into a front stack and a back stack (`front_stack`) of at most w tuples.
+Tuple i has the value Y_i (0 if it does not exist), mean m_i and variance v_i, and is inside (I_i)
+if at most w - 1 newer ones exist. M is the sum of the Y_i - m_i, a martingale from newest to
+oldest. The sum of the inside tuples is  sum (Y_i - m_i) I_i  +  sum m_i I_i,  so that
 
     mean = sum m_i - e,                        e = sum m_i Pr(not I_i)
     variance = sum v_i Pr(I_i) - 2 sum m_i E[M newer than i; not I_i] + E[W^2] - e^2,
 
-with W the sum of the m_i outside. No term is large if the answer is small: certain tuples have
-variance exactly 0. A term of the front stack is a dot product over l, the number of existing
-tuples between i and mid, of a distribution of the front stack with one of the back stack. The
-sums over i are computed once, in the curves G and K below, cumulated from mid to every head:
+where W is the sum of the m_i outside. No term is large if the answer is small: certain tuples have
+variance exactly 0. A term of the front stack is a dot product over l, the number of existing tuples
+between i and mid, of a distribution of the front stack with one of the back stack. The sums over i
+are computed once, in the curves G and K below, cumulated from mid to every head:
 
     S[l] = Pr(N = l),  T[l] = E[M; N = l]                       of held[head:mid]
     G[l] = sum m_i S_i[l]                 S_i, T_i, N_i:        of held[i+1:mid]
@@ -20,9 +20,9 @@ sums over i are computed once, in the curves G and K below, cumulated from mid t
     e = <G, C>,   variance = sum v_i + <K, C> - 2 <G, CM> - e^2
     C[l] = Pr(l + B >= w),  CM[l] = E[M; l + B >= w]            B, M of held[mid:tail]
 
-Values are taken relative to a reference c near their mean. The sum is c N + (sum of the rest), with
-N = w - D the number inside and D = max(w - count, 0). So the variance of N, the covariance and the
-variance of the rest are three small numbers that are added, not large ones that are subtracted.
+Values are taken relative to a reference c near their mean. The sum is c N + (sum of the rest),
+where N = w - D is the number inside and D = max(w - count, 0). So the variance of N, the covariance
+and the variance of the rest are three small numbers to add, not large ones to subtract.
 """
 
 from typing import NamedTuple
@@ -60,8 +60,8 @@ from sfumato.kernels.windows.count.front_stack import (
     row_of,
 )
 
-# An answer: mean and variance of the sum and of the count, and of the average given that it exists,
-# with the probability that it exists.
+# An answer: mean and variance of the sum, of the count, and of the average given that it exists,
+# and the probability that it exists.
 MOMENTS = reals(
     "sum_mean sum_variance count count_variance average average_variance average_existence"
 )
@@ -79,7 +79,7 @@ class BackStack(NamedTuple):
     """The back stack of the sum and the count over one window and attribute.
 
     curves : float64[5, w + LEAD + PAD]: below `low`, C and CM are 0, and D1, D2 and DM are
-        polynomials in l; from `high` on, C is 1 and the others are 0
+        polynomials in l; from `high` onwards, C is 1 and the others are 0
     header : BACK_HEADER[1]; sums : BACK_SUMS[1]
     """
 
@@ -97,7 +97,7 @@ class Stacks(NamedTuple):
 
 
 def empty_stacks(w: int, averaged: bool) -> Stacks:
-    """Return empty stacks.  averaged : bool, the average is needed too.  NumPy."""
+    """Return empty stacks.  averaged : bool, whether the average is needed."""
     return Stacks(
         front=empty_front(w, 5 if averaged else 4),
         back=BackStack(
@@ -109,7 +109,7 @@ def empty_stacks(w: int, averaged: bool) -> Stacks:
 
 @lean_fused
 def _mix(curves, low, high, p, mq):
-    """Update the back stack's curves with one more tuple, counts low ... high - 1, in place."""
+    """Add one tuple to the back stack's curves at counts low ... high - 1, in place."""
     q, count = 1.0 - p, high - low
     c, cm = curves[C, low : high + 1], curves[CM, low : high + 1]
     for x in range(count):
@@ -140,7 +140,7 @@ def _enter(curves, header, sums, tuples, i, reference, w):
     low, high = header.low, header.high
     if low > 0 and p * curves[C, low] >= NEGLIGIBLE:
         low -= 1
-        away = w - low - sums.mu  # w is out of reach from here so far: D = w - l - B
+        away = w - low - sums.mu  # so far no world reaches w from here: D = w - l - B
         curves[D1, low] = away
         curves[D2, low] = away * away + sums.pq
         curves[DM, low] = -sums.mq
@@ -162,7 +162,7 @@ def _enter(curves, header, sums, tuples, i, reference, w):
 # The error bound holds for any order of summation, so SIMD may choose it.
 @lean_dot
 def _outside(row, back, base, begin, end):
-    """Return <G, C>, <K, C>, <G, CM> over counts begin ... end - 1."""
+    """Return <G, C>, <K, C>, <G, CM> over counts [begin, end)."""
     g, k = row[G, begin - base + LEAD :], row[K, begin - base + LEAD :]
     c, cm = back[C, begin:], back[CM, begin:]
     gc, kc, gm = 0.0, 0.0, 0.0
@@ -175,7 +175,7 @@ def _outside(row, back, base, begin, end):
 
 @lean_dot
 def _short(row, back, sums, base, begin, zone, end, w):
-    """Return E[D], E[D^2], E[M D] over counts begin ... end - 1; below `zone` no world is full."""
+    """Return E[D], E[D^2], E[M D] over counts [begin, end); no world is full below `zone`."""
     for x in range(begin, min(zone, end)):
         away = w - x - sums.mu
         back[D1, x], back[D2, x], back[DM, x] = away, away * away + sums.pq, -sums.mq
@@ -189,11 +189,11 @@ def _short(row, back, sums, base, begin, zone, end, w):
     return mean, square, cross
 
 
-# Not `lean`, with which the compiler reorders the sums of `_outside` and `_short`.
-# Takes few arrays, because each costs a reference count.
+# Not `lean`, with which the compiler reorders the sums of `_outside` and `_short`. Takes few
+# arrays, because each costs a reference count.
 @compiled
 def _answer(depth, band, about, back, header, sums, w, out):
-    """Write one row of answers; return the sum of the m_i, e, the variance of the sum of the rest.
+    """Write one row of answers; return the sum of the m_i, e, and the variance of the rest's sum.
 
     depth : Depth of the head; band : its int64[2]; about : base and floor of its curves, reference
     """
@@ -230,16 +230,15 @@ def _answer(depth, band, about, back, header, sums, w, out):
 
 @lean
 def _outgrown(stats, sums, reference):
-    """Return True if the reference far exceeds the values held, so that differences lose digits."""
+    """Return whether the reference far exceeds the held values, so that differences lose digits."""
     return abs(reference) * (stats.mu + sums.mu) > OUTGROWN * (stats.scale + sums.scale)
 
 
 @compiled
 def _write_count_distribution(front, back, row, w, newer, to_prob, to_count, at):
-    """Write the distribution of min(N, w), N the existing tuples held, from place `at`; return its
-    end.
+    """Write the distribution of min(N, w), N existing held tuples, to place `at`; return its end.
 
-    row : the depth of the head; newer : float64[w + 1], working memory
+    row : depth of the head; newer : float64[w + 1], working memory
     The back stack's distribution is the differences of C[l]; the front stack's is curve S.
     Cost: O(band of the front stack * band of the back stack).  Error: about 1e-16 per entry.
     """
@@ -273,7 +272,7 @@ def _write_count_distribution(front, back, row, w, newer, to_prob, to_count, at)
 
 @compiled
 def _missing_before(offsets, value):
-    """Count tuples that have an alternative without value, up to each position: int64[n + 1]."""
+    """Return how many tuples before each position have a missing value: int64[n + 1]."""
     missing = np.zeros(offsets.size, np.int64)
     for i in range(offsets.size - 1):
         missing[i + 1] = missing[i] + np.isnan(value[offsets[i] : offsets[i + 1]]).any()
@@ -291,20 +290,18 @@ def _enter_all(back, average, tuples, i, scalars, w, cell):
 
 @compiled
 def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
-    """Compute the answers after each of the arrivals, the last of the tuples; return the new Stacks
-    and Distributions.
+    """Compute the answers after each arrival; return the new Stacks and Distributions.
 
-    tuples : WindowTuples; heads : int64[arrivals], position of the oldest tuple held after each
-    w : int64; limit : int64, most tuples of the back stack, at most w and the window's number
-    out : MOMENTS[arrivals], written: of the w newest existing tuples held
+    tuples : WindowTuples, the last of which are the arrivals;  out : MOMENTS[arrivals], written
+    heads : int64[arrivals], position of the oldest held tuple after each arrival
+    limit : int64, most tuples of the back stack: w, or the window's largest size if smaller
     Rebuilds of the front stack depend only on the stream, not on the calls.
     Cost: O(band) amortised per arrival, the band about 20 standard deviations of the count; with
-    distributions O(band of the front stack * band of the back stack); averages of windows with a
-    missing value, or with too few digits, as `average_of`.
-    Error: about 1e-13 of the terms above; of averages 1e-10 of the variance, and of the mean 1e-13
-    of the values' distance from their mean.
-    Source: (count; moments) recursion over Dallachiesa et al. (2015), section 4; the averages this
-    project.
+    distributions O(band of the front stack * band of the back stack). Averages with a missing
+    value, or with too few digits, cost as much as `average_of`.
+    Error: about 1e-13 of the terms above; for averages, 1e-10 of the variance, and in the mean
+    1e-13 of the values' distance from their mean.
+    Source: count and moments, Dallachiesa et al. (2015), section 4; averages original.
     """
     (front, back, average), first, (places, prob, counts) = stacks, tuples.first, distributions
     curves, header, sums = back.curves, back.header[0], back.sums[0]
@@ -358,10 +355,7 @@ def slide_moments(stacks, tuples, heads, w, limit, out, distributions):
 
 @compiled
 def resume_moments(stacks, tuples, mid, w):
-    """Return the Stacks of a window with the front stack up to position `mid`, then the back stack.
-
-    The reals of the front are the saved values.
-    """
+    """Return the Stacks of a window whose front stack ends at `mid`, with the saved scalars."""
     front, back, average = stacks
     _clear(back, average, w)
     front, cell = build(front, tuples, np.int64(0), mid, w, np.bool_(False)), np.empty(6)

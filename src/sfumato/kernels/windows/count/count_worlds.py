@@ -1,21 +1,21 @@
 """Sampled worlds of a count window, updated with every arrival.
 
-**Quantiles.** All worlds share one order of the alternatives by value, in which each world has some
+**Quantiles.** All worlds share one order of the alternatives by value; each world has some of them
 inside. A world keeps the place of its quantile and the number of its inside values before it. A
 value that enters or leaves moves the quantile by at most one inside value. To find that value, the
 order is scanned past the alternatives that are not inside in this world.
 
-**Sums and averages**, O(1) per arrival and world. Nothing is ever subtracted, so nothing drifts and
-a total depends only on the tuples held and their stream indices, not on the start of its world. The
-stream is cut into blocks of 2**b tuples by index; with the oldest inside tuple in block h and the
-newest in block t,
+**Sums and averages** take O(1) per arrival and world. Nothing is ever subtracted, so nothing
+drifts, and a total depends only on the held tuples and their stream indices, not on the start of
+its world. The stream is cut into blocks of 2**b tuples by index. With the oldest inside tuple in
+block h and the newest in block t,
 
     total = (values from the oldest to the end of h) + (blocks h + 1 ... t - 1) + (t so far)
 
-each of which is one number in every world. As the oldest moves through a block, its part of the
+where each term is one number per world. As the oldest tuple moves through a block, its part of the
 total is read from a row of suffix sums, together with the place of the next existing tuple. The row
-is written when the oldest reaches the block; the blocks between are then summed again too. With
-blocks of about sqrt(w) tuples both cost O(1) per arrival; blocks have at most 64 tuples, so that
+is written when the oldest tuple reaches the block; the blocks between are then summed again. With
+blocks of about sqrt(w) tuples, both cost O(1) per arrival. Blocks have at most 64 tuples, so that
 places fit a byte.
 """
 
@@ -29,16 +29,16 @@ from sfumato.kernels.distributions.order_statistics import rank_of
 from sfumato.kernels.distributions.sampled_worlds import alternative_in_world, take_all
 from sfumato.kernels.signals import after_signals
 
-# head : stream index from which on all existing tuples are inside; count, values : of inside
-# tuples, and of inside values; below : inside values before the quantile; owner, which : the
-# quantile's tuple (stream index) and alternative (from 0)
+# head : stream index from which all existing tuples are inside; count, values : numbers of inside
+#   tuples and of inside values; below : number of inside values before the quantile; owner, which :
+#   the quantile's tuple (stream index) and alternative (from 0)
 QUANTILE_WORLD = integers("head count values below owner which")
 
 
 class RankedAlternatives(NamedTuple):
-    """The alternatives with a value by value, equal ones in order of arrival.
+    """The alternatives with a value, ordered by value, equal values in order of arrival.
 
-    order : int64[r], the alternatives    owner : int64[r], position of the tuple of each
+    order : int64[r], the alternatives    owner : int64[r], position of each alternative's tuple
     """
 
     order: np.ndarray
@@ -46,7 +46,7 @@ class RankedAlternatives(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The last world evaluated for each tuple, and the alternative it takes there."""
+    """The last world evaluated for each tuple, and the tuple's alternative in it."""
 
     world: np.ndarray
     place: np.ndarray
@@ -63,7 +63,7 @@ def _taken(drawn, seen, i, s):
 
 @compiled
 def _next_inside(drawn, ranked, r, step, span, s, seen):
-    """Return the rank of the next inside alternative from rank r (step 1), or the previous (-1)."""
+    """Return the rank of the next (step 1) or previous (step -1) inside alternative from rank r."""
     head, newest = span
     r += step
     while True:
@@ -77,11 +77,10 @@ def _next_inside(drawn, ranked, r, step, span, s, seen):
 def slide_quantiles(state, drawn, ranked, arriving, share, out):
     """Add the arrivals to every world.
 
-    state : QUANTILE_WORLD[worlds]; drawn, arriving, out : as in `slide_totals`; ranked :
-    RankedAlternatives
-    share : float64 in [0, 1]; out is the smallest inside value v such that at least this share of
-        the inside values are <= v, NaN if there is none
-    Cost: O(1 + a) amortised per arrival and world, a alternatives in `order` per inside one.
+    state : QUANTILE_WORLD[worlds]; drawn, arriving, out : as in `slide_totals`
+    ranked : RankedAlternatives;  share : float64 in [0, 1]; `out` is the smallest inside value v
+        such that at least this share of the inside values are <= v, NaN without a value
+    Cost: O(1 + a) amortised per arrival and world, for a alternatives in `order` per inside one.
     """
     offsets, value, order = drawn.tuples.offsets, drawn.tuples.value, ranked.order
     first, hashes, heads, w = drawn.first, drawn.hashes, arriving.heads, arriving.rows
@@ -137,9 +136,8 @@ def slide_quantiles(state, drawn, ranked, arriving, share, out):
             world.owner, world.which = first + i, order[at] - offsets[i]
 
 
-# head : stream index from which on all existing tuples are inside; count, values : of inside
-# tuples, and of inside values; block : the block of `rest`; middle, newest : sums of the blocks
-# between, and of the newest one so far
+# head, count, values : as above; block : number of the block of `rest`; middle, newest : sums of
+#   the blocks between, and of the newest block so far
 TOTAL_WORLD = np.dtype(
     [("head", "i8"), ("count", "i8"), ("values", "i8"), ("block", "i8"), ("middle", "f8"),
      ("newest", "f8")]
@@ -152,8 +150,8 @@ class WorldTotals(NamedTuple):
     worlds : TOTAL_WORLD[n]
     blocks : float64[n, 2**r], sums of whole blocks, block number c at c % 2**r
     rest : float64[n, 2**b + 1], suffix sums of the oldest tuple's block
-    following : uint8[n, 2**b + 1], for each place in that block the place of the first existing
-        tuple from there on (2**b: none), times 2, plus 1 if it has a value
+    following : uint8[n, 2**b + 1], for each place in that block, twice the place of the first
+        existing tuple from there onwards (2**b if there is none), plus 1 if it has a value
     """
 
     worlds: np.ndarray
@@ -163,11 +161,10 @@ class WorldTotals(NamedTuple):
 
 
 class WorldArrivals(NamedTuple):
-    """Arrivals after the tuples held, and the contents of the window after each.
+    """Arrivals after the held tuples, and the contents of the window after each.
 
-    begin : int64, position of the first arrival
-    heads : int64[k], position of the oldest tuple held after each
-    rows : int64, number of newest existing held tuples that are inside
+    begin : int64, position of the first arrival;  rows : int64, w
+    heads : int64[k], position of the oldest held tuple after each
     """
 
     begin: int
@@ -177,7 +174,7 @@ class WorldArrivals(NamedTuple):
 
 @compiled
 def _come_to_block(state, drawn, head, newest, s):
-    """Write the state of the block of position `head`, from there on; return the middle sum."""
+    """Write the state of the block of position `head`, starting there; return the middle sum."""
     blocks, rest, following = state.blocks[s], state.rest[s], state.following[s]
     value, size = drawn.tuples.value, rest.size - 1
     begin = ((drawn.first + head) & -size) - drawn.first
@@ -213,10 +210,10 @@ def slide_totals(state, drawn, arriving, average, out):
     """Add the arrivals to every world.
 
     state : WorldTotals; the blocks of all held tuples must fit state.blocks
-    drawn : Drawn, held tuples and arrivals; arriving : WorldArrivals; average : bool, average
-    instead of sum
-    out : float64[k, worlds], written unless it has no rows: sum or average, NaN if there is none
-    Cost: O(1) amortised per arrival and world.  Error: as adding the inside values once.
+    drawn : Drawn, held tuples and arrivals; arriving : WorldArrivals
+    average : bool, average instead of sum
+    out : float64[k, worlds], written unless it has no rows; without a value, sum 0 and average NaN
+    Cost: O(1) amortised per arrival and world.  Error: as for adding the inside values once.
     """
     size, cells = state.rest.shape[1] - 1, state.blocks.shape[1] - 1
     first, value, heads, w = drawn.first, drawn.tuples.value, arriving.heads, arriving.rows
@@ -234,7 +231,7 @@ def slide_totals(state, drawn, arriving, average, out):
         for t in range(heads.size):
             i, a = arriving.begin + t, places[t]
             last = (first + i) >> shift
-            if last << shift == first + i:  # a new block, so the previous one is whole
+            if last << shift == first + i:  # a new block, so the previous one is complete
                 blocks[(last - 1) & cells] = newest
                 middle += newest
                 newest = 0.0

@@ -1,14 +1,14 @@
 """The front stack of a count window's moments, with checkpoints at a stride.
 
-Arrivals enter the back stack, evictions step down the front stack, and when it is used up, all held
+Arrivals enter the back stack, and evictions step down the front stack. When it is used up, all held
 tuples become the front stack:
 
     held:    head ................. mid ................. tail
              front stack            back stack, at most w tuples: all of them inside
 
-`count_moments` defines the curves S, T, G and K, `count_average` the curve V. They are stored only
-for every stride-th depth (`checkpoints`), and rebuilt, a stride at a time, when the head reaches
-them. The curves in use then fit a fast cache.
+`count_moments` defines the curves S, T, G and K, and `count_average` the curve V. They are stored
+only for every stride-th depth (`checkpoints`), and rebuilt, one stride at a time, when the head
+reaches them. The curves in use then fit a fast cache.
 """
 
 from typing import NamedTuple
@@ -25,23 +25,23 @@ LEAD = 1  # cells before the first count, so that count l - 1 always exists
 PAD = 8
 
 # mid : stream index of the first tuple after the front stack
-# block : the one in `block_rows`, -1: none
+# block : number of the block in `block_rows`, or -1
 FRONT_HEADER = integers("mid built block shift")
-# The reference c of the values, the sum of p q over the sum of p, and the sum of p (mean count).
+# The reference c of the values, the ratio of the sums of p q and p, and the sum of p (mean count).
 FRONT_SCALARS = reals("reference ratio count")
-# Stored with the curves of every depth: sums over held[head:mid] (`scale` : of the p |value|), and
-# the curves' cell w, which represents all counts from w on.
+# Stored with the curves of every depth: sums over held[head:mid] (`scale` is the sum of p |value|),
+# and the curves' cell w, which represents all counts >= w.
 DEPTH_STATS = reals("mu sum_m sum_v sum_pq sum_mq s_w t_w g_w k_w scale")
-# Of a checkpoint: place in `checkpoints`, first cell, low, high, least count of G and K.
+# A checkpoint: place in `checkpoints`, first cell, low, high, and least count of G and K.
 CHECKPOINT = integers("place base low high floor")
 
 
-# The curves: the cumulated G and K, distribution, martingale, and M^2 if averages are needed.
+# The curves: G and K, the distribution S, the martingale T, and V (M^2) if averages are needed.
 G, K, S, T, V = range(5)
 
 
 class Depth(NamedTuple):
-    """The front stack from one tuple on: curves float64[4 or 5, width] and its DEPTH_STATS."""
+    """The front stack starting at one tuple: curves float64[4 or 5, width] and its DEPTH_STATS."""
 
     curves: np.ndarray
     stats: np.ndarray
@@ -52,9 +52,9 @@ class FrontStack(NamedTuple):
 
     work : float64[2, curves, w + LEAD + PAD], two depths during the build
     checkpoints : float64[...], curves of every 2**shift-th depth, packed
-    span : CHECKPOINT[blocks] and stats : DEPTH_STATS[blocks] of the same
-    block_rows : float64[2**shift, curves, width], the depths of the block in use, with
-        support : int64[2**shift, 2] and block_stats : DEPTH_STATS[2**shift]
+    span : CHECKPOINT[blocks];  stats : DEPTH_STATS[blocks], of the checkpoints
+    block_rows : float64[2**shift, curves, width], the depths of the block in use, with support :
+        int64[2**shift, 2] and block_stats : DEPTH_STATS[2**shift]
     header : FRONT_HEADER[1]; scalars : FRONT_SCALARS[1]
     """
 
@@ -70,7 +70,7 @@ class FrontStack(NamedTuple):
 
 
 def empty_front(w: int, curves: int) -> FrontStack:
-    """Return a front stack that was never built.  NumPy."""
+    """Return a front stack that was never built."""
     return FrontStack(
         work=np.zeros((2, curves, w + LEAD + PAD)),
         checkpoints=np.zeros(0),
@@ -86,7 +86,7 @@ def empty_front(w: int, curves: int) -> FrontStack:
 
 @lean
 def _shift_of(tuples):
-    """Return b, with 2**b between 8 and about sqrt(tuples)."""
+    """Return b, with 2**b at least 8 and about sqrt(tuples)."""
     shift = np.int64(3)
     while tuples >> (2 * shift + 2) > 0:
         shift += 1
@@ -95,8 +95,8 @@ def _shift_of(tuples):
 
 @lean_fused
 def _add_tuple(old, new, begin, count, p, m, v):
-    """Update the curves, cells begin ... begin + count - 1, with one more tuple at the old end."""
-    # Loops of few arrays each: the compiler checks pairs for overlap at run time, and does not use
+    """Add one tuple at the old end to cells begin ... begin + count - 1 of the curves."""
+    # Each loop uses few arrays: the compiler checks pairs for overlap at run time, and does not use
     # SIMD beyond eight pairs.
     q, twice, square, mq = 1.0 - p, 2.0 * m, m * m - v, m * (1.0 - p)
     end = begin + count
@@ -123,7 +123,7 @@ def _add_tuple(old, new, begin, count, p, m, v):
 
 @lean
 def _add_stats(old, new, term, last_s, last_t):
-    """Update sums and cell w with one more tuple; last_s, last_t : curves S and T at w - 1."""
+    """Add one tuple to the sums and to cell w; last_s, last_t : curves S and T at w - 1."""
     p, m, v = term
     q = 1.0 - p
     new.mu = old.mu + p
@@ -139,7 +139,7 @@ def _add_stats(old, new, term, last_s, last_t):
 
 @lean
 def magnitude(tuples, i):
-    """Return the mean absolute value of tuple i, 0 without a value."""
+    """Return the mean absolute value of tuple i; 0 without a value."""
     size = 0.0
     for a in range(tuples.offsets[i], tuples.offsets[i + 1]):
         x = tuples.value[a]
@@ -149,9 +149,9 @@ def magnitude(tuples, i):
 
 @lean
 def _step(old, new, base, begin, band, w, tuples, i, reference):
-    """Add tuple i as a depth: curves over counts begin ... high, cell count - base + LEAD.
+    """Add tuple i as a depth: curves over counts begin ... high, count l in cell l - base + LEAD.
 
-    begin : the least count needed, at most low; band : old (low, high).  Returns the new band.
+    begin : the least required count, at most low; band : old (low, high).  Returns the new band.
     """
     low, high = band
     p, m, v = centred(tuples, i, reference)
@@ -183,7 +183,7 @@ def _step(old, new, base, begin, band, w, tuples, i, reference):
 def _floor(mu, ratio, w):
     """Return the least relevant count of the front stack if `mu` of its tuples are expected.
 
-    A generous guess: if the back stack's distribution goes beyond, the front stack is rebuilt.
+    A generous guess: if the back stack's distribution exceeds it, the front stack is rebuilt.
     """
     newer = max(w - mu, 0.0) + 4.0 * np.sqrt(ratio * w)
     most = newer + DEVIATIONS * np.sqrt(ratio * newer) + 2.0 * np.sqrt(w) + 16.0
@@ -192,7 +192,7 @@ def _floor(mu, ratio, w):
 
 @compiled
 def _choose_reference(tuples, head, end, scalars):
-    """Set a reference near the mean of values, short enough for exact differences; 0 if empty."""
+    """Set a reference near the mean value, short enough for exact differences; 0 without values."""
     offsets, prob, value = tuples.offsets, tuples.prob, tuples.value
     total, weight, mu, spread = 0.0, 0.0, 0.0, 0.0
     for i in range(head, end):
@@ -212,9 +212,9 @@ def _choose_reference(tuples, head, end, scalars):
 
 @compiled
 def build(front, tuples, head, mid, w, choose):
-    """Make tuples head ... mid - 1 (positions) the front stack: O(tuples * band).
+    """Make tuples head ... mid - 1 (positions) the front stack.  O(tuples * band).
 
-    choose : bool, choose a new reference (else use `scalars`, for a restored window)
+    choose : bool, choose a new reference; otherwise use `scalars`, for a restored window
     """
     header, scalars, work = front.header[0], front.scalars[0], front.work
     if choose:
@@ -297,7 +297,7 @@ def _load(front, tuples, mid, block, last, w):
 
 @lean
 def row_of(front, tuples, mid, head, w):
-    """Return the row of the depth of `head`, loaded if needed."""
+    """Return the row of the depth of `head`, after loading its block if needed."""
     header, depth = front.header[0], mid - head
     block = depth >> header.shift
     row = depth - (block << header.shift)
@@ -308,5 +308,5 @@ def row_of(front, tuples, mid, head, w):
 
 @lean
 def is_outside(span, header, reach):
-    """Return True if the curves of a checkpoint were not built for counts as low as `reach`."""
+    """Return whether a checkpoint's curves were not built for counts as low as `reach`."""
     return reach < span.floor and reach < span.high + (1 << header.shift)
