@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.arrays import with_room
 from sfumato.kernels.compile import compiled_ieee, lean
 from sfumato.kernels.joins.grid import enter, opposite, pass_time, search
 from sfumato.kernels.joins.match_probability import limit_of, widest_reach
@@ -125,31 +126,33 @@ def _append(prob, value, n, distribution, top):
 
 
 @compiled_ieee
-def _with_room(numbers, n):
-    """Return `numbers`, or a larger copy if it has no place n."""
-    if n < numbers.size:
-        return numbers
-    more = np.empty(2 * numbers.size, np.int64)
-    for i in range(n):
-        more[i] = numbers[i]
-    return more
+def _list_near(tuples, u, k, slots, near, place, criterion, listed, counts):
+    """Append the neighbours of sample k of slot u to `listed`; return it, maybe with longer arrays.
 
-
-@compiled_ieee
-def _list_near(tuples, u, k, v, criterion, sample, m):
-    """Write the samples of slot v that are near sample k of slot u to `sample`, starting at m.
-
-    Returns the array, which may be a larger copy, and the end.
+    slots, near : int64[n], float64[n], possible neighbours and the masses of their near samples
+    place : of the sample in the batch    counts : int64[2], listed neighbours and near samples
     """
-    blocks, d, limit = tuples.blocks, criterion.d, limit_of(tuples, u, v, criterion)
+    blocks, d, (of, number, begins, sample), (t, m) = tuples.blocks, criterion.d, listed, counts
     x, x_length = tuples.at[u] + k, padded(tuples.samples[u])
-    y, y_length = tuples.at[v], padded(tuples.samples[v])
-    for j in range(tuples.samples[v]):
-        if is_near(blocks, x, x_length, y + j, y_length, d, limit):
-            sample = _with_room(sample, m)
-            sample[m] = j
-            m += 1
-    return sample, m
+    for c in range(slots.size):
+        if near[c] > 0.0:
+            v = slots[c]
+            limit, y, y_length = (
+                limit_of(tuples, u, v, criterion),
+                tuples.at[v],
+                padded(tuples.samples[v]),
+            )
+            of, number = with_room(of, t + 1), with_room(number, t + 1)
+            sample = with_room(sample, m + tuples.samples[v])
+            for j in range(tuples.samples[v]):
+                if is_near(blocks, x, x_length, y + j, y_length, d, limit):
+                    sample[m] = j
+                    m += 1
+            begins = with_room(begins, t + 2)
+            of[t], number[t], begins[t + 1] = place, tuples.number[v], m
+            t += 1
+    counts[0], counts[1] = t, m
+    return NearSamples(of, number, begins, sample)
 
 
 @compiled_ieee
@@ -172,10 +175,8 @@ def count_neighbours(store, batch, criterion, rows, listed, counts):
     prob, value, n, steps = np.empty(64), np.empty(64), 0, np.int64(0)
     near, part, distribution = np.empty(widest), np.empty(widest + 1), np.empty(widest + 1)
     cells, tuples, windows = np.empty((0, 0)), store.tuples, store.windows
-    of, number, sample, t, m = (
-        np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64), 0, 0
-    )  # fmt: skip
-    begins = np.zeros(64, np.int64)
+    lists, ends = np.zeros((4, 64), np.int64), np.zeros(2, np.int64)
+    found = NearSamples(lists[0], lists[1], lists[2], lists[3])
     for i in range(batch.slots.size):
         u, w, o = batch.slots[i], batch.code[i], opposite(store, batch.code[i])
         pass_time(store, o, batch.time[i])
@@ -197,17 +198,10 @@ def count_neighbours(store, batch, criterion, rows, listed, counts):
             for c in range(left):
                 steps = after_signals(steps + tuples.samples[slots[c]] + left)
                 near[c] = near_mass(tuples, u, k, slots[c], criterion)
-                if listed and near[c] > 0.0 and w % rows.size == 0:
-                    sample, m = _list_near(tuples, u, k, slots[c], criterion, sample, m)
-                    of, number, begins = (
-                        _with_room(of, t), _with_room(number, t), _with_room(begins, t + 1)
-                    )  # fmt: skip
-                    of[t], number[t], begins[t + 1] = (
-                        batch.offsets[i] + k,
-                        tuples.number[slots[c]],
-                        m,
-                    )
-                    t += 1
+            if listed and w % rows.size == 0:
+                place = batch.offsets[i] + k
+                partners = slots[:left], near[:left]
+                found = _list_near(tuples, u, k, *partners, place, criterion, found, ends)
             if crowded:
                 _count_newest(
                     tuples.existence,
@@ -226,5 +220,8 @@ def count_neighbours(store, batch, criterion, rows, listed, counts):
         prob, value, n = _append(prob, value, n, distribution, left + 1)
         offsets[i + 1] = n
         enter(store, batch, i)
-    near_samples = NearSamples(of[:t], number[:t], begins[: t + 1], sample[:m])
+    t, m = ends
+    near_samples = NearSamples(
+        found.of[:t], found.number[:t], found.begins[: t + 1], found.sample[:m]
+    )
     return offsets, prob[:n], value[:n], near_samples
