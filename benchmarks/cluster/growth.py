@@ -69,13 +69,13 @@ def run() -> list[Row]:
         found.append(line("reorder, 100,000 rows", "keys", keys, reorder(keys=keys)))
     for keys in (10, 1_000, 100_000):
         cost = aggregate(sf.Range("5 minutes"), ROWS, keys, samples=1)
-        found.append(line("window by time, 100,000 rows", "keys", keys, cost))
+        found.append(line("time window, 100,000 rows", "keys", keys, cost))
     for keys in (1_000, 100_000, 1_000_000):
         time_of, size = keys_held(keys)
         found.append(line("earlier values, keys held", "keys", keys, time_of, f"{size} B per key"))
     for of in ("avg(x)", "max(x)"):
         for length in (10, 100, 1_000):
-            what = f"window of rows, {of}"
+            what = f"row window, {of}"
             found.append(line(what, "window", length, aggregate(sf.Rows(length), of=of)))
     for samples in (1, 10, 100):
         cost = aggregate(sf.Rows(100), samples=samples)

@@ -62,7 +62,7 @@ RUNS = [
     Run("means", "Flink SQL, checkpoints", "flink", "flink", "means_kept", 2 * MILLION),
     Run("means", "Bytewax", "bytewax", "bytewax_flow", "means", MILLION // 4, 2),
     Run("means", "Pathway", "pathway", "pathway_table", "means", MILLION // 4, 2),
-    Run("means", "sfumato, frame of Spark", "here", "ours", "means_static", 2 * MILLION),
+    Run("means", "sfumato, Spark DataFrame", "here", "ours", "means_static", 2 * MILLION),
     Run("means", "Spark alone, frame", "here", "spark_alone", "static", 2 * MILLION),
     Run("means", "sfumato, in memory", "here", "ours", "memory", 2 * MILLION),
     Run("static", "sfumato", "here", "ours", "static", 2 * MILLION),

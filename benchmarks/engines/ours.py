@@ -1,4 +1,4 @@
-"""sfumato: in memory, as a stream of files through Spark, and as a static frame of Spark."""
+"""sfumato: in memory, as a stream of files through Spark, and as a static Spark DataFrame."""
 
 from __future__ import annotations
 
