@@ -1,6 +1,7 @@
 """sf.impute with an order: changes since the last values, and correction by known values."""
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -313,3 +314,18 @@ def test_of_a_long_past_some_rows_are_drawn_whatever_their_order(monkeypatch):
     assert str(list(found["alternatives"])) == str(list(moved["alternatives"]))
     most = max(len(own) for own, row in zip(found["alternatives"], rows["x"], strict=True))
     assert 1 < most < 1024
+
+
+def test_windows_warn_where_they_combine_the_values_of_a_gap():
+    random = np.random.default_rng(3)
+    past, rows = walk(random, 300), walk(random, 40)
+    rows.loc[10:20, "x"] = None
+    filled = sf.impute(rows, repository=past, attributes=ATTRIBUTES, order="at", key="device")
+    window = {"window": sf.Range("20 us"), "order": "at", "key": "device"}
+    with pytest.warns(UserWarning, match=r"avg in `aggregates\['m'\]` combines several values"):
+        sf.window_aggregate(filled, {"m": "avg(x + 1)"}, **window)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sf.window_aggregate(filled, {"m": "max(x)", "n": "sum(at)"}, **window)
+        assumed = sf.assume_independent(filled)
+        sf.window_aggregate(assumed, {"m": "avg(x)"}, **window)

@@ -141,7 +141,8 @@ def assume_independent(df: Any) -> Any:
     ----------
     df
         A Spark DataFrame, streaming or static, or a pandas, Polars or Arrow table: pairs from a
-        join, answers of a ranking or of overlapping windows. The result has the same type.
+        join, answers of a ranking or of overlapping windows, rows of ``sf.impute`` with `order`.
+        The result has the same type.
 
     Returns
     -------
@@ -169,8 +170,8 @@ def assume_independent(df: Any) -> Any:
     """
     frame = frame_of(df)
     columns = [name for name in frame.columns if frame.metadata(name).get(SHARED_KEY)]
-    if not columns and frame.shared():  # recognised by the column names
-        columns = [ALTERNATIVES]
+    if not columns and (frame.shared() or frame.has_gaps):
+        columns = [ALTERNATIVES]  # pairs are recognised by the column names
     if not columns:
         raise ValueError(
             "assume_independent is needed only for rows that may share tuples, such as the pairs "

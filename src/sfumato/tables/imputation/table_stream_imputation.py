@@ -45,6 +45,7 @@ from sfumato.tables.reading.results import (
 )
 from sfumato.tables.reading.rows import Doubles
 from sfumato.tables.reading.tuples import ALTERNATIVES
+from sfumato.tables.reading.user_warnings import GAPS_KEY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +175,8 @@ def stream_imputation_job(
     config = StreamImputationTableConfig(imputers=imputers, weighted=weighted, **known)
     attributes = [Field(of, DOUBLE_TYPE) for of in settings.attributes]
     kind = ListOf(Struct((Field("prob", DOUBLE_TYPE), *attributes)))
-    outputs = [*passed(frame, frame.columns, ROW), Output(ALTERNATIVES, (ALTERNATIVES,), kind)]
+    outputs = [*passed(frame, frame.columns, ROW)]
+    outputs.append(Output(ALTERNATIVES, (ALTERNATIVES,), kind, {GAPS_KEY: "true"}))
     outputs.append(Output(IMPUTED_BY, (IMPUTED_BY,), STRING_TYPE))
     given = [Input(frame, reading, {"attributes": wanted})]
     return Job("impute", "impute", name, given, config, outputs, order=[*reading.order])

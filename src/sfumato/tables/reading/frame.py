@@ -21,6 +21,8 @@ from sfumato.tables.reading.tuples import ALTERNATIVES
 from sfumato.tables.reading.types import Kind
 from sfumato.tables.reading.user_warnings import (
     ASSUMED_KEY,
+    GAPS,
+    GAPS_KEY,
     PAIRS,
     SHARED_KEY,
     independence,
@@ -332,7 +334,14 @@ class Frame(ABC):
     def independence(self, existence: str | None = EXISTENCE) -> str | None:
         """Describe the assumption of independence for rows that may share tuples, or None."""
         rows = self._sharing(SHARED_KEY, existence)
+        if not rows and self._sharing(GAPS_KEY, existence):
+            return GAPS
         return independence(rows) if rows else None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Return whether values of one gap depend on each other, and are not assumed otherwise."""
+        return bool(self._sharing(GAPS_KEY, None)) and not self._sharing(ASSUMED_KEY, None)
 
     @property
     def worlds(self) -> tuple[str, int] | None:

@@ -26,6 +26,10 @@ SHARED_ERRORS = "answers of windows over shared errors"
 RESAMPLED = "points of a resampling"
 MERGED = "answers merged over worlds"
 
+# Metadata of alternatives: values of one gap were imputed from the same last value.
+GAPS_KEY = "sfumato.gaps"
+GAPS = "values imputed from the same last value are treated as independent"
+
 
 class InvalidRowsWarning(UserWarning):
     """A warning that an operator skipped invalid rows."""
@@ -52,6 +56,17 @@ def refuse_shared(function: str, rows: str | None) -> None:
             "first operator, sf.draw_worlds(df, 1000, source=..., id=...), which is correct for "
             "every chain; or accept the error with sf.assume_independent(df)"
         )
+
+
+def warn_of_gaps(operator: str, argument: str) -> None:
+    """Warn that values of one gap are combined as if they were independent."""
+    warnings.warn(
+        f"{operator}: {argument} combines several values of one gap, and {GAPS}, so its ranges are "
+        "too narrow. Aggregate the ends of the rows' ranges instead (docs: imputation, averages "
+        "over a gap), or accept this with sf.assume_independent(df)",
+        UserWarning,
+        stacklevel=calls_from_user() + 1,
+    )
 
 
 def warn_of_copies(operator: str, window: object) -> None:

@@ -55,6 +55,7 @@ from sfumato.tables.reading.user_warnings import (
     WINDOWS,
     warn_of_copies,
     warn_of_digits,
+    warn_of_gaps,
 )
 from sfumato.tables.scope import check_order, scope_of
 from sfumato.tables.windows.table_extents import ROW_VERSION, ExtentTableConfig
@@ -225,8 +226,18 @@ class WindowQuery:
         self._check_shared()
         self._check_results(with_rows=False)
         frame.require_independent(self.called, self.existence_column)
+        if frame.has_gaps:
+            self._warn_of_gaps()
         if self.timed and frame.duplicates is not None and frame.remembered < self._longest:
             warn_of_copies(self.called, self.window)
+
+    def _warn_of_gaps(self) -> None:
+        attributes = "|".join(map(re.escape, self.frame.attributes))
+        for w in self.wanted:
+            read = re.search(rf"\b({attributes})\b", w.expression or "", re.IGNORECASE)
+            if w.function in ("sum", "avg") and read:
+                warn_of_gaps(self.called, f"{w.function} in `aggregates[{w.name!r}]`")
+                return
 
     @property
     def _longest(self) -> float:
