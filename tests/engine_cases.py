@@ -173,6 +173,10 @@ CASES = {
         sf.reorder(a, **REORDERED, slack=4), TOTALS, distribution=4, missed=True,
         window=sf_.Session("1 second", max_length="5 seconds"), **AT,
     ),
+    "strings of extents": lambda sf, a, b: sf.window_aggregate(
+        sf.reorder(certain(a), **REORDERED, slack=4),
+        {"most": "max(room)", "last": "last(room)", "n": "sum(id)"}, window=RANGE, **AT,
+    ),
     "early answers": lambda sf, a, b: sf.window_aggregate(
         sf.reorder(certain(a), **REORDERED, slack=9, early=True),
         {"n": "count(*)", "s": "sum(m.mean)", "most": "max(id)"}, window=RANGE, early="1 second",

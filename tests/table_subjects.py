@@ -200,6 +200,13 @@ def certain(table):
     return table
 
 
+def rows_of_strings(rng, n):
+    """Build `certain_rows` that have a string each, some of them NULL."""
+    found = certain_rows(rng, n)
+    words = pa.array([[w] for w in rng.choice(["a", "bb", "ü", None], n).tolist()])
+    return found | {"table": found["table"].append_column("value1", words)}
+
+
 def exact_rows(rng, n):
     """`rows` that have one large whole number each."""
     found = certain_rows(rng, n)
@@ -515,6 +522,16 @@ TABLES = {
             window=Range("40 us", "20 us"), keys=1, key_names=("key",), **RESULTS, **PLAIN
         ),
         WINDOW, certain_rows, gaps=LACKS_KEYS,
+    ),
+    "strings of extents with members": subject(
+        ExtentTableConfig(
+            window=Range("40 us", "20 us"), keys=1, key_names=("key",), attributes=2, members=True,
+            results=(
+                ("total", "sum", 0, None), ("most", "max", 1, None), ("last", "last", 1, None),
+            ),
+            kinds=("number", "picked", "picked"),
+        ),
+        fed("prob", "value0", "value1"), rows_of_strings, gaps=LACKS_KEYS,
     ),
     "averages over time": subject(
         ExtentTableConfig(

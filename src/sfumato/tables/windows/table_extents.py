@@ -15,7 +15,7 @@ from sfumato.operators.distributions.independent_distribution import checked_agg
 from sfumato.operators.state.declared import Array, Part
 from sfumato.operators.windows.calendar import FIRST_US, LAST_US, Calendar
 from sfumato.operators.windows.extent_aggregate import ExtentAggregate, Extents
-from sfumato.tables.arrow import NO_PUNCTUATION, as_numbers, as_times, fields_of
+from sfumato.tables.arrow import NO_PUNCTUATION, as_array, as_numbers, as_times, fields_of
 from sfumato.tables.disorder.released import (
     ReleasedOperator,
     ReleasedTableConfig,
@@ -59,6 +59,11 @@ class ExtentTableConfig(ReleasedTableConfig, WindowTableConfig):
     kind, version = "extents", 9
     counters = (*WindowTableConfig.counters, "skipped")
 
+    @property
+    def stores_rows(self) -> bool:
+        """Return whether answers need the rows of their extents."""
+        return self.members or bool(self.picked)
+
     def __post_init__(self) -> None:
         if self.shared:  # keys are always forgotten, see `forget_expired`
             object.__setattr__(self, "forget_after", None)
@@ -97,7 +102,7 @@ class TableExtents(ReleasedOperator):
         self.seen = np.empty(0, np.int64)  # processing time of each scope's newest row, ms
         self.calendar: Calendar | None = None
         window, common = config.window, dict[str, Any](config.options)
-        common |= {"members": config.members, "attributes": config.all_attributes}
+        common |= {"members": config.stores_rows, "attributes": config.all_attributes}
         self.operator: ExtentAggregate | SessionAggregate
         if isinstance(window, Session):
             from sfumato.operators.windows.session_aggregate import SessionAggregate
@@ -151,8 +156,8 @@ class TableExtents(ReleasedOperator):
         before = self.operator.counters["out_of_order"]
         extents = self.process_rows(rows, group, time, punctuation, late, *batch, scope=scope)
         self.require_one_controller(self.operator.counters["out_of_order"] - before)
-        if self.config.members:
-            self.rows.append(pa.table(fields_of(rows.column(ROW))))
+        if self.config.stores_rows:
+            self.rows.append(self._stored(rows))
         tables = []
         if self.config.missed:
             tables = self._missed(rows, REASONS[self.operator.verdicts])
@@ -161,7 +166,7 @@ class TableExtents(ReleasedOperator):
         if len(over):
             tables += self._tables(self.operator.close(over))
             self.index.forget(over)
-        if self.config.members:
+        if self.config.stores_rows:
             self.rows.forget(self.operator.numbers)
         return tables
 
@@ -209,14 +214,14 @@ class TableExtents(ReleasedOperator):
         return counts | {name: own[name] for name in ("late", "outside", "skipped")}
 
     def before_saving(self) -> None:
-        if self.config.members:
+        if self.config.stores_rows:
             self.rows.keep(self.operator.numbers)
 
     def after_loading(self) -> None:
         super().after_loading()
-        if self.config.members and not np.isin(self.operator.numbers, self.rows.numbers).all():
+        if self.config.stores_rows and not np.isin(self.operator.numbers, self.rows.numbers).all():
             raise ValueError("every tuple must have its row")
-        if self.config.members and self.operator.next != self.rows.next:
+        if self.config.stores_rows and self.operator.next != self.rows.next:
             raise ValueError("its rows and tuples must have the same next number")
 
     def _scope(self, rows: pa.Table) -> np.ndarray:
@@ -234,10 +239,45 @@ class TableExtents(ReleasedOperator):
             return [pa.table(keys | answers)]
         assert extents.members is not None
         assert extents.offsets is not None
-        found = self.rows.take(extents.members)
+        found = self.rows.take(extents.members).drop_columns(self._columns_to_pick)
         of = pa.array(np.repeat(np.arange(len(extents)), np.diff(extents.offsets)))
         repeated = {name: column.take(of) for name, column in answers.items()}
         return [pa.table({name: found.column(name) for name in found.column_names} | repeated)]
+
+    @property
+    def _columns_to_pick(self) -> list[str]:
+        """Return the stored columns from which results are picked."""
+        values = dict.fromkeys(column for _, column in self.config.picked.values())
+        return ["order0", *values] if values else []
+
+    def _stored(self, rows: pa.Table) -> pa.Table:
+        """Return the columns of rows that answers need."""
+        columns = fields_of(rows.column(ROW)) if self.config.members else {}
+        for name in self._columns_to_pick:
+            column = as_array(rows.column(name))
+            columns[name] = column if name == "order0" else column.flatten()
+        return pa.table(columns)
+
+    def _picked(self, extents: Extents) -> dict[str, pa.Array]:
+        """Return the least, greatest, oldest or newest known value of each extent's rows."""
+        if not (picked := self.config.picked) or not len(extents):
+            return {name: pa.nulls(0) for name in picked}
+        assert extents.members is not None
+        assert extents.offsets is not None
+        rows, found = self.rows.take(extents.members), {}
+        of = np.repeat(np.arange(len(extents)), np.diff(extents.offsets))
+        for name, (function, column) in picked.items():
+            values = as_array(rows.column(column))
+            by = values if function in ("min", "max") else as_array(rows.column("order0"))
+            given = {"of": of, "by": by, "number": extents.members, "place": np.arange(of.size)}
+            known = pa.table(given).filter(values.is_valid())
+            known = known.sort_by([(key, "ascending") for key in ("of", "by", "number")])
+            groups, side = known.column("of").to_numpy(), function in ("max", "last")
+            ends = np.searchsorted(groups, np.arange(len(extents)), "right" if side else "left")
+            missing = np.bincount(groups, minlength=len(extents)) == 0
+            places = np.where(missing, 0, ends - side)
+            found[name] = values.take(known.column("place").take(pa.array(places, mask=missing)))
+        return found
 
     def _answers(self, extents: Extents) -> dict[str, Any]:
         kind = ARROW_TIMES[self.config.time]
@@ -249,6 +289,7 @@ class TableExtents(ReleasedOperator):
             "punctuation": punctuation,
             "late": pa.array(extents.late),
             **self.config.result_columns(extents.results),
+            **self._picked(extents),
         }
 
     def _positions(self, times: np.ndarray) -> np.ndarray:

@@ -25,6 +25,8 @@ from sfumato.tables.reading.types import as_doubles, floats_of
 from sfumato.tables.scope import BEGINNING
 from sfumato.windows import Delta, Rows
 
+PICKED_RESULT = "picked"  # kind of a plain result that is a value of one of the window's rows
+
 if TYPE_CHECKING:
     from sfumato.operators.windows.count.count_window_aggregate import CountWindowAggregate
     from sfumato.operators.windows.delta_window_aggregate import DeltaWindowAggregate
@@ -60,8 +62,8 @@ class WindowTableConfig(TableConfig, ABC):
     """Settings of all windows over tables.
 
     results : per aggregate, (name, function, attribute number, argument); count(*) has no number
-    kinds : "whole", "number", "timestamp", "timestamp_ntz" or "exact" per result; empty if results
-        are structs
+    kinds : "whole", "number", "timestamp", "timestamp_ntz", "exact" or PICKED_RESULT per result;
+        empty if results are structs
     exact : the exact form of each result, or None for doubles; empty if no result is exact
     quantiles, distribution, seed, samples : see `DistributionOptions`
     attributes : number of columns value0.., which precede the parts of exact values
@@ -95,6 +97,16 @@ class WindowTableConfig(TableConfig, ABC):
         return [*zip(self.results, self.exact or (None,) * len(self.results), strict=True)]
 
     @property
+    def picked(self) -> dict[str, tuple[str, str]]:
+        """Return the results that are values of rows: name -> (function, column of the values)."""
+        kinds = self.kinds or [""] * len(self.results)
+        return {
+            name: (function, f"value{attribute}")
+            for (name, function, attribute, _), kind in zip(self.results, kinds, strict=True)
+            if kind == PICKED_RESULT
+        }
+
+    @property
     def distances(self) -> set[int]:
         """Return the attributes that decide which tuples are in a window."""
         return set()
@@ -107,13 +119,13 @@ class WindowTableConfig(TableConfig, ABC):
     @property
     def aggregates(self) -> list[Aggregate]:
         """Return the operator's aggregates: one per result, or per part of an exact result."""
-        found = []
-        for (_, function, attribute, argument), of in self._results:
-            numbers: Any = [attribute]
+        found, picked = [], self.picked
+        for (name, function, attribute, argument), of in self._results:
+            numbers: Any = [] if name in picked else [attribute]
             if of is not None:
                 numbers = self._parts[attribute, of.bits, of.ordered]
             found += [Aggregate(function, number, argument) for number in numbers]
-        return found
+        return found or [Aggregate("count")]
 
     @property
     def value_columns(self) -> list[str]:
@@ -123,7 +135,9 @@ class WindowTableConfig(TableConfig, ABC):
     def tuples(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the rows' tuples as `alternatives_of` does, with the parts of exact values."""
         used = {attribute for (*_, attribute, _), of in self._results if of is None}
-        unused = {attribute for attribute, *_ in self._parts} - used - self.distances
+        if picked := self.picked:
+            used -= {attribute for name, _, attribute, _ in self.results if name in picked}
+        unused = set(range(self.attributes)) - used - self.distances
         offsets, prob, values = alternatives_of(rows, self.attributes, unused)
         parts = list[np.ndarray]()
         for attribute, bits, ordered in self._parts:
@@ -136,18 +150,19 @@ class WindowTableConfig(TableConfig, ABC):
         return {name: getattr(self, name) for name in names}
 
     def result_columns(self, results: Sequence[AggregateResult]) -> dict[str, pa.Array]:
-        """Convert the results of the operator's aggregates to one column per result."""
-        names = [result[0] for result in self.results]
+        """Convert the results of the operator's aggregates to one column per result; picked results
+        are left out."""
         if not self.kinds:
-            columns = [_struct(measured, self.quantiles) for measured in results]
-            return dict(zip(names, columns, strict=True))
-        found, columns = iter(results), []
-        for ((_, function, *_), of), kind in zip(self._results, self.kinds, strict=True):
-            if of is None:
-                columns.append(_plain(next(found), kind))
-            else:
-                columns.append(of.join(function, [next(found).mean for _ in range(of.parts)]))
-        return dict(zip(names, columns, strict=True))
+            names = [result[0] for result in self.results]
+            structs = [_struct(measured, self.quantiles) for measured in results]
+            return dict(zip(names, structs, strict=True))
+        found, columns = iter(results), dict[str, pa.Array]()
+        for ((name, function, *_), of), kind in zip(self._results, self.kinds, strict=True):
+            if of is not None:
+                columns[name] = of.join(function, [next(found).mean for _ in range(of.parts)])
+            elif kind != PICKED_RESULT:
+                columns[name] = _plain(next(found), kind)
+        return columns
 
 
 def quantile_name(q: float) -> str:

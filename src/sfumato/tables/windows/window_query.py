@@ -59,7 +59,11 @@ from sfumato.tables.reading.user_warnings import (
 )
 from sfumato.tables.scope import check_order, scope_of
 from sfumato.tables.windows.table_extents import ROW_VERSION, ExtentTableConfig
-from sfumato.tables.windows.table_windows import RowWindowTableConfig, quantile_name
+from sfumato.tables.windows.table_windows import (
+    PICKED_RESULT,
+    RowWindowTableConfig,
+    quantile_name,
+)
 from sfumato.windows import Delta, Range, Rows, Session, span_of
 
 SHORTEST_US = {"day": 23 * 3_600_000_000, "month": 28 * 86_400_000_000}  # shortest calendar units
@@ -82,6 +86,7 @@ COUNT_FUNCTIONS = ("count", "count_distinct")
 WIDE_INTEGERS = ("bigint", "int64", "uint64")  # integer types that a double may round
 EARLY_COLUMNS = ["final", "revision", "completeness", "interval"]
 DEFAULT_LEVEL = 0.9  # level of the intervals of early answers
+PICKED = ("text", "date")  # kinds of values that are picked, not computed
 VALUES = ("min", "max", "first", "last")  # functions whose results have the type of the values
 
 
@@ -266,7 +271,12 @@ class WindowQuery:
 
     def _exact(self, w: AggregateSpec) -> ExactNumber | None:
         plain = self.certain and not (self.scored or self.structs) and self.early is None
-        if not plain or w.expression is None or w.function not in EXACT_FUNCTIONS:
+        if (
+            not plain
+            or self._is_picked(w)
+            or w.expression is None
+            or w.function not in EXACT_FUNCTIONS
+        ):
             return None
         return self.frame.expressions.exact(w.function, w.expression)
 
@@ -284,12 +294,19 @@ class WindowQuery:
         if w.function == "count":
             text = w.expression
             return w if kind is None else replace(w, expression=f"({text}) = ({text})")
+        if self._is_picked(w):
+            return replace(w, expression=f"({w.expression})")  # count_distinct reads a hash
         if self._is_hashed(w):
             # Parentheses keep hashed values separate from the same numbers in other aggregates.
             return w if kind is not None else replace(w, expression=f"({w.expression})")
         if kind is not None:
             of_text = w.name and self.frame.expressions.value_type(w.expression)[1] == "text"
             hint = "only count and count(distinct ...) take strings" if of_text else "cast it first"
+            if (
+                w.function in VALUES
+                and self.frame.expressions.value_type(w.expression)[1] in PICKED
+            ):
+                hint = f"{w.function} of it needs certain rows and a time window"
             raise TypeError(
                 f"{argument} needs a numeric expression{of}; `{w.expression}` is {kind}: {hint}"
             )
@@ -312,6 +329,16 @@ class WindowQuery:
         return (
             shown in WIDE_INTEGERS or self.frame.expressions.more_digits(w.expression) is not None
         )
+
+    def _is_picked(self, w: AggregateSpec) -> bool:
+        """Return whether a result is one of the values of the window's rows, as they are."""
+        if w.function not in VALUES or w.expression is None or not (self.certain and self.timed):
+            return False
+        others = (self.early, self.version, self.shared)
+        if self.structs or self.by_extent or any(of is not None for of in others):
+            return False
+        kind, known = self.frame.expressions.value_type(w.expression)
+        return known in PICKED and "collate" not in self.frame.text_of(kind)
 
     @property
     def timed(self) -> bool:
@@ -344,6 +371,11 @@ class WindowQuery:
             )
         if self.by_extent:
             raise ValueError("`missed` needs certain event times, but `order` is uncertain")
+        for w in filter(self._is_picked, self.wanted):
+            raise ValueError(
+                f"`missed` and {w.function} of strings or dates in `aggregates[{w.name!r}]` "
+                "exclude each other: leave one of them out"
+            )
         self.frame.require_free(["reason"])
 
     def _check_early(self) -> None:
@@ -613,8 +645,10 @@ class WindowQuery:
 
     @property
     def _exact_expressions(self) -> list[str]:
+        """Return the expressions whose values are read in their own type."""
         both = zip(self.wanted, self.exact, strict=True)
-        return [w.expression for w, of in both if of is not None and w.expression is not None]
+        read = (w.expression for w, of in both if of is not None or self._is_picked(w))
+        return [text for text in read if text is not None]
 
     @property
     def computed(self) -> Mapping[str, Any]:
@@ -734,6 +768,8 @@ class WindowQuery:
         if w.function not in (*VALUES, "sum") or w.expression is None:
             return "number", DOUBLE_TYPE, None
         own, kind = self.frame.expressions.value_type(w.expression)
+        if self._is_picked(w):
+            return PICKED_RESULT, own, None
         if exact is not None:
             precise = (
                 self.frame.decimal(exact.precision, exact.scale) if exact.precision else LONG_TYPE
