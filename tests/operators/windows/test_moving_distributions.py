@@ -97,7 +97,7 @@ class Drawn:
         return None
 
     def results(self, aggregate, head, end, rows):
-        """Return the aggregate of the `rows` newest existing tuples before `end` in each world, sorted."""
+        """Return the aggregate in each world, sorted, for a window of tuples head ... end - 1."""
         found = []
         for world in self.worlds:
             inside = [x for x in reversed(world[head:end]) if x is not None][:rows]

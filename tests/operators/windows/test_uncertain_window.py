@@ -25,7 +25,7 @@ BETAS = [None, None, 0.05, 0.5, 0.9, 1.0]
 
 
 def starts_by_definition(existence, rows, target):
-    """Return starts of the fewest newest tuples with Pr(N >= rows) >= target (and > 0), or of all."""
+    """Return the latest starts with Pr(N >= rows) >= target (and > 0), or the first tuple."""
     starts = []
     for i in range(len(existence)):
         entered = [j for j in range(i + 1) if existence[j] > 0]
