@@ -17,7 +17,7 @@ TAIL = 4
 class Learned:
     """What is learned about one attribute; see `sfumato.kernels.imputation.repository`."""
 
-    dependencies: list  # in their order
+    dependencies: list  # in order of use
     least: int
     narrowing: int
     sharpness: float

@@ -1,4 +1,4 @@
-"""Shared fixtures: the folder of real data sets, one Spark session, reproducible hypothesis."""
+"""Shared fixtures: the folder of real data sets, one Spark session, and Hypothesis profiles."""
 
 from __future__ import annotations
 

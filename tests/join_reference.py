@@ -74,7 +74,7 @@ def brute_force(
 
     within : None for the sum of both tuples' radii
     rows : bound of both windows, or one per side; None for no bound
-    spans : per side, how long a tuple is held, or None for ever. A key's time is its newest, and
+    spans : per side, how long a tuple is held, or None for no end. A key's time is its newest, and
         tuples that are `span` old or older are removed.
     delta : (distance, coordinate, threshold) of attribute-delta windows, or None
     """

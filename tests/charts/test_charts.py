@@ -10,7 +10,7 @@ from sfumato.charts import rank_chart, save, timetable_chart
 from sfumato.cli.check import draw
 from sfumato.language.steps import Step, table_step
 
-SIX = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]  # Q1 ... Q6 of D, in minutes
+SIX = [(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)]  # queries Q1 ... Q6 of D, in minutes
 MINUTE = 60_000_000
 SPEEDS = ([80, 65, 45, 30, 50, 25], [0.3, 0.4, 0.5, 1, 0.8, 0.2], [-1, 2, 2, -1, 5, 5])  # Table 1
 

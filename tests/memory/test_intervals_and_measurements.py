@@ -126,7 +126,7 @@ def test_fused_measurements_are_the_worlds_in_which_they_agree(measurements):
         return
     outcomes = [
         [*m, (max(0, 1 - sum(Fraction(p) for p, _ in m)), None)] for m in known
-    ]  # absence is also an outcome
+    ]  # absence is an outcome, too
     law = law_over(worlds(outcomes), lambda seen: seen[0] if len(set(seen)) == 1 else "conflict")
     agreed = 1 - law.pop("conflict", 0)
     assert row["conflict"] == pytest.approx(float(1 - agreed), abs=1e-12)

@@ -52,7 +52,7 @@ def test_sessions_of_certain_rows_are_those_of_a_loop(most):
 
 
 class Loop:
-    """Sessions of one scope, row by row; a session is [rows, late]."""
+    """Sessions of one scope, one row at a time; a session is [rows, late]."""
 
     def __init__(self, gap, most):
         self.gap, self.most = gap, most

@@ -1,4 +1,4 @@
-"""Extent joins of three streams, as a chain of two: against plain merges and possible worlds."""
+"""Extent joins of three streams as a chain of two, against plain merges and possible worlds."""
 
 from __future__ import annotations
 

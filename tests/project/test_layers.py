@@ -139,7 +139,7 @@ EXCEPT = {
     "sfumato.kernels.compile": {"numba"},
     "sfumato.kernels.signals": {"numba"},
     "sfumato.kernels.compile_store": {"numba", "os", "pathlib", "time"},
-    "sfumato.operators.distributions.poisson_binomial": {"scipy"},  # the papers' approximations
+    "sfumato.operators.distributions.poisson_binomial": {"scipy"},  # approximations from papers
 }
 LARGEST_FOLDER = 20
 
